@@ -9,25 +9,28 @@ import (
 const (
 	// patience is how long Ask waits for the kernel's answer about a process.
 	patience = time.Second
-	// patienceSteps is the number of short steps in which Ask waits out patience. If the machine gives ddtop no CPU,
-	// each step takes longer, and so does the whole wait. Otherwise Ask would call a process silent, although ddtop
-	// itself could not run.
+	// patienceSteps is the number of short steps into which Ask divides its wait of one patience. If the machine gives
+	// ddtop no CPU, each step takes longer, and so does the whole wait. Without steps, Ask would blame the process for
+	// no answer, although ddtop itself could not run.
 	patienceSteps = 20
-	// starvedSteps is the number of steps that Ask waits in addition if fn computes or waits for a CPU. Then the delay
-	// does not come from the kernel: fn is not blocked there. With thirty threads for each CPU, a computation of 50 ms
-	// can take seconds.
+	// starvedSteps is the number of further steps that Ask waits if its function fn computes or waits for a CPU. Such a
+	// delay does not come from the kernel, so it says nothing about the process. With thirty threads for each CPU, a
+	// computation of 50 ms can take seconds.
 	starvedSteps = 20 * patienceSteps
 )
 
 // Ask calls fn and waits about a second for its result. fn asks the kernel about a process, which can block. Ask waits
 // longer, up to 20 seconds, if fn is not blocked in the kernel but computes or lacks a CPU. If fn has not returned by
 // then, Ask returns ErrNoAnswer. The parameter doing describes for the error what fn does ("reading its memory"). A
-// panic in fn becomes an ErrFault. Why it can block: every read of a process's memory takes the process's mmap lock for
-// reading. This holds for cmdline, environ, maps, smaps, map_files and mem in /proc/PID, and for process_vm_readv(2)
-// (fs/proc/base.c, task_mmu.c and mm/process_vm_access.c, Linux 6.18). A thread of the process can hold this lock while
-// it waits for a disk in a page fault. If another thread also waits to map memory, no new reader gets the lock. This is
-// why `ps aux` can hang. Files below /proc/PID/root and behind /proc/PID/exe can be on a file server that is gone.
-// Reading stat, status, comm, task, fd and the text of the link exe takes no lock that is held for long.
+// panic in fn becomes an ErrFault.
+//
+// A question about a process can block because of a lock: every read of a process's memory takes the process's mmap
+// lock for reading. This holds for cmdline, environ, maps, smaps, map_files and mem in /proc/PID, and for
+// process_vm_readv(2) (fs/proc/base.c, task_mmu.c and mm/process_vm_access.c, Linux 6.18). A thread of the process can
+// hold this lock while it waits for a disk in a page fault. If another thread also waits to map memory, no new reader
+// gets the lock. This is why `ps aux` can hang. A question can also block because files below /proc/PID/root and behind
+// /proc/PID/exe are on a file server that is gone. Reading stat, status, comm, task, fd and the text of the link exe
+// takes no lock that is held for long.
 //
 // If fn does not return, its goroutine and its OS thread remain until it does, or until ddtop ends. So do not ask a
 // process again and again if it has not answered. fn can still run after Ask has returned. So fn must not use anything

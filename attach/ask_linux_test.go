@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAskWaitsForWhatLacksACPU: Ask waits longer than its patience for a function that computes, because on a full
-// machine every function can take so long. If the function blocks in the kernel, or waits for another goroutine, Ask
-// returns ErrNoAnswer.
+// TestAskWaitsForWhatLacksACPU: if the function that Ask calls computes, Ask waits longer than its patience, because on
+// a full machine any computation can take so long. If the function blocks in the kernel, or waits for another
+// goroutine, Ask returns ErrNoAnswer.
 func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 	t.Parallel()
 	const patience = 40 * time.Millisecond
@@ -55,8 +55,8 @@ func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 	w.Close()
 }
 
-// TestLacksCPU: lacksCPU is true for a thread that has not begun. It is false for a thread that waits in the kernel,
-// and for a TID that no thread has.
+// TestLacksCPU: lacksCPU returns true for a thread that has not begun. It returns false for a thread that waits in the
+// kernel, and for a TID that belongs to no thread.
 func TestLacksCPU(t *testing.T) {
 	t.Parallel()
 	if !lacksCPU(0) || lacksCPU(1<<22+1) {

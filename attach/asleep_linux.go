@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// CallFrom returns the address from which a native thread called the kernel. It is the address of the instruction
-// after the call. ok is false if the thread runs, or is stopped outside of a system call (proc_pid_syscall(5)). The
-// error is ErrThreadGone if the thread has ended but its process has not.
+// CallFrom returns the address from which a sleeping native thread called the kernel. It is the address of the
+// instruction after the call. ok is false if the thread runs, or is stopped outside of a system call
+// (proc_pid_syscall(5)). The error is ErrThreadGone if the thread has ended but its process has not.
 func (p *facts) CallFrom(tid int32) (at Address, ok bool, err error) {
 	text, err := p.readProc("task/" + strconv.Itoa(int(tid)) + "/syscall")
 	if isGone(err) && p.stillThere() == nil {
@@ -20,8 +20,9 @@ func (p *facts) CallFrom(tid int32) (at Address, ok bool, err error) {
 	return parseCallFrom(text)
 }
 
-// parseCallFrom returns PC, the last field of /proc/PID/task/TID/syscall. The file has "running", "-1 SP PC" outside
-// of a call, or a call's number, six arguments, SP and PC.
+// parseCallFrom returns PC, the last field of /proc/PID/task/TID/syscall. The file's text is "running" if the thread
+// runs, and "-1 SP PC" if it is stopped outside of a system call. In a call, the text is the call's number, six
+// arguments, SP and PC.
 func parseCallFrom(text []byte) (at Address, ok bool, err error) {
 	f := bytes.Fields(text)
 	const fields = 9

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sparseCore is a core file whose last note has 400 MB and is not needed by ddtop. Only head is kept in memory. All
+// sparseCore is a core file whose last note has 400 MB. ddtop does not need this note. Only head is kept in memory; all
 // bytes after it are read as zeros.
 type sparseCore struct {
 	head []byte
@@ -34,7 +34,7 @@ func TestCoreOfManyRegisters(t *testing.T) {
 	const registers = 400 << 20
 	core := makeCore(nil, nil, 1, 77)
 	notes := binary.LittleEndian.Uint64(core[64+32:])
-	// This is a note of the kernel, with the owner LINUX.
+	// fat is a note that ddtop does not use. The kernel writes such notes with the owner LINUX.
 	fat := binary.LittleEndian.AppendUint32(nil, 6)
 	fat = binary.LittleEndian.AppendUint32(fat, registers)
 	fat = append(binary.LittleEndian.AppendUint32(fat, 0x202), "LINUX\x00\x00\x00"...)

@@ -9,8 +9,8 @@ type Candidate struct {
 	Version string
 	// Threads is the number of native threads.
 	Threads int
-	// CPU is the CPU time that the process has used. Started is when it started. Both are exact to a clock tick
-	// (10 ms). Started is zero if it is not known.
+	// CPU is the CPU time that the process has used. Started is the time at which it started. Both are exact to a clock
+	// tick (10 ms). Started is zero if it is not known.
 	CPU     time.Duration
 	Started time.Time
 	// ReadAt is when CPU was read. startTicks is the start time in clock ticks since boot.

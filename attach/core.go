@@ -21,7 +21,7 @@ import (
 var (
 	// errNotCore is returned for a file that is not an ELF core of a 64-bit little-endian process.
 	errNotCore = errors.New("not a core file")
-	// errFileUnusable is returned if a core lacks the memory of a mapped file, and that file cannot be used.
+	// errFileUnusable is returned if a core lacks memory that a mapped file holds, and that file cannot be used.
 	errFileUnusable = errors.New("the mapped file can't be used")
 )
 
@@ -37,16 +37,16 @@ type segment struct {
 	rights     elf.ProgFlag
 }
 
-// Core is a Memory over an ELF core file that the kernel or gcore wrote. A core leaves out memory that a mapped file
-// holds (code and constants). Core reads such memory from the file, after it has checked that the file is the one that
-// was mapped. It is safe for concurrent use.
+// Core is a Memory over an ELF core file that the kernel or gcore wrote. A core leaves out memory whose content is in a
+// mapped file (code and constants). Core reads such memory from the file, after it has checked that the file is the one
+// that was mapped. It is safe for concurrent use.
 type Core struct {
 	path    string
 	file    io.ReaderAt
 	closer  io.Closer
 	written time.Time
-	// length is the size of the file in bytes. missing is the number of bytes that the headers describe but that lie
-	// beyond the end of the file, because it was cut short.
+	// length is the size of the file in bytes. missing is the number of bytes that the headers describe but the file
+	// does not have, because it was cut short.
 	length, missing int64
 	machine         string
 	segments        []segment
@@ -54,25 +54,25 @@ type Core struct {
 	// mappings are what Maps returns: all memory of the process. notes also has a list of mappings, but it has only
 	// mapped files.
 	mappings []Mapping
-	// given maps the path of a mapped file to the path of the file that the user has named instead. root is the root
-	// folder of the dumped process.
+	// given maps the path of a mapped file to the path of the file that the user has named to replace it. root is the
+	// root folder of the dumped process.
 	given map[string]string
 	root  string
 
 	mu    sync.Mutex
 	files map[string]*mappedFile
-	// gate limits how long a system call on a mapped file can block ddtop. Such a file may be on a network drive that
-	// does not answer.
+	// gate limits how long a system call on a mapped file can block ddtop. The file may be on a network drive that does
+	// not answer.
 	gate safefile.Gate
 }
 
 // CoreFiles says where to find the files that the dumped process had mapped. It is needed if the files are not at
 // their own paths: the process ran in a container or on another machine, or the files were moved.
 type CoreFiles struct {
-	// Root is the folder that was the process's root. If it is empty, ddtop's own root is used.
+	// Root is the folder that was the root folder of the dumped process. If it is empty, ddtop's own root is used.
 	Root string
-	// Files replace the mapped files with the same base names. A file whose name matches no mapped file replaces the
-	// program.
+	// Files are used instead of the mapped files with the same base names. A file whose name matches no mapped file is
+	// used instead of the program file.
 	Files []string
 }
 
@@ -173,8 +173,8 @@ func (c *Core) programHeaders(head []byte) ([]byte, error) {
 	return table, nil
 }
 
-// segment returns the segment that a PT_LOAD header describes. It returns false if the header's numbers make no sense.
-// Bytes beyond the end of the file are added to c.missing.
+// segment returns the segment of memory that a program header (PT_LOAD) describes. It returns false if the header's
+// numbers make no sense. Bytes of the segment beyond the end of the file are added to c.missing.
 func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	kept = min(kept, size)
 	if addr+size < addr || offset > 1<<62 {
@@ -187,7 +187,7 @@ func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	return segment{addr: Address(addr), size: size, kept: kept, offset: int64(offset)}, true
 }
 
-// readNotes reads a segment of notes. It appends the notes that parseCoreNotes uses to the parameter to. To save
+// readNotes reads a segment of notes. It appends the notes that parseCoreNotes uses to its parameter to. To save
 // memory, it skips all other notes, most of which are floating-point registers.
 func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	if offset > uint64(c.length) || size > uint64(c.length)-offset {
@@ -259,8 +259,8 @@ func (c *Core) read(addr Address, buf []byte) error {
 				return fmt.Errorf("%s: %w", c.path, err)
 			}
 		} else {
-			// The core lacks this memory, so read it from the mapped file. The kernel describes such memory by a
-			// segment without content, gcore by no segment at all.
+			// The core lacks this memory, so read it from the mapped file. For such memory, the kernel writes a segment
+			// without content, and gcore writes no segment at all.
 			n = int(min(uint64(n), uint64(next-addr)))
 			if err := c.readMapped(addr, buf[:n]); err != nil {
 				return err
@@ -272,8 +272,8 @@ func (c *Core) read(addr Address, buf []byte) error {
 	return nil
 }
 
-// find returns the segment that holds addr. ok is false if there is none. The result is the same for all addresses from
-// addr up to next, at which a segment ends or begins.
+// find returns the segment that holds addr. ok is false if there is none. next is the first address after addr at which
+// a segment begins or ends: up to there, the result is the same.
 func (c *Core) find(addr Address) (s segment, ok bool, next Address) {
 	i := sort.Search(len(c.segments), func(i int) bool { return c.segments[i].addr > addr })
 	next = ^Address(0)

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// piece is a segment of a made-up core. content is the part of the segment that the core has.
+// piece is a segment of a made-up core. content is the part of the segment's memory that the core holds.
 type piece struct {
 	addr    uint64
 	size    uint64
@@ -39,7 +39,7 @@ func note(kind uint32, desc []byte) []byte {
 	return append(b, make([]byte, -len(desc)&3)...)
 }
 
-// testRegister returns a word of the registers that makeCore gives to a thread.
+// testRegister returns the value of the register word i that makeCore gives to a thread.
 func testRegister(tid uint32, i int) uint64 { return uint64(tid)<<40 | uint64(i) }
 
 // testVDSO is the address of the vDSO in a made-up core.
@@ -129,9 +129,9 @@ func program(n int, seed byte) []byte {
 	return b
 }
 
-// coreWith writes a core, and the mapped file library of three pages at 0x10000. The core has the first page of
-// library. For the second page it has a segment without content, and for the third no segment. Two pages of memory lie
-// before library and one page after it.
+// coreWith writes a core, and the file library of three pages, which the core has mapped at 0x10000. The core holds the
+// first page of library. For the second page it has a segment without content, and for the third no segment. The core
+// also has two pages of other memory before library and one page after it.
 func coreWith(t *testing.T, library []byte) (core, path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -188,8 +188,8 @@ func TestCoreReads(t *testing.T) {
 	}
 }
 
-// TestCoreMaps: Maps lists all memory once, with the rights of its segment. If a part of a mapped file has no segment,
-// it counts as code.
+// TestCoreMaps: Maps lists all memory of the process once, with the rights of its segment. A part of a mapped file that
+// has no segment counts as code.
 func TestCoreMaps(t *testing.T) {
 	core, path := coreWith(t, program(0x1000, 5))
 	c, err := OpenCore(core, CoreFiles{})
@@ -238,8 +238,8 @@ func TestCoreRegisters(t *testing.T) {
 	}
 }
 
-// TestCoreModule: ddtop uses a mapped file only if the core holds a part of it to compare. Otherwise the file at the
-// same path could be another one, with different code.
+// TestCoreModule: ddtop uses a mapped file only if the core holds a part of it to compare. Without the comparison, the
+// file at the same path could be another one, with different code.
 func TestCoreModule(t *testing.T) {
 	ours, err := os.Executable()
 	if err != nil {
@@ -275,8 +275,8 @@ func TestCoreModule(t *testing.T) {
 	}
 }
 
-// TestCoreFiles: ddtop refuses the file at the path of a mapped file if it is not the one that was mapped. It uses the
-// files and folders that the user names instead.
+// TestCoreFiles: ddtop refuses the file at the path of a mapped file if it is not the one that was mapped. Instead of
+// it, ddtop uses the files and folders that the user names.
 func TestCoreFiles(t *testing.T) {
 	library := append(program(0x1000, 5), content(0x2000, 77)...)
 	path, mappedPath := coreWith(t, program(0x3000, 6))
@@ -316,8 +316,8 @@ func TestCoreFiles(t *testing.T) {
 	if err := read(CoreFiles{Root: root}); err != nil {
 		t.Errorf("below the root that is named: %v", err)
 	}
-	// A hostile core may claim that any file was mapped, such as a file with secrets. ddtop would then show its content
-	// as a method's name.
+	// The file at mappedPath is now neither a program nor a library, and ddtop must refuse it. A hostile core may claim
+	// that any file was mapped, such as a file with secrets. ddtop would then show its content as a method's name.
 	if err := os.WriteFile(mappedPath, content(0x3000, 6), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,8 @@ func TestCoreErrors(t *testing.T) {
 	}
 }
 
-// FuzzCore: reading a damaged core gives an error, or memory from within the file. It neither panics nor loops forever.
+// FuzzCore: reading a damaged core returns an error, or memory from within the file. It neither panics nor loops
+// forever.
 func FuzzCore(f *testing.F) {
 	whole := makeCore([]piece{{0x1000, 0x2000, content(0x1800, 1)}, {0x8000, 0x1000, nil}}, []mappedFileOf{{0x8000, 0x9000, 0, "/nowhere/libruby.so.3.4"}}, 0x8010, 7, 8)
 	f.Add(whole)

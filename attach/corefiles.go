@@ -47,7 +47,8 @@ func (c *Core) give(files []string) error {
 }
 
 // Maps lists the memory of the process: mapped files, with the paths that the process saw, and other memory that the
-// core describes. A core has no device and inode numbers. So Maps makes up numbers, which differ for each file.
+// core describes. A core has no device and inode numbers of files. So Maps makes up numbers, different ones for each
+// file.
 func (c *Core) Maps() ([]Mapping, error) { return c.mappings, nil }
 
 // allMappings joins the list of mapped files with the segments.
@@ -134,7 +135,7 @@ func (c *Core) readMapped(addr Address, buf []byte) error {
 }
 
 // open returns the file that was mapped at path. The first call opens the file and checks that it was not replaced
-// since. Later calls return the same file.
+// since the dump. Later calls return the same file.
 func (c *Core) open(path string) (*safefile.File, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,8 +157,8 @@ func (c *Core) open(path string) (*safefile.File, error) {
 	return f, err
 }
 
-// findFile opens the file to use for a mapped file. Its path comes from the core, which an attacker may have written.
-// So findFile refuses a file that is not a program or a library.
+// findFile opens the file from which to read what a mapped file holds. The mapped file's path comes from the core,
+// which an attacker may have written. So findFile refuses a file that is not a program or a library.
 func (c *Core) findFile(path string) (*safefile.File, error) {
 	if given := c.given[path]; given != "" {
 		return safefile.Open(given, mapped.MaxMappedFile)
@@ -183,10 +184,10 @@ func (c *Core) findFile(path string) (*safefile.File, error) {
 	return f, nil
 }
 
-// check compares the start of a file with the memory in the core, so that a replaced file is noticed. The kernel
-// writes the first page of each mapped ELF file for this purpose. The page holds the build id (core(5),
-// coredump_filter bit 4). Many of gcore's cores do not hold that page. In this case compared is false, and check
-// refuses only a file that was changed after the core was written.
+// check compares the start of a file with the memory in the core, so that a replaced file is noticed. For this purpose,
+// the kernel writes the first page of each mapped ELF file into the core. The page holds the build id (core(5),
+// coredump_filter bit 4). Many cores that gcore has written do not hold that page. In this case compared is false, and
+// check refuses only a file that was changed after the core was written.
 func (c *Core) check(path string, f *safefile.File) (compared bool, err error) {
 	for _, m := range c.notes.mappings {
 		if m.Path != path || m.Offset != 0 {
@@ -241,7 +242,8 @@ func (c *Core) Module(path string, mappings []Mapping) (*Module, error) {
 	return m, nil
 }
 
-// moduleOf opens the ELF file of an image. If the file cannot be used, it reads the ELF file from the core's memory.
+// moduleOf opens the ELF file of an image, which is one load of the file with its mappings. If the file cannot be used,
+// moduleOf reads the ELF file from the core's memory.
 func (c *Core) moduleOf(of mapped.Image) (*Module, error) {
 	path, own := of.Path, of.Mappings
 	f, err := c.open(path)

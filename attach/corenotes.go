@@ -18,7 +18,7 @@ import (
 const maxCoreNotes = 32 << 20
 
 // A note has a header of three words (12 bytes), then its owner's name and its content, each padded to four bytes.
-// noteOwner is the room for the name in bytes: all notes that are used here have the owner "CORE", which takes 8.
+// noteOwner is the number of bytes for the name: all notes that ddtop uses have the owner "CORE", which takes 8.
 const (
 	noteHeader = 12
 	noteOwner  = 8
@@ -30,7 +30,7 @@ func noteSize(head []byte) int64 {
 	return noteHeader + pad(binary.LittleEndian.Uint32(head)) + pad(binary.LittleEndian.Uint32(head[4:]))
 }
 
-// wantedNote reports, by a note's header and its owner's name, whether parseCoreNotes reads it.
+// wantedNote reports whether parseCoreNotes reads a note. It decides by the note's header and the owner's name.
 func wantedNote(head []byte) bool {
 	name := head[noteHeader:][:min(binary.LittleEndian.Uint32(head), noteOwner)]
 	if strings.TrimRight(string(name), "\x00") != "CORE" {
@@ -60,8 +60,8 @@ type coreNotes struct {
 	comm     string
 	args     []string
 	mappings []Mapping
-	// programAt is an address within the program: its headers, or its entry. vdsoAt is the start of the vDSO. Either is
-	// zero if the core does not say it.
+	// programAt is an address within the program: of its headers, or of its entry. vdsoAt is the start of the vDSO.
+	// Each is zero if the core does not have it.
 	programAt, vdsoAt Address
 	// registers maps the TID of each thread to its registers. They are valid on x86_64 only.
 	registers map[int32][NumUserRegisters]uint64
@@ -108,9 +108,9 @@ func parseCoreNotes(b []byte) (coreNotes, error) {
 // NumUserRegisters is the number of words of struct user_regs_struct on x86_64.
 const NumUserRegisters = 27
 
-// addThread reads a thread's elf_prstatus (linux/elfcore.h). The struct holds signal information of 16 bytes, two
-// masks, and the thread's id with three other ids. Four times of 16 bytes each follow, and then the registers. If two
-// notes have the same thread id, addThread keeps the registers of the first.
+// addThread reads a thread's elf_prstatus (linux/elfcore.h). The struct begins with 16 bytes about a signal, two signal
+// masks, the thread's id and three other ids. Next are four time values of 16 bytes each, and then the registers. If
+// two notes have the same thread id, addThread keeps the registers of the first.
 func (n *coreNotes) addThread(b []byte) {
 	const at, registersAt = 32, 112
 	if len(b) < at+4 || len(n.tids) >= maxCoreThreads {
@@ -177,7 +177,7 @@ func (n *coreNotes) addFiles(b []byte) error {
 		if m.End <= m.Start {
 			continue
 		}
-		// A core does not hold the inode numbers of files. Each path gets a number instead.
+		// A core does not hold the inode numbers of files. So make up a number for each path.
 		if inodes[string(name)] == 0 {
 			inodes[string(name)] = uint64(len(inodes) + 1)
 		}

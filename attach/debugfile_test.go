@@ -13,7 +13,7 @@ import (
 
 const debugSource = `static long hidden_variable = 7; long shown(void) { return hidden_variable++; }`
 
-// buildSeparate compiles a library, and moves its debug information to library.debug.
+// buildSeparate compiles a library, and moves its debug information to the file library.debug, as distributions do.
 func buildSeparate(t *testing.T, flags ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -73,7 +73,8 @@ func hostileELF(t testing.TB) map[string]struct {
 		binary.LittleEndian.PutUint64(slots[24*i+8:], 7)
 	}
 	out["many words with one address"] = file{elftest.Make(t, []elftest.Section{one, names, {Name: ".rela.plt", Type: elf.SHT_RELA, Flags: elf.SHF_ALLOC, Content: slots}}, nil), 0}
-	// 1,000 sections share one name of 400 kB. If ddtop copied the name for each section, it would need 400 MB.
+	// In this file, 1,000 sections share one name of 400 kB. If ddtop copied the name for each section, it would need
+	// 400 MB.
 	var many []elftest.Section
 	for range 1000 {
 		many = append(many, elftest.Section{})
@@ -162,7 +163,8 @@ func TestListHostileELF(t *testing.T) {
 	}
 }
 
-// TestELFChangesWhileRead: if a file changes after it was checked, ddtop still uses the content that it checked.
+// TestELFChangesWhileRead: if an ELF file changes after ddtop has checked a part of it, ddtop still uses the content
+// that it has checked.
 func TestELFChangesWhileRead(t *testing.T) {
 	good := elftest.Make(t, []elftest.Section{{Name: ".text", Type: elf.SHT_PROGBITS, Content: []byte("code")}}, nil)
 	bad := hostileELF(t)["compressed names of sections"].file
@@ -178,7 +180,7 @@ func TestELFChangesWhileRead(t *testing.T) {
 	}
 }
 
-// changing is a file whose content is replaced after some reads.
+// changing is a file whose content is replaced after some reads. now is read first, and then is read later.
 type changing struct {
 	now, then []byte
 	reads     int

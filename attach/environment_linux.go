@@ -45,8 +45,8 @@ func addVariable(to map[string]string, variable string, wanted func(name string)
 	}
 }
 
-// variablesNow reads the variables through the C library's variable environ. If the program has its own copy of
-// environ, it reads this copy.
+// variablesNow reads the variables through the C library's variable environ. If the program has its own copy of the
+// variable environ, variablesNow reads this copy.
 func (p *Process) variablesNow(wanted func(name string) bool) (map[string]string, error) {
 	mappings, err := p.Maps()
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 
 // Reasons why a process cannot be read. A *TargetError wraps them and gives the details.
 var (
-	// ErrNoProcess means that there is no process with that PID, or the number is a thread's.
+	// ErrNoProcess means that there is no process with the given PID, or that this number is a thread's.
 	ErrNoProcess = errors.New("no such process")
-	// ErrGone means that the process was there and has ended.
+	// ErrGone means that the process has ended since ddtop found it.
 	ErrGone = errors.New("the process has ended")
 	// ErrThreadGone means that a thread has ended, but its process has not.
 	ErrThreadGone = errors.New("the thread has ended")
@@ -26,8 +26,8 @@ var (
 	ErrSelf = errors.New("that is ddtop itself")
 	// ErrPermission means that the kernel refuses to let us read the process.
 	ErrPermission = errors.New("no permission to read the process")
-	// ErrNotLoaded means that the process has no Ruby yet, but may be about to start it. A second try in a moment can
-	// succeed, unlike after ErrNotRuby.
+	// ErrNotLoaded means that the process has no Ruby yet, but may be about to start it. Another try in a moment can
+	// succeed. After ErrNotRuby it cannot.
 	ErrNotLoaded = errors.New("no Ruby is loaded yet")
 	// ErrNoAnswer means that the kernel did not answer about the process in time. Its memory is locked, or a disk
 	// hangs.
@@ -40,7 +40,7 @@ var (
 	ErrExhausted = errors.New("it could not be looked at")
 	// ErrLinuxOnly means that processes can be read on Linux only.
 	ErrLinuxOnly = errors.New("reading a process works on Linux only")
-	// ErrUnmapped means that the address is not mapped in the target, or not readable.
+	// ErrUnmapped means that the target has no memory at this address, or no readable memory.
 	ErrUnmapped = errors.New("no memory at this address")
 )
 

@@ -46,8 +46,8 @@ func (p *facts) StartedAt() (time.Time, error) {
 // Parent returns the PID of the parent process at the time when this process was opened.
 func (p *facts) Parent() int { return p.stat.PPID }
 
-// CPUs returns how many CPUs the process's main thread may use by its affinity (taskset, cpusets). It is zero if that
-// cannot be read.
+// CPUs returns how many CPUs the process's main thread may use by its affinity (taskset, cpusets). It returns zero if
+// the affinity cannot be read.
 func (p *facts) CPUs() int {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(p.pid, &set); err != nil {
@@ -95,8 +95,8 @@ func (p *facts) Title() string {
 	return titleOf(args, p.stat.Comm)
 }
 
-// Part returns two parts of the title that the process gives itself. part is its role in a service ("w0" for a
-// worker), and now is what it does ("[3 of 5 busy]"). See Candidate.
+// Part returns two parts of the title that the process gives itself. part is the process's role in a service ("w0" for
+// a worker), and now is what it does at present ("[3 of 5 busy]"). See Candidate.
 func (p *facts) Part() (part, now string, err error) {
 	args, err := p.CommandLine()
 	if err != nil {

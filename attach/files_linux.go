@@ -77,7 +77,7 @@ func (p *Process) openRoot() (*safefile.Root, error) {
 	return safefile.OpenRootAt(dir, "root", rights, &p.gate)
 }
 
-// openOurRoot opens ddtop's root folder. Files below it are opened with the process's rights.
+// openOurRoot opens ddtop's own root folder. Files below it are opened with the process's rights.
 func (p *Process) openOurRoot() (*safefile.Root, error) {
 	rights, err := p.rights()
 	if err != nil {
@@ -124,8 +124,8 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 		return nil, modified, err
 	}
 	defer f.Close()
-	// In the meantime the process can have become a program with more rights, such as su. The path was chosen by the
-	// earlier program, which may not have been allowed to read the file.
+	// In the meantime the process can have become a program with more rights, such as su. The earlier program has
+	// chosen the path, and may not have been allowed to read the file. So check that the program is still the same.
 	if err := p.Check(); err != nil {
 		return nil, modified, err
 	}
@@ -136,12 +136,13 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 	return content, f.Info().ModTime(), err
 }
 
-// openMapped opens the file behind a mapping. The kernel shows the file's path as seen from ddtop's root. If the
-// process is in a container's mount namespace, this path is valid below /proc/PID/root. If the process is in a chroot,
-// the path is valid there once the chroot's folder is cut off its front. If the process changed its root after it had
-// mapped the file, the path is valid unchanged. The inode number decides which path to use. If file systems hide this
-// number (overlays), the file's first bytes are compared with memory. If a file is deleted, replaced or not readable
-// for the process, root opens it through /proc/PID/map_files.
+// openMapped opens the file behind a mapping. The kernel shows the file's path as seen from ddtop's root, so openMapped
+// tries several paths. If the process is in a container's mount namespace, the shown path is valid below
+// /proc/PID/root. If the process is in a chroot, the path is valid below /proc/PID/root without the chroot's folder at
+// its front. If the process changed its root after it had mapped the file, the shown path itself is valid. The inode
+// number decides which path to use. If file systems hide this number (overlays), the file's first bytes are compared
+// with memory. If a file is deleted, replaced or not readable for the process, root opens it through
+// /proc/PID/map_files.
 func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 	var first error
 	take := func(f *safefile.File, err error) bool {
@@ -221,7 +222,7 @@ func (p *Process) isMapped(f *safefile.File, m Mapping) error {
 }
 
 // exePath returns the path of the program, as the mappings show it. It looks for a mapping with the path and inode of
-// the link /proc/PID/exe, then for a mapping with the same base name. Without either it returns the link's text.
+// the link /proc/PID/exe, then for a mapping with the same base name. If there is neither, it returns the link's text.
 func (p *facts) exePath(mappings []Mapping) string {
 	for _, m := range mappings {
 		if m.IsFile() && m.Inode == p.exeID.ino && m.Path == p.exe {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// titleEvery is the longest time after which Find reads the title of a known process again. It does so if the title
-	// did not match or could not be read. Programs set their title as they start. So for a young process this time is
-	// shorter: its age divided by titleGrowth.
+	// titleEvery is the longest time after which Find reads a process's title again, if the title did not match or
+	// could not be read. Programs set their title as they start. So for a young process, this time is shorter: the age
+	// of the process divided by titleGrowth.
 	titleEvery  = 30 * time.Second
 	titleGrowth = 4
-	// maxFinding limits the time of one Find. The next Find continues with the other processes.
+	// maxFinding limits the time of one Find. The next Find continues with the processes that were not read.
 	maxFinding = time.Second
-	// maxAgain limits the titles of known processes that one Find reads again. Each takes about 100 µs. The titles
-	// that have waited longest come first.
+	// maxAgain limits the titles of known processes that one Find reads again. Reading a title takes about 100 µs. Find
+	// begins with the titles that were not read for the longest time.
 	maxAgain = 64
 )
 
@@ -41,7 +41,7 @@ type Finder struct {
 	read func(pid int) (title string, age time.Duration, err error)
 }
 
-// sighting is what a Finder remembers about a process whose title does not match or was not read.
+// sighting is what a Finder remembers about a process whose title did not match or was not read.
 type sighting struct {
 	next  time.Time // when its title is read next
 	round int
@@ -53,8 +53,8 @@ func NewFinder(match func(title string) bool) *Finder {
 	return &Finder{match: match, seen: make(map[int]sighting), now: time.Now, list: processNames, read: titleText}
 }
 
-// Find returns the PIDs of the processes that match and are not known yet. It does not check that they are Rubies.
-// It returns an error only if /proc cannot be listed.
+// Find returns the PIDs of the processes whose titles match, without those that the caller knows already. It does not
+// check that they are Rubies. It returns an error only if /proc cannot be listed.
 func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 	names, err := f.list()
 	if err != nil {
@@ -146,8 +146,8 @@ func PartOf(pid int) (title, part string, err error) {
 	return titleOf(args, p.stat.Comm), part, nil
 }
 
-// titleText returns a process's command line, or the text that it has put in its place, and the process's age. The age
-// is at least titleEvery if it is unknown.
+// titleText returns a process's command line and age. If the process has put another text in the place of its command
+// line, titleText returns this text. If the age is unknown, it returns at least titleEvery.
 func titleText(pid int) (title string, age time.Duration, err error) {
 	age = titleGrowth * titleEvery
 	p, err := openProcess(pid)

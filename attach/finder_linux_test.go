@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestFinder: a process is found when it gets a title that matches. A process is not found if the caller knows it
-// already, or if its title matched only in the past.
+// TestFinder: Find returns a process when the process gets a title that matches. It does not return a process that the
+// caller knows already, or whose title matched only in the past.
 func TestFinder(t *testing.T) {
 	start := func(name string) *exec.Cmd {
 		cmd := exec.Command("/bin/sleep", "1000")

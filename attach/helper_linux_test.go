@@ -102,7 +102,7 @@ func helper(mode string) error {
 		return <-failed
 	case strings.HasPrefix(mode, "churn "):
 		// Some threads wait, others begin and end, and a thread other than the main one calls exec. The new program
-		// does the same, forever. It prints a line each time.
+		// does the same, and so on forever. Each program prints a line.
 		n, err := strconv.Atoi(mode[6:])
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func helper(mode string) error {
 }
 
 // churn runs n threads that wait, and one thread that starts and ends others. Then a thread other than the main one
-// calls exec, which replaces the program by itself.
+// calls exec with the same program.
 func churn(n int) error {
 	fmt.Println("again")
 	waits := make(chan error)

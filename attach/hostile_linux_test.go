@@ -159,8 +159,8 @@ func TestReadFileOfHostile(t *testing.T) {
 	}
 }
 
-// TestReadFileAfterExec: if a process has called exec, the new program may have more rights. So ReadFile refuses to
-// read files with these rights.
+// TestReadFileAfterExec: a program that a process starts with exec may have more rights than the program that ddtop has
+// opened. ReadFile refuses to read files with the rights of the new program.
 func TestReadFileAfterExec(t *testing.T) {
 	c := startHelper(t, "exec", nil)
 	c.line(t)
@@ -200,7 +200,7 @@ func TestOpenMappedHostile(t *testing.T) {
 		t.Errorf("opened %s, want %s: with the process's rights", f.Name(), want)
 	}
 	dir := t.TempDir()
-	// For the process, the path leads to one file. For ddtop, which has another root folder, it leads to another file.
+	// The path leads to one file for the process, and to another file for ddtop, which has another root folder.
 	if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 		t.Fatal(err)
 	}

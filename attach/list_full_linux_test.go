@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestListOnAFullMachine: List still asks a process for its name if fewer than maxSilent processes have not answered.
-// From maxSilent on it asks no more, and reports ErrNoAnswer. So one silent process does not hide the names of others.
+// TestListOnAFullMachine: List asks no more processes for their names after maxSilent of them have not answered. For
+// all further processes it reports ErrNoAnswer. With fewer silent processes List goes on, so one silent process does
+// not hide the names of others.
 func TestListOnAFullMachine(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "ruby") // only its name looks like Ruby
 	from, err := os.Open("/bin/cat")
@@ -38,8 +39,8 @@ func TestListOnAFullMachine(t *testing.T) {
 	}
 	defer cmd.Wait() // the program ends with its input
 	defer in.Close()
-	// A full machine can delay any answer, so the test measures no time. One silent process fewer than the limit:
-	// lookAt must ask this process, which answers that it is no Ruby.
+	// The test measures no time, because a full machine can delay any answer. It sets the number of silent processes to
+	// one below the limit. So lookAt must still ask this process, which answers that it is no Ruby.
 	beside := new(lister)
 	beside.silent.Store(maxSilent - 1)
 	if c, ok, err := beside.lookAt(cmd.Process.Pid); ok || err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// maxProcesses limits the processes that List reads. It is the kernel's limit of PIDs on 64-bit machines.
+// maxProcesses limits the processes that List reads. It equals the kernel's limit of PIDs on 64-bit machines.
 const maxProcesses = 1 << 22
 
 const (
@@ -132,8 +132,8 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 	n := l.silent.Load()
 	if n < maxSilent {
 		var v verdict
-		// Calls that often block have their own, shorter deadline, and their error names the call. The deadline here is
-		// for all other calls.
+		// Calls that often block have a shorter deadline of their own, and their error names the call. The deadline
+		// here is for all other calls that lookInto makes.
 		v, err = ask(pid, 2*patience, "looking at its files", func() (v verdict, _ error) {
 			v.Candidate, v.ok = lookInto(p, &l.known)
 			p.letGo(v.Err)
@@ -192,7 +192,7 @@ func (c *Candidate) CPUShare() (share float64, ok bool) {
 	return max(took, 0).Seconds() / now.Sub(c.ReadAt).Seconds(), true
 }
 
-// versions caches the Ruby release of each file, because the many workers of a server share a file.
+// versions caches the Ruby release that each file contains, because the many workers of a server share a file.
 type versions struct {
 	m sync.Map // from versionKey to versionOf
 	// asked has a channel for each versionKey whose file a goroutine has begun to read. The channel is closed when this
@@ -216,7 +216,7 @@ type versionOf struct {
 
 // of returns the Ruby release of a process. For each file it caches the release, and the place of the word that shows
 // whether the file's VM runs. If several workers of a server share a file, only the first goroutine reads it. The
-// others wait for its result, but at most half of the time patience. Then they read the file themselves.
+// others wait for its result, but at most half of the time patience. After that, they read the file themselves.
 func (v *versions) of(p *Process, maps []byte) (string, error) {
 	mappings, err := mapped.ParseMaps(maps)
 	if err != nil {
@@ -295,7 +295,7 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 		}
 		return Candidate{}, false
 	}
-	// Most processes have no libruby mapped. This cheap test sorts them out first.
+	// Most processes have no libruby mapped, and this cheap test finds them. So make it first.
 	if !bytes.Contains(maps, []byte("libruby")) && !mapped.IsRubyName(filepath.Base(p.exeOrNothing())) {
 		return Candidate{}, false
 	}
@@ -316,10 +316,11 @@ func (p *facts) exeOrNothing() string {
 	return strings.TrimSuffix(exe, " (deleted)")
 }
 
-// rubyPrograms are names under which Ruby servers and tools show themselves.
+// rubyPrograms are names under which Ruby servers and tools appear in lists of processes.
 var rubyPrograms = []string{"puma", "unicorn", "sidekiq", "resque", "rails", "rackup", "rake", "bundle", "irb", "pitchfork", "falcon", "passenger", "solid_queue", "good_job", "delayed_job", "spring", "clockwork", "thin", "webrick"}
 
-// looksLikeRuby guesses by its names whether a process that ddtop may not read is a Ruby process.
+// looksLikeRuby guesses whether a process that ddtop may not read is a Ruby process. It uses only the names of the
+// process.
 func looksLikeRuby(args []string, comm string) bool {
 	first, _, _ := strings.Cut(args[0], " ")
 	for _, name := range []string{filepath.Base(strings.TrimSuffix(first, ":")), comm} {

@@ -25,12 +25,12 @@ type liveMemory struct {
 	pid int
 
 	mu sync.Mutex
-	// local and remote are the parameters of process_vm_readv: ddtop's ranges and the target's. All calls use the same
-	// slices, to save allocations.
+	// local and remote are the parameters of process_vm_readv: ranges of ddtop's memory and of the target's. All calls
+	// use the same slices, to save allocations.
 	local  []unix.Iovec
 	remote []unix.RemoteIovec
-	// index[i] is the place, in the caller's slice, of the i-th range of a call. The two numbers differ because empty
-	// ranges are not passed to the kernel.
+	// index[i] is the index, in the caller's slice, of the i-th range of a system call. The two numbers differ because
+	// empty ranges are not passed to the kernel.
 	index []int
 	mem   *os.File
 	// another is a function that opens /proc/TID/mem for a thread that still lives. It returns an error if no thread
@@ -43,7 +43,7 @@ type liveMemory struct {
 // fails, and no living thread is found. Without a pause, ddtop would search again and again.
 const reopenRest = 20 * time.Millisecond
 
-// reopen opens the process's memory through another thread that still lives. The caller holds mu.
+// reopen opens the process's memory through another thread that still lives. The caller must hold mu.
 func (m *liveMemory) reopen() bool {
 	if m.another == nil || time.Since(m.triedAt) < reopenRest {
 		return false
@@ -123,8 +123,8 @@ func (m *liveMemory) ReadBatch(ranges []Range) (calls int, err error) {
 	return calls, nil
 }
 
-// transfer reads the first n ranges of local and remote, which put has filled. On an error it marks the ranges that it
-// did not read as Failed.
+// transfer reads the first n ranges of local and remote, which put has filled. If an error occurs, it marks the ranges
+// that it did not read as Failed.
 func (m *liveMemory) transfer(ranges []Range, n int) (calls int, err error) {
 	for i := 0; i < n; {
 		calls++
@@ -192,8 +192,8 @@ func meaning(errno syscall.Errno) error {
 	return errno
 }
 
-// probe makes the first read of memory. It decides how all later reads work: by process_vm_readv or, if this call is
-// filtered, by /proc/PID/mem.
+// probe makes the first read of memory. It decides how all later reads work: by process_vm_readv or, if the kernel
+// refuses this call, by /proc/PID/mem.
 func (m *liveMemory) probe(addr Address, buf []byte) error {
 	first := m.Read(addr, buf)
 	if first == nil || errors.Is(first, ErrGone) || errors.Is(first, ErrUnmapped) {
@@ -223,8 +223,8 @@ func (m *liveMemory) readFile(addr Address, buf []byte) error {
 	}
 	n, err := m.mem.ReadAt(buf, int64(addr))
 	if n == 0 && errors.Is(err, io.EOF) && m.reopen() {
-		// The open file shows no memory after its program has called exec or its thread has ended. So read again:
-		// reopen has opened the file of a thread that lives.
+		// After the program has called exec, or the thread has ended, the open file shows no memory. reopen has now
+		// opened the file of a living thread, so read again.
 		n, err = m.mem.ReadAt(buf, int64(addr))
 	}
 	var errno syscall.Errno

@@ -31,7 +31,8 @@ func TestReadFillsFromAnotherProcess(t *testing.T) {
 	}
 }
 
-// batch returns n ranges of 16 bytes. Every third range lies in the hole, and every seventh is empty.
+// batch returns n ranges of 16 bytes to read. Every third range lies in a hole of the memory, and every seventh is
+// empty.
 func batch(base Address, n int) []Range {
 	ranges := make([]Range, n)
 	for i := range ranges {

@@ -15,15 +15,15 @@ import (
 )
 
 // maxEndedTasks limits how many ended threads are skipped in the search for a living one. There are usually few,
-// because threads leave the list when they end. Only two kinds stay: the first thread, and threads whose exit a tracer
-// has not read yet.
+// because threads leave the list when they end. Only two kinds stay in the list: the first thread, and threads whose
+// exit a tracer has not read yet.
 const maxEndedTasks = 256
 
 // OpenLiving opens the folder in /proc of a thread of the process that has not ended. The parameter dir is the folder
-// /proc/PID, which belongs to the first thread. If the first thread ends by pthread_exit while others continue, its
-// folder loses the memory, the descriptors and the root (kernel/exit.c, do_exit, Linux 6.18). OpenLiving then returns
-// the folder and the tid of another thread. While the first thread lives, tid is pid and fd is a copy of dir. The
-// error is ESRCH or ENOENT if no thread lives.
+// /proc/PID, which belongs to the first thread. While the first thread lives, tid is pid and fd is a copy of dir. If
+// the first thread ends by pthread_exit while others continue, its folder loses the memory, the descriptors and the
+// root (kernel/exit.c, do_exit, Linux 6.18). In this case OpenLiving returns the folder and the tid of another thread.
+// The error is ESRCH or ENOENT if no thread lives.
 func OpenLiving(dir, pid int) (fd, tid int, err error) {
 	first, err := statIn(dir, "stat")
 	if err != nil {
@@ -163,12 +163,12 @@ func (p *procFolder) LivingPath(elem ...string) string {
 	return filepath.Join(append([]string{dir.Name()}, elem...)...)
 }
 
-// ofFirst are the files in the first thread's folder /proc/PID that stay valid after this thread has ended. They
+// ofFirst are the files in the first thread's folder /proc/PID that can still be read after this thread has ended. They
 // describe the whole process, or a thread that their path names.
 var ofFirst = []string{"stat", "status", "task", "comm"}
 
-// folderOf returns the folder in which to open a file. For the files in ofFirst this is the first thread's folder, and
-// for all others the result of folder.
+// folderOf returns the folder in which to open a file. This is the first thread's folder for the files in ofFirst, and
+// the folder of a living thread (folder) for all others.
 func (p *procFolder) folderOf(name string) (dir *os.File, done func()) {
 	first, _, _ := strings.Cut(name, "/")
 	if slices.Contains(ofFirst, first) {

@@ -4,7 +4,7 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// Types of package mapped, so that callers of this package need not import it.
+// These types of package mapped have names here, so that callers of package attach need not import package mapped.
 type (
 	// Address is an address in a target's memory.
 	Address = mapped.Address

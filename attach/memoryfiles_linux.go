@@ -23,8 +23,9 @@ const (
 	maxMemoryFiles = 16
 )
 
-// forkTime decides whether a parent has written a memfd. The last write must be at least this much earlier than the
-// start of the process. A shorter time proves nothing, because the kernel keeps both times in ticks of up to 10 ms.
+// forkTime decides whether a memfd was written by the process's parent. It was if its last write is at least this much
+// earlier than the start of the process. A shorter time proves nothing, because the kernel keeps both times in ticks of
+// up to 10 ms.
 const forkTime = 50 * time.Millisecond
 
 // MemoryFile is a memfd that a process has open (memfd_create(2)).
@@ -33,8 +34,8 @@ type MemoryFile struct {
 	FD      int
 	Name    string
 	Content []byte
-	// Inherited is true if the file was written before this process began, so by its parent. This can be wrong if the
-	// clock was set since.
+	// Inherited is true if the file was last written before this process began, so that its parent must have written
+	// it. This can be wrong if the clock was set since.
 	Inherited bool
 }
 

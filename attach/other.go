@@ -121,7 +121,7 @@ func (p *Process) Check() error { return linuxOnly(p.pid) }
 // Alive returns false on this system.
 func (p *Process) Alive() bool { return false }
 
-// Exited returns nil. A receive from a nil channel waits forever.
+// Exited returns nil, because ddtop opens no live process on this system. A receive from a nil channel waits forever.
 func (p *Process) Exited() <-chan struct{} { return nil }
 
 // Close does nothing.

@@ -6,7 +6,7 @@ import "errors"
 // target, but not stop it.
 var ErrTraced = errors.New("another process traces it")
 
-// ErrStillGrown means that a Still cannot copy the target's memory, because the memory is larger than the room that
+// ErrStillGrown means that a Still cannot copy the target's memory, because it is larger than the room that
 // Still.Reserve has made for the copy.
 var ErrStillGrown = errors.New("its memory has grown since it was measured")
 
@@ -17,7 +17,7 @@ type Pause struct {
 	NS int64
 	// Threads is the number of native threads that were stopped.
 	Threads int
-	// Cut is true if a thread ran during a part of the reading. Either it could not be stopped in time, or the time
+	// Cut is true if a thread ran during a part of the reading. Either ddtop could not stop it in time, or the time
 	// limit of the pause was reached.
 	Cut bool
 }

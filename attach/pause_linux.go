@@ -21,7 +21,8 @@ import (
 type Pauser struct {
 	p     *Process
 	limit time.Duration
-	// onThread is called at the start of each OS thread that traces. The caller can raise the thread's priority there.
+	// onThread is called at the start of each OS thread of ddtop that traces the target. The caller can raise the
+	// thread's priority there.
 	onThread func()
 	// dir is /proc/PID/task, kept open.
 	dir *os.File
@@ -32,12 +33,12 @@ type Pauser struct {
 	lagging bool
 }
 
-// NewPauser prepares for pauses of at most limit. It tries one pause, which stops the process for a moment. onThread
-// may be nil. Each OS thread that traces calls it first. The error is a *TargetError that is ErrTraced, ErrPermission
-// or ErrGone.
+// NewPauser prepares for pauses of at most limit. It tries one pause, which stops the process for a moment. Each OS
+// thread of ddtop that traces the process first calls onThread, which may be nil. The error is a *TargetError that is
+// ErrTraced, ErrPermission or ErrGone.
 //
-// If the process is a child of ddtop, the code that started it (os/exec) must call Wait only after the child has
-// ended. A pidfd shows when it has ended. A Wait that is already running would take the stops for exits.
+// If the process is a child of ddtop, the code that started it (os/exec) must call Wait only after the child has ended.
+// A pidfd shows when it has ended. A Wait that already runs would mistake the stops for the end of the child.
 func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, error) {
 	dir, err := p.openProc("task")
 	if err != nil {
@@ -54,8 +55,9 @@ func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, erro
 // Limit sets how long each later pause may last at most.
 func (z *Pauser) Limit(limit time.Duration) { z.limit = limit }
 
-// try makes a trial pause. Before it stops anything, it checks that no thread has another tracer. If the trial runs out
-// of time, try checks this again. A thread that the trial did not reach may have got a tracer meanwhile.
+// try makes a trial pause. Before it stops anything, it checks that no thread of the target has another tracer. If the
+// trial runs out of time, try repeats this check: a thread that the trial did not reach may have got a tracer
+// meanwhile.
 func (z *Pauser) try() error {
 	if err := z.traced(); err != nil {
 		return err
@@ -103,10 +105,11 @@ const slowSeize = time.Millisecond
 // awaitStopped waits for the tracer's answer, at most for twice the limit. If the parameter late is true, an earlier
 // call has waited already, and this one does not wait. lagging is true if there is no answer yet.
 //
-// The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. That thread in turn waits until all
-// other threads have died (de_thread in fs/exec.c). The kernel reports the death of a seized thread to ddtop first. If
-// ddtop did not collect these reports, ddtop and the process would wait forever. Any thread of ddtop may collect them,
-// so awaitStopped does it in place of the tracer.
+// While it waits, awaitStopped collects ended threads of the process (reap). Otherwise ddtop and the process could wait
+// for each other forever. The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. That thread in
+// turn waits until all other threads have died (de_thread in fs/exec.c). The kernel reports the death of a seized
+// thread to ddtop first, and the thread is gone only after ddtop has collected this report. Any thread of ddtop may
+// collect it, so awaitStopped does it in place of the tracer.
 func (t *tracer) awaitStopped(late bool) (lagging bool, err error) {
 	if late {
 		t.reap()
@@ -152,8 +155,8 @@ func (t *tracer) reap() {
 		if t.ownChild && int(tid) == t.z.p.pid {
 			continue // the code that started the process collects its end
 		}
-		// waitid also reports a stop, but each one only once (wait_task_stopped, kernel/exit.c). The tracer needs this
-		// report. WNOWAIT leaves it there.
+		// waitid also reports that a thread has stopped, but it reports each stop only once (wait_task_stopped,
+		// kernel/exit.c). The tracer still needs this report. So the flag WNOWAIT leaves the report in place.
 		switch code, _, err := waitID(tid, unix.WEXITED|unix.WNOWAIT); {
 		case err != nil: // the tracer has collected it already
 		case code == cldExited || code == cldKilled || code == cldDumped:
@@ -165,8 +168,8 @@ func (t *tracer) reap() {
 	t.seized = left
 }
 
-// Thread returns the tid of the OS thread of ddtop that traces, or 0 if none runs. After a pause that failed, a new
-// thread traces, so the tid changes.
+// Thread returns the tid of ddtop's OS thread that traces the target, or 0 if none runs. After a pause that failed, a
+// new thread traces, so the tid changes.
 func (z *Pauser) Thread() int {
 	if z.tracer == nil {
 		return 0
@@ -180,7 +183,7 @@ func (z *Pauser) Close() {
 	z.dir.Close()
 }
 
-// end ends the thread that traces. The kernel then releases all threads that it still holds.
+// end ends the OS thread that traces the target. The kernel then releases all threads that it still holds.
 func (z *Pauser) end() {
 	if z.tracer != nil {
 		z.before = z.tracer.tid

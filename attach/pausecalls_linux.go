@@ -11,8 +11,9 @@ import (
 // block. During an ordinary call, the scheduler could give the processor to another goroutine. This would make the
 // pause longer.
 
-// seizeThread makes the calling thread the tracer of another one, without stopping it. It waits while a thread of that
-// process is within execve, which holds the process's cred_guard_mutex (ptrace_attach in kernel/ptrace.c, Linux 6.18).
+// seizeThread makes the calling thread the tracer of another thread, without stopping that thread. It waits while a
+// thread of the target is within execve, which holds the target's cred_guard_mutex (ptrace_attach in kernel/ptrace.c,
+// Linux 6.18).
 func seizeThread(tid int32) error {
 	if _, _, errno := syscall.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(tid), 0, 0, 0, 0); errno != 0 {
 		return errno
@@ -75,8 +76,8 @@ func monotonicNS() int64 {
 	return ts.Nano()
 }
 
-// shortSleep lets other threads use the CPU for a moment. A thread must run to notice that it has to stop. The sleep
-// may end early.
+// shortSleep lets other threads use the CPU for a moment, because a thread of the target must run to notice that it has
+// to stop. The sleep may end early.
 func shortSleep(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	_, _, _ = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)

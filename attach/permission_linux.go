@@ -51,7 +51,7 @@ type permissionFacts struct {
 	// filtered is true if a seccomp filter applies to ddtop.
 	filtered bool
 	// granted are the capabilities that ddtop's file already grants, or that ddtop has without being root. The command
-	// setcap replaces all earlier ones. So the advice to run it must name these, too.
+	// setcap replaces all capabilities of a file. So the advice to run it must name these, too.
 	granted uint64
 	// otherUserNamespace is true if the target is in another user namespace than ddtop. It is false if ddtop may not
 	// read the target, because then it cannot find out. inner is true if ddtop's own user namespace is not the
@@ -74,7 +74,8 @@ func (f permissionFacts) rootMay() bool {
 func (f permissionFacts) explain() (cause, help string) {
 	sudo := f.asAdministrator()
 	otherUser := f.targetUID != [3]int{f.euid, f.euid, f.euid}
-	// The process's own user may read it without CAP_SYS_PTRACE if Yama permits. In a container this is often easier.
+	// The process's own user may read the process without CAP_SYS_PTRACE if Yama permits. In a container, it is often
+	// easier to become this user than to get the capability.
 	asUser := ""
 	uid := f.targetUID[0]
 	if f.container && otherUser && f.targetUID == [3]int{uid, uid, uid} && f.targetUser != "" && f.yama <= 0 && f.dumpable && !f.otherUserNamespace {
@@ -132,7 +133,7 @@ func (f permissionFacts) explain() (cause, help string) {
 	return "the kernel doesn't say why: it may be a security module (AppArmor, SELinux, Landlock)", sudo
 }
 
-// setcap returns the command that gives ddtop's file the capability CAP_SYS_PTRACE, and those in more.
+// setcap returns the command that gives ddtop's file the capability CAP_SYS_PTRACE, and also the capabilities in more.
 func (f permissionFacts) setcap(more ...int) string {
 	return Setcap("$(command -v ddtop)", f.granted, append(more, capSysPtrace)...)
 }
@@ -163,8 +164,8 @@ func hiddenProcess(pid int, err error) error {
 		Cause: "/proc is mounted with hidepid, which shows a process to those only who may read it"}
 }
 
-// gatherFacts asks the kernel for the facts that explain uses. If a fact cannot be found out, its value is one from
-// which explain concludes nothing.
+// gatherFacts asks the kernel for the facts that explain uses. A fact that cannot be found out gets a value from which
+// explain draws no conclusion.
 func (p *procFolder) gatherFacts() permissionFacts {
 	r := OwnRights()
 	f := permissionFacts{
@@ -213,7 +214,7 @@ func inContainer() bool {
 	return os.Getenv("container") != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 }
 
-// refused returns the error for a step of opening the process that failed. doing names the step.
+// refused returns the error for a failed step of opening the process. doing names the step.
 func (p *procFolder) refused(doing string, err error) error {
 	var explained *TargetError
 	if errors.As(err, &explained) {

@@ -75,8 +75,8 @@ func Open(pid int) (*Process, error) {
 	return p, nil
 }
 
-// letGo closes a process. If err says that the process did not answer, Close could block. Then letGo calls it in the
-// background.
+// letGo closes p after the error err. If err says that the process did not answer, Close could block, so letGo calls it
+// in the background.
 func (p *Process) letGo(err error) {
 	if errors.Is(err, ErrNoAnswer) {
 		go p.Close() // Close waits for calls that have not returned
@@ -85,7 +85,7 @@ func (p *Process) letGo(err error) {
 	p.Close()
 }
 
-// openProcess does the part of Open that needs no permission.
+// openProcess does the first part of Open, which needs no permission to read the process.
 func openProcess(pid int) (*Process, error) {
 	fail := func(kind error, cause, help string, err error) (*Process, error) {
 		return nil, &TargetError{PID: pid, Kind: kind, Cause: cause, Help: help, Err: err}
@@ -158,7 +158,7 @@ func (p *procFolder) describe() error {
 }
 
 // tryReading does the part of Open that needs permission to read the memory. It reads a few bytes of memory. It also
-// notes which program runs, so that later calls can notice an exec.
+// remembers which program runs, so that later calls can notice an exec.
 func (p *Process) tryReading() error {
 	exe, err := p.readlink("exe")
 	if err != nil {
@@ -172,9 +172,9 @@ func (p *Process) tryReading() error {
 	if p.randomAt, err = Ask(p.pid, vector, p.findRandom); err != nil {
 		return p.refused(vector, err)
 	}
-	// CommandLine shows whether the process's memory is locked. A thread that waits in CommandLine can be killed. A
-	// thread that waits in process_vm_readv(2) ignores signals, so ddtop could not even exit (mm/process_vm_access.c,
-	// process_vm_rw_single_vec).
+	// CommandLine shows whether the process's memory is locked, so call it before ddtop reads memory. A thread of ddtop
+	// that waits in CommandLine can be killed. A thread that waits in process_vm_readv(2) ignores signals, so ddtop
+	// could not even exit (mm/process_vm_access.c, process_vm_rw_single_vec).
 	if _, err := p.CommandLine(); errors.Is(err, ErrNoAnswer) {
 		return err
 	}
@@ -211,8 +211,9 @@ func (p *Process) stillTheProgram() error {
 	return nil
 }
 
-// openPIDFD opens a pidfd, which becomes readable when the last thread of the process has ended. Without one (before
-// Linux 5.3, refused by a seccomp filter, or because ddtop has no descriptors left) Exited reads /proc instead.
+// openPIDFD opens a pidfd, which becomes readable when the last thread of the process has ended. There may be none:
+// before Linux 5.3, if a seccomp filter refuses it, or if ddtop has no descriptors left. Then Exited reads /proc
+// instead.
 func (p *procFolder) openPIDFD() {
 	fd, err := unix.PidfdOpen(p.pid, unix.O_NONBLOCK)
 	if errors.Is(err, unix.EINVAL) {
@@ -246,7 +247,7 @@ func (p *procFolder) findRandom() (Address, error) {
 	if len(text) > pair {
 		return 0, &TargetError{PID: p.pid, Kind: ErrNotRuby, Cause: "it is a 32-bit program, which ddtop can't read"}
 	}
-	// Without a vector, the process has either ended, or is in the middle of exec. Find out which.
+	// The auxiliary vector is empty, so the process has either ended, or is in the middle of exec. Find out which.
 	if gone := p.stillThere(); gone != nil {
 		return 0, gone
 	}
@@ -274,7 +275,8 @@ func (p *procFolder) exitFD() int {
 	return out
 }
 
-// Close closes the process's descriptors. If Exited was called, its goroutine ends, and its channel is not closed.
+// Close closes the process's descriptors. If Exited was called, the goroutine that it has started ends, and the channel
+// is not closed.
 func (p *Process) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	p.liveMemory.close()
@@ -289,8 +291,8 @@ func isGone(err error) bool {
 	return errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrGone)
 }
 
-// openProc opens a file in the folder of the process, or of a living task (folder). The file belongs to this process
-// even if the PID is used again.
+// openProc opens a file in the folder of the process, or of one of its living tasks (see folder). The file belongs to
+// this process even if the PID is used again.
 func (p *procFolder) openProc(name string) (*os.File, error) {
 	dir, done := p.folderOf(name)
 	defer done()

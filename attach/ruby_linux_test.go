@@ -46,8 +46,8 @@ func TestFindRuby(t *testing.T) {
 		if p.Title() != "sleeper.rb" {
 			t.Errorf("title %q", p.Title())
 		}
-		// Debian compiles 3.3 and later on amd64 with -fcf-protection, so Ruby uses _setjmp (config.h). On arm64, Ruby
-		// uses it by itself from 3.4 on.
+		// Debian compiles Ruby 3.3 and later on amd64 with -fcf-protection, so Ruby uses _setjmp of the C library
+		// (config.h). On arm64, Ruby 3.4 and later use _setjmp without such an option.
 		jmpBuf := r.AtLeast(3, 3)
 		if m.Machine == "aarch64" {
 			jmpBuf = r.AtLeast(3, 4)
@@ -61,7 +61,7 @@ func TestFindRuby(t *testing.T) {
 		if len(m.Writable()) == 0 || m.BuildID == "" || m.Bias == 0 {
 			t.Errorf("writable %v, build id %q, bias %v", m.Writable(), m.BuildID, m.Bias)
 		}
-		// The pointer to the VM is exported up to 3.2 (vm.c). From 3.3 on it is a hidden symbol.
+		// Ruby up to 3.2 exports the pointer to its VM (vm.c). From 3.3 on, the pointer's symbol is hidden.
 		if s, ok := m.Exported("ruby_current_vm_ptr"); ok == r.AtLeast(3, 3) {
 			t.Errorf("ruby_current_vm_ptr: %+v, %t", s, ok)
 		}

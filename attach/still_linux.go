@@ -34,8 +34,8 @@ var errStillLate = errors.New("the copy took longer than the process may stand s
 type Still struct {
 	p    *Process
 	page uint64
-	// areas are the mappings that were copied. runs are the ranges of pages in areas that were resident. Both are in
-	// order of their addresses.
+	// areas are the mappings that Copy has copied. runs are the ranges of pages in areas that were resident. Both are
+	// in order of their addresses.
 	areas []Mapping
 	runs  []Range
 	words []byte
@@ -56,8 +56,8 @@ func (s *Still) Measure() (bytes uint64, took time.Duration, err error) {
 	return bytes, time.Since(began), err
 }
 
-// Reserve allocates room for a copy of n bytes. It touches all pages of the room, so that Copy takes no page fault.
-// Release frees the room.
+// Reserve allocates memory for a copy of n bytes. It touches all pages of this memory, so that Copy takes no page
+// fault. Release frees the memory.
 func (s *Still) Reserve(n uint64) error {
 	s.Release()
 	buf, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
@@ -103,8 +103,8 @@ func (s *Still) Copy(limit time.Duration) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// find sets areas and runs to the memory that Copy would copy now. The Buf of each run has the right length, but no
-// memory of its own yet. Until Copy replaces it, it is a part of the array lengths.
+// find sets areas and runs to the memory that Copy would copy now. The Buf of each run gets the right length, but is
+// only a part of the shared array lengths. Copy replaces it by memory for the data.
 func (s *Still) find() (bytes uint64, err error) {
 	maps, err := s.p.Maps()
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *Still) find() (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// lengths is the array that the Bufs of all runs share before Copy. In this time a Buf is only needed for its length,
-// so the array is never written.
+// lengths is the array that the Bufs of all runs share before Copy. Until then, a Buf is only needed for its length, so
+// the array is never written.
 var lengths = make([]byte, stillRange)
 
 // residentIn appends to s.runs the pages of a mapping that are resident or swapped out, and returns their size in

@@ -50,8 +50,8 @@ func titleOf(args []string, comm string) string {
 var emulatorOptionsWithValue = []string{"-L", "-E", "-U", "-0", "-r", "-s", "-B", "-R", "-g", "-d", "-D", "-dfilter",
 	"-p", "-cpu", "-seed", "-trace", "-plugin", "-tb-size"}
 
-// emulated returns the arguments of the Ruby that qemu-user runs. It returns nil if args belong to another program.
-// The kernel's binfmt_misc (flag P) may put the file's path before the program's own first argument.
+// emulated returns the arguments of the Ruby that the emulator qemu-user runs. It returns nil if args belong to another
+// program. The kernel's binfmt_misc (flag P) may put the file's path before the program's own first argument.
 func emulated(args []string) []string {
 	if !strings.HasPrefix(filepath.Base(args[0]), "qemu-") {
 		return nil
@@ -107,8 +107,9 @@ func scriptOf(args []string) string {
 // MasterPart is the Part (role in a service) of a process whose children are the service's workers.
 const MasterPart = "master"
 
-// Titles in which programs name their role in a service. Puma: "puma: cluster worker 0: 4242 [shop]". Unicorn:
-// "unicorn worker[0] -D". Pitchfork: "pitchfork (gen:0) mold". Sidekiq: "sidekiq 6.4.1 shop [3 of 5 busy] stopping".
+// Titles in which programs name their role in a service, for example the worker's number. Puma: "puma: cluster worker
+// 0: 4242 [shop]". Unicorn: "unicorn worker[0] -D". Pitchfork: "pitchfork (gen:0) mold". Sidekiq: "sidekiq 6.4.1 shop
+// [3 of 5 busy] stopping".
 var (
 	parenthesised = regexp.MustCompile(`\([^)]*\)`)
 	workerTitle   = regexp.MustCompile(`\bworker(?:\[|[ :#]+)(\d{1,4})\b`)
@@ -141,7 +142,8 @@ func partOf(args []string) (part, now string) {
 	return part, now
 }
 
-// WorkerNumber returns the number of the worker whose part is "w" and this number. ok is false for all other parts.
+// WorkerNumber returns the number in a worker's role in a service: 3 for the part "w3". ok is false for all other
+// roles.
 func WorkerNumber(part string) (n int, ok bool) {
 	digits, ok := strings.CutPrefix(part, "w")
 	n, err := strconv.Atoi(digits)

@@ -34,8 +34,8 @@ type tracer struct {
 	stopped     chan error
 	released    chan Pause
 	timer       *time.Timer
-	// patience is a timer for the goroutine that waits for the tracer's answer. When it fires, that goroutine calls
-	// reap.
+	// patience is a timer for the goroutine that waits for the tracer's answer. When the timer fires, that goroutine
+	// calls reap, which collects ended threads.
 	patience *time.Timer
 	// stopping is true while the tracer stops threads (stopAll).
 	stopping atomic.Bool
@@ -52,8 +52,9 @@ type tracer struct {
 	// startNS is when the first thread was ordered to stop. endNS is when the pause must end. Both are CLOCK_MONOTONIC
 	// in ns.
 	startNS, endNS int64
-	// unclean is true if the tracer could not release some thread. Such a thread is released only when the tracer's OS
-	// thread ends. The tracer sets unclean before it sends to the channel released, so the receiver may read it.
+	// unclean is true if the tracer could not release some thread. The kernel releases such a thread only when the
+	// tracer's OS thread ends. The tracer sets unclean before it sends to the channel released, so the receiver may
+	// read it.
 	unclean bool
 }
 
@@ -96,7 +97,7 @@ func (t *tracer) run() {
 	}
 }
 
-// traceState is a thread's state on the way to being stopped by the tracer.
+// traceState says how far the tracer has come with stopping a thread.
 type traceState uint8
 
 const (
@@ -113,8 +114,8 @@ type tracee struct {
 }
 
 const (
-	// maxPauseRounds limits how often a pause reads the list of threads to find new ones. Each round stops the threads
-	// that it finds. So with each round, fewer threads are left that can start another thread.
+	// maxPauseRounds limits how often one pause reads the list of threads to find new ones. Each round stops the
+	// threads that it finds. So with each round, fewer threads are left that can start another thread.
 	maxPauseRounds = 64
 	// pollNS is the interval at which the tracer checks whether threads have stopped, in ns. It polls because the
 	// kernel's wait has no time limit.
@@ -145,7 +146,7 @@ func (t *tracer) stopAll() (all bool, err error) {
 			t.startNS = monotonicNS()
 		}
 		for i := known; i < len(t.list); i++ {
-			// An error means that the thread is dying. The function await notices this later, so ignore the error.
+			// An error means that the thread is dying. The function await notices this later, so ignore the error here.
 			_ = ptrace(unix.PTRACE_INTERRUPT, t.list[i].tid, 0)
 		}
 		if !t.await(known) {
@@ -155,7 +156,7 @@ func (t *tracer) stopAll() (all bool, err error) {
 	return false, nil
 }
 
-// seizeNew seizes the threads that are not known yet.
+// seizeNew seizes the threads of the target that the tracer does not know yet.
 func (t *tracer) seizeNew() error {
 	if _, err := unix.Seek(int(t.z.dir.Fd()), 0, unix.SEEK_SET); err != nil {
 		return fmt.Errorf("listing the threads of process %d: %w", t.z.p.pid, err)
@@ -220,7 +221,8 @@ func (t *tracer) add(tid int32) {
 }
 
 func (t *tracer) seize(tid int32) error {
-	// The first thread is seized even if the time is up, so that a refusal by the kernel is always noticed.
+	// The first thread is seized even if the time is up. So ddtop always notices if the kernel refuses to let it trace
+	// the target.
 	if len(t.seen) > 1 && monotonicNS() >= t.endNS {
 		return errLate
 	}
@@ -234,8 +236,8 @@ func (t *tracer) seize(tid int32) error {
 	}
 	refusal := t.refused(tid, err)
 	if errors.Is(refusal, ErrPermission) && seizeThread(tid) == nil {
-		// The thread had a tracer before, and that tracer has ended: it was ddtop's previous tracer thread. Now the
-		// thread is seized.
+		// The thread had a tracer, which has ended: it was ddtop's previous tracer thread. Now this tracer has seized
+		// the thread.
 		t.add(tid)
 		return nil
 	}
@@ -288,7 +290,7 @@ func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 		Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
 }
 
-// tracedBy reports whether the thread tid still has the tracer with this number. heldBy asks this if it cannot read the
+// tracedBy reports whether the thread tid still has the tracer with this number. heldBy calls it if it cannot read the
 // tracer's name. In this case the tracer may be an earlier thread of ddtop that has ended meanwhile.
 func (z *Pauser) tracedBy(tid int32, tracer int) bool {
 	text, err := z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
@@ -336,8 +338,8 @@ func (t *tracer) await(first int) bool {
 // look finds out whether a thread has stopped or ended, and records this. It returns false if neither has happened.
 func (t *tracer) look(x *tracee) bool {
 	// The kernel reports the end of a traced thread to the tracer first, and to the parent only after the tracer has
-	// collected it. If the target is ddtop's own child, the code that started it must collect its end. So do not wait
-	// for this end here.
+	// collected the report. If the target is ddtop's own child, the code that started it must get this report. So do
+	// not collect the end of its main thread here.
 	options := unix.WSTOPPED | unix.WEXITED
 	if t.ownChild && int(x.tid) == t.z.p.pid {
 		options = unix.WSTOPPED

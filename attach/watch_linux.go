@@ -36,15 +36,15 @@ func (p *procFolder) Check() error {
 	if err != nil && !errors.Is(err, ErrUnmapped) {
 		return err // refused, or ddtop lacks memory: this proves nothing
 	}
-	// Each exec makes 16 new random bytes. The bytes have changed, or there is no memory at their address, so the
+	// Each exec makes 16 new random bytes. Now the bytes have changed, or there is no memory at their address. So the
 	// process runs another program.
 	return &TargetError{PID: p.pid, Kind: ErrReplaced, Cause: "it has called exec", Help: "Attach again to look at the new program."}
 }
 
-// Alive reports, with one short system call, whether the process has not ended. A true result is certain: the PID has
+// Alive reports, with one short system call, whether the process is still alive. A true result is certain: the PID has
 // not been reused since the process was opened. So everything that was read by this PID came from this process,
-// although the process may run another program after an exec. A false result means that the process has ended, or
-// that the kernel has no pidfd. Check shows which.
+// although it may run another program after an exec. A false result means that the process has ended, or that the
+// kernel has no pidfd. Check shows which of the two is true.
 func (p *procFolder) Alive() bool {
 	if p.pidfd == nil {
 		return false
@@ -82,7 +82,8 @@ func (p *procFolder) stillThere() error {
 		return nil
 	}
 	// If a thread other than the first calls exec, the first thread is a zombie until the calling thread takes its
-	// place. If this happens between two reads of /proc, all threads seem to have ended. The pidfd shows the truth.
+	// place. If this happens between two reads of /proc, all threads seem to have ended. The pidfd shows whether the
+	// process has really ended.
 	if fd := p.exitFD(); fd >= 0 && readable(fd) || errors.Is(unix.Kill(p.pid, 0), unix.ESRCH) {
 		return gone
 	} else if fd >= 0 {

@@ -27,14 +27,14 @@ func (a AllocEstimate) Enough() bool { return a.Ticks >= MinAllocTicks }
 // share has a larger error: Error divided by the square root of the share. If Ticks is zero, Error is +Inf.
 func (a AllocEstimate) Error() float64 { return 1 / math.Sqrt(float64(max(0, a.Ticks))) }
 
-// Allocations returns the estimate for all entries together.
+// Allocations returns the number of objects allocated in all entries together, with its evidence.
 func (s *Snapshot) Allocations() AllocEstimate {
 	t := s.Total()
 	return AllocEstimate{Objects: max(0, t.AllocTotal), Seen: t.AllocSeen, Ticks: t.AllocTicks}
 }
 
-// Values returns a function that returns a metric's value for an entry's weights. Call that function once for each
-// entry. For Allocations the value is the estimated number of objects, rounded so that all values sum to
+// Values returns a function that converts an entry's weights to a value of the metric m. Call that function once for
+// each entry. For Allocations the value is the estimated number of objects, rounded so that all values sum to
 // AllocEstimate.Objects. For other metrics it is the weight itself.
 func (s *Snapshot) Values(m Metric) func(Weights) int64 {
 	if m != Allocations {
@@ -53,21 +53,21 @@ func (s *Snapshot) Values(m Metric) func(Weights) int64 {
 	}
 }
 
-// allocState is what a Collector remembers of the counts of allocated objects.
+// allocState is what a Collector remembers from earlier samples to count allocated objects.
 type allocState struct {
 	known       bool
 	movedKnown  bool
 	last, moved int64 // the counters of the last sample
 	held        int64 // counted objects that are not charged to a key yet
-	// key is the Key of the last stack for which objects were counted (sampler.AllocPair). found is true if the current
-	// sample had such a stack. had is true if any sample so far had such a stack: key is set only then.
+	// key is the Key of the last stack in which a sample counted new objects (sampler.AllocPair). found is true if the
+	// current sample did so. had is true if any sample so far did so: key is set only then.
 	key        Key
 	found, had bool
 }
 
 // allocations charges the objects that were allocated just before a stack was read to the Key of this stack. It also
-// counts all objects since the last sample. If Ruby counts objects that compaction moved as allocated, they are
-// subtracted a few ms later, when their number is known.
+// counts all objects since the last sample. Ruby can count an object as allocated that compaction has only moved. Such
+// objects are subtracted a few ms later, when their number is known.
 func (c *Collector) allocations(s *sampler.Sample) {
 	a := &c.alloc
 	found := a.found
@@ -84,8 +84,8 @@ func (c *Collector) allocations(s *sampler.Sample) {
 		}
 	}
 	if a.known {
-		// The counter can go back, but only in a process with several ractors, which lose counts
-		// (docs/internals/gc.md#counting-allocations).
+		// Ruby's counter of allocated objects can decrease, but only in a process with several ractors, which lose
+		// counts (docs/internals/gc.md#counting-allocations).
 		a.held += now - a.last - (moved - a.moved)
 	}
 	a.known, a.last, a.moved = true, now, moved
@@ -103,7 +103,8 @@ func (c *Collector) allocations(s *sampler.Sample) {
 	}
 }
 
-// flushAllocations charges the objects that are not charged yet (held) to the last key.
+// flushAllocations charges the objects that were counted but not charged to a key yet (held). It charges them to the
+// last key.
 func (c *Collector) flushAllocations(at int64) {
 	if a := &c.alloc; a.had && a.held != 0 {
 		c.emit(at, a.key, Weights{AllocTotal: a.held})

@@ -84,7 +84,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestAllocationsTree: the tree shows the estimate, and how good the estimate is.
+// TestAllocationsTree: for the metric Allocations, each node's weight is the estimated number of objects. The tree has
+// the evidence for the estimate.
 func TestAllocationsTree(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(label string) sampler.StackID {
@@ -118,7 +119,8 @@ func TestAllocationsTree(t *testing.T) {
 	}
 }
 
-// TestAllocationsCompaction: objects that compaction moved do not count as new, although Ruby's counter has them.
+// TestAllocationsCompaction: if compaction moves objects, Ruby's counter counts them as allocated. They must not count
+// as new objects.
 func TestAllocationsCompaction(t *testing.T) {
 	r, c := everything(t)
 	feed := func(at int64, allocated uint64, moved int64) {
@@ -138,8 +140,8 @@ func TestAllocationsCompaction(t *testing.T) {
 	}
 }
 
-// TestAllocationsUnknown: if no sample has an allocation pair (sampler.AllocPair), there is no estimate. The same is
-// true if the garbage collector's counters are missing at times.
+// TestAllocationsUnknown: if no sample shows which stack allocates (sampler.AllocPair), there is no estimate. There is
+// also none if the garbage collector's counters are missing at times.
 func TestAllocationsUnknown(t *testing.T) {
 	r, c := everything(t)
 	for i := range 300 {

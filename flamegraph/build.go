@@ -17,7 +17,7 @@ const (
 	NoStack = "(no stack)"
 )
 
-// funcInfo is what a Builder remembers about a frame.
+// funcInfo is what a Builder remembers about a frame from one tree to the next.
 type funcInfo struct {
 	known      bool
 	hide, keep bool
@@ -25,17 +25,17 @@ type funcInfo struct {
 	own        bool
 	library    string // "" for own code
 	from       sampler.Origin
-	// function and line are the numbers of the frame's FuncKey: function in trees that merge by function, line in trees
-	// that merge by line. A number is zero if it is not assigned yet.
+	// function and line are numbers that represent the frame's FuncKey. function is for trees that merge by function,
+	// and line for trees that merge by line. A number is zero if it is not assigned yet.
 	function, line int32
 }
 
-// childKey identifies a child node: the index of its parent and the number of its FuncKey.
+// childKey identifies a child node by the index of its parent and by the number of its FuncKey.
 type childKey struct {
 	parent, key int32
 }
 
-// A trieStep is a stack and its innermost frame.
+// A trieStep is a stack and its innermost frame. A walk from a stack outward keeps a trieStep for each frame.
 type trieStep struct {
 	stack sampler.StackID
 	frame sampler.FrameID
@@ -46,8 +46,9 @@ type stackRoot struct {
 	stack sampler.StackID
 }
 
-// maxInfos is the number of frames above which a Builder drops what it knows of frames (infos). If a Keeper removes old
-// entries of the Dictionary, the Builder also drops infos at each new generation of the Dictionary.
+// maxInfos is the largest number of frames about which a Builder keeps data (infos). Above it, the Builder drops all
+// infos. If a Keeper removes old entries of the Dictionary, the Builder also drops infos at each new generation of the
+// Dictionary.
 const maxInfos = 1 << 16
 
 // Builder builds Trees. Between builds it keeps memory and data that do not change: the frames of a Dictionary and the
@@ -74,7 +75,7 @@ type Builder struct {
 	full     bool
 }
 
-// NewBuilder returns a Builder of trees whose IDs point into d.
+// NewBuilder returns a Builder of trees. Their stacks and frames have the IDs of the Dictionary d.
 func NewBuilder(d *sampler.Dictionary) *Builder {
 	return &Builder{
 		dict: d, infos: make(map[sampler.FrameID]*funcInfo), keys: make([]FuncKey, 1), numbers: make(map[FuncKey]int32), children: make(map[childKey]int32),
@@ -93,8 +94,8 @@ func (b *Builder) number(k FuncKey) int32 {
 	return n
 }
 
-// Build builds a tree from a snapshot. It does not fail. Time without a stack is in one special node, and so is the
-// time of stacks that the snapshot lacks because of a limit. When MaxNodes is reached, the lightest stacks are cut.
+// Build builds a tree from a snapshot. It does not fail. Time without a stack is in one special node. The same node has
+// the time of stacks that the snapshot lacks because of a limit. When MaxNodes is reached, the lightest stacks are cut.
 func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = defaultMaxDepth
@@ -112,7 +113,8 @@ func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 	}
 	t := b.fill(s)
 	if b.full {
-		// Which stacks are cut must depend on weights alone, not on the order of the snapshot.
+		// The tree is too large, so the lightest stacks are cut. The choice must not depend on the order of the
+		// snapshot.
 		slices.SortFunc(b.order, func(x, y int32) int {
 			ex, ey := &s.Entries[x], &s.Entries[y]
 			return cmp.Or(cmp.Compare(ey.Weights.Of(o.Metric), ex.Weights.Of(o.Metric)),
@@ -184,8 +186,8 @@ func (b *Builder) wanted(e *Entry) bool {
 	return keep
 }
 
-// leaf returns the node of the last frame in an entry's stack. The entry's weight is added to this node. leaf makes the
-// nodes of the stack that the tree lacks.
+// leaf returns the node of the last frame in an entry's stack. The entry's weight is added to this node. If the tree
+// lacks nodes of the stack, leaf makes them.
 func (b *Builder) leaf(e *Entry) int32 {
 	root := int32(0)
 	if b.opt.Root != nil {
@@ -236,7 +238,7 @@ func (b *Builder) inverted(root int32, stack sampler.StackID) int32 {
 	return n
 }
 
-// step returns the child of a node for a frame. For a hidden frame, and below a CutNode, it returns the node itself.
+// step returns the child of node n for the given frame. If the frame is hidden, or n is a CutNode, it returns n itself.
 func (b *Builder) step(n int32, frame sampler.FrameID) int32 {
 	in := b.info(frame)
 	if in.hide || b.nodes[n].Kind == CutNode {

@@ -7,7 +7,7 @@ import (
 
 // share notes that a thread was seen with the stack and state of k for ns nanoseconds. When the thread's CPU time is
 // read next, it is divided in proportion to these notes. The table of notes is small. If it is full, a new stack gets
-// no note, and the stacks with notes get its part of the CPU time.
+// no note, and its CPU time goes to the stacks with notes.
 func (st *threadState) share(k Key, ns int64) {
 	for i := len(st.shares) - 1; i >= 0; i-- {
 		if st.shares[i].key == k {
@@ -20,8 +20,9 @@ func (st *threadState) share(k Key, ns int64) {
 	}
 }
 
-// cpu charges a thread's CPU time since the last reading of schedstat. If the native thread has changed (M:N threads)
-// or the counter went back, it charges nothing: the difference would be the time of another thread.
+// cpu charges a thread's CPU time since the last reading of the kernel's counter (schedstat). If the native thread has
+// changed (M:N threads) or the counter went back, it charges nothing: the difference would be the time of another
+// thread.
 func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == st.cpuAtNS {

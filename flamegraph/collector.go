@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxCPUShares limits the number of stacks among which the CPU time between two readings of schedstat is divided.
+// maxCPUShares limits the number of stacks among which a thread's CPU time is divided. The CPU time is known only when
+// the kernel's counter (schedstat) is read.
 const maxCPUShares = 64
 
 // onCPU has the states in which a thread can use a CPU. A thread's CPU time is charged to the stacks seen in these
@@ -30,8 +31,8 @@ type threadState struct {
 	shares   []cpuShare
 }
 
-// Sink receives weights as a Collector charges them. atNS is the end of the period that the weights belong to. A
-// Rolling is a Sink.
+// Sink receives weights, such as the time spent in a stack, when a Collector charges them to keys. atNS is the end of
+// the period that the weights belong to. A Rolling is a Sink.
 type Sink interface {
 	Add(atNS int64, k Key, w Weights)
 }
@@ -86,8 +87,9 @@ func (c *Collector) ByEndpointNow(dict *sampler.Dictionary) {
 	c.charges.now, c.charges.limit = true, maxNowCharges
 }
 
-// BySpan does the same as ByEndpoint, and also separates weights by the tracer's spans. If crowded returns true, there
-// is no room for new spans. The weights of a new span then count only for its endpoint. crowded may be nil.
+// BySpan does the same as ByEndpoint, and also separates weights by the tracer's spans. The function crowded reports
+// whether there is no room for new spans. The weights of a new span then count only for its endpoint. crowded may be
+// nil.
 func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 	c.served.begin(dict, true)
 	c.charges.begin()
@@ -97,15 +99,15 @@ func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 // ByGC separates the time of garbage collections by their reason (Key.GC). Call it before the first sample.
 func (c *Collector) ByGC() { c.byGC = true }
 
-// ByRest separates the time in which threads have nothing to do (Key.Rests), which the function rests decides. Call it
-// before the first sample.
+// ByRest separates the time in which a thread has nothing to do, under keys with Key.Rests. The function rests reports
+// whether a thread has nothing to do. Call ByRest before the first sample.
 func (c *Collector) ByRest(rests func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool) {
 	c.rests = rests
 }
 
 // Served returns the current endpoint and span of each EndpointID, indexed by the ID. The result is nil if weights are
 // not separated by endpoint. Several IDs can have the same endpoint and span, because requests change their names.
-// Standing returns the ID that represents all of them.
+// Standing returns the one of these IDs that represents the others.
 func (c *Collector) Served() []Served {
 	out := slices.Clone(c.served.list)
 	for i := range out {
@@ -114,7 +116,7 @@ func (c *Collector) Served() []Served {
 	return out
 }
 
-// Standing returns the EndpointID that represents all IDs with the same endpoint and span.
+// Standing returns the ID that represents all EndpointIDs with the same endpoint and span as id.
 func (c *Collector) Standing(id EndpointID) EndpointID { return standing(c.served.as, id) }
 
 // Endpoint returns the ID of a route or a class of jobs. It is zero if this route or class was not seen.
@@ -123,7 +125,7 @@ func (c *Collector) Endpoint(e Endpoint) EndpointID {
 }
 
 // renamed is called after names of requests may have changed. If a name has changed, each Rolling gets the new table
-// for Standing.
+// that says which EndpointID represents which others.
 func (c *Collector) renamed() {
 	if !c.served.rename() {
 		return
@@ -149,7 +151,7 @@ func (c *Collector) Interval(i *gvl.Interval) {
 	}
 }
 
-// key returns the key to which a thread's time is charged.
+// key returns the key to which the Collector charges the time of a thread with this stack, state and work.
 func (c *Collector) key(id sampler.ThreadID, stack sampler.StackID, st gvl.State, d *gvl.Detail, s *sampler.Serving) Key {
 	k := Key{Thread: id, Stack: stack, State: c.stateOf(st, d, stack, s.Work), Endpoint: c.request(s)}
 	if c.byGC && k.State == gvl.GC {
@@ -204,8 +206,8 @@ func (c *Collector) Tick(t *gvl.Tick) {
 	c.lastNS = t.ToNS
 }
 
-// Finish gives the Sinks the weights that the Collector has kept back because a name or a CPU time was not known yet.
-// Call it after the stream has finished.
+// Finish passes to the Sinks all weights that the Collector has held back, because a name or a CPU time was not known
+// yet. Call it after the stream has finished.
 func (c *Collector) Finish() {
 	c.releaseAll()
 	c.flushAllocations(c.lastNS)

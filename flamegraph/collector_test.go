@@ -58,8 +58,8 @@ func weightsOf(r *Rolling) map[Key]Weights {
 }
 
 // TestCollectorConservation: for every stream, no time is lost or counted twice. A thread's wall time is the time for
-// which it was listed, with half of the intervals before and after. Its CPU time is the difference of the kernel's
-// counter. In the state Waiting, waiting time equals wall time.
+// which samples list it, with half of the interval before and half of the interval after. Its CPU time is the
+// difference of the kernel's counter. In the state Waiting, WaitNS equals WallNS.
 func TestCollectorConservation(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(200)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 7))
@@ -207,8 +207,8 @@ func TestCollectorHalves(t *testing.T) {
 	}
 }
 
-// TestCollectorTagTellsStack: stacks are read less often than states. Between two readings of the stack, time in a
-// state goes to the stack that was read in this state.
+// TestCollectorTagTellsStack: ddtop reads stacks less often than states. Between two readings of the stack, time in a
+// state goes to the stack that was read in the same state.
 func TestCollectorTagTellsStack(t *testing.T) {
 	r, c := everything(t)
 	th := func(stack sampler.StackID) sampler.Thread { return sampler.Thread{ID: 1, Ractor: 1, Stack: stack} }
@@ -229,7 +229,8 @@ func TestCollectorTagTellsStack(t *testing.T) {
 	}
 }
 
-// TestCollectorBlame: if threads wait while another thread holds the GVL, its stack is charged with their waits.
+// TestCollectorBlame: if threads wait while another thread holds the GVL, the holder's stack is charged with their
+// waits.
 func TestCollectorBlame(t *testing.T) {
 	r, c := everything(t)
 	tick := func(at int64, waiters int) {

@@ -17,8 +17,9 @@ type Diff struct {
 	// set, several children of a node can have the same label. The heaviest such child in the later tree is compared
 	// with the sum of all such children in the earlier tree. All other such children of the later tree count as new.
 	ByName bool
-	// Visit is called for each node. self is the growth of the node's own weight and total the growth of its Total, as
-	// shares. after is the node in the later tree. It is nil for a node that only the earlier tree has.
+	// Visit is called for each node. self and total are the growth of the node's own weight and of its Total. Growth is
+	// the share of the later tree minus the share of the earlier tree. after is the node in the later tree. It is nil
+	// for a node that only the earlier tree has.
 	Visit func(after *Node, label string, self, total float64)
 }
 

@@ -22,7 +22,7 @@ const (
 // It is zero if the thread works for no request or job, or if there are too many routes to separate.
 type EndpointID uint32
 
-// NoEndpoint is an EndpointID that no weight has. A filter with it shows nothing.
+// NoEndpoint is an EndpointID that is never given to a weight. A filter by it shows nothing.
 const NoEndpoint EndpointID = 1<<32 - 1
 
 // Endpoint is a route or a class of jobs. Kind and Name are the fields of sampler.Work. Name is "" while it is not
@@ -50,9 +50,9 @@ type endpoints struct {
 	// list has the endpoint and span of each ID, indexed by the ID. named is the number of IDs without a span.
 	list  []Served
 	named int
-	// The table as is indexed by EndpointID, and has the ID that represents each ID. If the route of a request becomes
-	// known late, the entry of the request's ID is the ID of this route. IDs beyond the table's end represent
-	// themselves. renames is the Dictionary's number of renames when the table was made.
+	// The slice as has, at the index of each EndpointID, the ID that represents it. If the route of a request becomes
+	// known late, the entry of the request's ID is the ID of this route. IDs beyond the slice's end represent
+	// themselves. renames is the Dictionary's number of renames when the slice was made.
 	as      []EndpointID
 	renames uint64
 	// recent caches the EndpointIDs of recent requests and jobs. The index is the WorkID modulo the length.
@@ -122,7 +122,7 @@ func (e *endpoints) number(k Served) EndpointID {
 	return id
 }
 
-// rename updates the table e.as. It returns false if there are neither new names nor new IDs.
+// rename updates the table e.as after names have changed. It returns false if there are neither new names nor new IDs.
 func (e *endpoints) rename() bool {
 	if e.dict == nil || e.dict.Renames() == 0 {
 		return false
@@ -145,7 +145,7 @@ func (e *endpoints) rename() bool {
 	return true
 }
 
-// standing returns the ID that represents id, by the table as (the field of the same name in endpoints).
+// standing returns the ID that represents id, according to the table as (endpoints.as).
 func standing(as []EndpointID, id EndpointID) EndpointID {
 	if int(id) < len(as) {
 		return as[id]

@@ -44,7 +44,8 @@ func TestWeightsByEndpoint(t *testing.T) {
 	}
 }
 
-// TestManyEndpoints: the number of endpoints with their own EndpointID is limited.
+// TestManyEndpoints: the number of endpoints with their own EndpointID is limited. Further endpoints must share the ID
+// 0.
 func TestManyEndpoints(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var e endpoints

@@ -43,7 +43,7 @@ func (n *Node) Child(k FuncKey) *Node {
 
 // Matches is the result of a search.
 type Matches struct {
-	// Nodes are the nodes whose label or file matches.
+	// Nodes are the nodes whose label or file matches the regular expression of the search.
 	Nodes map[*Node]bool
 	// Total is the weight of the stacks with at least one match. A stack with several matches counts once.
 	Total int64

@@ -147,10 +147,11 @@ func sortChildren(c *Node) {
 	slices.SortFunc(c.Children, func(x, y *Node) int { return compareKeys(x.FuncKey, y.FuncKey) })
 }
 
-// folds reports whether a frame can be in a run, and so be folded.
+// folds reports whether a frame can be in a run, that is, one of several frames that are folded into one row. It cannot
+// be in a run if it is the program's own code, or a C function of a native stack.
 func (n *Node) folds() bool { return n.Kind == FrameNode && !n.Own && !n.Native }
 
-// native returns the children that are C functions of native stacks.
+// native returns the children that are C functions, known from a copy of the native stack (the stack of C code).
 func (n *Node) native() (out []*Node) {
 	for _, k := range n.Children {
 		if k.Native {
@@ -160,11 +161,11 @@ func (n *Node) native() (out []*Node) {
 	return out
 }
 
-// coreLibrary is the Library of Ruby's core and of C functions.
+// coreLibrary is the name (Node.Library) under which Ruby's core and C functions appear.
 const coreLibrary = "ruby"
 
-// depthOfRun returns the number of frames on the longest path through a run that begins with nodes. It follows each
-// path for at most as many frames as the parameter most says, and counts no further.
+// depthOfRun returns the number of frames on the longest path through a run that begins with nodes. It counts up to the
+// parameter most, and follows no path beyond this depth.
 func depthOfRun(nodes []*Node, most int) (depth int) {
 	if most == 0 {
 		return 0
@@ -179,7 +180,8 @@ func depthOfRun(nodes []*Node, most int) (depth int) {
 	return depth + 1
 }
 
-// addRun adds to a node the run that begins with the given frames, which have equal keys.
+// addRun adds to a node the run that begins with the given frames, which have equal keys. A run is a group of frames
+// outside the program's own code that become one row.
 func (b *folder) addRun(c *Node, outermost []*Node) {
 	r := b.merge(outermost, c)
 	r.Kind, r.Frame, r.C, r.run = RunNode, 0, false, describeRun(outermost)
@@ -226,7 +228,7 @@ func (b *folder) addRun(c *Node, outermost []*Node) {
 	sortChildren(r)
 }
 
-// fillOpen adds the children of a frame in an open run: a run whose frames are shown.
+// fillOpen adds the children of a frame in an open run: a run whose frames are shown and not folded into one row.
 func (b *folder) fillOpen(c *Node, nodes []*Node) {
 	for _, group := range childGroups(nodes) {
 		k := b.merge(group, c)
@@ -240,7 +242,8 @@ func (b *folder) fillOpen(c *Node, nodes []*Node) {
 }
 
 // leafOf makes a child of the run r for the time spent in one function. nodes are all nodes of this function in the
-// run. C functions of native stacks that the function called become children of the new node.
+// run. The function may have called C functions that are known from a native stack. They become children of the new
+// node.
 func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]
@@ -271,7 +274,7 @@ func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	return c
 }
 
-// describeRun describes a run by its heaviest path.
+// describeRun returns the number of frames and the libraries of a run, as they are on its heaviest path.
 func describeRun(outermost []*Node) *run {
 	out := &run{}
 	at := outermost
@@ -288,7 +291,8 @@ func describeRun(outermost []*Node) *run {
 	return out
 }
 
-// Text returns the text of a node's row: its Label, or for a run the number of frames and their library.
+// Text returns the text of a node's row: its Label, or the number of frames and their library for a run of several
+// frames.
 func (n *Node) Text() string {
 	if n.run == nil {
 		return n.Label
@@ -337,8 +341,8 @@ func (n *Node) Fit(width int) string {
 	return cut(text, width)
 }
 
-// PathIn returns the path of a frame in an open run: the path of the run, then the frames down to inside. inside is a
-// node of Whole, the tree before folding.
+// PathIn returns the path of a frame in an open run: the path of the run, then the frames down to the node inside.
+// inside is a node of Whole, the tree before folding.
 func (f *Folded) PathIn(run, inside *Node) Path {
 	var p Path
 	for n := inside; n != nil; n = n.Parent {
@@ -351,7 +355,8 @@ func (f *Folded) PathIn(run, inside *Node) Path {
 	return append(PathOf(run), p...)
 }
 
-// Shown returns the node of the folded tree that represents the node n of the whole tree.
+// Shown returns the node of the folded tree that represents the node n of the whole tree: the same frame, or the run
+// that contains it.
 func (f *Folded) Shown(n *Node) *Node { return f.in[n] }
 
 // Of returns the nodes of the whole tree that the node n of the folded tree represents. If n is a run, these are the

@@ -193,7 +193,7 @@ func checkFolded(t *testing.T, f *Folded, dict *sampler.Dictionary, s *Snapshot)
 	walk(f.Whole.Root)
 	var look func(*Node)
 	look = func(c *Node) {
-		// This is an open run. Its first frame has the same label, and is checked instead.
+		// Node c is the row of an open run. The run's first frame, which has the same label, is checked instead.
 		if c.Kind == RunNode && len(c.Children) == 1 && c.Children[0].FuncKey.Label == c.Label {
 			look(c.Children[0])
 			return

@@ -85,8 +85,8 @@ func TestFoldStraight(t *testing.T) {
 	}
 }
 
-// checkStraight checks two rules for every folded tree. Totals are equal to the whole tree's. Every node of the whole
-// tree is represented by a node of the folded tree, and Folded.Of leads back from there.
+// checkStraight checks two rules for every node of the whole tree. A node of the folded tree represents it. Unless this
+// second node is a CutNode, both have the same Total, and Folded.Of returns the first node for the second one.
 func checkStraight(t *testing.T, n *Node, f *Folded) {
 	t.Helper()
 	s := f.Shown(n)

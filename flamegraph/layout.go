@@ -12,8 +12,8 @@ const (
 	CellAncestor
 	// cellMore represents Count siblings that are too narrow to be drawn.
 	cellMore
-	// CellBlank is an empty part of a row. It is below the own weight of the node above, or below a cell that is not a
-	// node.
+	// CellBlank is an empty part of a row. Above it is the part of a node that is the node's own weight, which no child
+	// fills. Or there is a cell above it that is not a node.
 	CellBlank
 )
 
@@ -24,7 +24,7 @@ type Cell struct {
 	Node *Node
 	// Parent is the node whose children a cellMore represents. It is nil otherwise.
 	Parent *Node
-	// X and W are columns. W is at least 1.
+	// X is the cell's first column, and W its width in columns. W is at least 1.
 	X, W int
 	// Count and Total are the number of nodes that a cellMore represents, and their weight.
 	Count int
@@ -39,7 +39,7 @@ type Picture struct {
 	// Rows go from the outermost frame (or, in an inverted tree, the innermost) inward. Empty rows at the end are
 	// left out.
 	Rows [][]Cell
-	// Zoom is the node that fills the width.
+	// Zoom is the zoomed node. It fills the whole width.
 	Zoom *Node
 }
 
@@ -76,7 +76,7 @@ func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 
 type layouter struct {
 	parts []part
-	// totals and widths begin with the node's own part. The parts of its children follow.
+	// totals and widths have one element for the node's own weight, and then one for each child.
 	totals []int64
 	widths []int
 }

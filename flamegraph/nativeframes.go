@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxHeld limits the keys for which weights of one thread are held back by nativeWeights.
+// maxHeld limits the number of keys for which nativeWeights holds back the weights of one thread.
 const maxHeld = 4
 
 // nativeWeights gives weights to the C functions below a Ruby stack, as children of its innermost frame. The total of
@@ -20,8 +20,8 @@ type nativeWeights struct {
 	held  map[sampler.ThreadID][]charge
 }
 
-// put emits the weights of the time from fromNS to toNS. It holds them back while counters may still prove that the
-// thread stayed in its C functions.
+// put emits the weights of the time from fromNS to toNS. It holds them back while a later reading of the thread's
+// counters may still prove that the thread stayed in its C functions.
 func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	x := &c.native
 	stay := x.stays.Of(k.Thread)
@@ -55,8 +55,8 @@ func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	}
 }
 
-// release emits the held weights of a thread. stack is the thread's stack with its C functions, if counters have
-// proven that the thread stayed in them. It is zero otherwise.
+// release emits the weights of a thread that were held back. stack is the thread's stack with its C functions, if
+// counters have proven that the thread stayed in them. It is zero otherwise.
 func (c *Collector) release(id sampler.ThreadID, stack sampler.StackID) {
 	list := c.native.held[id]
 	if len(list) == 0 {
@@ -71,7 +71,8 @@ func (c *Collector) release(id sampler.ThreadID, stack sampler.StackID) {
 	delete(c.native.held, id)
 }
 
-// nativeTick emits the held weights whose C functions the counters of a sample prove or refute.
+// nativeTick emits weights that were held back, if the counters of a sample show whether the thread stayed in its C
+// functions.
 func (c *Collector) nativeTick(t *gvl.Tick) {
 	x := &c.native
 	x.stays.Feed(t, func(id sampler.ThreadID, _ *gvl.NativeStay) { c.release(id, 0) })

@@ -57,8 +57,8 @@ func TestNativeWeights(t *testing.T) {
 	}
 }
 
-// TestNativeWeightsConserve: C functions do not change the weight of a Ruby stack together with the C functions below
-// it.
+// TestNativeWeightsConserve: a Ruby stack and the C functions below it together weigh as much as the Ruby stack weighs
+// without them.
 func TestNativeWeightsConserve(t *testing.T) {
 	for seed := range uint64(rounds(60)) {
 		rnd := rand.New(rand.NewPCG(seed, 44))

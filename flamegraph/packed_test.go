@@ -25,8 +25,8 @@ func FuzzPackedDelta(f *testing.F) {
 	})
 }
 
-// TestRollingMemoryLimit: when the memory limit drops old data, the totals do not contain it either. FromNS is the
-// beginning of the data that is left.
+// TestRollingMemoryLimit: when old data is dropped because of the memory limit, it must also be subtracted from the
+// totals. FromNS must be the beginning of the data that is left.
 func TestRollingMemoryLimit(t *testing.T) {
 	r := newRolling(t, 1e6, 1e3) // a thousand slots
 	r.maxBytes = 40_000

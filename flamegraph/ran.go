@@ -20,7 +20,7 @@ func ranIn(r *sampler.NativeRun) gvl.State {
 	return gvl.Native
 }
 
-// runs emits the stacks that a sample has of running threads, under separate keys (Key.Ran).
+// runs emits a sample's stacks of running threads, under separate keys (Key.Ran).
 func (c *Collector) runs(s *sampler.Sample) {
 	for i := range s.Runs {
 		r := &s.Runs[i]
@@ -34,8 +34,8 @@ func (c *Collector) runs(s *sampler.Sample) {
 // may be used by one goroutine at a time.
 type Ran struct {
 	known *ranStacks
-	// places has, for each Ruby stack, the whole stacks that were taken while a thread was in it. methods has, for each
-	// innermost method, only the C functions of such stacks.
+	// places has, for each Ruby stack, the whole stacks that the kernel copied while a thread was in it. methods has,
+	// for each innermost method, only the C functions of such stacks.
 	places  map[ranPlace][]ranPart
 	methods map[ranMethod]*ranPool
 }
@@ -47,13 +47,14 @@ type ranPlace struct {
 	state  gvl.State
 }
 
-// ranMethod identifies the innermost Ruby method of stacks (ranStack.method) in one state of the thread.
+// ranMethod identifies all stacks with the same innermost Ruby method (ranStack.method) in one state of the thread.
 type ranMethod struct {
 	number int32
 	state  gvl.State
 }
 
-// ranPart is a stack, or the C functions that several stacks share, with the number of times that it was taken.
+// ranPart is a stack that the kernel copied from a running thread, or the C functions that several such stacks share.
+// It has the number of copies.
 type ranPart struct {
 	// stack is a Ruby stack, with the C functions below it if there are any. If stack is zero, the part is only C
 	// functions, and chain is their index in ranStacks.chains.
@@ -62,7 +63,8 @@ type ranPart struct {
 	n     int64
 }
 
-// ranPool counts the stacks taken in a method by their C functions. total also includes stacks without C functions.
+// ranPool counts the stacks that the kernel copied in one method, by their C functions. total also includes stacks
+// without C functions.
 type ranPool struct {
 	parts map[int32]int64
 	list  []ranPart
@@ -125,8 +127,8 @@ func (r *Ran) add(k *Key, n int64) {
 	}
 }
 
-// of returns the parts among which a stack's time is divided, and the total number of stacks that they are based on.
-// list is nil if nothing is known.
+// of returns the parts among which a stack's time is divided, and the total number of copied stacks on which they are
+// based. list is nil if nothing is known.
 func (r *Ran) of(k *Key) (list []ranPart, total int64) {
 	list = r.places[ranPlace{k.Thread, k.Stack, k.State}]
 	for _, p := range list {
@@ -200,7 +202,7 @@ type ranJoin struct {
 	chain int32
 }
 
-// forget drops everything if the Dictionary may have evicted IDs, or if there are too many stacks.
+// forget drops everything that is cached if the Dictionary may have evicted IDs, or if there are too many stacks.
 func (x *ranStacks) forget() {
 	if g := x.dict.Generation(); x.stacks == nil || g != x.in || len(x.stacks)+len(x.joined) > maxRanStacks {
 		*x = ranStacks{dict: x.dict, in: g, stacks: make(map[sampler.StackID]ranStack), joined: make(map[ranJoin]sampler.StackID),

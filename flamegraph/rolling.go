@@ -25,7 +25,7 @@ const (
 	MaxHistoryBytes = 64 << 20
 )
 
-// noSlot marks an entry that has no delta in the current slot.
+// noSlot marks an entry to which nothing was added in the current slot.
 const noSlot = -1
 
 type entry struct {
@@ -102,7 +102,7 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 // Dictionary of the keys' stacks.
 func (r *Rolling) DivideBy(dict *sampler.Dictionary) { r.stacks = &ranStacks{dict: dict} }
 
-// rename moves the weights of each EndpointID to the ID that represents it.
+// rename moves the weights of each EndpointID to the ID that now represents it, because a request has changed its name.
 func (r *Rolling) rename(as []EndpointID) {
 	r.mu.Lock()
 	r.as = as
@@ -161,7 +161,7 @@ func (r *Rolling) pack(s *slot, d delta) {
 	r.bytes += int64(cap(s.packed) - before)
 }
 
-// Crowded reports whether half of the possible keys are used.
+// Crowded reports whether half of the keys that a Rolling may have are used.
 func (r *Rolling) Crowded() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// firstServed is the initial size of the ring of requests and jobs. It is a power of two.
+	// firstServed is the initial size of the ring of recent requests and jobs (servedCharges.ring). It is a power of
+	// two.
 	firstServed = 1 << 4
 	// maxServed limits the requests and jobs whose weights can still move to another name. It is a power of two.
 	maxServed = 1 << 10
@@ -51,8 +52,8 @@ type servedWork struct {
 type servedCharges struct {
 	now bool
 	// ring has the last requests, indexed by id modulo the length of ring. kept is the number of charges of all
-	// requests. If kept exceeds limit, requests are settled in the order of their ids until it does not: their weights
-	// go to the Sinks (settle). oldest is the last id that was tried.
+	// requests. While kept exceeds limit, requests are settled in the order of their ids: their weights go to the Sinks
+	// (settle). oldest is the last id that was tried.
 	ring         []servedWork
 	ids          map[servedKey]EndpointID
 	last, oldest EndpointID
@@ -167,8 +168,8 @@ func (c *Collector) emit(atNS int64, k Key, w Weights) {
 // true, the Sinks already have these weights, so settle only drops them.
 func (c *Collector) settle(r *servedWork) {
 	if c.charges.kept -= len(r.list); !c.charges.now && len(r.list) > 0 {
-		// If the Dictionary has evicted the request, it knows no name for it. The known name then stays: a span without
-		// a name must not replace it.
+		// If the Dictionary has evicted the request, it knows no name for it. The result would be a span without a
+		// name, which must not replace the known name.
 		if s := &r.serving; s.Work == 0 || c.served.dict.Work(s.Work).Kind != sampler.WorkNone {
 			r.name = cmp.Or(c.served.anew(s), r.name)
 		}

@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNameKnownLate: all time of a request goes to its last name. This must be true whether Sinks get the time at once
-// or late, in every period of time, and for all accounts.
+// TestNameKnownLate: all time of a request goes to its last name, also the time before this name was known. This must
+// be true whether Sinks get the time at once or late. It must also be true both in the whole window and in a range of
+// it.
 func TestNameKnownLate(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		dict := sampler.NewDictionary()
@@ -95,8 +96,8 @@ func TestNamesHaveALimit(t *testing.T) {
 }
 
 // TestRouteOfOthers: a request has a path, but its route never became known. If all other requests with this path have
-// the same route, the request gets this route too. Its weights from before that move to the route. If there are two
-// routes, such requests get their own name back.
+// the same route, the request gets this route too, and its earlier weights move there. If the other requests have two
+// different routes, requests without a route get their own name back.
 func TestRouteOfOthers(t *testing.T) {
 	dict := sampler.NewDictionary()
 	r := newRolling(t, 60e9, 0)

@@ -44,14 +44,15 @@ const (
 	// key, except for the Kind.
 	RunNode
 	// LeafNode represents the time that one function within a run spent in its own code, wherever in the run it is
-	// called. Below it are the C functions of native stacks that it called.
+	// called. A run is a row of folded frames. Below the LeafNode are the C functions of native stacks that the
+	// function called.
 	LeafNode
 )
 
 // Node is a function (or a line of it) in its calling context. Total is Self plus the Totals of the children.
 type Node struct {
 	FuncKey
-	// Frame is one of the merged frames. It is zero for nodes that are not frames.
+	// Frame is one of the frames that are merged into this node. It is zero for nodes that are not frames.
 	Frame sampler.FrameID
 	// Name is the base label of Frame: the method's name without its class. Path is its file as Ruby names it. ExecLine
 	// is its executed line.
@@ -65,7 +66,7 @@ type Node struct {
 	Library string
 	from    sampler.Origin
 	run     *run // nil unless the node is a RunNode
-	// Native is true for a C function on a native stack (sampler.Frame.Native).
+	// Native is true for a C function that was found on the stack of C code (sampler.Frame.Native).
 	Native bool
 	// Uncertain is true if at least one of the merged frames cannot be trusted.
 	Uncertain   bool
@@ -109,22 +110,22 @@ func (n *Node) TopState() gvl.State { return topState(&n.StateTotal) }
 // Options select and shape the contents of a Tree. The zero value selects everything: wall time, merged by function.
 type Options struct {
 	Metric Metric
-	// Threads are the threads to include. If it is nil, all are.
+	// Threads are the threads to include. If it is nil, all threads are included.
 	Threads map[sampler.ThreadID]bool
 	// Endpoint is the route or the class of jobs to include. Zero includes everything, also the time in which threads
 	// served no request.
 	Endpoint EndpointID
-	// States are the states to include. If it is zero, all are.
+	// States are the states to include. If it is zero, all states are included.
 	States StateSet
-	// Keep, if set, keeps only the stacks in which a frame's label or file matches.
+	// Keep, if set, keeps only the stacks in which the label or file of a frame matches it.
 	Keep *regexp.Regexp
-	// ByLine separates the executed lines of a method.
+	// ByLine makes a separate node for each executed line of a method.
 	ByLine bool
 	// Root returns the label of the node that is the parent of a thread's stacks, such as the thread's name, its group
 	// or its ractor. It may be nil.
 	Root func(sampler.ThreadID) string
 	// Inverted puts callees first: the root's children are the innermost frames, and their children are the callers. C
-	// functions of native stacks are left out, so that the time of a Ruby frame is in one place.
+	// functions of native stacks (stacks of C code) are left out, so that the time of a Ruby frame is in one place.
 	Inverted bool
 	// Hide, if set, leaves frames out. Their own weight goes to the nearest shown frame outward.
 	Hide func(*sampler.Frame) bool
@@ -143,7 +144,7 @@ type Tree struct {
 	Root    *Node
 	Metric  Metric
 	Options Options
-	// FromNS and ToNS are the time covered, CLOCK_MONOTONIC in ns.
+	// FromNS and ToNS are the beginning and end of the time that the tree covers, CLOCK_MONOTONIC in ns.
 	FromNS, ToNS int64
 	// Nodes is the number of nodes, including the root. MaxDepth is the largest Node.Depth.
 	Nodes, MaxDepth int

@@ -6,9 +6,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Under returns a function that reports whether the weight of a key is a part of a node's Total. n is a node of t, or
-// of a tree that has the same path. d is the Dictionary of the stacks. The contents of a CutNode are unknown, so for a
-// CutNode the function returns false. The function caches results. Use it for this tree only, and in one goroutine.
+// Under returns a function that reports whether the weight of a key is a part of a node's Total. n is a node of t, or a
+// node of another tree that has the same path. d is the Dictionary of the stacks. The contents of a CutNode are
+// unknown, so for a CutNode the function returns false. The function caches results. Use it for this tree only, and in
+// one goroutine.
 func (t *Tree) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	if own, found := t.Find(PathOf(n)); found {
 		return t.underAny(d, []*Node{own}, false)
@@ -49,8 +50,8 @@ type rootStack struct {
 	stack sampler.StackID
 }
 
-// reached is the node of the tree to which a stack leads. It is nil if the tree has no such stack. hit is true if one
-// of the wanted nodes was on the way.
+// reached is the node of the tree to which a stack leads. It is nil if the tree has no such stack. hit is true if the
+// way to this node passes one of the nodes that the caller asks about.
 type reached struct {
 	n   *Node
 	hit bool

@@ -59,7 +59,7 @@ func compareBools(x, y bool) int {
 	return 1
 }
 
-// Weights are what a Key was charged with. They only grow, except when a Rolling drops old data.
+// Weights are the times and counts that were charged to a Key. They only grow, except when a Rolling drops old data.
 type Weights struct {
 	// WallNS is elapsed time in ns. CPUNS is CPU time in ns, as the kernel counted it.
 	WallNS, CPUNS int64

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// unclassed are the system calls of Linux without a class in callsOf. They handle memory, read or set data in the
-// kernel, create objects, send signals, end a thread, or are obsolete.
+// unclassed lists the system calls of Linux that callsOf leaves out on purpose. They handle memory, read or set data in
+// the kernel, create objects, send signals, end a thread, or are obsolete.
 const unclassed = `
 mmap mprotect munmap brk mremap mincore madvise process_madvise mlock mlock2 munlock mlockall munlockall mbind set_mempolicy get_mempolicy
 set_mempolicy_home_node migrate_pages move_pages remap_file_pages pkey_mprotect pkey_alloc pkey_free memfd_create memfd_secret mseal

@@ -6,19 +6,20 @@ import (
 )
 
 const (
-	// heldAnswerTicks is the number of stack ticks for which ddtop believes the kernel's answer that a holder of the
-	// GVL sleeps. Each stack tick asks again while the thread holds the GVL.
+	// heldAnswerTicks is how long ddtop believes the kernel's answer that a thread sleeps while it holds the GVL. The
+	// unit is stack ticks: ticks that read all stacks. At each of these ticks, ddtop asks the kernel again.
 	heldAnswerTicks = 3
-	// minHeldAnswerNS and maxHeldAnswerNS limit the time that follows from heldAnswerTicks, in ns.
+	// minHeldAnswerNS and maxHeldAnswerNS are bounds, in ns, of the time that heldAnswerTicks ticks take. Outside these
+	// bounds, the nearer bound is used.
 	minHeldAnswerNS = 30e6
 	maxHeldAnswerNS = 2e9
 	// releasedAnswerNS is how long ddtop believes the kernel's answer about a thread that has released the GVL, in ns.
-	// Memory and stacks must show the thread in the same place all that time.
+	// ddtop believes it only while memory and stacks show the thread in the same place.
 	releasedAnswerNS = 30e9
-	// wokeNS is the smallest CPU time between two readings, in ns, that proves that a thread has left the call in which
-	// it slept. It is used only if the number of times that a thread got a CPU is not known (recordings of version 1).
-	// On Ruby 3.1, a request and its answer of one line over a socket took 80 µs of CPU time. Being stopped and
-	// continued by signals took 30 µs.
+	// wokeNS is a CPU time, in ns. If a thread that slept in a system call has used at least this much between two
+	// readings, it has left the call. wokeNS is used only if the number of times that a thread got a CPU is not known
+	// (recordings of version 1). It lies between two times measured on Ruby 3.1. A request and its answer of one line
+	// over a socket took 80 µs of CPU time. Being stopped and continued by signals took 30 µs.
 	wokeNS = 50_000
 )
 
@@ -43,12 +44,12 @@ type Classifier struct {
 	hints  hintTable
 	table  listed.Table[episode]
 	owners []owner
-	// places is indexed by the ractor's index. For each ractor, it has the index in Sample.Threads at which the holder
-	// was last found. It is -1 for a ractor without a holder.
+	// places is indexed by the ractor's index. It has the index in Sample.Threads at which the ractor's GVL holder was
+	// last found, or -1 for a ractor without a holder.
 	places []int
 	out    []ThreadState
-	// twice is set if the last sample listed a thread twice. An entry of out may then describe the second listing, so
-	// the next sample does not reuse it.
+	// twice is set if the last sample listed a thread twice. The next sample then does not reuse the entries of out,
+	// because an entry may describe the second listing.
 	twice  bool
 	lastNS int64
 	low    bool
@@ -61,11 +62,12 @@ type Classifier struct {
 	halted   string
 	within   within
 	haltedNS int64
-	// queues has the last reading of each ractor's queue for the GVL. requeued are the threads that left a queue and
-	// came back since the last sample.
+	// queues has the last reading of each ractor's queue for the GVL. requeued has the threads that left such a queue
+	// and came back to it since the last sample.
 	queues   []queueSeen
 	requeued []sampler.ThreadID
-	// unfair is set if a thread can return to the head of the queue (from Ruby 4.1 on, see unfairQueue).
+	// unfair is set if a thread that was chosen as the next holder can lose its turn and return to the head of the
+	// queue. It can from Ruby 4.1 on (see unfairQueue).
 	unfair bool
 }
 
@@ -121,8 +123,8 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			c.flip(e, out, mid, now)
 			continue
 		}
-		// If ddtop has just lowered or raised its rates, readNS has changed as well: the time until which a wait for a
-		// lock is certain. The thread is then classified again.
+		// The last result is kept only if ddtop's rates are as in the last sample. A change of the rates also changes
+		// readNS, the time until which a wait for a lock is certain. So the thread is then classified again.
 		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == PlaceReleased && out.Thread == t.ID &&
 			c.unchanged(s, t, i, ri, e) {
 			out.AtNS, out.Unchanged = now, true
@@ -168,8 +170,9 @@ func (c *Classifier) haltedBy(s *sampler.Sample) string {
 	return ""
 }
 
-// flip is called when the process is stopped from outside, or continues. It ends a thread's wait for the GVL. If the
-// thread still waits, it begins a new wait.
+// flip is called for each thread when the process is stopped from outside, or continues. It ends the thread's wait for
+// the GVL, because no wait may include time in which the process was stopped. If the thread still waits, it begins a
+// new wait.
 func (c *Classifier) flip(e *episode, out *ThreadState, mid, now int64) {
 	c.haltedNS = mid
 	if e.last.State == Waiting {
@@ -191,7 +194,7 @@ func (c *Classifier) hold(e *episode, out *ThreadState) {
 	out.State, out.Detail, out.SinceNS = Unknown, Detail{FD: -1, Reason: c.halted}, max(out.SinceNS, c.haltedNS)
 }
 
-// ractorIndex returns the index of a ractor in s.Ractors, or -1. It tries hint first.
+// ractorIndex returns the index of a ractor in s.Ractors, or -1 if it is not there. It looks at the index hint first.
 func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 	if hint >= 0 && hint < len(s.Ractors) && s.Ractors[hint].ID == id {
 		return hint
@@ -205,8 +208,8 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 }
 
 // unchanged reports whether a released thread is still released for the same reason. This is true of most threads in
-// most samples, so it saves most of the work at a lock tick. It is not used at stack ticks: they bring new answers of
-// the kernel, so each thread is classified again.
+// most samples. So it saves most of the work at a lock tick (a tick that does not read all stacks). It is not used at
+// stack ticks: they bring new answers of the kernel, so each thread is classified again.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
@@ -246,7 +249,7 @@ func (c *Classifier) inFutex(s *sampler.Sample, t *sampler.Thread) bool {
 // classify decides one thread's state and updates its episode.
 func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode, mid, now int64, out *ThreadState) {
 	if t.Bits&sampler.BitNoStatus != 0 && e.known && t.Bits&(sampler.BitLinked|sampler.BitQueued) == 0 && e.place == PlaceReleased {
-		// The status of a released thread could not be read: keep the last state.
+		// The status of a released thread could not be read, so nothing new is known: keep the last state.
 		*out = e.last
 		out.AtNS = now
 		return
@@ -284,15 +287,16 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	case prev.State == st:
 		since = prev.SinceNS
 		if woke {
-			// The thread left its system call and came back between two readings of its counters. The kernel's answer
-			// is about its present wait.
+			// The counters show that the thread left its system call and came back since their last reading. The
+			// kernel's answer is about the call in which the thread is now.
 			e.sinceNS = min(max(since, before+(t.Kernel.CPUAtNS-before)/2)+1, now)
 		}
 		if p == PlaceReleased && e.sinceNS > since {
 			since = e.sinceNS
 		}
 	case p == PlaceReleased && prev.State == Unknown && prev.Detail.Reason == ReasonNotAsked && prev.SinceNS >= e.sinceNS:
-		// The kernel's answer came after the episode began, but it applies to the whole episode.
+		// The kernel's answer came later than the episode's first sample, but it is true of the whole episode. So the
+		// state counts from the episode's beginning.
 		since = prev.SinceNS
 	}
 	if t.Bits&sampler.BitMain != 0 && t.Status != sampler.Killed {
@@ -320,8 +324,8 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	e.known, e.last = true, *out
 }
 
-// placeAtGVL returns whether a thread holds the GVL, wants it, or neither, by Ruby's scheduler data alone. Its state
-// and detail are final only if the state is Waiting.
+// placeAtGVL returns whether a thread holds the GVL, wants it, or neither. It uses only the data of Ruby's scheduler.
+// The state and detail that it returns are final only if the state is Waiting.
 func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int) (State, Detail, Place) {
 	d := Detail{FD: -1}
 	if ri < 0 {
@@ -356,8 +360,8 @@ func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int)
 	return Unknown, d, PlaceReleased
 }
 
-// stateBeforeWait returns the state of a thread before it wanted the GVL. If no sample saw this state, memory may still
-// name a descriptor that the thread waited for. In that case the state was IO
+// stateBeforeWait returns the state of a thread before it wanted the GVL. If no sample saw this state, Ruby's memory
+// may still name a descriptor that the thread waited for. In that case the state was IO
 // (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) stateBeforeWait(t *sampler.Thread, e *episode) State {
 	if e.known && e.last.State != Unknown {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestClassifierSkipsNothing: if nothing has changed for a thread, the Classifier keeps its last result instead of
-// classifying it again. Both ways must give the same result.
+// classifying it again. A Classifier that always classifies again must give the same result.
 func TestClassifierSkipsNothing(t *testing.T) {
 	for _, era := range []sampler.Era{sampler.EraFlag, sampler.EraOwner, sampler.EraSched} {
 		for seed := range uint64(20) {

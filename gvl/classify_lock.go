@@ -2,8 +2,8 @@ package gvl
 
 import "github.com/ddtop/ddtop/sampler"
 
-// A lockWait is a wait for a lock, a Queue or a ConditionVariable. If the thread is woken but another thread is faster,
-// it waits on, and this counts as the same wait.
+// A lockWait is a wait for a lock, a Queue or a ConditionVariable. If the thread is woken but another thread takes the
+// object first, the thread goes on waiting. This still counts as the same wait.
 type lockWait struct {
 	object uint64
 	stack  sampler.StackID
@@ -13,7 +13,8 @@ type lockWait struct {
 	turns int64
 }
 
-// forOthers reports whether a state is a wait for other threads, which continues if the thread is woken in vain.
+// forOthers reports whether a thread in this state waits for an action of other threads. Such a wait continues if the
+// thread is woken, but does not get what it waits for.
 func forOthers(s State, d *Detail) bool {
 	return s == Lock || InQueue(s, d)
 }
@@ -23,9 +24,9 @@ func InQueue(s State, d *Detail) bool {
 	return (s == Parked || s == Sleeping) && (d.Kind == "Queue" || d.Kind == "SizedQueue" || d.Kind == "ConditionVariable")
 }
 
-// seen adds a sample of the thread, and sets SinceNS and MovedNS of ts. The thread may hold or want the GVL at the
-// place where it waited: it is then entering or leaving the lock, or going back to sleep. In this case its wait
-// continues. turns is how often the thread got a CPU, or zero if not known.
+// seen adds a sample of the thread, and sets SinceNS and MovedNS of ts. If the thread holds or wants the GVL at the
+// place in the code where it waited, its wait continues: it is only entering or leaving the lock, or going back to
+// sleep. turns is how often the thread got a CPU, or zero if not known.
 func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
 	waits := forOthers(ts.State, &ts.Detail)
 	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack

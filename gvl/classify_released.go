@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// callClass is what a system call means for a thread that has released the GVL.
+// callClass is what a system call means for a thread that has released the GVL: for example, that it reads, sleeps, or
+// waits for a child process.
 type callClass uint8
 
 const (
@@ -25,8 +26,8 @@ const (
 	callSocket
 )
 
-// callsOf has the system calls of Linux in which threads sleep, by meaning. It leaves out calls that handle memory or
-// that read and set data in the kernel, because screens show these by name.
+// callsOf lists the system calls of Linux in which threads sleep, by their meaning. It leaves out calls that handle
+// memory, and calls that read and set data in the kernel. Screens show such a call by its name.
 var callsOf = map[callClass][]string{
 	callRead: {"read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "getrandom", "msgrcv", "mq_timedreceive",
 		"process_vm_readv", "syslog"},
@@ -71,7 +72,8 @@ var callClasses = func() map[string]callClass {
 // kindCLock is the Detail.Kind of a mutex in C code.
 const kindCLock = "C mutex"
 
-// blockWords has the Detail.Kind of each sampler.BlockKind. A word is empty if the thread waits for no object of Ruby.
+// blockWords has the Detail.Kind of each sampler.BlockKind: the kind of Ruby object that the thread waits for. A word
+// is empty if the thread waits for no such object.
 var blockWords = [...]string{
 	sampler.BlockNone: "", sampler.BlockMutex: "Mutex", sampler.BlockMonitor: "Monitor", sampler.BlockQueue: "Queue",
 	sampler.BlockSizedQueue: "SizedQueue", sampler.BlockConditionVariable: "ConditionVariable",
@@ -79,8 +81,8 @@ var blockWords = [...]string{
 	sampler.BlockRactor: "Ractor", sampler.BlockIO: "", sampler.BlockSelect: "",
 }
 
-// released returns the state of a thread that neither holds nor wants the GVL. It tries the evidence in this order:
-// objects in memory, the kernel's answer, the innermost frames, and Ruby's own status.
+// released returns the state of a thread that neither holds nor wants the GVL. It uses the first evidence that says
+// something, in this order: objects in memory, the kernel's answer, the innermost frames, and Ruby's own status.
 func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) (State, Detail) {
 	d := Detail{FD: -1}
 	switch {
@@ -125,7 +127,8 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 		return IO, d
 	}
 	k := &t.Kernel
-	// A rechecked answer was given while the thread held the GVL, so it belongs to another episode.
+	// Rechecked is set only on answers that the kernel gave while the thread held the GVL. This thread has released the
+	// GVL, so such an answer is about an earlier episode.
 	answered := k.StateAtNS > e.fromNS && k.Syscall != "" && !k.Rechecked
 	old := answered && s.TimeNS-k.StateAtNS > releasedAnswerNS
 	if b.Kind == sampler.BlockIO || b.Kind == sampler.BlockSelect {
@@ -186,8 +189,8 @@ var ioOps = [...]string{
 	callFile: OpFile, callSemaphore: OpSemaphore, callSocket: OpIO,
 }
 
-// refineOp replaces "poll" in d by the operation for which the thread polls. Since 3.0, Ruby polls a descriptor before
-// it reads, writes or accepts.
+// refineOp replaces the operation "poll" in d by the operation that the thread is about to do. Since 3.0, Ruby polls a
+// descriptor before it reads, writes or accepts.
 func (c *Classifier) refineOp(e *episode, d *Detail) {
 	if (d.Op == OpPoll || d.Op == OpIO) && d.FDs <= 1 && e.hint.state == IO && e.hint.op != "" {
 		d.Op = e.hint.op
@@ -214,7 +217,8 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	case sampler.SyscallRunning:
 		d.Syscall = ""
 		if !region && e.hint.state == Unknown && t.Status != sampler.Runnable {
-			// The thread is about to sleep, or was just woken. Ruby's own status decides.
+			// The kernel reports that the thread runs, so it is about to sleep or was just woken. Ruby's own status
+			// decides what it waits for.
 			return c.withoutRegion(t, e, d)
 		}
 		if !region && e.hint.state != Unknown {
@@ -280,7 +284,8 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	return Unknown, d
 }
 
-// sleepsWithout has the system calls that wait only for time and signals if they get no descriptor.
+// sleepsWithout has the system calls that wait for descriptors. If they are called without a descriptor, they only wait
+// for time and signals, so the thread sleeps.
 var sleepsWithout = map[string]bool{"poll": true, "ppoll": true, "select": true, "pselect6": true}
 
 // pollsEventFD reports whether the thread polls only Ruby's own eventfds, to be woken for signals. Up to 3.2, a
@@ -318,7 +323,8 @@ func (c *Classifier) byHint(e *episode, d Detail) (State, Detail) {
 	return e.hint.state, d
 }
 
-// Doing returns the state of a released thread from one record of its thread switches, without a sample.
+// Doing returns the state of a thread that has released the GVL. It uses no sample, only one record of what the thread
+// did in the kernel.
 func (c *Classifier) Doing(d *sampler.Doing, atNS int64) (State, Detail) {
 	t := sampler.Thread{TID: 1, Status: d.Status, Blocked: sampler.Blocked{FD: -1}}
 	t.Kernel = sampler.Kernel{StateAtNS: atNS, Syscall: d.Syscall, FD: d.FD, FDs: d.FDs}

@@ -223,7 +223,7 @@ func TestOwnerChangesDuringRead(t *testing.T) {
 			t.Errorf("era %d, other order: %v, %v", era, got[0].State, got[1].State)
 		}
 	}
-	// The GVL is released during the read of memory. The time still belongs to its last holder.
+	// The GVL is released while memory is being read. The last holder still counts as the holder at this time.
 	s := gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1))
 	s.Ractors[0].OwnerEnd = 0
 	if got := NewClassifier(gvltest.ProcOf(sampler.EraOwner), nil).Classify(s)[0].State; got != Running {
@@ -237,15 +237,15 @@ func TestOwnerChangesDuringRead(t *testing.T) {
 	if got[0].State != Running || got[1].State != Waiting || got[1].Detail.Wait != WaitHandover {
 		t.Errorf("handed over: %v, %v", got[0], got[1])
 	}
-	// As above, but the thread whose node is still linked is in a blocking region. It has already released the GVL, and
-	// only wakes the next thread.
+	// As in the last case, the proof that the first thread runs is still set (BitLinked). But the thread is in a
+	// blocking region: it has already released the GVL, and is only waking the next thread.
 	s.Threads[0].Status, s.Threads[0].Bits = sampler.Stopped, s.Threads[0].Bits|sampler.BitBlockingRegion
 	got = NewClassifier(gvltest.ProcOf(sampler.EraSched), nil).Classify(s)
 	if !got[0].State.Released() && got[0].State != Unknown || got[1].State != Waiting {
 		t.Errorf("let go during the read: %v, %v", got[0], got[1])
 	}
-	// The node is not linked. The thread was about to run when its words in memory were read. They do not show what it
-	// did later.
+	// BitLinked is not set, so nothing proves that the first thread runs. It was about to run when its words in memory
+	// were read. These words do not show what it did later.
 	s.Threads[0].Bits &^= sampler.BitLinked
 	got = NewClassifier(gvltest.ProcOf(sampler.EraSched), nil).Classify(s)
 	if got[0].State != Waiting || got[0].Detail.Wait != WaitHandover || got[1].State != Waiting {
@@ -255,8 +255,9 @@ func TestOwnerChangesDuringRead(t *testing.T) {
 		t.Errorf("released, before 3.3: %v", got)
 	}
 	s.Threads[0].Bits |= sampler.BitLinked
-	// Ruby before 3.3 has no such node, so the thread is running. A thread that owns the GVL at the beginning and at
-	// the end of the read holds it, also in a blocking region.
+	// Before Ruby 3.3 there is no such node: BitLinked comes from the field for the GVL's owner. So the thread counts
+	// as running. In any release, a thread that owns the GVL at both ends of the read holds it, even in a blocking
+	// region.
 	if got := NewClassifier(gvltest.ProcOf(sampler.EraOwner), nil).Classify(s)[0].State; got != Running {
 		t.Errorf("released during the read, in a region, before 3.3: %v", got)
 	}
@@ -291,8 +292,9 @@ func TestAfterAndSince(t *testing.T) {
 	}
 }
 
-// TestAnswersBelongToEpisodes: the kernel's answer from an earlier episode does not count for the current episode. A
-// late answer counts for its whole episode.
+// TestAnswersBelongToEpisodes: an answer of the kernel counts for one episode, a thread's time in one place. An answer
+// from an earlier episode does not count for the current one. An answer that comes late counts from the beginning of
+// its episode.
 func TestAnswersBelongToEpisodes(t *testing.T) {
 	c := NewClassifier(gvltest.ProcOf(sampler.EraSched), nil)
 	at := int64(gvltest.Base)
@@ -317,7 +319,8 @@ func TestAnswersBelongToEpisodes(t *testing.T) {
 	if got := step(0, gvltest.Answered(gvltest.Released(1), now, "write", 3, 0)); got.State != IO || got.SinceNS != began {
 		t.Errorf("kept answer: %+v", got)
 	}
-	// If memory names a descriptor that differs from the last one, a new episode has begun.
+	// If memory names another descriptor than in the last sample, the thread waits for something else: a new episode
+	// has begun. So the kernel's answer about the old descriptor does not count.
 	th := gvltest.Answered(gvltest.Released(1), now, "write", 3, 0)
 	th.Blocked = sampler.Blocked{Kind: sampler.BlockIO, FD: 8}
 	if got := step(0, th); got.Detail.FD != 8 || got.Detail.Op != OpIO || got.SinceNS == began {
@@ -340,8 +343,8 @@ func TestStalledNeedsThisHold(t *testing.T) {
 	}
 }
 
-// TestWhoCollects: if one of several ractors collects garbage, the holders in the others wait at its barrier. While it
-// sweeps, and before all have stopped, they may still run.
+// TestWhoCollects: if one of several ractors collects garbage, the threads that hold the GVLs of the other ractors wait
+// at its barrier. They may still run in two cases: while it sweeps, and before all of them have stopped.
 func TestWhoCollects(t *testing.T) {
 	const collects, barrier = sampler.BitCollects, sampler.BitBarrier
 	stopped := func(id sampler.ThreadID) sampler.Thread {

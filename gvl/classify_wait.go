@@ -35,15 +35,16 @@ func (w *WaitSpan) stillNS() int64 { return max(w.ReadNS-w.SinceNS, 0) }
 // waiting, this evidence shows whether it had the GVL in between.
 type waitEvidence struct {
 	WaitSpan
-	// cpuAtNS is when the thread's counters were last read. cpuNS and turns are their values. cpuAtNS is zero if they
-	// were read neither in this wait nor in the one before.
+	// cpuAtNS is when the thread's counters were last read. cpuNS and turns are the values read then: its CPU time, and
+	// how often it got a CPU. cpuAtNS is zero if the counters were read neither in this wait nor in the wait before it.
 	cpuAtNS, cpuNS, turns int64
 	tid                   int32
 	stack                 sampler.StackID // last stack read in this wait, or zero
-	// queued is set if the thread was seen in the queue, and chosen if it was seen as the next holder. left is set if a
-	// later sample found it neither in the queue nor chosen.
+	// queued is set if a sample showed the thread in the queue. chosen is set if a sample showed it as the next holder.
+	// left is set if a later sample found it neither in the queue nor chosen.
 	queued, chosen, left bool
-	// ranNS is when the queue last showed that the thread had run. It is zero if this did not happen in this wait.
+	// ranNS is when the thread's place in the queue last proved that it had run. It is zero if no sample of this wait
+	// proved this.
 	ranNS  int64
 	pauses uint64
 }
@@ -55,7 +56,7 @@ type cpuReading struct {
 	held        bool // the thread held the GVL
 }
 
-// queueSeen is the last reading of a ractor's queue for the GVL. rank has each thread's place in list.
+// queueSeen is the last reading of a ractor's queue for the GVL. rank has the position of each thread in list.
 type queueSeen struct {
 	ractor sampler.RactorID
 	atNS   int64
@@ -63,9 +64,10 @@ type queueSeen struct {
 	rank   map[sampler.ThreadID]int
 }
 
-// findRequeued finds the threads that left the queue for the GVL since its last reading and came back. Threads leave at
-// the head and join at the end (docs/internals/threads.md#the-gvl-and-its-queue). So a thread that came back is now
-// behind a thread that was behind it before, or it was first and is not first now.
+// findRequeued finds the threads that left the queue for the GVL since its last reading and came back. Threads leave
+// the queue at its head and join at its end (docs/internals/threads.md#the-gvl-and-its-queue). So a thread came back if
+// it is now behind a thread that was behind it before. It also came back if it was first, and is in the queue but not
+// first now.
 func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	c.requeued = c.requeued[:0]
 	for i := range s.Ractors {
@@ -121,8 +123,8 @@ func (c *Classifier) compareQueues(q *queueSeen, list []sampler.ThreadID) {
 	}
 }
 
-// waitsOn reports whether the wait of a thread for the GVL continues without any news: the sample has no new counters,
-// no new stack, and no return to the queue.
+// waitsOn reports whether the sample has no news of a thread that waits for the GVL: no new counters, no new stack, and
+// no return to the queue. The wait then simply continues.
 func (c *Classifier) waitsOn(t *sampler.Thread, e *episode) bool {
 	w := &e.wait
 	return t.Kernel.CPUAtNS == w.cpuAtNS && (len(c.requeued) == 0 || !slices.Contains(c.requeued, t.ID)) &&
@@ -139,7 +141,7 @@ func (e *episode) beginWait(lastNS, now int64) {
 func (c *Classifier) seeWait(s *sampler.Sample, t *sampler.Thread, e *episode, d *Detail, now int64) (ran bool) {
 	w := &e.wait
 	read := t.Quality&^sampler.WorkUnknown == sampler.StackFresh
-	// A thread does not change its frames while it waits. If the stack has changed, the thread ran in between.
+	// While a thread waits, its frames cannot change. If the stack has changed, the thread had the GVL in between.
 	if ran = c.leftQueue(t, w, d) || read && w.stack != 0 && t.Stack != w.stack; ran {
 		*w = waitEvidence{WaitSpan: WaitSpan{afterNS: c.lastNS, ByNS: now}, cpuAtNS: w.cpuAtNS, cpuNS: w.cpuNS, turns: w.turns, tid: w.tid,
 			ranNS: now, pauses: w.pauses}
@@ -177,8 +179,7 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 	case first:
 		w.SinceNS = k.CPUAtNS
 		if b := &e.read; b.held && b.tid == t.TID && b.turns != 0 && b.turns == k.Turns {
-			// The thread had a CPU when it held the GVL, and has not got a CPU since. So it has slept since the wait
-			// began.
+			// The thread last got a CPU before the wait, while it held the GVL. So it has slept since the wait began.
 			w.SinceNS = w.ByNS
 		}
 	case w.ranNS > w.cpuAtNS: // the queue showed that it ran

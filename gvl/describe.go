@@ -17,7 +17,7 @@ func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
 	return NameOf(id, info)
 }
 
-// NameOf does the same as ThreadName, for a caller that already has the thread's ThreadInfo.
+// NameOf returns the same name as ThreadName. It is for callers that already have the thread's ThreadInfo.
 func NameOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	switch {
 	case info.Name != "":
@@ -114,10 +114,12 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 	return "unknown"
 }
 
-// LostLock reports whether a thread waits for a lock in C code that no thread can release.
+// LostLock reports whether a thread waits for a lock in C code that no thread can release: its holder has ended, or was
+// not copied by fork.
 func LostLock(d *Detail) bool { return lostText(d) != "" }
 
-// lostText describes a wait for a lock of C code that no thread can release. It returns "" for other waits.
+// lostText describes a wait for a lock in C code whose holder has ended or was not copied by fork. It returns "" for
+// other waits.
 func lostText(d *Detail) string {
 	switch {
 	case d.Syscall == sampler.SyscallLostLock:
@@ -170,7 +172,7 @@ func describeIO(d *Detail, dict *sampler.Dictionary) string {
 	return s + peerSuffix(d, dict)
 }
 
-// ioArrow returns an arrow in the direction of the data.
+// ioArrow returns an arrow that points in the direction in which an operation moves data: "←" for a read.
 func ioArrow(op string) string {
 	switch op {
 	case OpWrite, OpConnect, OpResolve:

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDescribeFit: each text is shorter than the text before it. All texts except the last name the object that the
-// thread waits for.
+// TestDescribeFit: each text is shorter than the text before it, so that a screen can choose. All texts except the last
+// name the object that the thread waits for.
 func TestDescribeFit(t *testing.T) {
 	dict := sampler.NewDictionary()
 	dict.SetThread(sampler.ThreadInfo{ID: 7, Name: "web-0"})
@@ -32,8 +32,8 @@ func TestDescribeFit(t *testing.T) {
 	}
 }
 
-// TestDescribeIdle: an idle thread is not described as if it did io with a remote end. Only the longest text names its
-// listening socket or remote end.
+// TestDescribeIdle: the texts about an idle thread do not say that it does io with a remote end. Only the longest text
+// names its listening socket or remote end.
 func TestDescribeIdle(t *testing.T) {
 	dict := sampler.NewDictionary()
 	redis := dict.InternPeer(sampler.Peer{Kind: sampler.PeerTCP, Remote: "127.0.0.1:6379", Service: "Redis"})

@@ -25,7 +25,7 @@ const (
 	OpFile = "file"
 )
 
-// The values of Detail.Reason: why a state is Unknown.
+// These are the values of Detail.Reason. They say why a state is Unknown.
 const (
 	ReasonNotAsked   = "kernel not asked yet"
 	reasonFutex      = "futex in a blocking region"
@@ -35,8 +35,8 @@ const (
 	reasonNoStatus   = "status could not be read"
 	reasonStarting   = "its native thread has not run yet"
 	ReasonDead       = "finished, still listed"
-	// ReasonWaitsForEnd and ReasonEnding are for the main thread after the program's code has ended, while its process
-	// has not ended yet.
+	// ReasonWaitsForEnd and ReasonEnding are for the main thread at the program's end, when the program's code has
+	// ended and its process has not.
 	ReasonWaitsForEnd = "the program has ended and waits for its other threads to end"
 	ReasonEnding      = "the program has ended and runs what is left: finalizers, exit handlers of C code"
 	reasonOtherCall   = "a system call with no known meaning"
@@ -101,7 +101,7 @@ type ThreadState struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
 	State  State
-	// Unchanged is set if only AtNS and Stack differ from the last sample.
+	// Unchanged is set if nothing except AtNS and Stack has changed since the last sample.
 	Unchanged bool
 	// SinceNS is when the state began: the middle between the last sample of another state and the first sample of this
 	// state. AtNS is the sample's time. Both are CLOCK_MONOTONIC in ns.
@@ -109,14 +109,14 @@ type ThreadState struct {
 	// Stack is the thread's stack, or the last known one if the sample did not read it.
 	Stack  sampler.StackID
 	Detail Detail
-	// MovedNS is when a thread that waits for a lock, a Queue or a ConditionVariable last had a CPU since SinceNS.
-	// Samples saw it in no other state meanwhile. It is zero if the thread had no CPU. If it is not zero, there are two
-	// possibilities. The thread was woken in vain and has waited since SinceNS. Or it got what it waited for, and its
-	// present wait began at MovedNS or later.
+	// MovedNS is set while a thread waits for a lock, a Queue or a ConditionVariable. It is when the thread last had a
+	// CPU since SinceNS, or zero if it had none. All samples since SinceNS show it waiting, so there are two
+	// possibilities. Either it was woken, did not get the object, and has waited since SinceNS. Or it got the object,
+	// and its present wait began at MovedNS or later.
 	MovedNS int64
-	// readNS is when the thread's counters last proved that it still waits for the same lock. After readNS the wait is
-	// not certain. readNS is set only while ddtop reads less often than requested. At full rates it is zero, and the
-	// wait counts as certain until AtNS, because the next reading soon corrects an error.
+	// readNS is when the thread's counters last proved that it still waits for the same lock. Later than readNS, the
+	// wait is not certain. readNS is set only while ddtop reads less often than the user asked for. At full rates it is
+	// zero, and the wait counts as certain until AtNS, because the next reading soon corrects an error.
 	readNS int64
 	// StillNS is a lower bound of the length of a wait in IO or a sleep, in ns. AtNS - SinceNS is an upper bound.
 	StillNS int64
@@ -133,7 +133,7 @@ func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason
 func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }
 
 // SureNS returns how long the thread is known to have been in its state without a break, in ns. Time before MovedNS
-// does not count.
+// does not count, because the thread may have left the state at MovedNS.
 func (t ThreadState) SureNS() int64 {
 	until := t.AtNS
 	if t.readNS != 0 {
@@ -151,8 +151,8 @@ func (t *ThreadState) KnownNS() int64 {
 	return t.DurationNS()
 }
 
-// AtMost reports whether DurationNS is only an upper bound. It is one if the thread has had a CPU since SinceNS
-// (MovedNS), or if LeastNS is less than half of DurationNS.
+// AtMost reports whether DurationNS is only an upper bound of the state's length. It is one if the thread has had a CPU
+// since SinceNS (MovedNS), or if LeastNS is less than half of DurationNS.
 func (t ThreadState) AtMost() bool {
 	if t.State == Waiting {
 		return t.waited().Bound == AtMost
@@ -184,8 +184,8 @@ func (t *ThreadState) Wait() Wait {
 	return w
 }
 
-// WaitsExactly sets the exact beginning of the thread's wait for the GVL. A change of the GVL has shown that the wait
-// began at fromNS and still lasts at atNS.
+// WaitsExactly corrects the beginning of the thread's wait for the GVL, which samples show only roughly. A change of
+// the GVL has shown that the wait began at fromNS and still lasts at atNS.
 func (t *ThreadState) WaitsExactly(fromNS, atNS int64) {
 	t.SinceNS, t.AtNS, t.Span = fromNS, max(atNS, t.AtNS), WaitSpan{}
 }
@@ -281,7 +281,7 @@ var peerKinds = map[sampler.PeerKind]string{
 // PeerKindWord returns the word for a kind of peer in JSON.
 func PeerKindWord(k sampler.PeerKind) string { return cmp.Or(peerKinds[k], "unknown") }
 
-// gcPhase returns the word for the collector's phase. It is "" between two steps of a collection.
+// gcPhase returns the word for the present phase of a garbage collection, or "" between two steps of it.
 func gcPhase(m sampler.GCMode) string {
 	if m == sampler.GCIdle || m > sampler.GCCompacting {
 		return ""

@@ -8,27 +8,28 @@ import (
 // or neither. For a thread that does neither (PlaceReleased), a new episode also begins when it waits for something
 // else.
 type episode struct {
-	// place, known and seen are used with each sample. They are next to each other in memory, to share lines of the
-	// CPU's cache.
+	// place, known and seen are used with each sample. They are next to each other in memory, so that they share lines
+	// of the CPU's cache.
 	place Place
 	known bool
 	seen  evidence
-	// last is the last result of the Classifier. Its AtNS is not updated.
+	// last is the last result of the Classifier for this thread. Only its AtNS can be too old, because it is not
+	// updated.
 	last ThreadState
 	// fromNS is the time of the last sample before the episode. A reading of /proc belongs to the episode only if it is
 	// newer than fromNS. sinceNS is the middle between the sample at fromNS and the episode's first sample.
 	fromNS, sinceNS int64
-	// after is the state that the thread left to wait for the GVL.
+	// after is the state in which the thread was before it wanted the GVL.
 	after State
 	// stack is the last stack that was read. hint is what this stack shows about the thread's state. hinted is set if
 	// the stack was read within the episode: only then hint is valid.
 	stack  sampler.StackID
 	hint   hint
 	hinted bool
-	// cpuNS is the thread's CPU time, and turns is how often it got a CPU. Both were read at cpuAtNS, in this episode,
-	// while the thread slept in a call. cpuAtNS is zero before the first such reading. stillNS is the time of the first
-	// reading with the present values of the counters. pauses is how often ddtop had stopped the target for samples
-	// when cpuNS was read.
+	// cpuNS and turns are the CPU time of a thread that sleeps in a system call, and how often it got a CPU. Both were
+	// read at cpuAtNS, in this episode. cpuAtNS is zero before the first such reading. stillNS is the time of the first
+	// reading that found the present values. pauses is how often ddtop had stopped the target for samples when cpuNS
+	// was read.
 	cpuNS, turns, cpuAtNS, stillNS int64
 	pauses                         uint64
 	lock                           lockWait
@@ -37,7 +38,8 @@ type episode struct {
 	read cpuReading
 }
 
-// evidence is what the state of a released thread depends on, apart from time and Ruby's scheduler data.
+// evidence has what decides the state of a released thread, apart from time and Ruby's scheduler data. The Classifier
+// compares it with the last evidence to see whether the thread waits for something else now.
 type evidence struct {
 	blocked   sampler.Blocked
 	answerNS  int64
@@ -85,11 +87,11 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 	}
 }
 
-// woke reports whether a waiting or sleeping thread has left its call since its counters were last read. It stores the
-// new reading. For a wait for a child process it returns false: up to Ruby 3.2 such a thread also gets a CPU to end
-// time slices. It also returns false if ddtop stops the target for samples (pauses), because each stop gives every
-// thread a CPU once. In this case the thread counts as still (stillNS) unless it took more CPU time than the stops
-// take.
+// woke reports whether a waiting or sleeping thread has left its system call since its counters were last read. It
+// stores the new reading. In two cases a CPU proves nothing, and woke returns false. Up to Ruby 3.2, a thread that
+// waits for a child process also gets a CPU to end time slices. And if ddtop stops the target for samples (pauses),
+// each stop gives every thread a CPU once. After such stops, the thread counts as still asleep (stillNS) unless it took
+// more CPU time than the stops take.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false
@@ -101,8 +103,8 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 		moved = ranNS >= wokeNS*int64(max(s.Reads.Pauses-min(e.pauses, s.Reads.Pauses), 1))
 	}
 	first := e.cpuAtNS == 0
-	// For a thread that sleeps, ddtop does not ask the kernel for the system call. Memory, which is read before the
-	// counters, already shows that it sleeps.
+	// A thread in sleep or parked needs no answer of the kernel: memory, which is read before the counters, already
+	// shows that it sleeps. ddtop does not ask the kernel for its system call.
 	inCall := k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning
 	if inCall || st == Sleeping || st == Parked {
 		e.cpuNS, e.turns, e.cpuAtNS, e.pauses = k.CPUNS, k.Turns, k.CPUAtNS, s.Reads.Pauses

@@ -57,14 +57,14 @@ var frameHints = map[string]hint{
 	"Socket#__accept": {IO, OpAccept, ""}, "Socket#connect": {IO, OpConnect, ""}, "Socket#__connect": {IO, OpConnect, ""},
 }
 
-// mutexSleep has the methods in which a thread sleeps while it waits for a ConditionVariable. Other code calls these
-// methods too, so only the calling frames show whether the thread waits for a ConditionVariable.
+// mutexSleep has the methods in which a thread sleeps while it waits for a ConditionVariable. Other code also sleeps in
+// these methods. So only the frames further out show whether the thread waits for a ConditionVariable.
 var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
 
 // FitsLock reports whether a thread with this stack can wait for a lock of a kind ("Mutex" or "Monitor"). If it cannot,
-// the stack was read before the wait began. Ruby takes a Monitor only in Monitor's own methods, and after a wait for a
-// condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It takes a Mutex in Mutex's methods, and after a wait for a
-// condition variable. Other C functions also take a Mutex (io_binwrite in io.c, for example).
+// the stack was read before the wait began. Ruby waits for a Monitor only in Monitor's own methods, and after a wait
+// for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It waits for a Mutex in Mutex's methods, after a wait
+// for a condition variable, and in other C functions (io_binwrite in io.c, for example).
 func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool {
 	if stack == 0 {
 		return false
@@ -107,8 +107,8 @@ func OnlyWaits(dict *sampler.Dictionary, stack sampler.StackID) bool {
 // hintTable finds the hints of stacks. It looks up each frame's label only once.
 type hintTable struct {
 	dict *sampler.Dictionary
-	// frames is indexed by FrameID. It has 1 + the index of the frame's hint in said, or 0 if the frame was not looked
-	// up yet.
+	// frames is indexed by FrameID. Its values are 1 + the index of the frame's hint in the slice said, or 0 if the
+	// frame was not looked up yet.
 	frames []uint8
 	said   []frameHint
 }

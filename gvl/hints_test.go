@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFitsLock: a stack fits a wait for a lock if its innermost frame can wait for a lock of this kind.
+// TestFitsLock: a stack can belong to a wait for a lock only if its innermost frame can wait for a lock of this kind.
 func TestFitsLock(t *testing.T) {
 	d := sampler.NewDictionary()
 	for _, c := range []struct {

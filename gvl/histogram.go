@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A Histogram has histSub buckets for each power of two, so the error of a quantile is at most 1/histSub (3 %). The
-// first bucket has all durations below 1<<histMinBits ns. The last bucket has all durations of 1<<histMaxBits ns or
-// more.
+// A Histogram has histSub buckets for each power of two. So a quantile, rounded to the edge of a bucket, is wrong by at
+// most 1/histSub (3 %). The first bucket has all durations below 1<<histMinBits ns. The last bucket has all durations
+// of 1<<histMaxBits ns or more.
 const (
 	histSub     = 32
 	histSubBits = 5
@@ -16,7 +16,7 @@ const (
 	histBuckets = (histMaxBits-histMinBits)*histSub + 1
 )
 
-// Histogram counts durations. The zero value is empty. It takes eight bytes for each bucket in use.
+// Histogram counts durations in buckets. The zero value is empty. It takes eight bytes for each bucket in use.
 type Histogram struct {
 	cells    []histCell // ascending by bucket
 	n, maxNS int64
@@ -74,8 +74,8 @@ func (h *Histogram) AddBucket(bucket uint16, n int64) {
 
 func (h *Histogram) count(bucket uint16, n uint32) { h.countFrom(0, bucket, n) }
 
-// countFrom does the same as count, but searches only from cell i on. The bucket's cell must not be before i. It
-// returns the cell's index.
+// countFrom does the same as count, but searches the bucket's cell only from index i on. The caller knows that the cell
+// is not before i. countFrom returns the cell's index.
 func (h *Histogram) countFrom(i int, bucket uint16, n uint32) int {
 	for end := len(h.cells); i < end; { // slices.BinarySearchFunc took most of the time here
 		if middle := int(uint(i+end) >> 1); h.cells[middle].bucket < bucket {
@@ -124,8 +124,8 @@ func (h *Histogram) Quantile(q float64) int64 {
 	return upper
 }
 
-// quantile returns the edges of the bucket that contains a quantile. For the highest rank, both edges are the longest
-// duration.
+// quantile returns the two edges of the bucket that contains a quantile. If the quantile is the longest duration, which
+// is known exactly, both are this duration.
 func (h *Histogram) quantile(q float64) (lower, upper int64) {
 	if h.n == 0 {
 		return 0, 0

@@ -12,8 +12,8 @@ type Interval struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
 	State  State
-	// Detail is the state's detail at the interval's end. A fact about a wait that became known late also applies to
-	// the beginning of the wait. If the interval is so long that the samples around it do not show the state, Reason is
+	// Detail is the state's detail at the interval's end. A fact that became known only during a wait counts for the
+	// whole wait. If the interval is so long that the samples around it do not show its state, Reason is
 	// ReasonNotSampled.
 	Detail Detail
 	// Stack is zero if no stack was read. Serving is the request that the thread worked for. It was read with the
@@ -25,8 +25,8 @@ type Interval struct {
 	// ResolutionNS is the time between the two samples around the interval's beginning, in ns. It is zero if the
 	// beginning is known exactly.
 	ResolutionNS int64
-	// Slot is a small number that no other listed thread has. Consumers use it as an index for what they store of a
-	// thread.
+	// Slot is a small number that no other listed thread has. Consumers use it as an index into slices with an entry
+	// for each thread.
 	Slot int
 }
 
@@ -36,8 +36,8 @@ func (i *Interval) NS() int64 { return i.ToNS - i.FromNS }
 // Sampled reports whether samples show anything about this time.
 func (i *Interval) Sampled() bool { return i.State != Unknown || i.Detail.Reason != ReasonNotSampled }
 
-// Wait is one wait for the GVL, of any kind, with the state before it: "100 ms reading from the database, then 100 ms
-// queueing".
+// Wait is one wait for the GVL, of any kind, with the state before it. So texts can say "100 ms reading from the
+// database, then 100 ms queueing".
 type Wait struct {
 	// Thread is 0 and Slot is -1 if the thread lived so briefly that no sample listed it.
 	Thread sampler.ThreadID
@@ -51,7 +51,7 @@ type Wait struct {
 	LeastNS, MostNS int64
 	// Cut is set if samples did not see the wait's beginning or its end. The wait can then be longer than MostNS.
 	Cut bool
-	// Uncounted is set if the thread's counters were never read. Nothing then proves how long the wait was.
+	// Uncounted is set if the thread's counters were never read. Then nothing proves how long the wait was.
 	Uncounted bool
 	// After is what the thread did before it wanted the GVL. It is Unknown if no sample showed this.
 	After State
@@ -62,22 +62,22 @@ type Wait struct {
 	// Exact is set if changes of the GVL (sampler.Change) show both ends of the wait to the microsecond. For a wait in
 	// progress, they show its beginning. If Exact is not set, the fields below are zero.
 	Exact bool
-	// HandoverNS is the part of the wait between the choice of the thread as the next holder and its first run, in ns.
-	// Ruby up to 3.2 chooses no thread. There, the part begins when the last holder released the GVL. NoCPUNS is the
-	// part in which the thread was runnable without a CPU, in ns. HandoverNS and NoCPUNS can overlap.
+	// HandoverNS is the part of the wait after the thread was chosen as the next holder and before it ran, in ns. Ruby
+	// up to 3.2 chooses no thread. There, this part begins when the last holder released the GVL. NoCPUNS is the part
+	// in which the thread was ready to run but had no CPU, in ns. HandoverNS and NoCPUNS can overlap.
 	HandoverNS, NoCPUNS int64
 	// FirstHolder held the GVL when the wait began, or was chosen to get it. LastHolder was the last holder before the
 	// wait ended. Each is zero if no thread held the GVL, or if no sample listed the holder.
 	FirstHolder, LastHolder sampler.ThreadID
-	// Stack is the thread's stack at the wait's end (sampler.Change.Stack), and also the stack of Before. If Stack is
-	// zero, the stack of Before is the one that samples saw.
+	// Stack is the thread's stack at the wait's end, if a change reported it (sampler.Change.Stack). It is then also
+	// the stack of Before. If Stack is zero, the stack of Before is the one that samples saw.
 	Stack sampler.StackID
 }
 
 // NS returns how long the wait took, or has taken so far, in ns.
 func (w *Wait) NS() int64 { return w.ToNS - w.FromNS }
 
-// Open reports whether the wait can be longer than the part that was seen.
+// Open reports whether the wait may be longer than the part that samples showed.
 func (w *Wait) Open() bool { return w.InProgress || w.Cut }
 
 // SureNS returns for how long the thread certainly waited without a break, in ns. If its counters were not read, this
@@ -93,7 +93,7 @@ func (w *Wait) SureNS() int64 {
 func (w *Wait) Told() Bounded { return BoundedOf(min(w.LeastNS, w.MostNS), w.MostNS, w.Open()) }
 
 // SetBounds sets LeastNS and MostNS of a wait that ended at byNS at the latest. span is what samples show of the wait.
-// From seenNS on, there are samples without a gap.
+// seenNS is the time since which samples have come without a gap.
 func (w *Wait) SetBounds(span *WaitSpan, byNS, seenNS int64) {
 	if w.Exact {
 		w.LeastNS, w.MostNS = w.NS(), w.NS()
@@ -115,18 +115,18 @@ func (w *Wait) SetBounds(span *WaitSpan, byNS, seenNS int64) {
 	}
 }
 
-// Unlisted describes the use of a GVL by threads that no sample has listed, because they lived too short a time. Only
-// the records of changes show them (sampler.Changes).
+// Unlisted describes the use of a GVL by threads that lived so briefly that no sample listed them. Only the records of
+// changes of the GVL show them (sampler.Changes).
 type Unlisted struct {
 	// Holds is set if a thread that no sample listed holds the GVL. LockInterval.Thread is then 0.
 	Holds bool
-	// Waiters is how many of the threads in LockInterval.Waiters were listed by no sample.
+	// Waiters is how many threads in LockInterval.Waiters appear in no sample.
 	Waiters int64
 }
 
 // LockInterval is a period in which one thread, or none, held a ractor's GVL, and the number of waiting threads did not
-// change. An Interval is delivered only after late answers of the kernel. A LockInterval is delivered earlier, because
-// these answers do not change it.
+// change. It is delivered earlier than Intervals, which wait for late answers of the kernel. These answers do not
+// change a LockInterval.
 type LockInterval struct {
 	Ractor sampler.RactorID
 	// Thread is the holder, Stack its stack, and State how it held the GVL (Running, GC or Stalled). Thread is zero if
@@ -136,8 +136,8 @@ type LockInterval struct {
 	State  State
 	// Turn is the holder's stack in this hold. At first it is the stack with which the holder continued
 	// (sampler.Change.Resumes, or its whole Stack after a time slice). Later it is the stack that a sample read. It is
-	// zero if not known. Stack differs from Turn: it can come from an earlier hold, so code that holds the GVL for long
-	// is seen more often. Use Stack for sums, and Turn for single events.
+	// zero if not known. Stack differs from Turn: it can come from an earlier hold, so it shows code that holds the GVL
+	// for long more often. Use Stack for sums over many holds, and Turn for a single hold.
 	Turn sampler.StackID
 	// Serving is the request that the holder worked for, read together with its stack.
 	Serving sampler.Serving
@@ -155,10 +155,11 @@ type LockInterval struct {
 // NS returns how long the interval is, in ns.
 func (i *LockInterval) NS() int64 { return i.ToNS - i.FromNS }
 
-// WaitNS returns the waiting time of all threads in the interval together, in ns.
+// WaitNS returns for how long threads waited in this interval, added up over all waiting threads, in ns.
 func (i *LockInterval) WaitNS() int64 { return i.Waiters * i.NS() }
 
-// Blamed reports whether the holder counts as the cause of the waiting.
+// Blamed reports whether the holder counts as the cause of the waiting. It does not if it was stopped from outside. It
+// is also false if no listed thread held the GVL.
 func (i *LockInterval) Blamed() bool { return i.Thread != 0 && !i.Stopped }
 
 // GCInterval is a period in which a thread was inside the collector.
@@ -207,8 +208,8 @@ type Consumer interface {
 	Lock(*LockInterval)
 	// Collecting receives a period of garbage collection.
 	Collecting(*GCInterval)
-	// Ended reports that the thread with this slot has not been listed since atNS. All intervals of the thread were
-	// delivered before.
+	// Ended reports that the thread with this slot is not in any sample after atNS. All intervals of the thread were
+	// delivered before this call.
 	Ended(slot int, atNS int64)
 	// Tick receives a sample, after the intervals that became final with it.
 	Tick(*Tick)
@@ -224,7 +225,7 @@ func (Ignore) Collecting(*GCInterval) {}
 func (Ignore) Ended(int, int64)       {}
 func (Ignore) Tick(*Tick)             {}
 
-// Quality returns the numbers by which this tick changes the sampler.Quality of figures.
+// Quality returns what this tick adds to the sampler.Quality of the figures: one sample, and what is known about it.
 func (k *Tick) Quality() sampler.Quality {
 	q := sampler.Quality{Samples: 1}
 	if k.Depth == sampler.StackTick {
@@ -255,8 +256,8 @@ func (k *Tick) Quality() sampler.Quality {
 	return q
 }
 
-// looked reports whether the sample read the stack of a thread without the GVL. A LockTick reads only the stacks of
-// threads that have begun something new.
+// looked reports whether the sample read the stack of a thread without the GVL. Not each sample does: a LockTick reads
+// the stack of such a thread only if it has begun something new.
 func (k *Tick) looked() bool {
 	for i := range k.Threads {
 		if k.Threads[i].Quality&sampler.StackFresh != 0 && !k.States[i].State.Held() {
@@ -266,10 +267,10 @@ func (k *Tick) looked() bool {
 	return false
 }
 
-// MaxTimeNS limits the times of samples to 73 years, because a damaged recording can hold any time.
+// MaxTimeNS is the largest time of a sample that is believed: 73 years. A damaged recording can contain any time.
 const MaxTimeNS = 1 << 61
 
-// TimeOf returns a sample's time, limited to 0 to MaxTimeNS.
+// TimeOf returns a sample's time. Times below 0 or above MaxTimeNS are set to this bound.
 func TimeOf(s *sampler.Sample) int64 { return min(max(s.TimeNS, 0), MaxTimeNS) }
 
 // Ratio returns a divided by b. It returns zero if b is not positive.

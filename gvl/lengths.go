@@ -6,12 +6,12 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// PlainParts decides when texts show a length as a plain number, without "≤" or "≥". They do so if the two bounds
-// differ by less than 1/PlainParts of the upper bound. The upper bound is then right to 6 %, about two buckets of a
-// Histogram.
+// PlainParts decides when texts show a length as a plain number, without "≤" or "≥". They do so if the lower and the
+// upper bound differ by less than 1/PlainParts of the upper bound. Such a number is right to 6 %, about two buckets of
+// a Histogram.
 const PlainParts = 16
 
-// Bound is how a shown number relates to the true length: equal, upper bound or lower bound.
+// Bound says how a shown number relates to the true length: it is equal, an upper bound, or a lower bound.
 type Bound uint8
 
 // The kinds of Bound.
@@ -72,8 +72,8 @@ func (f Bounded) Duration() string { return f.Bound.Sign() + units.Duration(f.NS
 // Prose returns the length for a sentence: "≤376 ms".
 func (f Bounded) Prose() string { return f.Bound.Sign() + units.ProseDuration(f.NS) }
 
-// BoundedOf returns a length between two bounds in the form for texts. open is set if the true length may still grow,
-// or may be longer than the part that was seen.
+// BoundedOf returns a length between two bounds in the form for texts. open is set if the true length may exceed
+// mostNS: the wait may still grow, or samples did not see all of it.
 func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
 	vague := mostNS-leastNS > mostNS/PlainParts
 	switch {
@@ -113,8 +113,8 @@ func (l *Lengths) AddBounds(leastNS, likelyNS, mostNS int64) {
 	l.most.Add(mostNS)
 }
 
-// Least returns quantiles of the waits' lower bounds. For the share 0.99, the result is the length that 99 % of the
-// waits did not exceed. A result is zero if nothing is known.
+// Least returns quantiles of the waits' lower bounds, one for each share. For the share 0.99, it is the length that 99
+// % of the waits did not exceed. A result is zero if no length is proven.
 func (l *Lengths) Least(shares ...float64) []Bounded {
 	out := make([]Bounded, len(shares))
 	for i, q := range shares {
@@ -151,10 +151,11 @@ func (l *Lengths) Clone() Lengths {
 // Count returns how many waits were counted.
 func (l *Lengths) Count() int64 { return l.most.n }
 
-// Likely returns the waits by their estimated lengths, for comparisons and pictures.
+// Likely returns the waits by their estimated lengths. It is for comparisons and pictures, which need one number for
+// each wait.
 func (l *Lengths) Likely() *Histogram { return &l.likely }
 
-// Sure returns the waits by the lengths that are proven, on which alarms are based.
+// Sure returns the waits by the lengths that are proven. Alarms are based on them.
 func (l *Lengths) Sure() *Histogram { return &l.sure }
 
 // Told returns, for each share, the length that this share of the waits did not exceed. shares must be ascending, and
@@ -164,13 +165,14 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 	for _, q := range shares {
 		least, _ := l.least.quantile(q)
 		most := l.most.Quantile(q)
-		// If waits can become longer, quantiles can become longer too. A lower bound that is far from the upper one is
-		// shown only for the longest quantiles.
+		// If some waits may become longer, quantiles may become longer too. For most quantiles, a lower bound far below
+		// the upper one says too little, so the upper bound is shown. Only quantiles among the longest waits show such
+		// a lower bound.
 		open := l.open > 0 && (most-least <= most/PlainParts || q*float64(l.most.n) > float64(l.most.n-l.open))
 		f := BoundedOf(least, most, open)
 		if n := len(out); n > 0 && f.NS < out[n-1].NS {
-			// Results must ascend, so a lower bound below the previous result is replaced. If the previous result is an
-			// upper bound, this quantile's own upper bound says more than the previous one.
+			// Results must ascend, so a lower bound that is below the previous result is replaced. If the previous
+			// result is an upper bound, the upper bound of this quantile is shown.
 			if before := out[n-1]; before.Bound == AtMost {
 				f = Bounded{max(l.most.Quantile(q), before.NS), AtMost}
 			} else {
@@ -186,12 +188,13 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 func (l *Lengths) Quantile(q float64) Bounded { return l.Told(q)[0] }
 
 // Limits returns bounds of the length that a share q of the waits did not exceed, in ns. sureNS is the length that is
-// proven, for alarms.
+// proven without doubt. Alarms use it.
 func (l *Lengths) Limits(q float64) (sureNS, leastNS, mostNS int64) {
 	sureNS, _ = l.sure.quantile(q)
 	leastNS, _ = l.least.quantile(q)
 	return sureNS, leastNS, l.most.Quantile(q)
 }
 
-// Counts adds to out how many waits lie between edges, by their estimated lengths, as Histogram.Counts does.
+// Counts adds to out how many waits have a length between two edges, by the estimated lengths. edges and out are as in
+// Histogram.Counts.
 func (l *Lengths) Counts(edges, out []int64) { l.likely.Counts(edges, out) }

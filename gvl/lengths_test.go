@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestToldLengths: the lengths in one row ascend, even if only bounds of the waits are known. Each number is true for
-// the real lengths, if it is read with its "≤" or "≥".
+// TestToldLengths: the lengths in one row of a table ascend, even if only bounds of the waits are known. Each number,
+// read with its "≤" or "≥", is true of the real lengths.
 func TestToldLengths(t *testing.T) {
 	shares := []float64{.5, .9, .99, 1}
 	r := rand.New(rand.NewPCG(29, 1))

@@ -10,8 +10,8 @@ import (
 // nativeAskNS is the interval at which ddtop requests the native stacks of blocked threads, in ns.
 const nativeAskNS = 250_000_000
 
-// InNative reports whether C functions on a thread's stack can explain the state. They can if the thread waits or works
-// in C code.
+// InNative reports whether C functions on a thread's stack can explain the state. They can in a state in which the
+// thread waits or works in C code.
 func (s State) InNative() bool {
 	switch s {
 	case IO, Lock, Native, Stalled:
@@ -22,10 +22,10 @@ func (s State) InNative() bool {
 
 // NativeStay is a period in which a thread stays at one place in C code.
 type NativeStay struct {
-	// Stack is the thread's Ruby stack. Native is the same stack with the C functions.
+	// Stack is the thread's Ruby stack. Native is the stack of the same moment with the C functions included.
 	Stack, Native sampler.StackID
-	// FromNS is the time of the first sample with these stacks. The thread's counters show that it had no CPU until
-	// ToNS.
+	// FromNS is the time of the first sample with these stacks. The thread's counters show that the thread did not get
+	// a CPU between FromNS and ToNS, so it stayed in place.
 	FromNS, ToNS int64
 
 	turns int64
@@ -40,7 +40,7 @@ type NativeStays struct {
 	round uint64
 }
 
-// Of returns the present stay of a thread, or nil.
+// Of returns the period in which the thread has stayed at its present place in C code, or nil if there is none.
 func (n *NativeStays) Of(id sampler.ThreadID) *NativeStay {
 	if len(n.at) == 0 {
 		return nil

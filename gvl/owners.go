@@ -10,7 +10,7 @@ type owner struct {
 }
 
 // findOwners finds the holder of each ractor's GVL. The ractor's owner field must name the thread, and the thread's own
-// data must show that it holds the GVL. If the owner changed while memory was read, both can be true of two threads. In
+// data must show that it holds the GVL. If the owner changed while memory was read, this can be true of two threads. In
 // this case the later owner is the holder.
 func (c *Classifier) findOwners(s *sampler.Sample) {
 	c.owners = c.owners[:0]
@@ -44,8 +44,8 @@ func (c *Classifier) findOwners(s *sampler.Sample) {
 	}
 }
 
-// sameOwners fills in owners without a pass over all threads. This works if each ractor's owner field names no thread
-// or the holder of the last sample, as in most samples. If it does not work, sameOwners returns false.
+// sameOwners finds the holders without looking at all threads, to save work. This is possible if each ractor's owner
+// field names no thread or the holder of the last sample, as in most samples. Otherwise sameOwners returns false.
 func (c *Classifier) sameOwners(s *sampler.Sample) bool {
 	for i := range s.Ractors {
 		r := &s.Ractors[i]
@@ -70,9 +70,9 @@ func (c *Classifier) sameOwners(s *sampler.Sample) bool {
 	return true
 }
 
-// findCollector finds the holder that collects garbage: the holder whose ractor has the VM's lock. If no ractor is
-// known to have this lock, it is the only holder, or the only holder outside a futex. A holder that waits at a barrier
-// sleeps in a futex, so it is not the collector.
+// findCollector finds the thread that collects garbage: the GVL holder of the ractor that has the VM's lock. If no
+// ractor is known to have this lock, the only holder collects, or the only holder outside a futex. A holder that waits
+// at a barrier sleeps in a futex, so it does not collect.
 func (c *Classifier) findCollector(s *sampler.Sample) {
 	c.collector = -1
 	if !s.GC.Valid || !s.GC.During {
@@ -100,17 +100,17 @@ func (c *Classifier) findCollector(s *sampler.Sample) {
 
 // named reports whether the owner field names a thread that is about to run. The caller knows that the thread's own
 // data, read after the field, did not show it as running (BitLinked). From 3.3 on, it is enough if the field named the
-// thread at the start of the read. The thread cannot have run and stopped since then: it would have had to take the
-// lock, run, wake the next thread and unlink in the first half of the read.
+// thread when the read began. The thread cannot have run and stopped since. It would have had to take the lock, run,
+// wake the next thread and unlink itself, all in the first half of the read.
 func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
 	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
 }
 
 // letGo reports whether a thread released the GVL while memory was read. The owner field named this thread at the start
 // of the read, and another thread at the end. The thread's own data, read in between, shows that it is in a blocking
-// region. From 3.3 on, the thread's node stays linked while the thread wakes the next one. Waking takes longer than a
-// short call runs. If this thread counted as running, loads with 100,000 hand-overs per second would show four times
-// the running time that Ruby's events show (internal/accuracy).
+// region. From 3.3 on, the data still marks the thread as running while it wakes the next one. Waking takes longer than
+// a short call runs. If such a thread counted as running, programs with 100,000 hand-overs per second would show four
+// times the running time that Ruby's events show (internal/accuracy).
 func (c *Classifier) letGo(t *sampler.Thread, r *sampler.Ractor) bool {
 	return c.proc.Era == sampler.EraSched && t.ID == r.OwnerStart && t.ID != r.OwnerEnd &&
 		t.Bits&(sampler.BitBlockingRegion|sampler.BitNoStatus) == sampler.BitBlockingRegion && t.Status != sampler.Runnable

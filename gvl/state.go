@@ -3,9 +3,9 @@ package gvl
 // State is what a thread does at one time. A thread is always in exactly one State.
 type State uint8
 
-// The states, in the order in which screens and the columns of ddtop stat show them.
+// These are the states, in the order in which screens and the columns of ddtop stat show them.
 const (
-	// Unknown means that the evidence does not decide. Detail.Reason says why.
+	// Unknown means that ddtop has too little evidence to decide the state. Detail.Reason says why.
 	Unknown State = iota
 	// Running means that the thread holds the GVL and is not known to sleep in the kernel.
 	Running
@@ -16,8 +16,8 @@ const (
 	GC
 	// Waiting means that the thread wants to run Ruby and cannot. Detail.Wait is the kind of wait.
 	Waiting
-	// Native means that the thread has released the GVL and is on a CPU, or waits for a CPU. StatNoCPU has the time
-	// without a CPU.
+	// Native means that the thread has released the GVL and is on a CPU, or waits for a CPU. The figure StatNoCPU has
+	// the part of this time that is without a CPU.
 	Native
 	// IO means that the thread has released the GVL and waits for something outside the process: a descriptor, a child
 	// process, the resolution of a name.
@@ -33,15 +33,15 @@ const (
 	NumStates
 )
 
-// A stateRow has the names and colours with which screens and exports show a state. It also has the state's place in
-// each order of states.
+// A stateRow has the names and colours with which screens and exports show a state. It also has the state's position in
+// each of the lists that sort the states.
 type stateRow struct {
 	name, short string
 	letter      byte
 	glyph       rune
-	// color is the state's colour in Okabe and Ito's palette. It is 0 if the colour depends on the background.
+	// color is the state's colour, from the palette of Okabe and Ito. It is 0 if the colour depends on the background.
 	color uint32
-	// urgency, bar and page are the state's places in ByUrgency, InBars and OnPages.
+	// urgency, bar and page are the state's positions in the lists ByUrgency, InBars and OnPages.
 	urgency, bar, page uint8
 	// datadog is the state's name in Datadog's profiler. It is empty for Stalled, because Datadog has no name for a
 	// thread that holds the GVL and sleeps in the kernel.
@@ -72,11 +72,12 @@ var (
 	InBars = ordered(func(r *stateRow) uint8 { return r.bar })
 	// InColumns is the order of stat's columns.
 	InColumns = [...]State{Running, Stalled, GC, Waiting, Native, IO, Lock, Parked, Sleeping, Unknown}
-	// OnPages is the order in bars and legends of HTML pages: work first, then waits, then rest.
+	// OnPages is the order of the states in bars and legends of HTML pages: first states of work, then of waiting, then
+	// of rest.
 	OnPages = ordered(func(r *stateRow) uint8 { return r.page })
 )
 
-// ordered returns the states, sorted by the place that the function returns.
+// ordered returns all states, sorted by the number that the function place returns for a state.
 func ordered(place func(*stateRow) uint8) (list [NumStates]State) {
 	for s := range NumStates {
 		list[place(&states[s])] = s
@@ -145,11 +146,11 @@ const (
 	WaitQueue WaitKind = iota
 	// WaitHandover means that the thread is chosen as the next holder, but the operating system has not woken it yet.
 	WaitHandover
-	// WaitYield means that the thread is about to join the queue: it has released the GVL after its time slice, or is
-	// new.
+	// WaitYield means that the thread is about to join the queue for the GVL. It has released the GVL at the end of its
+	// time slice, or it is new.
 	WaitYield
-	// WaitCPUSlot means that the thread may run but has no native thread (M:N), or waits at another ractor's GC
-	// barrier.
+	// WaitCPUSlot means that the thread may run, but has no native thread to run on (with the M:N scheduler). Or it
+	// waits until another ractor has collected garbage.
 	WaitCPUSlot
 	// NumWaitKinds is the number of kinds.
 	NumWaitKinds

@@ -12,21 +12,23 @@ const (
 	WithinInterrupt = "a signal's handler or a finalizer, which has interrupted the program"
 )
 
-// maxWithinFrames limits how many frames wordsOf searches. It begins with the innermost frame.
+// maxWithinFrames limits how many frames of a stack wordsOf searches, from the innermost frame outward.
 const maxWithinFrames = 2000
 
-// within finds the value of Detail.Within. It remembers the result for the last stack, to save work.
+// within computes Detail.Within: the hook or handler that the main thread runs outside the program's normal course. It
+// remembers the result for the last stack, to save work.
 type within struct {
 	stack sampler.StackID
 	root  bool
 	text  string
 }
 
-// wordsOf returns Detail.Within for the main thread. Normally the outermost frame is the program's file, <main>. If the
-// outermost frame is a block, Ruby runs a hook at the program's end, unless a fiber runs. There is one exception: a
-// process forked by a thread other than the main one. In this process the outermost frame is a block of the forking
-// thread, and the stack has a call of fork. Some C functions never call a block (waitsAlone). If the stack shows that
-// such a function called a block, Ruby has interrupted the function for a signal or a finalizer.
+// wordsOf returns Detail.Within for the main thread, by its stack. Normally the outermost frame is the program's file,
+// <main>. If the outermost frame is a block, Ruby runs a hook at the program's end, unless a fiber runs. There is one
+// exception: a process forked by a thread other than the main one. In this process the outermost frame is a block of
+// the forking thread, and the stack has a call of fork. A handler is found in another way: some C functions never call
+// a block (waitsAlone). If the stack shows that such a function called a block, Ruby has interrupted the function for a
+// signal or a finalizer.
 func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 	root := t.Bits&sampler.BitRootFiber != 0
 	if t.Stack == 0 || dict == nil || t.Quality&(sampler.StackFailed|sampler.StackPartial) != 0 {
@@ -62,7 +64,8 @@ func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 // forks has the C functions that fork and run a block in the child.
 var forks = map[string]bool{"Kernel#fork": true, "Kernel.fork": true, "Process.fork": true, "IO.popen": true}
 
-// waitsAlone has C functions that wait, or send a signal, and call no block.
+// waitsAlone has C functions that wait, or send a signal, and never call a block. If a block is called in such a
+// function, Ruby has interrupted the function.
 var waitsAlone = map[string]bool{
 	"Thread#join": true, "Thread#value": true, "Process.kill": true, "Kernel#sleep": true, "Thread.stop": true,
 	"Thread::Queue#pop": true, "Queue#pop": true, "Thread::SizedQueue#pop": true, "SizedQueue#pop": true, "Thread::SizedQueue#push": true,

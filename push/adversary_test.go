@@ -26,7 +26,7 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// patience limits how long a test waits for a condition. Even the slowest machine needs less.
+// patience limits how long a test waits for a condition before it fails. Even the slowest machine needs less.
 const patience = 5 * time.Minute
 
 // agent is a stand-in for Datadog's agent. It answers each connection in the way that the test wants. It reads and
@@ -133,7 +133,7 @@ func (a *agent) tried() int {
 	return a.tries
 }
 
-// sequence reads a whole request and returns the number of the profile in it.
+// sequence reads a whole request and returns the sequence number of the profile that it uploads.
 func sequence(req *http.Request) (seq string, err error) {
 	_, params, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	if err != nil {
@@ -187,7 +187,7 @@ func (a *agent) route(t *testing.T, limits spool.Limits) push.Route {
 	return push.Route{Destination: d, Queue: q}
 }
 
-// numbered returns period number n of a process.
+// numbered returns a made-up profile of a process, the one with the sequence number n.
 func numbered(t *testing.T, n int) *push.Period {
 	t.Helper()
 	var b bytes.Buffer
@@ -208,9 +208,9 @@ func await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// TestAdversaries: if one server misbehaves, by TCP or by a socket, another destination still gets everything. When the
-// bad server works again, it gets the payloads that it did not accept, once and in order. A payload that it refuses
-// permanently is dropped and counted.
+// TestAdversaries: one destination misbehaves, on a TCP port or on a unix socket. Another destination still gets every
+// payload. When the bad one works again, it gets the payloads that it did not accept, once and in order. A payload that
+// it refuses permanently is dropped and counted.
 func TestAdversaries(t *testing.T) {
 	say := func(text string) func(net.Conn) {
 		return func(c net.Conn) { _, _ = io.WriteString(c, text) } // the other side may have seen enough
@@ -226,8 +226,8 @@ func TestAdversaries(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		does func(net.Conn)
-		// refuses is true if the server says that it will never accept a payload. takes is true if the server says that
-		// it has accepted a payload.
+		// refuses is true if the server answers that it will never accept a payload. takes is true if the server
+		// answers that it has accepted the payload.
 		refuses, takes bool
 	}{
 		{"says 500", say("HTTP/1.1 500 No\r\nContent-Length: 5\r\n\r\npanic"), false, false},

@@ -9,14 +9,14 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// These limits help to find out why a payload fails. Either the destination refuses this payload, or it accepts nothing
-// at all. The oldest payload is tried first. If it has failed headTries times, ddtop tries others right after it. If
-// one of them is accepted, the destination works. Then ddtop sets the oldest payload aside, together with all payloads
-// of its service, and sends them again later. If none is accepted, the destination cannot be reached. Then the next
-// round begins with the oldest payload again. So all payloads arrive in order when the destination is back.
+// These limits help to find out why a payload fails. Either the destination refuses only this payload, or it accepts
+// nothing at all. The oldest payload is tried first. If it has failed headTries times, ddtop tries others right after
+// it. If the destination accepts one of them, it works. Then ddtop sets the oldest payload aside, together with all
+// payloads of its service, and sends them again later. If it accepts none of them, it cannot be reached. Then the next
+// round begins with the oldest payload again, so that all payloads arrive in order when the destination is back.
 const (
-	// headTries is how often the oldest payload must fail before others are tried, too. With the pauses between tries,
-	// this takes three seconds.
+	// headTries is how often the oldest payload must fail before ddtop also tries others. With the pauses between
+	// tries, this takes three seconds.
 	headTries = 3
 	// maxProbes limits how many other payloads are tried in one round. This limits the cost while a destination cannot
 	// be reached.
@@ -30,20 +30,22 @@ const (
 	maxBlamed = 10
 	// maxAge is the age from which a payload is dropped after a failure, because destinations refuse older ones.
 	maxAge = 7 * 24 * time.Hour
-	// maxApart limits the services that are set aside as a whole.
+	// maxApart limits how many services may be set aside as a whole. ddtop tries no payload of such a service for a
+	// while.
 	maxApart = 1024
 )
 
-// round is a series of tries that begins with the oldest payload and goes on with others.
+// round is a series of tries to find out whether the destination works. It begins with the oldest payload and goes on
+// with others.
 type round struct {
 	// head is the name of the payload with which the round began, the oldest one. It is empty between two rounds.
 	head   string
 	mark   spool.Mark
 	probes int
 	err    error // of the last try
-	// tried has the names of the payloads that were tried since a payload was last accepted. groups has their groups.
-	// At first, only one payload of each group is tried. anyGroup is true after all groups were tried. From then on,
-	// further payloads of these groups may be tried.
+	// tried has the names of the payloads that were tried since a payload was last accepted. groups has the services of
+	// these payloads. At first, only one payload of each service is tried. anyGroup is true after all services were
+	// tried. From then on, further payloads of the same services may be tried.
 	tried, groups map[string]bool
 	anyGroup      bool
 }
@@ -66,10 +68,10 @@ type try struct {
 	goOn bool
 }
 
-// group returns the service of a payload. If one payload of a service fails, the others probably fail, too.
+// group returns the service of a payload. Payloads are grouped by service because they probably fail together.
 func (p *Payload) group() string { return cmp.Or(p.Service, p.Title, "unknown") }
 
-// tryNext tries the next payload. It skips payloads that are set aside.
+// tryNext tries to send the next payload. It skips payloads that are set aside.
 func (l *lane) tryNext(now time.Time) try {
 	for {
 		var wake time.Time
@@ -108,7 +110,7 @@ func (l *lane) tryNext(now time.Time) try {
 	}
 }
 
-// tryLast tries one payload when the lane must end. It skips the payloads in the map tried. If the try fails, it adds
+// tryLast tries to send one payload when ddtop ends. It skips the payloads in the map tried. If the try fails, it adds
 // the payload to this map.
 func (l *lane) tryLast(tried map[string]bool) try {
 	name, payload, _, broken, err := l.read(func(name string, _ spool.Mark) bool { return !tried[name] })
@@ -124,8 +126,9 @@ func (l *lane) tryLast(tried map[string]bool) try {
 	return try{tried: true, err: err}
 }
 
-// read reads the oldest payload for which may(name, mark) is true. If the payload's mark has no group yet, read adds
-// it. broken is an error if the data cannot be decoded as a payload.
+// read reads the oldest payload for which may(name, mark) is true. A mark is what the spool stores about the tries of a
+// payload. If the mark does not name the payload's group yet, read adds it. broken is an error if the data cannot be
+// decoded as a payload.
 func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload, mark spool.Mark, broken, err error) {
 	for {
 		var data []byte
@@ -163,7 +166,8 @@ func (l *lane) note(name string, m spool.Mark) {
 }
 
 // mayTry reports whether a payload may be tried now. If it is set aside until a time before *wake, mayTry sets *wake to
-// this time. So after calls for all payloads, *wake is the earliest time at which one may be tried again.
+// this time. The caller calls mayTry for all payloads. After that, *wake is the earliest time at which a payload may be
+// tried again.
 func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time) bool {
 	until := m.Until
 	if a := l.apart[m.Group]; a != nil && a.until.After(until) {
@@ -243,8 +247,8 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 	return l.round.next(name, m, err, asked)
 }
 
-// next decides how a round continues after a failure. asked is true if the destination has requested a pause. In that
-// case only one more payload is tried after the pause, and then the round ends.
+// next decides how a round continues after a failed try. asked is true if the destination has requested a pause. In
+// that case only one more payload is tried after the pause, and then the round ends.
 func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	r.err = err
 	if r.head == "" {
@@ -260,7 +264,7 @@ func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	}
 	r.tried[name], r.groups[m.Group] = true, true
 	if r.probes >= maxProbes || asked && r.probes > 0 {
-		// The next round begins with the oldest payload again. After it, it tries payloads that this round has not
+		// The next round begins with the oldest payload again. Then it goes on with payloads that this round has not
 		// tried.
 		*r = round{tried: r.tried, groups: r.groups}
 		return try{tried: true, err: err}
@@ -296,8 +300,8 @@ func (l *lane) asideFor(failed int) time.Duration {
 	return d/2 + time.Duration(l.random()*float64(d/2))
 }
 
-// noteAside sets Stats.AsideError. An empty text means that a payload was accepted. It does not clear the error while
-// other payloads are still set aside.
+// noteAside sets Stats.AsideError, the reason why payloads are set aside. An empty text means that a payload was
+// accepted. It does not clear the error while other payloads are still set aside.
 func (l *lane) noteAside(text string) {
 	if text == "" && (len(l.apart) > 0 || l.Queue.Stats().Aside > 0) {
 		return

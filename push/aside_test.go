@@ -55,7 +55,8 @@ func (d *picky) set(err error, down bool) {
 	d.err, d.down = err, down
 }
 
-// good returns the accepted payloads that are not bad. badTries is the number of tries to send a bad one.
+// good returns the accepted payloads that do not begin with "bad". badTries is how often ddtop tried to send one that
+// does.
 func (d *picky) good() (list []string, badTries int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,8 +77,8 @@ func of(service, text string) *Period {
 
 var errBad = errors.New("HTTP status 500")
 
-// TestPoisonedPayload: a destination never accepts one payload. This delays no other payload, even of the same service.
-// In the end ddtop drops the payload and counts it. The test tries each way in which a destination can fail.
+// TestPoisonedPayload: a destination never accepts one of the payloads. This delays no other payload, even of the same
+// service. In the end ddtop drops this payload and counts it. The test tries each way in which a destination can fail.
 func TestPoisonedPayload(t *testing.T) {
 	for name, d := range map[string]*picky{
 		"500":      {err: errBad},
@@ -99,8 +100,8 @@ func TestPoisonedPayload(t *testing.T) {
 						want++
 						time.Sleep(time.Minute)
 					}
-					// The test lasts 14 hours of fast time. The destination may have asked for a pause of an hour after
-					// each of the first three tries.
+					// The test waits for 14 hours, in simulated time. In some cases, the destination has asked for a
+					// pause of an hour after each of the first three tries.
 					synctest.Wait()
 					got, tries := d.good()
 					s := p.Stats()[0]
@@ -130,7 +131,7 @@ func cmpNumbers(a, b string) int {
 	return x - y
 }
 
-// TestPoisonedServices: a destination accepts nothing of many services. The other services lose no profile, although
+// TestPoisonedServices: a destination accepts no payload of many services. The other services lose no profile, although
 // the spool is small. ddtop tries the failing services less and less often. When the destination accepts them again,
 // their latest profiles arrive.
 func TestPoisonedServices(t *testing.T) {
@@ -155,7 +156,7 @@ func TestPoisonedServices(t *testing.T) {
 		if len(got) < minutes-1 || !slices.IsSortedFunc(got, cmpNumbers) {
 			t.Errorf("%d of %d were taken", len(got), minutes)
 		}
-		// ddtop may try each service once in half of longestAside, and more often only at the beginning.
+		// ddtop may try each failing service once in half of longestAside, and more often only at the beginning.
 		if most := services * (minutes/2 + 20); tries > most {
 			t.Errorf("%d tries of what is not taken, %d are the most", tries, most)
 		}
@@ -175,8 +176,8 @@ func TestPoisonedServices(t *testing.T) {
 	})
 }
 
-// TestOutageBlamesNobody: while a destination accepts nothing at all, ddtop drops no payload as if the payload were the
-// reason. All payloads arrive in order when the destination is back.
+// TestOutageBlamesNobody: if a destination accepts nothing at all, the payloads are not the reason. So ddtop drops none
+// of them. All payloads arrive in order when the destination is back.
 func TestOutageBlamesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -205,8 +206,8 @@ func TestOutageBlamesNobody(t *testing.T) {
 	})
 }
 
-// TestTooOld: ddtop drops a payload that fails and is older than a week, even if the destination accepts nothing at
-// all.
+// TestTooOld: ddtop drops a payload if a try to send it fails and it is older than a week. It does this even if the
+// destination accepts nothing at all.
 func TestTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -228,8 +229,8 @@ func TestTooOld(t *testing.T) {
 	})
 }
 
-// TestPoisonedSpool: an earlier run of ddtop has left payloads in the spool that fail. After the start they delay no
-// others. When ddtop ends, it sends everything that can be sent.
+// TestPoisonedSpool: the spool has payloads of an earlier run of ddtop, and the destination accepts some of them never.
+// After the start, these do not delay the others. When ddtop ends, it sends everything that can be sent.
 func TestPoisonedSpool(t *testing.T) {
 	dir := t.TempDir()
 	run := func(d *picky, length time.Duration, texts ...string) (s Stats) {
@@ -291,8 +292,8 @@ func TestFullSpoolDropsTheHead(t *testing.T) {
 	})
 }
 
-// TestPoisonedPayloadOfRestarts: a restart of ddtop does not reset the number of failed tries of a payload. So a
-// payload that is never accepted is dropped, even if ddtop is restarted every quarter of an hour.
+// TestPoisonedPayloadOfRestarts: ddtop counts the failed tries of a payload across its restarts. So it drops a payload
+// that is never accepted, even if ddtop is restarted every quarter of an hour.
 func TestPoisonedPayloadOfRestarts(t *testing.T) {
 	const restarts = 8
 	folder := t.TempDir()

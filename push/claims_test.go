@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/push/pyroscope"
 )
 
-// lies are tags that a process must not set itself. For each tag, the list has all spellings that a destination accepts
-// for it.
+// lies are keys of tags that a process must not set itself, because they identify a process or a machine. The list has
+// all spellings of each key that a destination accepts.
 var lies = []string{
 	"container_id", "container-id", "Container_ID", "container.id", "process_id", "process.pid", "PID", "host",
 	"HOST", "hostname", "host.name", "pod", "pod_name", "k8s.pod.name", "kube_pod_name", "pod_uid", "k8s.pod.uid",
@@ -32,8 +32,8 @@ var lies = []string{
 // lie is the value of all lies.
 const lie = "evil-claim"
 
-// claimed returns the facts of a process that sets all tags in lies. A process can set tags in several ways, so there
-// is a result for each way.
+// claimed returns the facts about a process that tries to set all tags in lies. A process can set tags in several ways,
+// so there is a result for each way.
 func claimed() map[string]push.Facts {
 	var dd, otel []string
 	var published push.Tags
@@ -53,7 +53,7 @@ func claimed() map[string]push.Facts {
 	}
 }
 
-// sent returns, as text, what each destination gets for these tags.
+// sent returns what each destination would get for a process with these tags, as text.
 func sent(t *testing.T, tags push.Tags) map[string]string {
 	t.Helper()
 	p := numbered(t, 0)
@@ -91,8 +91,8 @@ func sent(t *testing.T, tags push.Tags) map[string]string {
 	return out
 }
 
-// TestSeenComesFirst: a process cannot make its profiles appear as profiles of another process, container, pod or
-// machine.
+// TestSeenComesFirst: ddtop trusts its own observation more than a process's tags. A process cannot make its profiles
+// appear as profiles of another process, container, pod or machine.
 func TestSeenComesFirst(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	const pod = "01234567-89ab-cdef-0123-456789abcdef"
@@ -135,7 +135,7 @@ func TestSeenComesFirst(t *testing.T) {
 	}
 }
 
-// TestPublishedRuntimeID: the tag runtime-id, by which traces are found, is the ID that the process's tracer has
+// TestPublishedRuntimeID: the tag runtime-id connects a profile with traces. It is the ID that the process's tracer has
 // published. The variable DD_TAGS cannot replace it.
 func TestPublishedRuntimeID(t *testing.T) {
 	const id = "11111111-2222-3333-4444-555555555555"
@@ -146,7 +146,8 @@ func TestPublishedRuntimeID(t *testing.T) {
 	}
 }
 
-// TestContainerOfTheCgroup: only the cgroup names the container. Not even a tag on the command line can set it.
+// TestContainerOfTheCgroup: ddtop takes the container's ID only from the process's cgroup. Not even a tag on the
+// command line can set it.
 func TestContainerOfTheCgroup(t *testing.T) {
 	f := push.Facts{Given: push.Tags{{Key: "container_id", Value: strings.Repeat("cd", 32)}}}
 	if got := f.Tags().Get("container_id"); got != "" {

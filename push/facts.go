@@ -16,20 +16,20 @@ type Facts struct {
 	Host       string
 	// Platform is Ruby's platform, such as "x86_64-linux". Version is ddtop's version.
 	Platform, Version string
-	// Given are the tags of the command line. They have priority.
+	// Given are the tags from ddtop's command line. They have priority over all other sources.
 	Given Tags
-	// Environment has variables of the process's environment. Tags ignores variables that it does not know.
+	// Environment has variables of the process's environment. The method Tags ignores variables that it does not know.
 	Environment map[string]string
-	// Published is what the process publishes about itself, as tags.
+	// Published has the tags that the process publishes about itself, for example through its tracer.
 	Published Tags
 	// Cgroup is the text of /proc/PID/cgroup.
 	Cgroup string
 }
 
-// Tags returns the tags of a process's profiles, with the names of Datadog's profiler for Ruby. If several sources have
-// the same tag, the first of this list counts: the command line, ddtop's own observation, the process's environment,
-// what the process publishes. A process cannot set a tag of seenKeys. Only the cgroup decides about the container. A
-// value that resembles a key or a password is left out.
+// Tags returns the tags of a process's profiles. The tags have the same names as in Datadog's profiler for Ruby. If
+// several sources have the same tag, the first of this list counts: the command line, ddtop's own observation, the
+// process's environment, what the process publishes. A process cannot set a tag of seenKeys. Only the cgroup decides
+// about the container. Tags leaves out a value that resembles a key or a password.
 func (f *Facts) Tags() Tags {
 	var all Tags
 	add := func(key, value string) {
@@ -71,9 +71,9 @@ func (f *Facts) Tags() Tags {
 // this ID.
 const ContainerKey = "container_id"
 
-// seenKeys are keys (see plainKey) that identify the process and the machine of a profile. ddtop observes their values
-// itself. If a process could set them, it could make its profiles appear as another process's. The list has every name
-// that a destination uses for such a tag.
+// seenKeys are the keys of tags that identify a profile's process and machine, in the form of plainKey. ddtop observes
+// their values itself. If a process could set them, it could make its profiles appear as another process's. The list
+// has every name that a destination uses for such a tag.
 var seenKeys = setOf(
 	"host", "hostname", "host_name", "host_id", "dd_hostname",
 	"process_id", "process_pid", "pid", "process_executable_name",
@@ -86,11 +86,11 @@ var seenKeys = setOf(
 	"process_owner", "process_runtime_description",
 )
 
-// podKeys are keys (see plainKey) for the name of a pod, which ddtop cannot observe.
+// podKeys are keys of tags with the name of a Kubernetes pod, in the form of plainKey. ddtop cannot observe this name.
 var podKeys = setOf("pod", "pod_name", "k8s_pod_name", "kube_pod_name", "kubernetes_pod_name")
 
-// mayClaim reports whether a process may set a tag itself. It may set the name of its pod only if its cgroup shows that
-// it is in a pod.
+// mayClaim reports whether a process may set the tag with this key itself. It may set the name of its pod only if its
+// cgroup shows that it is in a pod.
 func mayClaim(key string, inPod bool) bool {
 	plain := plainKey(key)
 	for _, of := range []string{"datadog_", "dd_", "internal_"} { // dd.internal.entity_id names the container for Datadog
@@ -99,7 +99,8 @@ func mayClaim(key string, inPod bool) bool {
 	return !seenKeys[plain] && (inPod || !podKeys[plain])
 }
 
-// plainKey returns a key as destinations compare keys: in lower case, with "_" for all other characters.
+// plainKey returns a key in the form in which destinations compare keys: in lower case, with "_" for all characters
+// that are not letters or digits.
 func plainKey(key string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		switch {
@@ -135,19 +136,19 @@ func clean(value string) string {
 	return value
 }
 
-// userInfo matches the beginning of a URL with a user or password.
+// userInfo matches the beginning of a URL that contains a user or a password, up to the "@".
 var userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/]*@`)
 
 func withoutPassword(value string) string { return userInfo.ReplaceAllString(value, "$1") }
 
-// variables has the environment variables that set a tag. If two variables set the same tag, the first one in the list
-// counts.
+// variables has the environment variables that set a tag. If two variables of a process set the same tag, the one that
+// comes first in this list counts.
 var variables = []struct{ variable, tag string }{
 	{"DD_SERVICE", "service"}, {"DD_ENV", "env"}, {"DD_VERSION", "version"},
 	{"DD_GIT_REPOSITORY_URL", "git.repository_url"}, {"DD_GIT_COMMIT_SHA", "git.commit.sha"}, {"OTEL_SERVICE_NAME", "service"},
 }
 
-// ResourceTags maps OpenTelemetry's attribute names to keys of tags.
+// ResourceTags maps OpenTelemetry's attribute names to the keys of the tags that ddtop uses for them.
 var ResourceTags = map[string]string{
 	"service.name": "service", "service.version": "version", "deployment.environment": "env", "deployment.environment.name": "env",
 	"host.name": "host", "service.instance.id": "runtime-id", "container.id": ContainerKey, "k8s.pod.uid": "pod_uid",
@@ -179,12 +180,13 @@ func (f *Facts) fromEnvironment(add func(key, value string)) {
 	}
 }
 
-// uuid matches a runtime-id as tracers publish it.
+// uuid matches a UUID in the form in which tracers publish the tag runtime-id.
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// runtimeID returns an ID that no other process on any machine has. If the process's tracer publishes an ID, it is this
-// one, because traces have it, too. The environment cannot set the ID, because forked processes share the environment.
-// If no ID is published, runtimeID computes one from host, PID and start, so that every ddtop gets the same ID.
+// runtimeID returns an ID that no other process on any machine has. If the process's tracer publishes an ID, runtimeID
+// returns that ID, so that profiles and traces have the same one. The environment cannot set the ID, because forked
+// processes share the environment. If no ID is published, runtimeID computes one from host, PID and start, so that
+// every ddtop gets the same ID.
 func (f *Facts) runtimeID() string {
 	if id := f.Published.Get("runtime-id"); uuid.MatchString(id) {
 		return id

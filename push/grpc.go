@@ -46,8 +46,8 @@ func (c GRPCCode) String() string {
 	return "code " + strconv.Itoa(int(c))
 }
 
-// again reports whether another try could succeed, by the rules of OTLP. after is how long the answer asks to wait. For
-// GRPCResourceExhausted, another try makes sense only if the answer asks to wait.
+// again reports whether another try could succeed, by the rules of OTLP. after is how long the server's answer asks to
+// wait, or zero. For GRPCResourceExhausted, another try makes sense only if the answer asks to wait.
 func (c GRPCCode) again(after time.Duration) bool {
 	switch c {
 	case 1, GRPCDeadlineExceeded, GRPCAborted, GRPCOutOfRange, GRPCUnavailable, GRPCDataLoss:
@@ -56,10 +56,10 @@ func (c GRPCCode) again(after time.Duration) bool {
 	return c == GRPCResourceExhausted && after > 0
 }
 
-// GRPCError is an answer with a status other than OK.
+// GRPCError is a gRPC server's answer with a status other than OK.
 type GRPCError struct {
 	Code GRPCCode
-	// Said is the server's message, without secrets of the request.
+	// Said is the server's message. Secrets of the request that the server repeated in it are replaced.
 	Said string
 }
 
@@ -71,8 +71,8 @@ func (e *GRPCError) Error() string {
 	return fmt.Sprintf("gRPC status %v: %q", e.Code, e.Said)
 }
 
-// GRPC makes gRPC calls with one request and one answer, over net/http's HTTP/2. With TLS it finds its proxy as Web
-// does. Without TLS it uses the proxy in HTTPS_PROXY, as other gRPC clients do.
+// GRPC makes gRPC calls with one request and one answer, over net/http's HTTP/2. With TLS it chooses its proxy in the
+// same way as the type Web. Without TLS it uses the proxy in HTTPS_PROXY, as other gRPC clients do.
 type GRPC struct {
 	client *http.Client
 	scheme string
@@ -96,7 +96,7 @@ func NewGRPC(tls bool) *GRPC {
 	return &GRPC{&http.Client{Transport: transport, CheckRedirect: noRedirect}, scheme}
 }
 
-// grpcHead is the number of bytes before a message: a flag for compression, and the message's length.
+// grpcHead is the length of the header before each message, in bytes: a flag for compression, and the message's length.
 const grpcHead = 5
 
 // Call calls a procedure ("/package.Service/Method") of host:port with a gzip-compressed message. It returns the
@@ -139,8 +139,8 @@ func (g *GRPC) Call(ctx context.Context, host, procedure string, header http.Hea
 	return grpcMessage(answer)
 }
 
-// judgeGRPC returns the status of a gRPC answer as an error, or nil. The status is in the trailer. Only if the answer
-// has no message, the status is in the header.
+// judgeGRPC returns the status of a gRPC answer as an error, or nil. The status is in the trailer. If the answer has no
+// message, the status is in the header instead.
 func judgeGRPC(resp *http.Response, asked http.Header) error {
 	from := resp.Trailer
 	if from.Get("Grpc-Status") == "" {
@@ -169,7 +169,8 @@ func judgeGRPC(resp *http.Response, asked http.Header) error {
 	return told
 }
 
-// retryInfo returns the time to wait that a google.rpc.RetryInfo in an encoded google.rpc.Status asks for, or zero.
+// retryInfo returns how long a server asks to wait before the next try. details is an encoded google.rpc.Status, which
+// may contain a google.rpc.RetryInfo with this time. Otherwise the result is zero.
 func retryInfo(details string) (after time.Duration) {
 	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// maxIntake limits the payloads that wait until they are written to the disk: their total size, in bytes.
+// maxIntake limits the payloads in memory that are not written to the disk yet: their total size, in bytes.
 const maxIntake = 32 << 20
 
 // intake holds new payloads in memory until they are in the queue on the disk, which may take long.
@@ -21,7 +21,7 @@ type intake struct {
 	more   chan struct{}
 }
 
-// add appends data. If there is no room, it first drops the oldest items. dropped is their number.
+// add appends a payload. If there is no room, it first drops the oldest payloads. dropped is the number of these.
 func (i *intake) add(data []byte) (dropped int) {
 	i.mu.Lock()
 	for len(i.list) > 0 && i.bytes+len(data) > maxIntake {
@@ -50,8 +50,8 @@ func (i *intake) close() {
 	i.wake()
 }
 
-// next returns the oldest item. If there is none, it waits until one is added. ok is false if the intake is closed and
-// empty.
+// next removes and returns the oldest payload. If there is none, it waits until one is added. ok is false if the intake
+// is closed and empty.
 func (i *intake) next() (data []byte, ok bool) {
 	for {
 		i.mu.Lock()
@@ -71,7 +71,7 @@ func (i *intake) next() (data []byte, ok bool) {
 	}
 }
 
-// left returns the number of items that are not in the queue yet.
+// left returns the number of payloads that are not in the queue on the disk yet.
 func (i *intake) left() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -82,7 +82,7 @@ func (i *intake) left() int {
 	return n
 }
 
-// spool moves payloads from the intake into the queue, until the intake is closed and empty.
+// spool moves payloads from the intake (in memory) into the queue (on disk), until the intake is closed and empty.
 func (l *lane) spool() {
 	for {
 		data, ok := l.intake.next()

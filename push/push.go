@@ -1,8 +1,9 @@
-// Package push sends profiles to destinations, one for each process and period. A Destination encodes and sends them. A
-// Pusher has a queue and a sender for each destination, so that a broken destination does not delay the others.
+// Package push sends profiles to destinations. Each profile covers one process and one period. A Destination encodes
+// and sends profiles. A Pusher has a queue and a sender for each destination, so that a broken destination does not
+// delay the others.
 //
-// The packages below push are the destinations, and push/spool, which stores unsent profiles. None of them measures
-// anything.
+// The packages in the folders below push are the destinations, and push/spool, which stores unsent profiles. None of
+// them measures anything.
 package push
 
 import (
@@ -24,18 +25,18 @@ type Process struct {
 	StartTicks uint64
 }
 
-// Period is the profile of one process over one interval.
+// Period is the profile of one process over one period of time.
 type Period struct {
 	Process  Process
 	From, To time.Time
-	// Seq is the number of the period among the process's periods, from 0 on.
+	// Seq numbers the profiles of one process, from 0 on.
 	Seq int
 	// Tags describe the process to the destination: service, env, host and others.
 	Tags Tags
 	// Pprof is the profile, compressed with gzip.
 	Pprof []byte
-	// Ended is how many requests and jobs ddtop saw end in the period, by the value of the profile's label "trace
-	// endpoint". It is nil if none ended.
+	// Ended counts the requests and jobs that ended in the period while ddtop watched. Its key is the value of the
+	// profile's label "trace endpoint". It is nil if none ended.
 	Ended map[string]int64
 }
 
@@ -51,7 +52,7 @@ func (p *Period) IDBytes() [16]byte {
 		p.Tags.Get("runtime-id"), p.Tags.Get("host"), p.Process.PID, p.From.UnixNano(), p.Seq)
 }
 
-// uuidOf returns a UUID of version 8 made from a text. The same text gives the same UUID.
+// uuidOf returns a UUID of version 8 that is computed from a text. The same text always gives the same UUID.
 func uuidOf(format string, args ...any) [16]byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, format, args...))
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
@@ -80,12 +81,12 @@ type Payload struct {
 type Destination interface {
 	// String returns the URL without its secrets.
 	String() string
-	// Encode makes the payload of a period for this destination. It sets ContentType, Header and Body. The caller sets
-	// the other fields.
+	// Encode makes the payload of a profile in the form for this destination. It sets ContentType, Header and Body. The
+	// caller sets the other fields.
 	Encode(*Period) (Payload, error)
-	// Send makes one attempt to send a payload. The error is a *RefusedError if another attempt would fail too, and a
-	// *LaterError if the destination asked to wait. A *RemarkError means that it accepted the payload with a remark.
-	// After any other error the caller tries again.
+	// Send tries once to send a payload. The error is a *RefusedError if another attempt would fail too, and a
+	// *LaterError if the destination asked to wait. A *RemarkError means that the destination accepted the payload, but
+	// with a remark. After any other error the caller tries again.
 	Send(context.Context, *Payload) error
 }
 

@@ -25,14 +25,14 @@ type Stats struct {
 	// Refused counts payloads that the destination will never accept. Lost counts three kinds of payloads: those that
 	// came faster than the disk could write, could not be encoded, or were only in memory when ddtop ended.
 	Refused, Lost int64
-	// GivenUp counts payloads that were dropped because they failed too often while others were accepted, or became too
-	// old.
+	// GivenUp counts payloads that were dropped after failed tries. Either they failed too often while others were
+	// accepted, or they became too old.
 	GivenUp int64
 	// LastSent is when the destination last accepted a payload. It is zero if it has accepted none yet. LastError is
 	// empty if the last attempt succeeded.
 	LastSent  time.Time
 	LastError string
-	// AsideError is why payloads are set aside for a later try. It is empty if none are.
+	// AsideError is why payloads are set aside for a later try. It is empty if no payload is set aside.
 	AsideError string
 	Spool      spool.Stats
 }
@@ -46,7 +46,7 @@ type Pusher struct {
 	wg    sync.WaitGroup
 }
 
-// Kind is what a Pusher sends. The log names it.
+// Kind is the kind of payload that a Pusher sends, for example profiles. It decides which word the log uses.
 type Kind uint8
 
 // The kinds.
@@ -56,7 +56,7 @@ const (
 	Captures
 )
 
-// words returns the log's words for one payload of the kind, and for several.
+// words returns the word that the log uses for one payload of the kind (one), and for several (many).
 func (k Kind) words() (one, many string) {
 	switch k {
 	case Alerts:
@@ -96,8 +96,8 @@ func (p *Pusher) Add(period *Period) {
 	})
 }
 
-// Offer calls encode for each destination and queues the payload that it returns. It does not wait for the disk or the
-// network. pid is the process to which the payload belongs.
+// Offer calls the function encode for each destination and queues the payload that encode returns. It does not wait for
+// the disk or the network. pid is the process to which the payload belongs.
 func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	for _, l := range p.lanes {
 		payload, err := encode(l.Destination)
@@ -113,9 +113,9 @@ func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	}
 }
 
-// Close tries to send each queued payload once, and stops. It logs how many payloads were not sent, and how many of
-// these are lost because they are not on the disk. It returns when ctx ends, even if the disk or the network hangs.
-// Callers must not call Add after Close.
+// Close tries to send each queued payload once, and stops. It logs how many payloads were not sent. It also logs how
+// many of these are lost, because they are not on the disk. It returns when ctx ends, even if the disk or the network
+// hangs. Callers must not call Add after Close.
 func (p *Pusher) Close(ctx context.Context) {
 	for _, l := range p.lanes {
 		l.intake.close()
@@ -145,15 +145,16 @@ func (p *Pusher) Stats() []Stats {
 	return out
 }
 
-// lane is a Route with two goroutines. The method spool writes new payloads to the queue, and the method send sends
-// payloads from the queue.
+// lane is a Route together with two goroutines. One runs the method spool, which writes new payloads to the queue. The
+// other runs the method send, which sends payloads from the queue.
 type lane struct {
 	Route
 	log *slog.Logger
-	// one and many are the words of the log for one payload and for several, by the Kind.
+	// one and many are the words that the log uses for one payload and for several. They depend on the Kind.
 	one, many string
 	intake    intake
-	// changed signals that the queue has a new payload. closing is closed to end the lane. ctx ends the current try.
+	// changed signals that the queue has a new payload. closing is closed when the lane must end. ctx stops a try to
+	// send that still runs.
 	changed chan struct{}
 	closing chan struct{}
 	ctx     context.Context
@@ -170,7 +171,7 @@ type lane struct {
 	troubled time.Time // since when sending fails; zero if it does not
 	sayAt    time.Time // earliest next log line about the failure
 	disk     bool      // it was logged that the disk fails
-	// sayFullAt is the earliest time of the next log line that the queue is full.
+	// sayFullAt is the earliest time at which the log may say again that the queue is full.
 	sayFullAt time.Time
 }
 

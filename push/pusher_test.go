@@ -99,8 +99,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// TestOneDeadTheOtherUnaffected: if one destination does not accept a payload, the payload waits for this destination
-// only. When the destination is back, it gets the payloads in order. Other destinations are not affected.
+// TestOneDeadTheOtherUnaffected: if a payload is not accepted by one of two destinations, it waits only for that
+// destination. When the destination is back, it gets the payloads in order. The other destination is not affected.
 func TestOneDeadTheOtherUnaffected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -151,8 +151,8 @@ func TestOneDeadTheOtherUnaffected(t *testing.T) {
 	})
 }
 
-// TestRests: the pause between two tries grows up to a limit, with some randomness. If the destination asks for a
-// longer pause, ddtop makes that pause.
+// TestRests: the pause between two tries to send doubles up to a limit, minus a random part. If the destination asks
+// for a longer pause, ddtop makes that pause.
 func TestRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -216,7 +216,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestClose: a period that is added just before Close is still sent, even if the try before it has just failed.
+// TestClose: if a profile is added just before Close, Close still sends it, even if the try before it has just failed.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -282,9 +282,9 @@ func TestIntake(t *testing.T) {
 	}
 }
 
-// TestADay simulates a day in fast time. One destination is out of reach now and then, one is slow, and one never
-// answers. ddtop is restarted every two hours. Everything that can be sent arrives once and in order. Memory,
-// descriptors and spools do not grow.
+// TestADay simulates a day in fast time. There are three destinations: one is out of reach now and then, one is slow,
+// and one never answers. ddtop is restarted every two hours. Everything that can be sent arrives once and in order.
+// ddtop's memory, its open files and its spools do not grow.
 func TestADay(t *testing.T) {
 	minutes := 24 * 60
 	if rubytest.Short(t) {
@@ -345,8 +345,8 @@ func TestADay(t *testing.T) {
 	}
 	first, last := heap[1], heap[len(heap)-1]
 	t.Logf("heap %d KB after four hours, %d KB at the end; descriptors %v", first>>10, last>>10, descriptors)
-	// What ddtop keeps in memory takes less than 100 KB. If each profile left a hundred bytes behind, a day would add
-	// 400 KB.
+	// A leak must make the test fail: a hundred bytes kept from each profile would be 400 KB in a day. The limit is
+	// lower, and above the 100 KB that ddtop needs.
 	if last-first > 300<<10 {
 		t.Errorf("the heap grew from %d KB to %d KB", first>>10, last>>10)
 	}
@@ -364,7 +364,7 @@ func openDescriptors() int64 {
 	return int64(len(list))
 }
 
-// daily is a destination that expects the minutes in order. It keeps no payload.
+// daily is a destination for TestADay. It expects the payloads of all minutes in order, and does not keep them.
 type daily struct {
 	each time.Duration // the time that a payload takes
 

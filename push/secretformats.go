@@ -7,12 +7,12 @@ import (
 
 type format struct {
 	service string
-	// The field like is a regular expression for the beginning of a secret. The rest of the value does not matter.
+	// The field like is a regular expression for the beginning of a secret. The rest of the secret does not matter.
 	like string
 }
 
-// formats are the formats of the keys of well-known services. Such a key begins with a mark of its service. ddtop finds
-// it anywhere in a value.
+// formats are the formats of the keys of well-known services. Such a key begins with a few characters that only this
+// service uses. ddtop finds the key anywhere in a value.
 var formats = []format{
 	{"Adafruit", `aio_[A-Za-z0-9]{20,}`},
 	{"age", `AGE-SECRET-KEY-1`},
@@ -152,8 +152,8 @@ var formats = []format{
 // path or a name.
 const passwordLike = `(?:[A-Za-z]+[0-9]|[A-Za-z]*[0-9]+[A-Za-z]|\w+[!$%&*#?@+~^]\w?)[\w!$%&*#?@+~^-]*`
 
-// others are formats of secrets that need other expressions. Some can be in the middle of a word. Some can only be
-// recognized by the words around them.
+// others are formats of secrets that do not fit into the list formats. Some can be in the middle of a word. Some can
+// only be recognized by the words around them.
 var others = []format{
 	{"AWS", `(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}`},
 	{"a private key", `-----BEGIN`},
@@ -177,8 +177,8 @@ var others = []format{
 	{"a hash of a password", `\$(?:2[abxy]|[156y]|apr1|argon2(?:id|i|d)|scrypt|pbkdf2(?:-\w+)?)\$`},
 }
 
-// The variables beginnings and anywhere are the compiled expressions of formats and of others. An expression of
-// beginnings matches only at the beginning of a text, and one of anywhere at any place.
+// The variables beginnings and anywhere are compiled from the lists formats and others. An expression in beginnings
+// matches only at the beginning of a text. An expression in anywhere matches at any place.
 var beginnings, anywhere = compiled(formats, "^(?:", ")"), compiled(others, "", "")
 
 func compiled(list []format, before, after string) []*regexp.Regexp {

@@ -24,8 +24,8 @@ var plainHeaders = []string{
 // concealed is the text that replaces a secret.
 const concealed = "[secret]"
 
-// Conceal replaces secrets in a server's answer, because a server may repeat the request in its answer. The secrets are
-// in the headers of the request.
+// Conceal replaces the secrets of a request in the server's answer. A server may repeat the request in its answer. The
+// secrets are values of the request's headers.
 func Conceal(answer string, header http.Header) string {
 	for key, values := range header {
 		if slices.Contains(plainHeaders, http.CanonicalHeaderKey(key)) {
@@ -38,7 +38,7 @@ func Conceal(answer string, header http.Header) string {
 	return answer
 }
 
-// conceal is like Conceal, and also replaces the hidden parts of the request's URL.
+// conceal is like Conceal, and also replaces the secret parts of the request's URL (hidden).
 func conceal(text string, header http.Header, hidden []string) string {
 	text = Conceal(text, header)
 	for _, s := range hidden {
@@ -47,7 +47,8 @@ func conceal(text string, header http.Header, hidden []string) string {
 	return text
 }
 
-// concealSecret replaces a secret in a text. It also finds the secret where strconv.Quote has escaped it.
+// concealSecret replaces a secret in a text. It also replaces the secret in quoted form, with the escapes of
+// strconv.Quote.
 func concealSecret(text, secret string) string {
 	quoted := strconv.Quote(secret)
 	return strings.NewReplacer(secret, concealed, quoted[1:len(quoted)-1], concealed).Replace(text)

@@ -30,10 +30,10 @@ func hasAccount(value string) bool {
 	return false
 }
 
-// withoutSigns removes the separators between groups of digits.
+// withoutSigns removes blanks and hyphens, which separate groups of digits.
 var withoutSigns = strings.NewReplacer(" ", "", "-", "")
 
-// luhn reports whether a card's number has the right check digit, its last one (ISO 7812).
+// luhn reports whether the check digit of a card's number, its last digit, is right (ISO 7812).
 func luhn(digits string) bool {
 	sum := 0
 	for i := range len(digits) {
@@ -51,8 +51,8 @@ func luhn(digits string) bool {
 // minIBAN is the length of the shortest bank account numbers, Norway's, in characters.
 const minIBAN = 15
 
-// validIBAN reports whether the two check digits are right. Move the first four characters to the end, and read
-// letters as 10 to 35. The resulting number must be 1 modulo 97.
+// validIBAN reports whether the two check digits of a bank account number are right. The rule: move the first four
+// characters to the end, and read letters as 10 to 35. The resulting number must be 1 modulo 97.
 func validIBAN(text string) bool {
 	if len(text) < minIBAN {
 		return false

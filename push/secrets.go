@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// maxLooked limits how much of a value is searched for secrets, in bytes. It is far more than is ever sent (maxTag).
+// maxLooked limits how much of a value is searched for secrets, in bytes. It is far more than the part of a value that
+// is sent (maxTag).
 const maxLooked = 4096
 
 // LooksSecret reports whether a tag's value looks like a key or a password, or whether the tag's key names a secret.
@@ -33,14 +34,14 @@ func LooksSecret(t Tag) bool {
 	return inBase64(t.Value) || looksRandom(t.Key, t.Value)
 }
 
-// maxDecoded limits how often a value is decoded again. For example, a URL can contain an encoded URL that contains an
-// encoded URL.
+// maxDecoded limits how often a value is decoded. More than once is necessary: a URL can contain an encoded URL, which
+// can contain another one.
 const maxDecoded = 3
 
-// escaped matches a character that JSON writes as its number, such as \u0026 for &.
+// escaped matches a character that JSON writes as its code number, such as \u0026 for &.
 var escaped = regexp.MustCompile(`\\u00[2-7][0-9A-Fa-f]`)
 
-// decoded returns a value without the escapes of JSON, of HTML and of URLs.
+// decoded returns a value after decoding the escapes of JSON, of HTML and of URLs.
 func decoded(value string) string {
 	value = strings.ReplaceAll(html.UnescapeString(value), `\/`, "/")
 	value = escaped.ReplaceAllStringFunc(value, func(code string) string {
@@ -70,13 +71,13 @@ func inBase64(value string) bool {
 	return false
 }
 
-// secretValue reports whether a value contains a secret, whatever its key is.
+// secretValue reports whether a value itself contains a secret. It does not consider the tag's key.
 func secretValue(value string) bool { return hasFormat(value) || hasPair(value) || hasAccount(value) }
 
-// Words that show that a key is the name of a secret. wordsOf splits a key into words. For example, DB_Pass, dbPass and
-// db.pass all have the words db and pass.
+// These are words in a tag's key that show that its value is a secret. wordsOf splits a key into words. For example,
+// DB_Pass, dbPass and db.pass all have the words db and pass.
 var (
-	// secretParts show a secret if they occur anywhere in a word: dbpassword, myapikeys.
+	// secretParts are texts that show a secret if they occur anywhere in a word of the key: dbpassword, myapikeys.
 	secretParts = []string{
 		"passw", "passphrase", "passcode", "secret", "credential", "apikey", "accesskey", "privatekey", "secretkey",
 		"accountkey", "signingkey", "encryptionkey", "masterkey", "authkey", "authtoken", "accesstoken",
@@ -85,15 +86,16 @@ var (
 		"privkey", "basicauth", "httpauth", "redisauth", "masterauth", "dockerconfig", "wachtwoord", "losenord",
 		"salasana", "adgangskode",
 	}
-	// secretEnds show a secret if a word ends with them: dbpwd, usertoken.
+	// secretEnds are texts that show a secret if a word of the key ends with them: dbpwd, usertoken.
 	secretEnds = []string{"pass", "pwd", "pswd", "pw", "token", "tokens", "creds"}
-	// secretWords show a secret if they are the last word of a key.
+	// secretWords are words that show a secret if they are the last word of a key.
 	secretWords = setOf(
 		"auth", "pw", "psw", "cred", "jwt", "otp", "totp", "senha", "sig", "signature", "hmac", "webhook",
 		"netrc", "cvv", "cvc", "pat", "pem", "pfx", "p12", "psk", "pincode", "pkey", "sas", "oauth", "csrf", "xsrf",
 		"pepper", "salt", "ssn", "dek", "kek", "jks", "parola", "heslo", "haslo", "sifre",
 	)
-	// harmlessKeys are words before a final "key" that show that the value is no secret: primary_key, cache_key.
+	// harmlessKeys are words that may come before "key" at the end of a tag's key. They show that the value is no
+	// secret: primary_key, cache_key.
 	harmlessKeys = setOf(
 		"alias", "answer", "attribute", "blob", "bucket", "business", "cache", "column", "composite", "config",
 		"context", "correlation", "dedup", "dedupe", "deduplication", "dictionary", "distribution", "env", "event",
@@ -123,13 +125,14 @@ var (
 		"magic", "mfa", "otp", "pass", "pin", "recovery", "reset", "security", "seed", "unlock", "unsubscribe",
 		"verification", "verify",
 	)
-	// harmlessParts are words that contain one of secretParts, or end with one of secretEnds, but show no secret.
+	// harmlessParts are ordinary words that show no secret, although they contain one of secretParts or end with one of
+	// secretEnds.
 	harmlessParts = setOf(
 		"bypass", "compass", "encompass", "overpass", "passwordless", "secretariat", "secretary", "surpass",
 		"trespass", "underpass", "detoken",
 	)
-	// propertyWords are last words of keys. A key that ends with one names only a property of a secret: token_type,
-	// password_policy.
+	// propertyWords are words at the end of a key. A key that ends with one of them names only a property of a secret,
+	// and not the secret itself: token_type, password_policy.
 	propertyWords = setOf(
 		"age", "alg", "algorithm", "arn", "audience", "backend", "bits", "bucket", "budget", "consent", "count",
 		"dir", "disabled", "domain", "enabled", "endpoint", "engine", "expiration", "expires", "expiry", "file",
@@ -142,7 +145,8 @@ var (
 	plainWords = setOf("true", "false", "yes", "no", "on", "off", "enabled", "disabled", "none", "null", "nil")
 )
 
-// secretName reports whether a key is the name of a secret, and the value may be one.
+// secretName reports whether a tag's key is the name of a secret. It also looks at the value, because some values
+// cannot be secrets.
 func secretName(key, value string) bool {
 	words := wordsOf(key)
 	if len(words) == 0 || value == "" || plainWords[strings.ToLower(value)] {
@@ -203,7 +207,7 @@ func secretName(key, value string) bool {
 	return len(words) == 1 && last == "pin"
 }
 
-// digitsAsLetters replaces digits by letters that look similar, as in pa55word.
+// digitsAsLetters replaces each digit by the letter that looks similar, so that pa55word is found as password.
 var digitsAsLetters = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t")
 
 // namesSecret reports whether a word of a key shows that the value is a secret. last is true for the key's last word.
@@ -225,8 +229,8 @@ func namesSecret(word string, last bool) bool {
 	return last && secretWords[word]
 }
 
-// wordsOf splits a key into its words, in lower case. A new word begins where the case changes, and after characters
-// that are neither letters nor digits.
+// wordsOf splits a key into its words, in lower case. A new word begins where the case of the letters changes, and
+// after each character that is neither a letter nor a digit.
 func wordsOf(key string) []string {
 	var b strings.Builder
 	for i := range len(key) {
@@ -244,7 +248,7 @@ func wordsOf(key string) []string {
 	return joined(strings.Fields(strings.ToLower(b.String())))
 }
 
-// joined makes one word of consecutive single letters: p_a_s_s.
+// joined joins consecutive single letters to one word, so that the key p_a_s_s is found as pass.
 func joined(words []string) []string {
 	var all []string
 	single := false
@@ -269,11 +273,12 @@ var (
 	named = regexp.MustCompile(`(?:^|[\s{,;|"'])([A-Za-z][\w-]*)["'\\]{0,2}\s*:\s*["'\\]{0,2}([^\s"',}|\\]+)`)
 	// element matches <name>value in XML, up to the next tag.
 	element = regexp.MustCompile(`<([A-Za-z][\w.-]*)[^<>]*>([^<]+)`)
-	// ofQuery matches parameters in the query of a URL. Their names mean a secret in a URL, but not elsewhere.
+	// ofQuery matches those parameters in the query of a URL whose names, such as key or code, show a secret only in a
+	// URL.
 	ofQuery = regexp.MustCompile(`(?i)[?&;](?:key|code|sig|signature|x-amz-\w*)=[^&\s]`)
 )
 
-// minSession is the least length of a session cookie's value, in bytes.
+// minSession is the least length of a session cookie's value that counts as a secret, in bytes.
 const minSession = 8
 
 // hasPair reports whether a value contains a pair such as "Pwd=hunter2", with a name that shows a secret.
@@ -300,21 +305,24 @@ func hasPair(value string) bool {
 var (
 	// identifiers are keys of tags whose values look random, but are no secrets.
 	identifiers = setOf("git.commit.sha", "container_id", "pod_uid", "runtime-id", "version", "host", "traceparent")
-	// identifierWords are last words of keys whose values may be hexadecimal digits, such as image_digest or node_uid.
+	// identifierWords are last words of tags' keys, such as image_digest or node_uid. Their values may be hexadecimal
+	// digits, and still are no secrets.
 	identifierWords = setOf(
 		"alloc", "allocation", "build", "checksum", "commit", "container", "digest", "etag", "fingerprint", "guid", "hash", "id", "image", "md5",
 		"md5sum", "release", "rev", "revision", "sha", "sha1", "sha256", "tag", "uid", "uuid", "version",
 	)
-	// random matches a value that may be a key: only letters, digits and the signs of base64.
+	// random matches a value that looks like a key: 24 or more characters, only letters, digits and the signs of
+	// base64.
 	random = regexp.MustCompile(`^[A-Za-z0-9+/=_-]{24,}$`)
-	// randomPart matches a part of a value that has at least the length of a key of 24 bytes in base64.
+	// randomPart matches a run of letters, digits and the signs of base64 in a value. The run has at least the length
+	// of a key of 24 bytes in base64.
 	randomPart = regexp.MustCompile(`[A-Za-z0-9+/_]{32,}`)
-	// path matches the beginning of a path or a URL, whose parts often have long runs of letters.
+	// path matches the beginning of a path or a URL. Its parts often have long runs of letters, which are no keys.
 	path = regexp.MustCompile(`^(?:[a-zA-Z][a-zA-Z0-9+.-]*:/)?/`)
 )
 
-// looksRandom reports whether a value looks like random letters and digits. A value does not count if its key says that
-// it is a harmless identifier.
+// looksRandom reports whether a value looks like random letters and digits, as a secret key does. It returns false if
+// the tag's key says that the value is a harmless identifier.
 func looksRandom(key, value string) bool {
 	if identifiers[key] {
 		return false
@@ -340,7 +348,7 @@ func isHex(text string) bool { return strings.Trim(strings.ToLower(text), "01234
 
 // mixed reports whether a text looks like a random mix of letters and digits. There are two kinds. One is 24 or more
 // hexadecimal digits. The other is a part of 20 or more characters without "-" and "_", in which lower case, upper case
-// and digits alternate often. There must be at least one change for every three characters.
+// and digits alternate often: at least one change for every three characters.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
 	if len(plain) >= 24 && isHex(plain) {
@@ -354,8 +362,8 @@ func mixed(text string) bool {
 	return false
 }
 
-// changes counts the places where lower case, upper case and digits meet, as in aB3. It returns zero for a text
-// without digits.
+// changes counts the places in a text where lower case, upper case and digits meet, as in aB3. It returns zero for a
+// text without digits.
 func changes(text string) int {
 	kind := func(c byte) int {
 		switch {

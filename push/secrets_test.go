@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// These are the ends of keys. At run time, the test adds the beginning by which a service marks its keys. So a tool
-// that searches this file for keys finds none.
+// These are the ends of keys of well-known services. The test adds the beginning of each key only when it runs. So a
+// tool that searches source files for secrets reports nothing in this file.
 const (
 	hex32  = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 	lower  = "q7w2e8r4t1y9u3i6o5p0a8s2d4f6g7h1j3k5"
@@ -44,14 +44,14 @@ var secretForms = [][]string{
 	{"pgpass", "x"}, {"netrc", "x"},
 	{"id_rsa", "x"}, {"db_pw", "x"}, {"privkey", "x"}, {"basicauth", "x"}, {"totp_seed", "x"}, {"twilio_key", "x"},
 	{"passwort", "x"}, {"contrasena", "x"},
-	// The key shows the secret in a less common way: by an unlisted kind of key, with digits as letters, letter by
-	// letter, or in another language.
+	// In these tags the key shows a secret in a less common way: by an unlisted kind of key, with digits as letters,
+	// letter by letter, or in another language.
 	{"scout_key", "x"}, {"logdna_key", "x"}, {"kms_key", "x"}, {"licensekey", "x"}, {"honeycomb_writekey", "x"},
 	{"passkey", "x"}, {"ACTIVE_RECORD_ENCRYPTION_PRIMARY_KEY", "x"}, {"pa55word", "x"}, {"s3cret", "x"},
 	{"p_a_s_s_w_o_r_d", "x"}, {"session_id", "x"}, {"sid", "x"}, {"xsrf", "x"}, {"pepper", "x"}, {"oauth2", "x"},
 	{"invite_code", "x"}, {"magic_link", "x"}, {"code_verifier", "x"}, {"security_answer", "x"}, {"rootpw", "x"},
 	{"masterauth", "x"}, {"dockerconfigjson", "x"}, {"mot_de_passe", "x"}, {"wachtwoord", "x"},
-	// The value has a pair in it, or is encoded.
+	// In these tags the value contains a name together with its secret, or it is encoded.
 	{"x", "a:b|sec", "ret:c"}, {"x", "pass", "word\\u003dhunter2"}, {"x", "postgres:\\/\\/u:", "p@h\\/db"}, {"x", "//u:", "p@h/db"},
 	{"x", "{&quot;pass", "word&quot;:&quot;x&quot;}"}, {"x", "pass", "word%253Dhunter2"},
 	{"x", "dXNlcjpo", "dW50ZXIy"}, {"x", "cGFzc3dvcmQ9", "aHVudGVyMg"}, {"x", "_session", "_id=", hex32},
@@ -139,7 +139,7 @@ var secretForms = [][]string{
 	{"x", "nats://", "hunter2@mq:4222"}, {"x", "-p hun", "ter2"}, {"x", "client -phun", "ter2 shop"}, {"x", "client -p '", "s3cr3t!' shop"},
 }
 
-// harmlessTags are tags as users write them. None of them contains a secret.
+// harmlessTags are typical tags of users. None of them contains a secret, so ddtop must keep all of them.
 const harmlessTags = `
 service:checkout service:checkout-service-production-eu-west-1 service:auth-service service:token-service
 service:secret-santa-web service:shop-worker service:puma service:sidekiq service:payments_api service:user.profile
@@ -212,8 +212,8 @@ func TestSecretForms(t *testing.T) {
 		if !LooksSecret(tag) {
 			t.Errorf("%v is taken for harmless", tag)
 		}
-		// If such a tag comes from the environment, the profile's tags must not contain the secret. It must not be
-		// there as a whole, cut off, or as the value of another tag.
+		// The secret must not get into the profile's tags if the process's environment contains such a tag. Neither the
+		// whole secret nor a part of it may appear, not even as the value of another tag.
 		for _, key := range []string{tag.Key, "note"} {
 			if key == "note" && tag.Key != "x" {
 				continue // the key alone says that it is secret
@@ -230,7 +230,7 @@ func TestSecretForms(t *testing.T) {
 	}
 }
 
-// TestHarmlessTags: no harmless tag is taken for a secret.
+// TestHarmlessTags: ddtop mistakes no harmless tag for a secret.
 func TestHarmlessTags(t *testing.T) {
 	const least = 200
 	all := strings.Fields(harmlessTags)
@@ -251,7 +251,8 @@ func TestHarmlessTags(t *testing.T) {
 	t.Logf("%d of %d harmless tags are taken for secrets", wrong, len(all))
 }
 
-// TestLongSecrets: ddtop finds a password even behind the end of the part of a value that it sends.
+// TestLongSecrets: ddtop sends only the beginning of a long value. It still finds a password that comes after this
+// part.
 func TestLongSecrets(t *testing.T) {
 	long := strings.Repeat("geheim/", 60)
 	for _, value := range []string{"postgres://app:" + long + "@db/shop", strings.Repeat("a b ", 60) + "token=abc"} {

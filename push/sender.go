@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// sendPatience is how long one try may take.
+	// sendPatience limits how long one try to send a payload may take.
 	sendPatience = 30 * time.Second
 	// firstRest is the pause after the first failed try. It doubles with each further failure, up to longestRest. A
 	// destination may request a longer pause, up to longestAsked.
@@ -15,8 +15,8 @@ const (
 	longestRest  = 5 * time.Minute
 	longestAsked = time.Hour
 	// lateRest limits the pause between two tries if the destination accepted a payload in the last ten minutes (the
-	// constant lately). In this case the destination may refuse only the payloads that wait now. New payloads must not
-	// have to wait for minutes.
+	// constant lately). Such a destination may refuse only the payloads that wait now. So it may accept new payloads,
+	// and these must not wait for minutes.
 	lateRest = 10 * time.Second
 	lately   = 10 * time.Minute
 	// reminder is the interval at which the log repeats a line about a trouble that goes on: a destination out of
@@ -24,7 +24,7 @@ const (
 	reminder = time.Hour
 )
 
-// maxLastTries limits the failed tries after the lane was told to end (Close).
+// maxLastTries limits how many tries may fail after Close was called. After that, the lane ends.
 const maxLastTries = 3
 
 // send sends the payloads in the queue, the oldest first. It ends when the lane is closed and everything that can be
@@ -57,8 +57,8 @@ func (l *lane) send() {
 	}
 }
 
-// after returns how long to wait after a failure (wait), and the full pause (rest). The pause is twice the previous one
-// (last), up to a limit. wait is the pause without a random part, which is up to half of it.
+// after returns how long to wait after a failed try (wait), and the value to pass as last at the next failure (rest).
+// rest is twice the parameter last, up to a limit. wait is rest minus a random part, which is up to half of it.
 func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	longest := longestRest
 	if last := l.figures().LastSent; !last.IsZero() && time.Since(last) < lately {
@@ -73,8 +73,8 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	return wait, rest
 }
 
-// pauseForNews waits until the queue has a new payload or the lane must end. If wait is not zero, it waits at most for
-// this time.
+// pauseForNews waits until the queue has a new payload or the lane must end. If the parameter wait is not zero, it
+// limits this time.
 func (l *lane) pauseForNews(wait time.Duration) {
 	closing := l.closing
 	if l.isClosing() {
@@ -116,8 +116,8 @@ func (l *lane) hasSpooled() bool {
 	return l.spooled
 }
 
-// deliver sends a payload. If the payload was accepted or refused, deliver removes it from the queue. It returns an
-// error if the payload must be sent again later. broken is an error if the payload could not be decoded, or nil.
+// deliver sends a payload. If the payload was accepted or refused, deliver removes it from the queue. deliver returns
+// an error if the payload must be sent again later. The parameter broken is the error of decoding the payload, or nil.
 func (l *lane) deliver(name string, payload *Payload, broken error) error {
 	err := broken
 	if err == nil {
@@ -143,8 +143,8 @@ func (l *lane) deliver(name string, payload *Payload, broken error) error {
 
 func (l *lane) remove(name string) {
 	if err := l.Queue.Remove(name); err != nil {
-		// The queue has removed the payload from its list, but could not remove the file. After a restart, ddtop would
-		// send the payload again.
+		// The payload is not in the queue's list now, but its file could not be removed from the disk. So ddtop would
+		// send the payload again after a restart.
 		l.log.Error(l.one+" that was sent could not be removed from the spool", "err", err)
 	}
 }
@@ -177,7 +177,7 @@ func (l *lane) remarked(remark *RemarkError) {
 	l.remark = text
 }
 
-// failed notes that a try failed. It logs this at the first failure, and then every hour while sending fails.
+// failed records that a try to send failed. It logs this at the first failure, and then every hour while sending fails.
 func (l *lane) failed(err error) {
 	l.mu.Lock()
 	l.stats.Failures++
@@ -196,8 +196,8 @@ func (l *lane) failed(err error) {
 	}
 }
 
-// refused records that a payload was refused permanently. If the reason is the same as the last time, it logs nothing,
-// until a payload is accepted.
+// refused records that a payload was refused permanently. It logs the reason, but does not repeat the same reason until
+// a payload is accepted.
 func (l *lane) refused(p *Payload, err error) {
 	l.mu.Lock()
 	l.stats.Refused++

@@ -22,7 +22,8 @@ func (t Tags) Get(key string) string {
 	return ""
 }
 
-// With returns the tags with one more tag. It returns them unchanged if the key already exists or the value is empty.
+// With returns the tags together with one more tag. It returns the tags unchanged if the key already exists or the
+// value is empty.
 func (t Tags) With(key, value string) Tags {
 	if value == "" || t.Get(key) != "" {
 		return t

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// maxAnswer limits the part of an answer that is read, in bytes. maxAnswerSaid limits the part that is logged.
+	// maxAnswer limits how much of a server's answer is read, in bytes. maxAnswerSaid limits how much of it is logged.
 	maxAnswer     = 64 << 10
 	maxAnswerSaid = 200
-	// connectPatience limits the time for a connection, and for the TLS handshake.
+	// connectPatience limits the time to make a connection, and the time of the TLS handshake.
 	connectPatience = 10 * time.Second
-	// idleFor is how long an idle connection is kept. Servers keep idle connections for longer. So ddtop never uses a
-	// connection that the server is about to close.
+	// idleFor is how long an idle connection is kept. Servers keep idle connections for longer. So ddtop does not send
+	// a request on a connection that the server is about to close.
 	idleFor = 30 * time.Second
 )
 
@@ -59,8 +59,8 @@ func NewWeb(socket string) *Web {
 // maxRedirects limits how many redirects are followed.
 const maxRedirects = 3
 
-// sameHost is a function for http.Client.CheckRedirect. It allows only redirects to the same host that repeat the
-// request unchanged.
+// sameHost is a function for http.Client.CheckRedirect. It allows a redirect only if the new request goes to the same
+// host and is otherwise unchanged.
 func sameHost(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	if len(via) > maxRedirects || next.Method != first.Method || next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host {
@@ -69,12 +69,12 @@ func sameHost(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// minHidden is how long a single part of a URL must be to be hidden, in bytes. Shorter parts are often words or numbers
-// that are no secret.
+// minHidden is the least length of a part of a URL that is hidden in errors, in bytes. Shorter parts are often words or
+// numbers that are no secret.
 const minHidden = 6
 
-// Hide keeps the URL's path and query out of errors, as a whole and in parts. This is needed because a server may
-// repeat them in its answer.
+// Hide keeps the URL's path and query out of error texts, as a whole and in parts. This is needed because a server may
+// repeat them in its answer, and ddtop logs the answer.
 func (w *Web) Hide(u *url.URL) *Web {
 	for _, s := range []string{u.RequestURI(), strings.Trim(u.EscapedPath(), "/"), strings.Trim(u.Path, "/"), u.RawQuery} {
 		if s != "" && s != "/" {
@@ -142,11 +142,12 @@ func (e *CutError) Error() string { return fmt.Sprintf("reading the answer: %v",
 // Unwrap returns the reason.
 func (e *CutError) Unwrap() error { return e.Err }
 
-// maxErrorSaid limits the text of an error of net/http, in bytes. Such a text may quote an answer that is no HTTP.
+// maxErrorSaid limits the length of an error text of net/http, in bytes. Such a text may quote the answer of a server
+// that does not speak HTTP.
 const maxErrorSaid = 300
 
-// cleanError is an error of net/http without the secrets of the request. net/http quotes an answer that it cannot
-// parse, and the server may have repeated the request in it.
+// cleanError is an error of net/http from which the secrets of the request are removed. net/http quotes an answer that
+// it cannot parse, and the server may have repeated the request in this answer.
 type cleanError struct {
 	text string
 	err  error
@@ -180,7 +181,8 @@ func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...stri
 	return resp, answer, readErr, nil
 }
 
-// asked returns the headers of a request, with the Proxy-Authorization that net/http adds from the proxy's URL.
+// asked returns the headers of a request, including the header Proxy-Authorization. net/http adds that header from the
+// proxy's URL.
 func asked(client *http.Client, req *http.Request) http.Header {
 	transport, ok := client.Transport.(*http.Transport)
 	if !ok || transport.Proxy == nil {

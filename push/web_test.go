@@ -95,8 +95,8 @@ func TestRetryAfterDate(t *testing.T) {
 	}
 }
 
-// TestServersThatAreNone: a server does not speak HTTP, never answers or hangs up. The error is not final: ddtop tries
-// again later.
+// TestServersThatAreNone: if a server does not speak HTTP, never answers or hangs up, the error is not final. ddtop
+// tries again later.
 func TestServersThatAreNone(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
 		"hangs up": func(c net.Conn) { c.Close() },

@@ -8,10 +8,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// minute is the number of ticks in a minute if the lock clock has 1 kHz. Every tenth tick reads all stacks.
+// minute is the number of ticks in a minute if the lock clock ticks at 1 kHz. Every tenth tick reads all stacks.
 const minute = 60_000
 
-// TestSizeOfAMinute: a minute of 100 threads, with stacks at 100 Hz and a lock clock of 1 kHz, takes less than 2 MB.
+// TestSizeOfAMinute: a minute of 100 threads takes less than 2 MB, if stacks are read at 100 Hz and the GVL's state at
+// 1 kHz.
 func TestSizeOfAMinute(t *testing.T) {
 	if raceDivisor > 1 {
 		t.Skip("a size, which the race detector has nothing to do with")
@@ -64,8 +65,8 @@ func samplesOf(n, threads int) (*generator, []*sampler.Sample) {
 	return g, out
 }
 
-// feed calls one with each sample, in rounds without end. The times of each round are later than those in the round
-// before.
+// feed passes each sample to the function one, in rounds without end. In each round, the samples get later times than
+// in the round before.
 func feed(b *testing.B, samples []*sampler.Sample, one func(*sampler.Sample) error) {
 	b.Helper()
 	span := samples[len(samples)-1].TimeNS - samples[0].TimeNS + 1e6
@@ -99,7 +100,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode measures Append, but not the work that Append does only once per second.
+// BenchmarkEncode measures how long Append takes to encode a sample. It leaves out the work that Append does only once
+// per second.
 func BenchmarkEncode(b *testing.B) {
 	_, samples := samplesOf(1000, 100)
 	e := newEncoder(false)
@@ -240,7 +242,8 @@ func BenchmarkTenMinutes(b *testing.B) {
 	})
 }
 
-// BenchmarkEncodeChanges measures the encoding of a second with about 28,000 changes of the GVL.
+// BenchmarkEncodeChanges measures the encoding of one second, in which threads take and release the GVL about 28,000
+// times (sampler.Changes).
 func BenchmarkEncodeChanges(b *testing.B) {
 	m := newLockModel(5)
 	m.holdNS, m.outsideNS = 60_000, 1_000_000
@@ -267,7 +270,7 @@ func BenchmarkEncodeChanges(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/change")
 }
 
-// BenchmarkDecodeChanges measures the decoding of the same changes.
+// BenchmarkDecodeChanges measures the decoding of the same changes of the GVL that BenchmarkEncodeChanges encodes.
 func BenchmarkDecodeChanges(b *testing.B) {
 	m := newLockModel(5)
 	m.holdNS, m.outsideNS = 60_000, 1_000_000

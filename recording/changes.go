@@ -10,20 +10,23 @@ import (
 )
 
 const (
-	// maxRecent limits the length of changesState.recent. A change names its thread by the index in this list.
+	// maxRecent limits the length of changesState.recent. In a file, a change names its thread by the index in this
+	// list.
 	maxRecent = 128
-	// changesUnit is the unit of the times of changes, in ns. It is used if all times in a sample are multiples of it,
-	// as in samples of a live process.
+	// changesUnit is the unit of the times at which the GVL changes, in ns. It is used if all times in a sample are
+	// multiples of it, as in samples of a live process.
 	changesUnit = 100
 )
 
-// changesState is the data from which the next changes of the GVL are predicted. A file contains only what differs from
-// the prediction.
+// changesState is the data from which an encoder and a decoder predict the next changes of the GVL: which thread asks
+// for it, gets it or releases it. A file contains only what differs from the prediction.
 type changesState struct {
-	// toNS is the previous sample's ToNS. It is zero if that sample had no changes.
+	// toNS is the previous sample's ToNS, the time up to which it has the changes of the GVL. It is zero if that sample
+	// had no changes.
 	toNS int64
-	// begun is true if the block has had changes. complete is true if threads has the state of each thread at toNS. If
-	// it is false, threads has only the threads that have changed since a gap.
+	// begun is true if an earlier sample of the block had changes of the GVL. complete is true if threads has the state
+	// of each thread at toNS. If it is false, threads has only the threads that have changed since a gap, for which no
+	// changes are known.
 	begun, complete bool
 	// threads are the living threads, by the ID of their native thread. Each native thread runs one Ruby thread at a
 	// time.
@@ -31,11 +34,11 @@ type changesState struct {
 	// recent has the threads with the latest changes, the latest first.
 	recent []*changing
 	list   []sampler.Change // memory of a decoder, reused for the changes of each sample
-	// listed is the total number of changes in the samples of the block.
+	// listed is the total number of changes of the GVL in the samples of the block.
 	listed int
 }
 
-// changing is the state of a thread after its last change.
+// changing is a thread with the state towards the GVL that it has had since its last change (sampler.GVLState).
 type changing struct {
 	thread sampler.ThreadID
 	tid    int32
@@ -54,7 +57,7 @@ var usualNext = [sampler.GVLHeld + 1]sampler.GVLState{
 	sampler.GVLChosen: sampler.GVLHeld, sampler.GVLHeld: sampler.GVLReleased,
 }
 
-// These are the flags of a sample's changes, one bit each.
+// Flags that are written before the changes of the GVL in a sample, one bit each.
 const (
 	changesFresh = 1 << iota // this bit is the value of Fresh
 	changesFine              // times are in ns, not in changesUnit
@@ -64,8 +67,8 @@ const (
 	changesStates
 )
 
-// These are bits of the number that begins a change. The higher bits are the index of the thread in changesState.recent
-// plus one, or zero if the thread's ID follows.
+// Bits of the number that begins each change of the GVL. The higher bits of the number are the index of the thread in
+// changesState.recent plus one. They are zero if the thread's ID follows.
 const (
 	changeNoCPU = 1 << iota // NoCPUNS is not 0
 	changeOdd               // the state is not the likely one, or the change is doubtful
@@ -73,11 +76,11 @@ const (
 	changeBits  = iota
 )
 
-// oddDoing is a bit in the number that has the state of an odd change (changeOdd). It means that Doing follows (since
-// version 7).
+// oddDoing is a bit in the number with the state of an odd change: one whose state is not the likely one (changeOdd).
+// The bit means that Doing follows (since version 7).
 const oddDoing = 1 << 4
 
-// checkChanges returns an error for changes that a reader would refuse.
+// checkChanges returns an error for changes of the GVL that a reader of the recording would refuse.
 func checkChanges(c *sampler.Changes) error {
 	if len(c.List) > sampler.MaxChanges {
 		return fmt.Errorf("%w: %d changes of the GVL in a sample", errLimit, len(c.List))
@@ -92,7 +95,7 @@ func checkChanges(c *sampler.Changes) error {
 	return nil
 }
 
-// reset prepares for a new block. An encoder keeps what it knows of the threads. If the new block has changes, it
+// reset prepares for a new block. An encoder keeps the threads' states. If the new block has changes, the encoder
 // writes these states before the changes.
 func (st *changesState) reset() {
 	st.recent, st.begun, st.listed = st.recent[:0], false, 0
@@ -117,7 +120,8 @@ func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int
 	return t, slices.Index(st.recent, t)
 }
 
-// move notes that the thread t is now in state. at is the index of t in recent, or -1 if it is not there.
+// move notes that the thread t now has the given state towards the GVL. at is the index of t in recent, or -1 if it is
+// not there.
 func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	if at < 0 {
 		if len(st.recent) < maxRecent {
@@ -140,7 +144,7 @@ func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	}
 }
 
-// know adds a thread to threads. If another thread had the same native thread before, it is replaced.
+// know adds a thread to threads. If another thread was known for the same native thread, it is replaced.
 func (st *changesState) know(t *changing) {
 	if before := st.threads[t.tid]; before != nil {
 		before.known = false
@@ -178,8 +182,8 @@ func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 		c.ToNS += w.time(next.ToNS - w.sample.TimeNS)
 	}
 	states := flags&changesStates != 0
-	// If the states do not follow, a reader knows no thread's state from here on. So the writer must forget the states
-	// as well.
+	// If the states of the threads do not follow in the file, a reader knows no thread's state from here on. So the
+	// writer must forget the states as well.
 	if (flags&changesFrom != 0 || c.Fresh) && (w.reading || !states) {
 		st.forget()
 	}
@@ -325,7 +329,7 @@ func (w *wire) gvlState(v uint64) sampler.GVLState {
 	return sampler.GVLState(v)
 }
 
-// states writes or reads the state of each thread, in the order of the native threads' ids.
+// states writes or reads the state of each thread towards the GVL, in the order of the native threads' ids.
 func (w *wire) states() {
 	var list []*changing
 	if !w.reading {
@@ -365,7 +369,8 @@ func (st *changesState) sorted() []*changing {
 	return list
 }
 
-// joint is the time up to which a receiver knows the changes of the GVL.
+// joint is the time up to which a receiver of samples knows the changes of the GVL. The next samples must continue from
+// there.
 type joint struct {
 	// toNS is ToNS of the last sample that the receiver has. begun is true if the receiver has such a sample, or if the
 	// recording begins with the next sample.

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statesAt returns the state of each thread after the changes of sample i, computed from all changes up to there. ok is
-// false if the states are not known, because some changes are missing.
+// statesAt returns each thread's state towards the GVL after the changes of sample i, computed from all changes up to
+// there. ok is false if the states are not known, because some changes are missing.
 func statesAt(all []resolved, i int) (list []sampler.Change, ok bool) {
 	states, before := map[int32]sampler.Change{}, int64(0)
 	for _, s := range all[:i+1] {
@@ -69,7 +69,8 @@ func lockSamples(m *lockModel, n int) []*sampler.Sample {
 	return list
 }
 
-// TestHistoryAfter: if the history is read piece by piece, the changes are the same as if all of it is read at once.
+// TestHistoryAfter: if the history is read piece by piece, a reader must get the same changes of the GVL as if it reads
+// all at once.
 func TestHistoryAfter(t *testing.T) {
 	m := newLockModel(3)
 	for range 20 {
@@ -107,7 +108,7 @@ func TestHistoryAfter(t *testing.T) {
 }
 
 // TestPartsStandAlone: the screen and record --when write a part of a recording as a new recording. The part must have
-// the states of all threads, and all changes of its time. A part of the part must have the same.
+// the states of all threads, and all changes of its time. The same must be true for a part of this part.
 func TestPartsStandAlone(t *testing.T) {
 	m := newLockModel(4)
 	for range 200 { // more than are remembered as recent
@@ -143,7 +144,8 @@ func TestPartsStandAlone(t *testing.T) {
 	compare(t, "part of it", got, append([]resolved{joined(want, 700, 0, false)}, want[701:800]...))
 }
 
-// TestThreadsOfChanges: a block has the names of all threads in its changes, even if no sample lists these threads.
+// TestThreadsOfChanges: if samples have changes of the GVL by threads that no sample lists, the block must still have
+// the names of these threads.
 func TestThreadsOfChanges(t *testing.T) {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 7, Name: "short", HasName: true})
@@ -172,8 +174,8 @@ func TestThreadsOfChanges(t *testing.T) {
 	compare(t, "both", readAll(t, r), want)
 }
 
-// TestRefusedChanges: if changes could not be read again, the Writer does not write them. The recording continues with
-// the next sample.
+// TestRefusedChanges: if a reader would refuse the changes of the GVL in a sample, the Writer returns an error and does
+// not write the sample. The recording continues with the next sample.
 func TestRefusedChanges(t *testing.T) {
 	w, err := NewWriter(io.Discard, testProcess, sampler.NewDictionary())
 	if err != nil {
@@ -206,8 +208,8 @@ func TestRefusedChanges(t *testing.T) {
 	}
 }
 
-// TestLyingChanges: changes that were made by hand are either refused with an error, or are such as a recording may
-// have.
+// TestLyingChanges: some changes of the GVL in a file were made by hand. A reader refuses them with an error, unless
+// they follow all rules of the format.
 func TestLyingChanges(t *testing.T) {
 	head := func(flags uint64, rest ...uint64) *craft {
 		return new(craft).uints(append([]uint64{sampleChanges, 0, flags}, rest...)...)
@@ -252,8 +254,8 @@ func TestLyingChanges(t *testing.T) {
 	}
 }
 
-// TestLyingChangesWork: a crafted block of some KB can contain a huge number of changes. Reading it must stop after a
-// limited number, and take limited memory.
+// TestLyingChangesWork: a crafted block of some KB can contain a huge number of changes of the GVL. Reading it must
+// stop after a limited number, and take limited memory.
 func TestLyingChangesWork(t *testing.T) {
 	structure := new(craft)
 	times := new(craft)
@@ -286,8 +288,8 @@ func TestLyingChangesWork(t *testing.T) {
 	}
 }
 
-// TestSizeOfChanges: at 15,000 or 20,000 changes per second, each change takes at most 4 bytes before compression, and
-// less after compression.
+// TestSizeOfChanges: if the GVL changes 15,000 or 20,000 times per second, each change takes at most 4 bytes before
+// compression, and less after compression.
 func TestSizeOfChanges(t *testing.T) {
 	if raceDivisor > 1 {
 		t.Skip("a size, which the race detector has nothing to do with")

@@ -12,8 +12,8 @@ import (
 // not their differences, so rounding errors do not add up.
 const objectParts = 1024
 
-// maxObjects limits a number of objects, in parts of an object. A float64 with a larger sum could not count single
-// objects.
+// maxObjects limits a number of objects, in units of 1/objectParts. If a sum were larger, a float64 could not represent
+// single objects.
 const maxObjects = 1 << 62
 
 // classFigures are the written figures of one class, or of all classes together.

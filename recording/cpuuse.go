@@ -14,9 +14,9 @@ func checkCPUUse(u *sampler.CPUUse) error {
 	return nil
 }
 
-// carryCPUUse writes or reads which processes used the CPUs: a one if this is known, and then all fields. The fields
-// change every few seconds, so differences would save little. When reading, carryCPUUse makes a new object, because
-// callers may have kept the previous one.
+// carryCPUUse writes or reads which processes used the CPUs: the number 1 if this is known, and then all fields. The
+// fields change every few seconds, so differences would save little. When reading, carryCPUUse makes a new object,
+// because callers may have kept the previous one.
 func carryCPUUse(w *wire, u *sampler.CPUUse) *sampler.CPUUse {
 	var next sampler.CPUUse
 	if u != nil {

@@ -182,7 +182,7 @@ func TestLyingHeaders(t *testing.T) {
 			t.Errorf("%s: %d MB for a block that holds nothing", name, got>>20)
 		}
 	}
-	// A description of a process is JSON. It is refused if it has megabytes.
+	// A description of a process is JSON. A reader refuses a description of more than maxDescription bytes.
 	list := append(append([]byte(`{"CommandLine":[""`), bytes.Repeat([]byte(`,""`), maxDescription/3)...), "]}"...)
 	file := appendBlock(appendFileHeader(nil), header{kind: kindProcess, raw: uint32(len(list))}, list)
 	if _, err := NewReader(bytes.NewReader(file), int64(len(file)), "lies.ddtop"); !errors.Is(err, errDamaged) ||

@@ -34,8 +34,8 @@ func (d *decoder) skipTo(t int64) (ok bool) {
 	}
 }
 
-// inRange calls fn with the samples in [t0, t1). It stops before the first sample at or after t1. j is the time up to
-// which the receiver knows the changes of the GVL. inRange updates j.
+// inRange passes to fn the samples with times in [t0, t1). It stops before the first sample at or after t1. j is the
+// time up to which the receiver knows the changes of the GVL. inRange updates j.
 func (d *decoder) inRange(t0, t1 int64, j *joint, fn func(*sampler.Sample)) error {
 	for first := true; ; {
 		if ns, ok := d.peekTime(); ok && ns >= t1 || !d.next() {

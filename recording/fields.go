@@ -273,8 +273,8 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	w.serving(&p.Serving, &t.Serving, mask)
 }
 
-// serving writes or reads the values of a thread's Serving that have changed. mask is the thread's mask. It says which
-// values these are.
+// serving writes or reads those values of a thread's Serving that have changed. mask is the thread's mask, in which
+// each bit stands for a changed value.
 func (w *wire) serving(p, s *sampler.Serving, mask uint64) {
 	if mask&threadWork != 0 {
 		p.Work = w.works.carry(w, s.Work)
@@ -302,7 +302,7 @@ func servingMask(p, s *sampler.Serving) uint64 {
 		bit(p.Trace != s.Trace, threadTrace)
 }
 
-// kernelTime writes or reads when the kernel was asked about a thread. It returns this time, in ns.
+// kernelTime writes or reads the time, in ns, at which ddtop asked the kernel about a thread. It returns this time.
 func (w *wire) kernelTime(ns int64) int64 {
 	if w.reading {
 		w.atTime(w.at + w.times.int())
@@ -338,8 +338,8 @@ func (w *wire) call(c, back call) call {
 	return c
 }
 
-// blocked writes or reads a thread's Blocked. back is the value before the last one. Threads often return to it, so it
-// takes fewer bytes.
+// blocked writes or reads what a thread is blocked on (Thread.Blocked). back is the value before the last one. Threads
+// often return to it, so it takes fewer bytes.
 func (w *wire) blocked(b, back sampler.Blocked) sampler.Blocked {
 	if w.uint(bit(!w.reading && b != back, changeOther)) == changeBack {
 		return back

@@ -92,7 +92,8 @@ func aroundSamples(raw []byte) []byte {
 	return appendBlock(b, header{kind: kindSamples, raw: uint32(len(raw)), samples: 3}, raw)
 }
 
-// TestFuzzSeeds: the seeds of the fuzz tests can be read in full. So the fuzzing gets past the first checks.
+// TestFuzzSeeds: the fuzz tests begin with files that can be read in full. Otherwise the fuzzing would end at the first
+// checks of a file.
 func TestFuzzSeeds(t *testing.T) {
 	g := newGenerator(22)
 	file, want := record(t, 3, g.wild, g.d, nil)

@@ -96,7 +96,8 @@ func (m *lockModel) change(i int, to sampler.GVLState) sampler.Change {
 	return c
 }
 
-// fill makes the changes from fromNS to toNS. If fresh is true, the list begins with the states of all threads.
+// fill makes the changes of the GVL from fromNS to toNS. If fresh is true, the list begins with the states of all
+// threads.
 func (m *lockModel) fill(c *sampler.Changes, fromNS, toNS int64, fresh bool) {
 	*c = sampler.Changes{FromNS: fromNS, ToNS: toNS, Fresh: fresh}
 	if m.atNS = max(m.atNS, fromNS); fresh {
@@ -107,7 +108,7 @@ func (m *lockModel) fill(c *sampler.Changes, fromNS, toNS int64, fresh bool) {
 	c.List = append(c.List, m.upTo(toNS)...)
 }
 
-// wildChanges makes random changes, of any kind that the format allows, since the sample before.
+// wildChanges makes random changes of the GVL since the sample before, of any kind that the format allows.
 func (g *generator) wildChanges() {
 	m, c := g.lock, &g.s.Changes
 	n, last := m.samples, c.ToNS

@@ -45,8 +45,9 @@ func (g *generator) wildClasses() {
 	s.Classes = &n
 }
 
-// programClasses makes the next estimate of the allocations by class, from ten instants. A few classes have most of the
-// allocations. There are a hundred classes, and most of them were not seen at these instants.
+// programClasses makes the next estimate of the allocations by class. It simulates ten moments at which new objects
+// were counted. A few classes have most of the allocations. There are a hundred classes, and most of them were not seen
+// at these moments.
 func (g *generator) programClasses() {
 	s, r := &g.s, g.r
 	n := sampler.AllocClasses{}

@@ -121,7 +121,8 @@ func (g *generator) serving(id sampler.StackID) sampler.Serving {
 	return s
 }
 
-// native returns, for every third stack, the stack with the C functions that it has called. It uses no random numbers.
+// native returns, for every third stack, the stack with the C functions that it has called. It uses no random numbers,
+// so that the generated files of older versions stay the same.
 func (g *generator) native(id sampler.StackID) sampler.StackID {
 	if g.noNative || id%3 != 0 {
 		return 0
@@ -139,7 +140,8 @@ func (g *generator) native(id sampler.StackID) sampler.StackID {
 	return g.d.InternNative(id, &stack)
 }
 
-// runs adds the stacks of running threads to a sample, in two of five samples. It uses no random numbers.
+// runs adds the stacks of running threads to a sample, in two of five samples. It uses no random numbers, so that the
+// generated files of older versions stay the same.
 func (g *generator) runs() {
 	if g.s.Runs = nil; g.noRuns || g.looks%5 > 1 {
 		return
@@ -183,7 +185,8 @@ func (g *generator) queues() {
 	}
 }
 
-// nativeLocks makes the locks of C code in a sample. They are new in every fourth sample. It uses no random numbers.
+// nativeLocks makes the locks of C code in a sample. They are new in every fourth sample. It uses no random numbers, so
+// that the generated files of older versions stay the same.
 func (g *generator) nativeLocks() {
 	n := g.looks
 	if n%4 != 1 || g.noLocks {
@@ -204,7 +207,8 @@ func (g *generator) nativeLocks() {
 	}
 }
 
-// cpuUse makes the list of processes that used the CPUs. It is new in every sixth sample. It uses no random numbers.
+// cpuUse makes the list of processes that used the CPUs. It is new in every sixth sample. It uses no random numbers, so
+// that the generated files of older versions stay the same.
 func (g *generator) cpuUse() {
 	n := int64(g.looks)
 	if n%6 != 1 || g.noUse {
@@ -221,7 +225,7 @@ func (g *generator) cpuUse() {
 }
 
 // waiting makes the sample's reading of the fibers that wait. It is new in every third sample. waiting uses no random
-// numbers.
+// numbers, so that the generated files of older versions stay the same.
 func (g *generator) waiting() {
 	s, n := &g.s, g.looks
 	if g.looks++; n%3 > 0 || g.noFibers {

@@ -103,8 +103,8 @@ func (s *scanner) lost(pos, next int64) {
 	d.Truncated = next == s.size
 }
 
-// take notes a complete block. For samples it keeps the place of the block, for an end or a note its content. It
-// returns false if the block's content is invalid.
+// take stores what the Reader needs of a complete block: the place of a block of samples, and the content of an end or
+// a note. It returns false if the block's content is invalid.
 func (s *scanner) take(pos int64, h header) (bool, error) {
 	if (h.kind == kindEnd || h.kind == kindNote) && h.stored > maxDescription {
 		return false, nil

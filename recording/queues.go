@@ -41,9 +41,9 @@ func carryThreads(w *wire, ids []sampler.ThreadID, limit int) (list []sampler.Th
 	return list
 }
 
-// carryQueues writes or reads the process's queues: a one if there are any, and then all numbers in the order of their
-// fields. The numbers change once a second, so differences would save little. When reading, carryQueues makes a new
-// object, because callers may have kept the previous one.
+// carryQueues writes or reads the process's queues: the number 1 if there are any, and then all numbers in the order of
+// their fields. The numbers change once a second, so differences would save little. When reading, carryQueues makes a
+// new object, because callers may have kept the previous one.
 func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 	var next sampler.Queues
 	if q != nil {

@@ -47,8 +47,8 @@ type Reader struct {
 	comp    *zstd.Decoder
 
 	mu sync.Mutex
-	// threads has, for each thread, the index of the block whose ThreadInfo is in dict. The ThreadInfo of a later block
-	// replaces it. The ThreadInfo of an earlier block does not.
+	// threads has, for each thread, the index of the block from which the Dictionary has the thread's ThreadInfo. The
+	// ThreadInfo of a later block replaces it. The ThreadInfo of an earlier block does not.
 	threads map[sampler.ThreadID]int
 }
 
@@ -109,7 +109,7 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Redact makes the Reader leave out everything that can identify a person from all that it returns later. Call it once,
+// Redact makes the Reader hide everything that can identify a person, in all that it returns later. Call it once,
 // before any other use of the Reader.
 func (r *Reader) Redact(names *redact.Redactor) {
 	r.names, r.shown = names, names.View(r.shown)
@@ -268,8 +268,8 @@ func (r *Reader) blockError(i int, d *decoder, err error) error {
 	return fmt.Errorf("recording %s: the block at offset %d: %w", r.path, r.blocks[i].Offset, err)
 }
 
-// setThreads stores what a block says about threads in the Dictionary. It leaves out threads for which a later block
-// was already stored.
+// setThreads stores in the Dictionary what a block says about threads. It leaves out a thread if the ThreadInfo of a
+// later block was already stored.
 func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -49,7 +49,8 @@ func TestFileRoundTrip(t *testing.T) {
 	}
 }
 
-// testGone checks that the recording has the end of each thread, unless the thread ended in the last block.
+// testGone checks that the recording knows the end of each thread that ended, unless the thread ended in the last
+// block.
 func testGone(t *testing.T, g *generator, r *Reader) {
 	t.Helper()
 	lastBlock := r.Blocks()[len(r.Blocks())-1]

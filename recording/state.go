@@ -6,13 +6,14 @@ import "github.com/ddtop/ddtop/sampler"
 // difference to it. Writer and reader have the same state at each sample.
 type state struct {
 	sample sampler.Sample
-	// callsStep is how many calls the last tick made. The next tick probably makes the same number.
+	// callsStep is how many system calls the last tick made. The next tick probably makes the same number.
 	callsStep uint64
-	// pairs is true if the last samples had allocation pairs (GC.Pair). The next sample then probably has one, too.
+	// pairs is true if the last samples had counts of newly allocated objects (GC.Pair). The next sample then probably
+	// has such a count, too.
 	pairs bool
-	// at is when the kernel was last read in this sample, in units. The kernel is read for one thread after the other,
-	// so each thread has a different time. firstAfter is the time from the reading of memory to the first reading of
-	// the kernel, in units. It is about the same in each sample.
+	// at is when the kernel was last read in this sample, in units of 1 µs. The kernel is read for one thread after the
+	// other, so each thread has a different time. firstAfter is the time from the reading of memory to the first
+	// reading of the kernel, in the same unit. It is about the same in each sample.
 	at, firstAfter int64
 	asked          bool
 
@@ -97,8 +98,8 @@ const (
 	threadNative // since version 11
 )
 
-// These numbers say how a thread's call or Blocked has changed. Most threads alternate between two values, for example
-// between reading from the database and no call.
+// These numbers say how a thread's call or Blocked has changed: back to the value before, or to another value. Most
+// threads alternate between two values, for example between reading from the database and no call.
 const (
 	changeBack  = 0 // back to the value before the present one
 	changeOther = 1 // to another value, which follows
@@ -154,8 +155,8 @@ const (
 	gcTime
 )
 
-// predictPair returns the most likely allocation pair of the next sample. Its thread is the owner of the first ractor,
-// and this thread has allocated nothing in the few µs of the read.
+// predictPair returns the most likely allocation pair of the next sample. Its thread is the one that holds the first
+// ractor's GVL, and this thread has allocated nothing in the few µs of the read.
 func (st *state) predictPair() sampler.AllocPair {
 	if !st.pairs || len(st.sample.Ractors) == 0 {
 		return sampler.AllocPair{}
@@ -163,8 +164,8 @@ func (st *state) predictPair() sampler.AllocPair {
 	return sampler.AllocPair{Thread: st.sample.Ractors[0].OwnerStart}
 }
 
-// notePair sets pairs to whether a sample has an allocation pair. It ignores a sample in which no thread holds the GVL,
-// because such a sample cannot have a pair.
+// notePair sets st.pairs to whether a sample has a count of newly allocated objects (GC.Pair). It ignores a sample in
+// which no thread holds the GVL, because such a sample cannot have this count.
 func (st *state) notePair(p sampler.AllocPair) {
 	if p.Thread != 0 {
 		st.pairs = true
@@ -173,19 +174,20 @@ func (st *state) notePair(p sampler.AllocPair) {
 	}
 }
 
-// Bits of the mask of GCDetail. Values without a bit here have separate masks.
+// Bits of the mask of GCDetail: a bit is set if the value has changed. Values without a bit here have separate masks.
 const (
 	detailFlags = 1 << iota
 	detailNextMajor
 	detailHeaps
 )
 
-// maxPredictRactors limits the number of ractors with which predictQuality makes a prediction. With more ractors,
-// comparing each thread with each owner would take too long.
+// maxPredictRactors limits the number of ractors with which predictQuality makes a prediction. With more ractors, it
+// would take too long to find out whether a thread holds one of the GVLs.
 const maxPredictRactors = 4
 
 // predictQuality returns the most likely StackQuality of a thread. A stack tick reads all stacks. A lock tick reads
-// only the stacks of the owners. The Depth and Ractors in the state's sample must already be the new ones.
+// only the stacks of the threads that hold a GVL. The Depth and Ractors in the state's sample must already be the new
+// ones.
 func (st *state) predictQuality(t *sampler.Thread) sampler.StackQuality {
 	fresh := st.sample.Depth == sampler.StackTick
 	if rs := st.sample.Ractors; len(rs) <= maxPredictRactors {
@@ -224,7 +226,7 @@ func units(ns int64) int64 {
 	return n
 }
 
-// readEnd returns when the read of the memory ended, in units. TimeNS is the middle of this read.
+// readEnd returns when the read of the memory ended, in units of 1 µs. TimeNS is the middle of this read.
 func (st *state) readEnd() int64 {
 	return units(st.sample.TimeNS + units(st.sample.ReadNS)*unit/2)
 }

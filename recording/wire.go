@@ -20,7 +20,8 @@ type wire struct {
 	reading bool
 	// out is the written data.
 	out streams
-	// c is for streamStructure. times and counts are for the streams of times and of counters.
+	// c writes or reads the stream streamStructure. times and counts do the same for the streams of times and of
+	// counters.
 	c, times, counts cursor
 	// texts has the number of each string in a block, for writing. strings has the string for each number, for reading.
 	texts   map[string]uint32
@@ -132,7 +133,8 @@ func (w *wire) count(v int64) int64 {
 	return v
 }
 
-// small writes v, or reads a number that must fit the field's type, and stores it in the field.
+// small writes v. When reading, it reads a number instead, which must fit the field's type. It stores the number in the
+// field.
 func small[T ~uint8 | ~uint16 | ~uint32](w *wire, field *T, v T) {
 	if !w.reading {
 		w.put(uint64(v))
@@ -147,7 +149,7 @@ func small[T ~uint8 | ~uint16 | ~uint32](w *wire, field *T, v T) {
 	*field = T(n)
 }
 
-// signed writes v or reads a signed number, and stores the number in field.
+// signed writes v. When reading, it reads a signed number instead. It stores the number in the field.
 func (w *wire) signed(field *int32, v int32) {
 	n := w.int(int64(v))
 	if n != int64(int32(n)) {
@@ -157,7 +159,7 @@ func (w *wire) signed(field *int32, v int32) {
 	*field = int32(n)
 }
 
-// figures writes or reads a mask of the figures that have changed, and their differences.
+// figures writes or reads a list of numbers: first a mask of the numbers that have changed, then their differences.
 func (w *wire) figures(fields, next []*int64) {
 	var mask uint64
 	if !w.reading {
@@ -221,7 +223,7 @@ func (w *wire) text(s string) string {
 	return s
 }
 
-// name notes that the block mentions a thread. Its table of threads must then have this thread.
+// name notes that the block mentions a thread. The block's table of threads must then have this thread.
 func (w *wire) name(id sampler.ThreadID) {
 	if w.named != nil && id != 0 {
 		w.named[id] = struct{}{}

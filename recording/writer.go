@@ -290,7 +290,7 @@ func (w *Writer) write(out io.Writer, block []byte, raw int, samples uint32) {
 
 // compressor returns the encoder for whole blocks. All histories and recordings share it, because its tables take more
 // than a megabyte, and there can be a history for each of many processes. It encodes one block at a time. A block's
-// bytes do not depend on earlier blocks. The largest usual block fits in the window.
+// bytes do not depend on earlier blocks. The encoder's window is large enough for the largest usual block.
 var compressor = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(maxRawBlock),
 		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))

@@ -8,15 +8,15 @@ type StatCapacity struct {
 	// Threads is the number of threads in the pool. BusyMean is how many of them had a request or a job, on average.
 	Threads  int     `json:"threads"`
 	BusyMean float64 `json:"busy_mean"`
-	// Load is the present throughput divided by the throughput at full load, 0 to 1.
+	// Load is the present throughput divided by the possible throughput at full load, 0 to 1.
 	Load float64 `json:"load"`
 	// Why is the reason why there is no prediction. Curve is empty in this case. If there is a prediction, Why is null.
 	Why *string `json:"why"`
-	// Requests is the number of requests and jobs that the prediction is based on.
+	// Requests is the number of measured requests and jobs from which the prediction is computed.
 	Requests int `json:"requests"`
-	// HeldShare and OutsideShare are the parts of a request's time with the GVL and without it. Time in which the
-	// request waited for the GVL, a lock or a CPU is left out, so their sum is 1. WaitingShare is the part of the
-	// request's whole time in which it waited for the GVL.
+	// HeldShare and OutsideShare say which part of a request's time needs the GVL, and which part does not. Time in
+	// which the request waited for the GVL, a lock or a CPU is left out, so their sum is 1. WaitingShare is the part of
+	// the request's whole time in which it waited for the GVL.
 	HeldShare    float64 `json:"held_share"`
 	OutsideShare float64 `json:"outside_share"`
 	WaitingShare float64 `json:"waiting_share"`
@@ -27,16 +27,16 @@ type StatCapacity struct {
 	Curve []CapacityPoint `json:"curve"`
 }
 
-// CapacityPoint is the prediction for a number of threads.
+// CapacityPoint is the prediction for one number of threads.
 type CapacityPoint struct {
 	Threads int `json:"threads"`
-	// Throughput is the throughput divided by the throughput with the present number of threads.
+	// Throughput is the predicted throughput divided by the throughput with the present number of threads.
 	Throughput float64 `json:"throughput"`
 	// WaitingShare is the part of a request's time in which it waits for the GVL.
 	WaitingShare float64 `json:"waiting_share"`
 }
 
-// At returns the prediction for n threads. ok is false if there is none.
+// At returns the prediction for n threads. ok is false if there is no prediction for n.
 func (c *StatCapacity) At(n int) (p CapacityPoint, ok bool) {
 	if n < 1 || n > len(c.Curve) {
 		return CapacityPoint{}, false
@@ -51,7 +51,7 @@ type StatWorkers struct {
 	Workers  int     `json:"workers"`
 	CPUs     int     `json:"cpus"`
 	UsedCPUs float64 `json:"used_cpus"`
-	// OneMore is the growth of the total throughput with one more process, as a part of the present throughput. It is
-	// zero if the processes already use all CPUs.
+	// OneMore is how much the total throughput would grow with one more process, as a part of the present throughput.
+	// It is zero if the processes would already use all CPUs at full load.
 	OneMore float64 `json:"one_more"`
 }

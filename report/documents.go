@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// Child is a process that ddtop found below the processes that the user named. Times are in RFC 3339.
+// Child is a process that ddtop found among the descendants of the processes that the user named. Times are in RFC
+// 3339.
 type Child struct {
 	PID    int    `json:"pid"`
 	Parent int    `json:"parent"`
@@ -14,18 +15,18 @@ type Child struct {
 	Start string  `json:"start"`
 	// Sampled is true if the process was measured.
 	Sampled bool `json:"sampled"`
-	// Ended is when the process ended. It is null while the process lives. Why is the reason why it ended or why it was
-	// not sampled.
+	// Ended is when the process ended. It is null while the process lives. Why is the reason why the process ended, or
+	// why it was not sampled.
 	Ended *string `json:"ended"`
 	Why   *string `json:"why"`
 }
 
-// Sum adds up several processes that were measured together.
+// Sum has the sums over several processes that were measured together.
 type Sum struct {
 	Processes int `json:"processes"`
 	Threads   int `json:"threads"`
 	// CPUShare is the mean number of CPUs that all processes together used. WaitingMean is the mean number of threads
-	// that waited for a GVL. Both leave out processes whose values are not known.
+	// that waited for a GVL. Processes whose values are not known are left out.
 	CPUShare    float64 `json:"cpu_share"`
 	WaitingMean float64 `json:"waiting_mean"`
 	// RSSBytes is the sum of the processes' resident memory. Memory that several processes share counts for each of
@@ -34,20 +35,22 @@ type Sum struct {
 	Findings int   `json:"findings"`
 }
 
-// Several is the document of `stat --json` and `dump --json` with several processes.
+// Several is the JSON document of `ddtop stat` and `ddtop dump` for several processes.
 type Several struct {
-	// All is the sum of the processes. Only `stat --json` has it.
+	// All is the sum over all processes. Only `stat --json` has it.
 	All       *Sum `json:"all,omitempty"`
 	Processes any  `json:"processes"`
-	// Siblings are processes that have queued requests although other processes of the same program are idle. Only
-	// `stat --json` has them.
+	// Siblings are processes in which requests wait, although other processes of the same program are idle. Only `stat
+	// --json` has them.
 	Siblings []Sibling `json:"siblings,omitempty"`
-	// Workers predicts the effect of one more process. It is nil if there is no prediction. Only `stat --json` has it.
+	// Workers predicts the effect of one more worker process. It is nil if there is no prediction. Only `stat --json`
+	// has it.
 	Workers *StatWorkers `json:"workers,omitempty"`
 	// Findings are the findings of all processes, the worst first. Only `stat --json` has them.
 	Findings []SharedFinding `json:"findings,omitempty"`
 	Children []Child         `json:"children"`
-	// Forgotten is the number of ended processes that are missing in Children.
+	// Forgotten is how many more child processes have ended. Children does not have them, because its length is
+	// limited.
 	Forgotten int `json:"children_forgotten"`
 }
 
@@ -56,14 +59,14 @@ type Several struct {
 type Sibling struct {
 	PID    int   `json:"pid"`
 	Queued int64 `json:"queued"`
-	// Behind is the route of most requests in progress: the queued requests wait behind these. It is null if the route
-	// is not known.
+	// Behind is the route that most of the running requests have. The queued requests wait for these to end. It is null
+	// if the route is not known.
 	Behind *string `json:"behind"`
 	// Idle is the number of processes of the same program that have idle threads.
 	Idle int `json:"idle"`
 }
 
-// SharedFinding is a finding that at least one of several processes has.
+// SharedFinding is a finding, and how many of several processes have it.
 type SharedFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
@@ -82,7 +85,7 @@ type StatDocument struct {
 	Notes []StatNote `json:"notes"`
 }
 
-// StatNote is a user's note in a recording.
+// StatNote is a note that a user has added to a recording.
 type StatNote struct {
 	AtNS int64  `json:"monotonic_ns"`
 	Text string `json:"text"`
@@ -90,22 +93,22 @@ type StatNote struct {
 
 // TimedLine is a line of `ddtop stat --interval` as it is printed.
 type TimedLine struct {
-	// Time is the end of the interval by the process's wall clock.
+	// Time is when the interval ended, by the wall clock that the process sees.
 	Time time.Time `json:"time"`
 	StatLine
 }
 
-// WatchEvent is a line of output of `ddtop record --when`.
+// WatchEvent is one line of the output of `ddtop record --when`, in JSON.
 type WatchEvent struct {
 	// Event is "began", "wrote", "failed" or "removed". "removed" means that the oldest recording was deleted because
 	// the recordings exceeded a limit.
 	Time  time.Time `json:"time"`
 	Event string    `json:"event"`
-	// PID and Program name the process. They are 0 and "" if a recording was removed.
+	// PID and Program identify the process to which the event belongs. They are 0 and "" if a recording was removed.
 	PID     int    `json:"pid"`
 	Program string `json:"program"`
-	// Condition is the condition that became true, as the user wrote it. Text is the figure or the finding that made it
-	// true, or the reason of a failure. Both are "" if a recording was removed.
+	// Condition is the condition that became true, as the user wrote it. Text is the value or the finding that made it
+	// true. If something failed, Text is the reason instead. Both are "" if a recording was removed.
 	Condition string `json:"condition"`
 	Text      string `json:"text"`
 	// Path is the file of the recording. It is "" if there is no file yet.

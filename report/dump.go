@@ -13,7 +13,7 @@ type Dump struct {
 	// Time is the sample's wall-clock time, RFC 3339 with nanoseconds. MonotonicNS is the same time by CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
-	// ReadNS is how long the reading took. So Time is uncertain by ReadNS.
+	// ReadNS is how long it took to read the threads. All states are from this time, so Time is uncertain by ReadNS.
 	ReadNS int64 `json:"read_ns"`
 	// PauseNS is how long ddtop stopped the target for the dump. It is zero if the target was not stopped.
 	PauseNS int64 `json:"pause_ns"`
@@ -21,27 +21,28 @@ type Dump struct {
 	Stopped bool         `json:"stopped"`
 	Frozen  bool         `json:"frozen"`
 	Ractors []DumpRactor `json:"ractors"`
-	// Deadlocks are cycles of threads that wait for each other.
+	// Deadlocks are cycles of threads, in which each thread waits for the next one.
 	Deadlocks []DumpDeadlock `json:"deadlocks"`
 	// Locks are the objects that threads wait for, such as Mutexes, Monitors, Queues and joined threads.
 	Locks   []DumpLock   `json:"locks"`
 	Threads []DumpThread `json:"threads"`
-	// NativeThreads are the native threads that Ruby does not know, with their CPU time since they started. Samples do
-	// not contain them, so the caller sets this field.
+	// NativeThreads are the process's native threads that are not threads of Ruby, with their CPU time since they
+	// started. Samples do not contain them, so the caller sets this field.
 	NativeThreads []DumpNativeThread `json:"native_threads"`
-	// NativeLocks are locks of C code that threads wait for. It is null if ddtop did not look for them.
+	// NativeLocks are locks in C code for which threads wait. It is null if ddtop did not look for such locks.
 	NativeLocks []DumpNativeLock `json:"native_locks"`
 	// NativeMissing says why no thread has a native stack. It is null if ddtop read native stacks, or did not try to,
 	// as in a recording.
 	NativeMissing *string `json:"native_missing"`
-	// SuspendedFibers counts the suspended fibers. It is null if ddtop did not look for them, as in a recording.
+	// SuspendedFibers counts the suspended fibers. It is null if ddtop did not look for such fibers, for example in a
+	// recording.
 	SuspendedFibers *DumpSuspended `json:"suspended_fibers"`
-	// MeasuredNS is how long ddtop measured before the dump, in ns. It is zero if it did not measure. Findings has the
-	// problems found in this time.
+	// MeasuredNS is how long ddtop measured the process before it made the dump, in ns. It is zero if ddtop did not
+	// measure. Findings has the problems that were found in this time.
 	MeasuredNS int64         `json:"measured_ns"`
 	Findings   []StatFinding `json:"findings"`
 	GC         DumpGC        `json:"gc"`
-	// Alloc is how much was allocated in the last MeasuredNS before the dump, by class.
+	// Alloc has the objects that were allocated in the last MeasuredNS before the dump, by class.
 	Alloc StatAlloc `json:"alloc"`
 	Reads DumpReads `json:"reads"`
 }
@@ -62,7 +63,7 @@ type DumpRactor struct {
 // DumpGVL is the holder of a GVL and the threads that wait for it.
 type DumpGVL struct {
 	Owner *sampler.ThreadID `json:"owner"`
-	// Handover is the thread that is chosen as the next holder but does not run yet.
+	// Handover is the thread that will get the GVL next. Ruby has chosen it, but it does not run yet.
 	Handover *sampler.ThreadID `json:"handover"`
 	// Waiting are the waiting threads, the one with the longest wait first.
 	Waiting []sampler.ThreadID `json:"waiting"`
@@ -78,25 +79,26 @@ type DumpThread struct {
 	Name   *string          `json:"name"`
 	Main   bool             `json:"main"`
 	Ractor sampler.RactorID `json:"ractor"`
-	// Status is Ruby's word for what the thread does, and State is ddtop's word. The keys of Detail depend on State
-	// (docs/reference/states.md).
+	// Status is Ruby's word for what the thread does, such as "sleep". State is ddtop's word, which is more exact. The
+	// keys of Detail depend on State (docs/reference/states.md).
 	Status string         `json:"status"`
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`
 	// Serving is the request or job that the thread works for. It is null if it works for none, or if this is not
 	// known.
 	Serving *StatServing `json:"serving"`
-	// StateNS is how long the state has lasted, in ns. StateBound says whether StateNS is only a bound. There are two
-	// reasons for a bound: the thread may have left the state and come back unseen, or was already in it when ddtop
-	// first saw it.
+	// StateNS is how long the thread has been in its state, in ns. StateBound says whether StateNS is only a bound.
+	// There are two reasons for a bound: the thread may have left the state and come back unseen, or it was already in
+	// the state when ddtop first saw it.
 	StateNS    int64     `json:"state_ns"`
 	StateBound gvl.Bound `json:"state_bound"`
 	// CPUNS is the native thread's CPU time since it started. It is null if it was not read.
 	CPUNS *int64 `json:"cpu_ns"`
-	// Native are the C functions below the innermost of Frames. It is null if the thread ran, or has no native thread.
+	// Native has the C functions that the innermost frame of Frames has called. It is null if the thread ran, or has no
+	// native thread.
 	Native *DumpNative `json:"native"`
-	// Frames are the frames of the fiber that runs, innermost first. Fibers are the fibers that resumed it, directly or
-	// through other fibers, from inner to outer.
+	// Frames are the frames of the running fiber, innermost first. Fibers are the fibers that resumed the running one,
+	// directly or through other fibers, from inner to outer.
 	Frames []DumpFrame `json:"frames"`
 	Fibers []DumpFiber `json:"fibers"`
 	// Suspended are the thread's other fibers. Fibers with the same stack are a group, and the largest group comes
@@ -106,14 +108,14 @@ type DumpThread struct {
 	// missing in its middle.
 	Truncated bool   `json:"truncated"`
 	Omitted   uint32 `json:"omitted"`
-	// Partial is set if the stack changed while it was read and its inner end is missing. Failed is set if no stack
-	// could be read. Stale is set if the frames come from an earlier sample.
+	// Partial is set if the stack changed while it was read, so that its innermost frames are missing. Failed is set if
+	// no stack could be read. Stale is set if the frames come from an earlier sample.
 	Partial bool `json:"partial"`
 	Failed  bool `json:"failed"`
 	Stale   bool `json:"stale"`
 }
 
-// DumpFiber is the stack of a fiber that resumed the next inner fiber.
+// DumpFiber is the stack of a fiber that waits because it has resumed another fiber.
 type DumpFiber struct {
 	Frames []DumpFrame `json:"frames"`
 }
@@ -127,23 +129,25 @@ type DumpFrame struct {
 	Line         int32   `json:"line"`
 	C            bool    `json:"c"`
 	Uncertain    bool    `json:"uncertain"`
-	// Origin is app, gem, stdlib, core, eval or unknown. Gem is the name and version of a gem.
+	// Origin says where the frame's code comes from: app, gem, stdlib, core, eval or unknown. Gem is the name and the
+	// version of the gem, if it comes from one.
 	Origin string  `json:"origin"`
 	Gem    *string `json:"gem"`
 
-	// Own is set for the program's own code. For other code, Library names the library that it comes from.
+	// Own is set if the frame's code belongs to the program itself. For other code, Library names the library from
+	// which it comes.
 	Own     bool   `json:"-"`
 	Library string `json:"-"`
 }
 
-// DumpReads counts reads of memory that failed or were repeated since ddtop attached.
+// DumpReads counts how often ddtop failed to read the target's memory, or had to repeat a reading, since it attached.
 type DumpReads struct {
 	Torn    uint64 `json:"torn"`
 	Partial uint64 `json:"partial"`
 	Failed  uint64 `json:"failed"`
 	Retried uint64 `json:"retried"`
-	// Pauses is how often ddtop stopped the target for a sample (--pause). PausesCut is how many of these samples do
-	// not show one instant.
+	// Pauses is how often ddtop stopped the target for a sample (--pause). PausesCut is how many of these samples still
+	// do not show all threads at one instant.
 	Pauses    uint64 `json:"pauses"`
 	PausesCut uint64 `json:"pauses_cut"`
 }
@@ -151,7 +155,7 @@ type DumpReads struct {
 // DumpDeadlock is a cycle of threads. Each waits for the next one, and the last waits for the first.
 type DumpDeadlock struct {
 	Threads []sampler.ThreadID `json:"threads"`
-	// Waits has the object that each thread waits for, in the order of Threads.
+	// Waits has, for each of Threads in the same order, the object that the thread waits for.
 	Waits []DumpWait `json:"waits"`
 }
 
@@ -159,10 +163,11 @@ type DumpDeadlock struct {
 type DumpWait struct {
 	Thread sampler.ThreadID `json:"thread"`
 	// Kind is the class of the object that the thread waits for ("Mutex", "Monitor", "Thread"). Object is the address
-	// of a lock. It is null if the thread joins another thread.
+	// of this object. It is null if the thread waits for the end of another thread.
 	Kind   string  `json:"kind"`
 	Object *string `json:"object"`
-	// HeldBy is the thread that holds the lock Object, or the thread that is joined.
+	// HeldBy is the thread that holds the lock Object. If the thread waits for the end of another thread, HeldBy is
+	// that other thread.
 	HeldBy sampler.ThreadID `json:"held_by"`
 }
 
@@ -170,43 +175,46 @@ type DumpWait struct {
 type DumpLock struct {
 	Kind   *string `json:"kind"`
 	Object *string `json:"object"`
-	// Exclusive is set for a Mutex or Monitor: its holder prevents the waiting threads from continuing.
+	// Exclusive is set if only one thread can hold the object, as a Mutex or Monitor. Then the waiting threads wait for
+	// its holder.
 	Exclusive bool `json:"exclusive"`
-	// Holder is the thread that holds the lock, or the thread that others join. HolderState and HolderFrame are its
-	// state and its innermost frame.
+	// Holder is the thread that holds the lock. If threads wait for the end of a thread, Holder is that thread.
+	// HolderState and HolderFrame are the state and the innermost frame of Holder.
 	Holder      *sampler.ThreadID `json:"holder"`
 	HolderState *string           `json:"holder_state"`
 	HolderFrame *DumpFrame        `json:"holder_frame"`
 	// Waiting are the waiting threads, the one with the longest wait first. LongestNS is the length of the longest
-	// wait. LongestBound says whether LongestNS is only a bound. LongestNS is null if it is unknown: each thread may
-	// have had the lock in between.
+	// wait. LongestBound says whether LongestNS is only a bound. LongestNS is null if it is unknown, because each
+	// thread may have had the lock in between.
 	Waiting      []sampler.ThreadID `json:"waiting"`
 	LongestNS    *int64             `json:"longest_ns"`
 	LongestBound gvl.Bound          `json:"longest_bound"`
-	// Timed is how many of the waits have a deadline.
+	// Timed is how many of the waiting threads wait only until a deadline.
 	Timed int `json:"timed"`
 }
 
-// DumpSuspended counts the suspended fibers of the process: they do not run, and have not resumed a running fiber.
+// DumpSuspended counts the suspended fibers of the process. A suspended fiber does not run, and does not wait for a
+// fiber that it has resumed.
 type DumpSuspended struct {
 	// Count is the number of all suspended fibers. Created is how many of them were never resumed.
 	Count   int `json:"count"`
 	Created int `json:"created"`
 	// Requests is how many suspended fibers work for a request or a job.
 	Requests int `json:"requests"`
-	// Cut is set if there may be more suspended fibers. ReadNS is how long the search took. The fibers were read at
-	// different instants.
+	// Cut is set if there may be more suspended fibers, because ddtop did not read all. ReadNS is how long the search
+	// took. ddtop did not read all fibers at the same instant.
 	Cut    bool  `json:"cut"`
 	ReadNS int64 `json:"read_ns"`
 }
 
-// DumpSuspendedFibers are a thread's fibers that are suspended at the same stack. Created is set if they were never
-// resumed. Frames is empty in this case, and if the stack could not be read.
+// DumpSuspendedFibers are fibers of a thread that are suspended with the same stack. Created is set if they were never
+// resumed. Frames is empty if Created is set, or if the stack could not be read.
 type DumpSuspendedFibers struct {
 	Count   int         `json:"count"`
 	Created bool        `json:"created"`
 	Frames  []DumpFrame `json:"frames"`
-	// Serving is what these fibers work for. It may be incomplete, because all groups together share a limit.
+	// Serving has the requests and jobs that these fibers work for. The list may be incomplete, because its length is
+	// limited for all groups together.
 	Serving []StatServing `json:"serving"`
 }
 
@@ -214,8 +222,8 @@ type DumpSuspendedFibers struct {
 // not Ruby's own.
 type DumpGC struct {
 	Valid bool `json:"valid"`
-	// During is set if a thread is inside the collector at this moment. Phase is idle, mark, sweep or compact. Between
-	// two steps of an incremental marking or a lazy sweep, Phase is still mark or sweep, although During is not set.
+	// During is set if a thread was inside the collector when it was read. Phase is idle, mark, sweep or compact. The
+	// collector marks and sweeps in steps. Between two steps, Phase is still mark or sweep, although During is not set.
 	During bool   `json:"during"`
 	Phase  string `json:"phase"`
 	// Count, Minor and Major are how many collections of each kind there were since the process started.
@@ -223,11 +231,12 @@ type DumpGC struct {
 	Minor uint64 `json:"minor"`
 	Major uint64 `json:"major"`
 	// Kind (minor, major), By and MajorBy describe the present collection or the last one, in the words of
-	// GC.latest_gc_info. They are null before the first collection. MajorBy is null for a minor one.
+	// GC.latest_gc_info. They are null before the first collection. MajorBy is null for a minor collection.
 	Kind    *string `json:"kind"`
 	By      *string `json:"by"`
 	MajorBy *string `json:"major_by"`
-	// RubyNS is the total time of collections as Ruby counts it, in CPU time of the process. It is zero before 3.1.
+	// RubyNS is the total time of all collections that Ruby itself has measured, in CPU time of the process. It is zero
+	// before 3.1.
 	RubyNS uint64 `json:"ruby_ns"`
 	// Allocated is the number of objects allocated since the process started.
 	Allocated uint64 `json:"allocated"`

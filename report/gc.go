@@ -4,27 +4,30 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatGCPhases divides the sampled time inside the collector by phase. The phases sum to StatGC.NS except for gaps.
+// StatGCPhases divides the time inside the collector by phase. This time comes from samples. The phases sum to
+// StatGC.NS except for gaps.
 type StatGCPhases struct {
 	Mark    int64 `json:"mark"`
 	Sweep   int64 `json:"sweep"`
 	Compact int64 `json:"compact"`
-	// Other is the time of set-up, and of updating references after compaction.
+	// Other is the time inside the collector that belongs to no phase: to set up, and to update references after
+	// compaction.
 	Other int64 `json:"other"`
 }
 
-// StatGCBy counts collections by what started them, in Ruby's words (docs/reference/json.md).
+// StatGCBy counts collections by the event that started them. The names are Ruby's (docs/reference/json.md).
 type StatGCBy struct {
 	NewObj uint64 `json:"newobj"`
 	Malloc uint64 `json:"malloc"`
 	Method uint64 `json:"method"`
 	CAPI   uint64 `json:"capi"`
 	Stress uint64 `json:"stress"`
-	// Unknown counts collections whose reason is not known, because the next collection began before it was read.
+	// Unknown counts collections whose reason is not known. Ruby keeps only the reason of the last collection, and the
+	// next one began before ddtop read it.
 	Unknown uint64 `json:"unknown"`
 }
 
-// StatGCMajorBy counts major collections by why they were major ones, in Ruby's words.
+// StatGCMajorBy counts major collections by the reason why they were not minor ones. The names are Ruby's.
 type StatGCMajorBy struct {
 	NoFree    uint64 `json:"nofree"`
 	OldGen    uint64 `json:"oldgen"`
@@ -33,16 +36,17 @@ type StatGCMajorBy struct {
 	OldMalloc uint64 `json:"oldmalloc"`
 }
 
-// StatGCTrigger is code in which collections began. Seen counts the collections that were still running when they were
-// first seen. Probable counts the collections that had already ended when they were first seen. They began in this code
-// or shortly before it ran.
+// StatGCTrigger is code in which collections began. Seen counts the collections that still ran when a sample first saw
+// them, so their code is certain. Probable counts the collections that had already ended by then. They began in this
+// code or shortly before it ran.
 type StatGCTrigger struct {
 	StatCode
 	Seen     uint64 `json:"seen"`
 	Probable uint64 `json:"probable"`
 }
 
-// StatGCPayer is code whose thread was inside the collector for NS. Share (0 to 1) is NS divided by all such time.
+// StatGCPayer is code whose thread worked for the collector. NS is the time that it spent there. Share (0 to 1) is NS
+// divided by the time of all such code.
 type StatGCPayer struct {
 	StatCode
 	NS    int64   `json:"ns"`
@@ -54,13 +58,13 @@ type StatGCPayer struct {
 type GCFigures struct {
 	AtNS int64 `json:"monotonic_ns"`
 	// Disabled is set if the program has called GC.disable, and Stress if it has set GC.stress. Incremental is true
-	// while the collector marks in steps. Measuring is true if Ruby counts the time of collections.
+	// while the collector marks in steps. Measuring is true if Ruby measures the time of collections.
 	Disabled    bool `json:"disabled"`
 	Stress      bool `json:"stress"`
 	Incremental bool `json:"incremental_marking"`
 	Measuring   bool `json:"measure_total_time"`
-	// Uncounted is set if ZJIT makes objects that no counter includes. Allocations and slots are then wrong here and in
-	// GC.stat.
+	// Uncounted is set if ZJIT, a compiler of Ruby, makes objects that Ruby's counters do not include. The numbers of
+	// allocations and slots are then wrong, here and in GC.stat.
 	Uncounted bool `json:"uncounted"`
 	// NeedMajorBy is the reason why the next collection will be a major one. It is null if there is no such reason.
 	NeedMajorBy *string `json:"need_major_by"`
@@ -100,7 +104,8 @@ type GCFigures struct {
 	Heaps []GCHeapFigures `json:"heaps"`
 }
 
-// GCHeapFigures has the figures of one heap, whose slots have one size. The keys are those in GC.stat_heap.
+// GCHeapFigures has the figures of one of Ruby's heaps. All slots of a heap have the same size. The keys are those in
+// GC.stat_heap.
 type GCHeapFigures struct {
 	SlotSize         *int64 `json:"slot_size"`
 	EdenPages        *int64 `json:"heap_eden_pages"`
@@ -117,7 +122,7 @@ type GCHeapFigures struct {
 	ForcedFinish     *int64 `json:"force_incremental_marking_finish_count"`
 }
 
-// FiguresOf returns the figures of d. It returns nil if they were not read.
+// FiguresOf converts d to the form in JSON. It returns nil if d was not read.
 func FiguresOf(d *sampler.GCDetail) *GCFigures {
 	if d.AtNS == 0 {
 		return nil

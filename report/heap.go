@@ -3,13 +3,14 @@ package report
 // Heap is the JSON of `ddtop heap`: the objects of a process by type and class. It contains only names and sizes, never
 // the contents of objects.
 type Heap struct {
-	// File is the file that was read, or null for a process. PID and time are known only for a process or a core file.
+	// File is the name of the file that was read. It is null if ddtop read a process. PID and the times are known only
+	// for a process or a core file.
 	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
 	Ruby  DumpRuby `json:"ruby"`
-	// Time is the end of the last count by the process's wall clock, RFC 3339. MonotonicNS is the same time by
-	// CLOCK_MONOTONIC.
+	// Time is when the last count ended, by the wall clock that the process sees, in RFC 3339. MonotonicNS is the same
+	// time by CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
 	// ReadNS is how long the count took. CPUNS is the CPU time that ddtop used for it. CPUNS is null if it was not
@@ -20,28 +21,29 @@ type Heap struct {
 	// stop the process.
 	PauseNS     *int64  `json:"pause_ns"`
 	CopiedBytes *uint64 `json:"copied_bytes"`
-	// Pages counts the pages that were read. PagesSkipped counts the pages that were not read, because Ruby freed or
-	// moved them meanwhile. Cut means that the heap has more pages than ddtop reads.
+	// Pages counts the pages of Ruby's heap that were read. PagesSkipped counts the pages that were not read, because
+	// Ruby freed or moved them meanwhile. Cut means that the heap has more pages than ddtop reads.
 	Pages        int  `json:"pages"`
 	PagesSkipped int  `json:"pages_skipped"`
 	Cut          bool `json:"cut"`
-	// Compacted means that objects moved during the count, so that counts can be wrong. Repeated is the number of
-	// counts that were discarded because objects moved.
+	// Compacted means that Ruby moved objects during the count, so that the counts can be wrong. Repeated is how often
+	// ddtop discarded a count for this reason and counted again.
 	Compacted bool `json:"compacted"`
 	Repeated  int  `json:"repeated"`
-	// Marking means that the collector was marking during the count. In this case many of Objects can be garbage.
+	// Marking means that the collector was marking live objects during the count. In this case many of the counted
+	// Objects can be garbage.
 	Marking bool `json:"marking"`
 	// Free counts the free slots. Objects counts the slots with objects. Unswept counts the slots with dead objects
 	// that Ruby has not swept yet.
 	Objects uint64 `json:"objects"`
 	Unswept uint64 `json:"unswept"`
 	Free    uint64 `json:"free"`
-	// Bytes is the size of the slots of all objects, plus the memory outside their slots that was counted.
+	// Bytes is the size of all objects: their slots, and the memory outside their slots that ddtop can count.
 	Bytes   uint64     `json:"bytes"`
 	Classes []HeapKind `json:"classes"`
 	Types   []HeapKind `json:"types"`
 	Slots   []HeapSlot `json:"slots"`
-	// Allocated says on which lines of code objects were allocated. It is null unless the process records this.
+	// Allocated says which lines of code allocated the objects. It is null unless the process itself records this.
 	Allocated *HeapAllocated `json:"allocated"`
 	// Memory divides the resident memory of the process by kind. It is null if it could not be read.
 	Memory *HeapMemory `json:"memory"`
@@ -49,37 +51,38 @@ type Heap struct {
 	Growth *HeapGrowth `json:"growth"`
 }
 
-// HeapKind is the objects of a class or type.
+// HeapKind describes all objects of one class or type.
 type HeapKind struct {
 	Name    string `json:"name"`
 	Objects uint64 `json:"objects"`
 	// Old is the number of objects that the collector counts as old, because they have survived several collections.
 	Old uint64 `json:"old"`
-	// Survived is the number of objects that have survived one or two collections and do not count as old yet. It is
-	// null for a file.
+	// Survived is the number of objects that have survived one or two collections, but do not count as old yet. It is
+	// null if the objects come from a file.
 	Survived *uint64 `json:"survived"`
 	// Bytes is the sum of SlotBytes and OtherBytes. Share (0 to 1) is Bytes divided by the bytes of all classes.
-	// RSSShare is Bytes divided by the process's resident memory. It is null if this memory could not be read.
+	// RSSShare is Bytes divided by the process's resident memory. RSSShare is null if this memory could not be read.
 	Bytes     uint64   `json:"bytes"`
 	Share     float64  `json:"share"`
 	RSSShare  *float64 `json:"rss_share"`
 	SlotBytes uint64   `json:"slot_bytes"`
-	// OtherBytes is the memory that the objects have outside their slots. It is null if this is known for none of the
-	// objects.
+	// OtherBytes is the memory that the objects have outside their slots. It is null if ddtop can determine this for
+	// none of the objects.
 	OtherBytes *uint64 `json:"other_bytes"`
-	// Unsized is the number of objects that may have more memory than was counted. Its size is not known.
+	// Unsized is the number of objects whose whole size is not known. They may have more memory than was counted.
 	Unsized uint64 `json:"unsized"`
 }
 
 // HeapAllocated says on which lines of code objects were allocated, as the process itself recorded it.
 type HeapAllocated struct {
-	// Objects is the number of objects for which the place of allocation is known.
+	// Objects is the number of objects for which the line of allocation is known.
 	Objects uint64 `json:"objects"`
-	// Misfits is the number of records that are left out, because they changed while they were read or do not match
-	// their object. Cut means that the process has more records than ddtop reads, or replaced their table too often.
+	// Misfits is the number of records of allocations that are left out. They changed while they were read, or do not
+	// match their object. Cut means that the process has more records than ddtop reads, or replaced the table of
+	// records too often.
 	Misfits uint64 `json:"misfits"`
 	Cut     bool   `json:"cut"`
-	// Places has at most 4,096 places of allocation. The place with the most bytes comes first.
+	// Places has at most 4,096 lines of code that allocated objects. The one with the most bytes comes first.
 	Places []HeapPlace `json:"places"`
 }
 
@@ -88,14 +91,14 @@ type HeapPlace struct {
 	Class string `json:"class"`
 	Path  string `json:"path"`
 	Line  int    `json:"line"`
-	// Method is the innermost method, which may be written in C, such as "Class#new". It is null for code outside of
-	// methods.
+	// Method is the innermost method at the time of the allocation. It may be written in C, such as "Class#new". It is
+	// null for code outside of methods.
 	Method  *string `json:"method"`
 	Objects uint64  `json:"objects"`
 	Bytes   uint64  `json:"bytes"`
 }
 
-// New returns the number of objects that have survived no collection. It is zero if this is not known.
+// New returns the number of objects that have not survived a collection yet. It is zero if this number is not known.
 func (k *HeapKind) New() uint64 {
 	if k.Survived == nil {
 		return 0
@@ -109,22 +112,21 @@ type HeapSlot struct {
 	Pages    int    `json:"pages"`
 	Slots    uint64 `json:"slots"`
 	Filled   uint64 `json:"filled"`
-	// Fullness counts pages by how much of them is used: nothing, less than a tenth, less than a half, less than nine
-	// tenths, and more.
+	// Fullness counts the pages of the heap by how full they are: empty, less than a tenth, less than a half, less than
+	// nine tenths, and more.
 	Fullness [5]int `json:"fullness"`
 }
 
 // HeapGrowth compares several counts.
 type HeapGrowth struct {
-	// SpanNS is the time from the first to the last count.
+	// SpanNS is the time between the first and the last count of the objects, in ns.
 	SpanNS int64 `json:"span_ns"`
-	// Compared is how many of the Counts can be compared with the count before them: a collection must have run in
-	// between. MajorCollections is how many major collections there were between the first and the last comparable
-	// count.
+	// Compared is how many of the Counts can be compared with the previous count. This needs a collection between the
+	// two. MajorCollections is how many major collections there were between the first and the last comparable count.
 	Counts           int    `json:"counts"`
 	Compared         int    `json:"compared"`
 	MajorCollections uint64 `json:"major_collections"`
-	// Enough is false if there were too few counts to name a growing class.
+	// Enough is false if there were too few counts to say which classes grow.
 	Enough  bool          `json:"enough"`
 	Classes []HeapGrowing `json:"classes"`
 	// Stopped are classes that grew and have stopped growing, such as caches that are full.
@@ -138,19 +140,19 @@ type HeapGrowing struct {
 	To               uint64  `json:"to"`
 	ObjectsPerSecond float64 `json:"objects_per_second"`
 	BytesPerSecond   float64 `json:"bytes_per_second"`
-	// Confirmed means that after each of several major collections there were more objects than before. If it is not
-	// set, some of the new objects can be garbage.
+	// Confirmed means that the number of objects was higher after each of several major collections. If it is not set,
+	// some of the new objects can be garbage.
 	Confirmed bool `json:"confirmed"`
 	// Leak means that the class has grown for five minutes or more, and does not grow more slowly. In a shorter time, a
 	// cache that fills up would look the same.
 	Leak bool `json:"leak"`
-	// Place is the place in the code where most objects of the class were allocated. Only objects with a known place
-	// count. It is null if there is no such object.
+	// Place is the line of code that allocated most objects of the class, among the objects whose line is known. It is
+	// null if there are none.
 	Place *HeapPlace `json:"place"`
 }
 
-// HeapStopped is a class whose number of objects has stopped growing. StoppedNS is how long before the last count it
-// stopped.
+// HeapStopped is a class whose number of objects grew at first and then stopped growing. StoppedNS is the time from
+// then to the last count.
 type HeapStopped struct {
 	Name             string  `json:"name"`
 	From             uint64  `json:"from"`
@@ -162,23 +164,24 @@ type HeapStopped struct {
 // HeapMemory divides the resident memory of a process by kind, in bytes.
 type HeapMemory struct {
 	RSSBytes uint64 `json:"rss_bytes"`
-	// PSSBytes includes only a proportional part of memory that is shared with other processes. PrivateBytes includes
-	// only memory that is not shared.
+	// PSSBytes counts only a proportional part of memory that is shared: its size divided by the number of processes
+	// that share it. PrivateBytes counts only memory that is not shared.
 	PSSBytes     uint64 `json:"pss_bytes"`
 	PrivateBytes uint64 `json:"private_bytes"`
 	SwapBytes    uint64 `json:"swap_bytes"`
 	// Parts add up to RSSBytes.
 	Parts  []HeapMemoryPart `json:"parts"`
 	Malloc HeapMalloc       `json:"malloc"`
-	// Copied compares the process with its parent. It is null if the process was not forked, or if its parent cannot be
-	// read.
+	// Copied compares the memory of the process with the memory of its parent. It is null if the process was not
+	// forked, or if its parent cannot be read.
 	Copied *HeapCopied `json:"copied"`
 	// Grown divides the growth since the beginning of the measurement by kind of memory. It is null without the flag
 	// -d. It is also null if memory grew by less than 8 MB or less than 2 %.
 	Grown *HeapMemoryGrown `json:"grown"`
-	// Asks lists the code that asked the kernel for memory. It is null unless memory outside Ruby's objects grew.
+	// Asks lists the code that asked the kernel for memory during the measurement. It is null unless memory outside
+	// Ruby's objects grew.
 	Asks *HeapAsks `json:"asks"`
-	// Advice is a sentence of advice. It is null if nothing is remarkable.
+	// Advice is one sentence that advises the user what to do about the memory. It is null if nothing is remarkable.
 	Advice *string `json:"advice"`
 }
 
@@ -193,29 +196,30 @@ type HeapMemoryGrown struct {
 	// FreeBytes is the growth of free blocks in malloc's arenas. FreeBytes is null if it is not known.
 	RubyBytes int64  `json:"ruby_bytes"`
 	FreeBytes *int64 `json:"free_bytes"`
-	// Is says what grew: "objects", "free" (fragmentation of malloc) or "c_code".
+	// Is says what caused the growth: "objects", "free" (fragmentation of malloc) or "c_code".
 	Is string `json:"is"`
 }
 
-// HeapAsks counts the calls with which the process asked the kernel for memory: mmap, mremap and brk, and also mprotect
-// by malloc's arenas.
+// HeapAsks counts the system calls with which the process got memory from the kernel: mmap, mremap and brk, and also
+// mprotect by malloc's arenas.
 type HeapAsks struct {
 	// Missing says why the calls could not be followed. In this case all other fields are zero. It is null if the calls
 	// were followed.
 	Missing *string `json:"missing"`
-	// SpanNS is how long the calls were followed. Calls is how many there were, and Bytes how much memory they asked
+	// SpanNS is how long the calls were followed, in ns. Calls is their number. Bytes is how much memory they asked
 	// for.
 	SpanNS int64  `json:"span_ns"`
 	Calls  uint64 `json:"calls"`
 	Bytes  uint64 `json:"bytes"`
 	// CopiedCalls counts the calls whose stacks are in Stacks. HeldKnown is false if the process may have returned
-	// memory to the kernel unseen. In this case HeldBytes is too high.
+	// memory to the kernel and ddtop did not see it. In this case HeldBytes is too high.
 	CopiedCalls uint64    `json:"copied_calls"`
 	HeldKnown   bool      `json:"held_known"`
 	Stacks      []HeapAsk `json:"stacks"`
 }
 
-// HeapAsk is a stack from which the kernel was asked for memory. HeldBytes is the part of Bytes that is still mapped.
+// HeapAsk is a stack of code that asked the kernel for memory. Bytes is the requested memory. HeldBytes is the part of
+// it that is still mapped.
 type HeapAsk struct {
 	Calls     uint64      `json:"calls"`
 	Bytes     uint64      `json:"bytes"`
@@ -237,15 +241,16 @@ type HeapMalloc struct {
 	Allocator *string `json:"allocator"`
 	Arenas    int     `json:"arenas"`
 	Bytes     uint64  `json:"bytes"`
-	// FreeBytes is the part of Bytes that is in free blocks. It is null if it is not known for every arena.
+	// FreeBytes is the part of Bytes that is in free blocks. It is null if this part is not known for every arena.
 	FreeBytes *uint64 `json:"free_bytes"`
 }
 
-// HeapCopied compares a forked process with its parent.
+// HeapCopied compares the memory of a forked process with the memory of its parent.
 type HeapCopied struct {
 	Parent int `json:"parent"`
-	// InheritedBytes is memory in private mappings that the parent has, too. SharedBytes is the part of it that the two
-	// processes still share. CopiedBytes is an upper bound of the part that was copied since the fork.
+	// InheritedBytes is memory in private mappings that the process and its parent both have. SharedBytes is the part
+	// of it that the two processes still share. CopiedBytes is an upper bound of the part that was copied since the
+	// fork.
 	InheritedBytes uint64 `json:"inherited_bytes"`
 	SharedBytes    uint64 `json:"shared_bytes"`
 	CopiedBytes    uint64 `json:"copied_bytes"`
@@ -267,5 +272,5 @@ type HeapChange struct {
 	Bytes         uint64 `json:"bytes"`
 }
 
-// Grown returns by how many bytes the objects of the class have grown. It is negative if they have become smaller.
+// Grown returns by how many bytes the objects of the class have grown. It is negative if they have shrunk.
 func (c *HeapChange) Grown() int64 { return int64(c.Bytes - c.BytesBefore) }

@@ -3,17 +3,18 @@ package report
 // HeapGraph is the JSON of `ddtop heap` with --holders or --biggest: the references between the objects of a process.
 // It contains only names and sizes, never the contents of objects.
 type HeapGraph struct {
-	// File is the file that was read, or null for a process. PID and time are known only for a process or a core file.
+	// File is the name of the file that was read. It is null if ddtop read a process. PID and the times are known only
+	// for a process or a core file.
 	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
 	Ruby  DumpRuby `json:"ruby"`
-	// Time is when the copy ended, by the process's wall clock, RFC 3339. MonotonicNS is the same time by
-	// CLOCK_MONOTONIC.
+	// Time is when ddtop had copied the process's memory, by the wall clock that the process sees, in RFC 3339.
+	// MonotonicNS is the same time by CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
-	// ReadNS is how long the copy took. CPUNS is the CPU time that ddtop used for it. CPUNS is null if it was not
-	// measured.
+	// ReadNS is how long it took to copy the process's memory. CPUNS is the CPU time that ddtop used for it. CPUNS is
+	// null if it was not measured.
 	ReadNS int64  `json:"read_ns"`
 	CPUNS  *int64 `json:"cpu_ns"`
 	// PauseNS is how long ddtop stopped the process to copy CopiedBytes of its memory. Both are null if ddtop did not
@@ -23,13 +24,13 @@ type HeapGraph struct {
 	// Objects is the number of objects that were found. References is the number of references between them.
 	Objects    uint64 `json:"objects"`
 	References uint64 `json:"references"`
-	// PagesSkipped counts pages that changed while they were read. Unread counts pieces of other memory that could not
-	// be read. Cut means that the heap has more pages than ddtop reads.
+	// PagesSkipped counts heap pages that changed while they were read. Unread counts other pieces of memory that could
+	// not be read. Cut means that the heap has more pages than ddtop reads.
 	PagesSkipped int  `json:"pages_skipped"`
 	Unread       int  `json:"unread"`
 	Cut          bool `json:"cut"`
-	// Compacted means that objects moved during the copy, so that many references can be wrong. Repeated is the number
-	// of copies that were discarded because objects moved.
+	// Compacted means that Ruby moved objects while ddtop copied the memory, so that many references can be wrong.
+	// Repeated is how often ddtop discarded a copy for this reason and copied again.
 	Compacted bool `json:"compacted"`
 	Repeated  int  `json:"repeated"`
 	// Holders is null without the flag --holders. Biggest is null without the flag --biggest.
@@ -37,44 +38,45 @@ type HeapGraph struct {
 	Biggest *HeapBiggest `json:"biggest"`
 }
 
-// HeapHolders says what keeps the objects of a class, or one object, alive.
+// HeapHolders says which references keep the objects of a class, or a single object, alive.
 type HeapHolders struct {
-	// Of is the name of the class, or the address of the object, whose holders were asked for.
+	// Of is what the user asked about: the name of a class, or the address of an object.
 	Of      string `json:"of"`
 	Objects int    `json:"objects"`
 	Bytes   uint64 `json:"bytes"`
-	// RetainedBytes is the memory that would be freed if these objects were garbage.
+	// RetainedBytes is the memory that the collector would free if these objects were garbage.
 	RetainedBytes uint64 `json:"retained_bytes"`
-	// Unreached is the number of objects to which no path was found: they are garbage, or held by something that was
-	// not read.
+	// Unreached is the number of objects to which no path of references was found. They are garbage, or something that
+	// was not read refers to them.
 	Unreached      int        `json:"unreached"`
 	UnreachedBytes uint64     `json:"unreached_bytes"`
 	Paths          []HeapPath `json:"paths"`
-	// MorePaths is the number of paths that are not in Paths.
+	// MorePaths is the number of further paths, which are not in Paths because there were too many.
 	MorePaths int `json:"more_paths"`
 }
 
 // HeapPath is one path of references from a root to some of the objects.
 type HeapPath struct {
-	// Path is the whole path as one line.
+	// Path is the whole path as text, on one line.
 	Path  string     `json:"path"`
 	Root  string     `json:"root"`
 	Steps []HeapStep `json:"steps"`
-	// Cut means that steps in the middle of the path are left out.
+	// Cut means that the path was too long, so that steps in its middle are left out.
 	Cut           bool   `json:"cut"`
 	Objects       int    `json:"objects"`
 	Bytes         uint64 `json:"bytes"`
 	RetainedBytes uint64 `json:"retained_bytes"`
-	// HolderRetainedBytes is the memory that would be freed if the first object of the path were garbage.
+	// HolderRetainedBytes is the memory that the collector would free if the first object of the path were garbage.
 	HolderRetainedBytes uint64 `json:"holder_retained_bytes"`
 }
 
 // HeapStep is an object on a path.
 type HeapStep struct {
 	Class string `json:"class"`
-	// In is the constant or variable that refers to the object. It is null if the object is an element of another one.
+	// In is the constant or variable that refers to the object. It is null if the object is an element of another
+	// object.
 	In *string `json:"in"`
-	// Repeated means that several objects of this kind follow each other on the path. They are one step.
+	// Repeated means that several objects of this kind follow each other on the path. They are shown as one step.
 	Repeated bool `json:"repeated"`
 }
 
@@ -83,7 +85,7 @@ type HeapBiggest struct {
 	Strings []HeapBig `json:"strings"`
 	Arrays  []HeapBig `json:"arrays"`
 	Hashes  []HeapBig `json:"hashes"`
-	// Copies are Strings with the same bytes as other Strings.
+	// Copies counts the Strings that have the same bytes as another String.
 	Copies HeapCopies `json:"copies"`
 }
 
@@ -95,10 +97,10 @@ type HeapBig struct {
 	// Length is in bytes for a String, and in elements for other objects.
 	Length        uint64 `json:"length"`
 	RetainedBytes uint64 `json:"retained_bytes"`
-	// Path is a path of references to the object. It is null if there is none from a root.
+	// Path is a path of references from a root to the object. It is null if there is no such path.
 	Path *string `json:"path"`
-	// Objects is the number of equal Strings. WastedBytes is the memory of all of them except the largest one. Both
-	// keys are missing if the entry is a single object.
+	// Objects is the number of Strings with the same bytes. WastedBytes is the memory of all of them except the largest
+	// one. Both keys are missing if the entry is a single object.
 	Objects     int    `json:"objects,omitempty"`
 	WastedBytes uint64 `json:"wasted_bytes,omitempty"`
 }

@@ -13,9 +13,9 @@ type StatLine struct {
 	Samples    uint64 `json:"samples"`
 	// Threads is the number of threads in the last sample of the interval.
 	Threads int `json:"threads"`
-	// NS is the time of all threads by state. HeldShare is the time in which GVLs were held, divided by DurationNS. It
-	// is the sum over the GVLs of all ractors, so it can be above 1. WaitingMean is the mean number of threads that
-	// waited for a GVL.
+	// NS is the time of all threads by state, in ns. HeldShare is the time in which GVLs were held, divided by
+	// DurationNS. Each ractor has a GVL of its own, and HeldShare is the sum over all, so it can be above 1.
+	// WaitingMean is the mean number of threads that waited for a GVL.
 	NS          StatStates `json:"ns"`
 	HeldShare   OrNull     `json:"held_share"`
 	WaitingMean OrNull     `json:"waiting_mean"`
@@ -23,29 +23,30 @@ type StatLine struct {
 	GC          LineGC     `json:"gc"`
 	// Allocated is the number of objects allocated in the interval.
 	Allocated *uint64 `json:"allocated"`
-	// CPUShare is the CPU time of the process divided by the elapsed time, so 1 means one whole CPU. It is null if the
-	// CPU time was not read twice.
+	// CPUShare is the CPU time of the process divided by the elapsed time, so 1 means one whole CPU. It is null if
+	// ddtop did not read the CPU time twice.
 	CPUShare *float64 `json:"cpu_share"`
-	// RSSBytes is the process's memory. It is zero if it is not known.
+	// RSSBytes is the resident memory of the process. It is zero if it is not known.
 	RSSBytes int64 `json:"rss_bytes"`
 	// Backlog is how many connections and requests waited for a thread of the process at the end of the interval. It is
 	// null if this is not known.
 	Backlog *int64 `json:"backlog"`
-	// ExactNS is the part of the interval in which every change of the GVL is known.
+	// ExactNS is the part of the interval in which ddtop knows every change of the GVL, in ns. In the remaining part it
+	// knows only samples.
 	ExactNS int64 `json:"exact_ns"`
-	// Lacks has the reasons why figures are null. It has reasons only for states and waits, because a line has no
-	// figures about stacks or requests.
+	// Lacks has the reasons why figures of this line are null. It has reasons only for states and waits, because a line
+	// has no figures about stacks or requests.
 	Lacks LineLacks `json:"lacks"`
 }
 
-// LineLacks has, for each kind of figure, why there were too few samples (sampler.LeastQualities). It is null if there
-// were enough.
+// LineLacks says, for each kind of figure, why there were too few samples to compute it (sampler.LeastQualities). The
+// reason is null if there were enough samples.
 type LineLacks struct {
 	States *string `json:"states"`
 	Waits  *string `json:"waits"`
 }
 
-// LineWaits describes the waits for the GVL that ended during the interval of a StatLine.
+// LineWaits describes the waits for the GVL that ended in the time of a StatLine.
 type LineWaits struct {
 	Count  int64      `json:"count"`
 	P50NS  int64      `json:"p50_ns"`
@@ -61,22 +62,22 @@ func (w *LineWaits) P99() gvl.Bounded { return gvl.Bounded{NS: w.P99NS, Bound: w
 // Longest returns the length of the longest wait.
 func (w *LineWaits) Longest() gvl.Bounded { return gvl.Bounded{NS: w.MaxNS, Bound: w.Bounds.Max} }
 
-// LineBounds says which lengths of waits are only bounds.
+// LineBounds says for each length of LineWaits whether it is exact or only a bound.
 type LineBounds struct {
 	P50 gvl.Bound `json:"p50"`
 	P99 gvl.Bound `json:"p99"`
 	Max gvl.Bound `json:"max"`
 }
 
-// LineGC counts the garbage collections that began in the interval of a line. It also has the time inside the
-// collector.
+// LineGC counts the garbage collections that began in the interval of a line. It also has the time that threads spent
+// inside the collector.
 type LineGC struct {
 	Count uint64  `json:"count"`
 	Minor uint64  `json:"minor"`
 	Major uint64  `json:"major"`
 	NS    int64   `json:"ns"`
 	Share float64 `json:"share"`
-	// Unread is set if the collector's counters were not read twice in the interval.
+	// Unread is set if ddtop did not read the collector's counters twice in the interval.
 	Unread bool `json:"-"`
 	enough
 }

@@ -7,18 +7,19 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatFinding is a finding of the window. Its text and figures describe the moment at which its condition was worst.
+// StatFinding is a finding from the measured time. Its text and figures describe the moment at which the problem was
+// worst.
 type StatFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
 	Title    string `json:"title"`
 	Text     string `json:"text"`
 	Next     string `json:"next"`
-	// UntilNS is null while the finding is active.
+	// SinceNS is when the finding began, and UntilNS when it ended. UntilNS is null while the finding is active.
 	SinceNS int64  `json:"since_monotonic_ns"`
 	UntilNS *int64 `json:"until_monotonic_ns"`
-	// AgoNS is how long before the end of the window the finding ended, in ns. It is null while the finding is active.
-	// Title and Text of an ended finding are in the past tense.
+	// AgoNS is the time from the end of the finding to the end of the measured time, in ns. It is null while the
+	// finding is active. Title and Text of an ended finding are in the past tense.
 	AgoNS *int64 `json:"ago_ns"`
 	// Threads are the threads that the finding is about. The thread that causes it comes first.
 	Threads []sampler.ThreadID `json:"threads"`
@@ -27,12 +28,12 @@ type StatFinding struct {
 	Endpoint *string `json:"endpoint"`
 	// Evidence says how many samples the finding is based on.
 	Evidence StatEvidence `json:"evidence"`
-	// Stack is the stack of the first of Threads. It is zero if no stack is known.
+	// Stack is the stack of the first thread in Threads. It is zero if no stack is known.
 	Stack sampler.StackID `json:"-"`
 }
 
-// When returns how long before the window's end the finding ended. The text is for the place before the title: "12 s
-// ago: ". It is empty while the finding is active.
+// When returns a prefix for the title of an ended finding: how long before the end of the measured time it ended, such
+// as "12 s ago: ". It is empty while the finding is active.
 func (f *StatFinding) When() string {
 	if f.AgoNS == nil {
 		return ""
@@ -41,63 +42,66 @@ func (f *StatFinding) When() string {
 }
 
 // StatEvidence says how many samples a finding is based on. A finding uses the data of ten seconds. Samples is the
-// number of samples in this time, and Stacks the number of those with stacks. ApartNS is the mean time between samples,
-// in ns. It is zero if ddtop saw each change of the GVL as it happened and so did not depend on samples.
+// number of samples in this time, and Stacks is how many of them have stacks. ApartNS is the mean time between samples,
+// in ns. ApartNS is zero if ddtop saw each change of the GVL as it happened, and so did not depend on samples.
 type StatEvidence struct {
 	Samples int64 `json:"samples"`
 	Stacks  int64 `json:"stacks"`
 	ApartNS int64 `json:"apart_ns"`
-	// Native names the C functions in which the finding's first thread stays, outermost first. It is null if they are
-	// not known.
+	// Native names the C functions in which the first thread of the finding stays, outermost first. It is null if they
+	// are not known.
 	Native *string `json:"native"`
 }
 
-// StatBlame divides the time that all threads waited for the GVL by what held the GVL meanwhile. Times are in ns, added
-// up over the waiting threads: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS + RunningNS +
-// StalledNS + GCNS.
+// StatBlame divides the time that all threads waited for the GVL by what the holder of the GVL did meanwhile. Times are
+// in ns, added up over the waiting threads: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS +
+// RunningNS + StalledNS + GCNS.
 type StatBlame struct {
 	TotalNS int64 `json:"total_ns"`
-	// NobodyNS is the waiting time in which no thread held the GVL (hand-over). OtherNS is the waiting time caused by
-	// holders that exceeded the limit of account.Blame, and by threads that no sample listed.
+	// NobodyNS is the waiting time in which no thread held the GVL, because the next holder did not run yet. OtherNS is
+	// the waiting time caused by two kinds of holders: those that exceeded the limit of account.Blame, and threads that
+	// no sample listed.
 	NobodyNS int64 `json:"nobody_ns"`
 	OtherNS  int64 `json:"other_ns"`
-	// RunningNS, StalledNS and GCNS are the remaining waiting time, divided by what the holder did.
+	// RunningNS, StalledNS and GCNS are the remaining waiting time, divided by the state of the thread that held the
+	// GVL.
 	RunningNS int64 `json:"running_ns"`
 	StalledNS int64 `json:"stalled_ns"`
 	GCNS      int64 `json:"gc_ns"`
-	// Frames has the innermost frames that made other threads wait, and Threads the threads. The largest cause comes
-	// first.
+	// Frames has the innermost frames of the holders of the GVL, and Threads has the holders themselves. The one that
+	// made other threads wait longest comes first.
 	Frames  []StatPlace  `json:"frames"`
 	Threads []StatCharge `json:"threads"`
 	enough
 }
 
-// StatPlace is a place in the code that made other threads wait for the GVL.
+// StatPlace is a place in the code that held the GVL while other threads waited for it.
 type StatPlace struct {
 	StatCode
-	// Thread is the thread that, at this place, made other threads wait longest.
+	// Thread is the thread that made other threads wait longest while it ran at this place in the code.
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`
 	Share  float64          `json:"share"`
 }
 
 // StatCode is the innermost frame of a stack. If this frame belongs to Ruby itself, StatCode also has the innermost
-// method that belongs to the program or to a library. Otherwise this method is "".
+// method of the program or of a library. Otherwise the name of this method is "".
 type StatCode struct {
 	Label  string `json:"label"`
 	Path   string `json:"path"`
 	Line   int32  `json:"line"`
 	Caller string `json:"caller"`
-	// Uncertain is set if the frame or its line cannot be trusted.
+	// Uncertain is set if the frame or its line number may be wrong.
 	Uncertain bool `json:"uncertain"`
-	// Mark is appended to the label of a frame that cannot be trusted.
+	// Mark is a sign that is appended to the label of a frame that may be wrong.
 	Mark string `json:"-"`
 }
 
-// Text returns the label with Mark, as it is displayed.
+// Text returns the text that is displayed: the label, followed by Mark.
 func (c *StatCode) Text() string { return c.Label + c.Mark }
 
-// StatCharge is a thread that made other threads wait, and the method in which it caused most of this waiting.
+// StatCharge is a thread that made other threads wait for the GVL, with the method in which it caused most of this
+// waiting.
 type StatCharge struct {
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`
@@ -109,19 +113,19 @@ type StatCharge struct {
 type StatWait struct {
 	Thread  sampler.ThreadID `json:"thread"`
 	StartNS int64            `json:"start_monotonic_ns"`
-	// NS is the length of the wait. Bound says whether it is a lower or an upper bound. The true length lies between
-	// LeastNS and MostNS. MostNS is null if the wait may have begun before samples saw it.
+	// NS is the length of the wait. Bound says whether NS is exact, a lower bound or an upper bound. The true length
+	// lies between LeastNS and MostNS. MostNS is null if the wait may have begun before samples saw it.
 	NS         int64     `json:"ns"`
 	Bound      gvl.Bound `json:"bound"`
 	LeastNS    int64     `json:"least_ns"`
 	MostNS     *int64    `json:"most_ns"`
 	InProgress bool      `json:"in_progress"`
-	// Before is the state of the thread before it waited. It is null if no sample saw this state.
+	// Before is the state of the thread just before it waited. It is null if no sample saw this state.
 	Before *StatBefore `json:"before"`
-	// Method is the code in which the thread waited: "Report#build → JSON.generate". It comes from the stack at the end
-	// of the wait (Wait.Stack). It is "" if it is not known.
+	// Method is the code in which the thread waited for the GVL: "Report#build → JSON.generate". It comes from the
+	// stack at the end of the wait (Wait.Stack). It is "" if it is not known.
 	Method string `json:"method"`
-	// Exact and the fields below have the same meaning as in gvl.Wait.
+	// Exact and the fields below have the same meaning as the fields of gvl.Wait with these names.
 	Exact       bool             `json:"exact"`
 	HandoverNS  int64            `json:"handover_ns"`
 	NoCPUNS     int64            `json:"no_cpu_ns"`
@@ -129,11 +133,11 @@ type StatWait struct {
 	LastHolder  sampler.ThreadID `json:"last_holder"`
 }
 
-// Told returns the length of the wait in the form that texts show: a number or a bound.
+// Told returns the length of the wait for a text: a number that is exact or marked as a bound.
 func (w *StatWait) Told() gvl.Bounded { return gvl.Bounded{NS: w.NS, Bound: w.Bound} }
 
-// StatBefore is the state before a wait and how long it lasted. Detail has the keys of docs/reference/json.md, and
-// Words is the same as text.
+// StatBefore is the state of a thread before a wait, and how long the state lasted. Detail has more about the state
+// (docs/reference/json.md). Words says the same as a text.
 type StatBefore struct {
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`
@@ -141,34 +145,34 @@ type StatBefore struct {
 	NS     int64          `json:"ns"`
 }
 
-// StatNative is a native thread that Ruby does not know. It has the kernel's name for the thread, and the thread's CPU
-// time in the window.
+// StatNative is a native thread that runs no Ruby thread. It has the kernel's name for the thread, and the thread's CPU
+// time in the measured time.
 type StatNative struct {
 	TID   int32  `json:"tid"`
 	Name  string `json:"name"`
 	CPUNS int64  `json:"cpu_ns"`
-	// Taken is how many C stacks were taken of the thread while it ran. Ran lists the places in the code where they
-	// were taken, the most frequent place first. Ran is null if no stacks were taken.
+	// Taken is how often ddtop copied the C stack of the thread while it ran. Ran lists the places in the code that
+	// these stacks show, the most frequent place first. Ran is null if no stacks were copied.
 	Taken int         `json:"taken"`
 	Ran   []StatAlone `json:"ran"`
 }
 
-// StatAlone is a C stack of a running thread that Ruby does not know. Taken is how often the thread was seen with this
-// stack. Chain and Frames are as in StatNativeWait.
+// StatAlone is a C stack of a running thread that is not a Ruby thread. Taken is how often the thread was seen with
+// this stack. Chain and Frames have the same meaning as in StatNativeWait.
 type StatAlone struct {
 	Chain  string            `json:"chain"`
 	Frames []DumpNativeFrame `json:"frames"`
 	Taken  int               `json:"taken"`
 }
 
-// FillNative sets the native threads that Ruby does not know, the busiest first.
+// FillNative sets the native threads that run no Ruby thread, the busiest first.
 func (s *Stat) FillNative(list []StatNative) {
 	s.NativeThreads = append([]StatNative{}, list...)
 	sorting.StableBy(s.NativeThreads, func(a, b StatNative) int { return int(min(max(b.CPUNS-a.CPUNS, -1), 1)) })
 }
 
-// Sampled removes exact data from waits. It is called if the records of GVL changes, on which this data is based,
-// cannot be trusted.
+// Sampled removes the data of exact mode from waits, so that only data from samples remains. It is called if the
+// records of exact mode cannot be trusted.
 func (s *Stat) Sampled() {
 	for i := range s.LongestWaits {
 		w := &s.LongestWaits[i]
@@ -176,8 +180,8 @@ func (s *Stat) Sampled() {
 	}
 }
 
-// Ago returns how long ago a finding ended. The text is for the place before its title: "12 s ago: ". It is empty if
-// agoNS is zero.
+// Ago returns a prefix for the title of a finding: how long ago it ended, such as "12 s ago: ". It is empty if agoNS is
+// zero.
 func Ago(agoNS int64) string {
 	if agoNS == 0 {
 		return ""

@@ -4,32 +4,34 @@ import "github.com/ddtop/ddtop/sampler"
 
 // DumpNative is the native stack of a thread that did not run when it was read.
 type DumpNative struct {
-	// Frames are innermost first. The frames of a Ruby thread end where Ruby's own functions begin.
+	// Frames are the C functions on the stack, innermost first. For a Ruby thread, the list ends where functions of the
+	// Ruby interpreter begin.
 	Frames []DumpNativeFrame `json:"frames"`
 	// Missing says why frames are missing. It is null if no frames are missing.
 	Missing *string `json:"missing"`
-	// Kernel describes what the kernel does for the thread, if the thread is uninterruptible or in a call on files. It
-	// is null in two cases: the name of the system call says enough, or the text is unknown. In the second case,
-	// KernelMissing says why. Otherwise KernelMissing is null.
+	// Kernel describes what the kernel does for the thread, if the thread is uninterruptible or in a system call on
+	// files. It is null if the name of the system call says enough. It is also null if the text is unknown. In that
+	// case, KernelMissing says why. Otherwise KernelMissing is null.
 	Kernel        *string `json:"kernel"`
 	KernelMissing *string `json:"kernel_missing"`
 }
 
 // DumpNativeFrame is a C function.
 type DumpNativeFrame struct {
-	// Name is null if no symbol table has the function's name. Library is the short name of the file at Path.
+	// Name is the name of the C function. It is null if no symbol table has it. Library is the short name of the file
+	// at Path.
 	Name    *string `json:"name"`
 	Library string  `json:"library"`
 	Path    string  `json:"path"`
-	// BuildID is the linker's id of the file, or null. Offset is the place in the file where the function will
-	// continue. Function is the place where the function begins, or null if unknown. With these three, another tool can
-	// find the function's name.
+	// BuildID is the ID that the linker gave the file, or null. Offset is the place in the file at which the function
+	// will continue. Function is the place at which the function begins, or null if unknown. With these three, another
+	// tool can find the function's name.
 	BuildID  *string `json:"build_id"`
 	Offset   uint64  `json:"offset"`
 	Function *uint64 `json:"function"`
 }
 
-// DumpNativeThread is a native thread that Ruby does not know.
+// DumpNativeThread is a native thread that runs no Ruby thread.
 type DumpNativeThread struct {
 	StatNative
 	// Native is the thread's whole native stack. It is null if the thread was running.
@@ -56,7 +58,7 @@ func NewNativeFrames(frames []sampler.NativeFrame) []DumpNativeFrame {
 	return out
 }
 
-// NativeFrames converts C functions from their form in JSON. It keeps only names and libraries.
+// NativeFrames converts C functions back from their form in JSON. It keeps only names and libraries.
 func NativeFrames(list []DumpNativeFrame) []sampler.NativeFrame {
 	out := make([]sampler.NativeFrame, len(list))
 	for i, f := range list {
@@ -70,13 +72,13 @@ func NativeFrames(list []DumpNativeFrame) []sampler.NativeFrame {
 // StatNativeWait is a place in C code where blocked threads waited, each time for a second or more.
 type StatNativeWait struct {
 	// Place is the innermost Ruby frame. It is null if the frame's name is not known. Chain has the names of the C
-	// functions that this frame called, outermost first. It leaves out functions without a name. Frames has all
+	// functions that this frame called, outermost first, without functions whose name is unknown. Frames has all these
 	// functions, innermost first.
 	Place  *string           `json:"place"`
 	Chain  string            `json:"chain"`
 	Frames []DumpNativeFrame `json:"frames"`
-	// NS is how long threads were seen at this place, in ns. It is a lower bound. Stays is how often a thread stayed at
-	// this place. Threads is how many threads did so.
+	// NS is how long threads were seen at this place in all, in ns. The true time is at least NS. Stays is how often a
+	// thread stayed at this place. Threads is the number of different threads that did so.
 	NS      int64 `json:"ns"`
 	Stays   int   `json:"stays"`
 	Threads int   `json:"threads"`
@@ -85,28 +87,30 @@ type StatNativeWait struct {
 // StatNativeReads counts the native stacks that were read since ddtop attached.
 type StatNativeReads struct {
 	// Read counts the stacks that were kept. Cut counts the kept stacks that lack their outer functions. Moved counts
-	// readings during which the thread ran. Refused counts stacks that do not fit Ruby's frames.
+	// readings that failed because the thread ran meanwhile. Refused counts stacks that do not fit the Ruby frames of
+	// the same thread.
 	Read    uint64 `json:"read"`
 	Cut     uint64 `json:"cut"`
 	Moved   uint64 `json:"moved"`
 	Refused uint64 `json:"refused"`
 	// Missing says why no stacks can be read. It is null if they can be read.
 	Missing *string `json:"missing"`
-	// Running counts the stacks of running threads. It is null if the user did not ask for them (--native).
+	// Running has the counts for stacks of running threads. It is null if the user did not ask for such stacks
+	// (--native).
 	Running *StatRunningReads `json:"running"`
 }
 
-// StatRunningReads counts the C stacks of running threads that were taken.
+// StatRunningReads counts the C stacks that were copied while their threads ran.
 type StatRunningReads struct {
-	// Read counts the stacks that fit Ruby's frames. Refused counts the stacks that do not fit. Short counts the stacks
-	// whose copy is too short to be compared with Ruby's frames. Lost counts the stacks that could not be copied or
-	// named.
+	// Read counts the stacks that fit the Ruby frames of the same thread. Refused counts the stacks that do not fit.
+	// Short counts the stacks whose copy is too short to be compared with Ruby frames. Lost counts the stacks that
+	// could not be copied, or whose functions could not be named.
 	Read    uint64 `json:"read"`
 	Refused uint64 `json:"refused"`
 	Short   uint64 `json:"short"`
 	Lost    uint64 `json:"lost"`
-	// BusyNS is the time that the kernel needed to take these stacks, in ns.
+	// BusyNS is the time that the kernel needed to copy these stacks, in ns.
 	BusyNS int64 `json:"busy_ns"`
-	// Missing says why no stacks can be taken. It is null if they can be taken.
+	// Missing says why no stacks can be copied. It is null if they can be copied.
 	Missing *string `json:"missing"`
 }

@@ -6,22 +6,23 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// DumpNativeLock is a lock of C code that threads wait for.
+// DumpNativeLock is a lock in C code, such as a pthread mutex, for which threads wait.
 type DumpNativeLock struct {
 	Address string `json:"address"`
 	// Function is the C function that waits for the lock. Library is the short name of the function's file. Each is
 	// null if it is not known.
 	Function *string `json:"function"`
 	Library  *string `json:"library"`
-	// State says whether a thread holds the lock: held, lost, inherited or unknown.
+	// State says what is known about the holder of the lock. It is held, lost, inherited or unknown.
 	State string `json:"state"`
 	// OwnerTID is the thread that holds the lock, as the lock's memory says, in the target's PID namespace. Holder is
-	// the same thread if Ruby knows it. ForkedBy is the process from which the lock was inherited. Each is null if it
-	// does not exist.
+	// the same thread, if it is a Ruby thread. ForkedBy is the process from which the lock was inherited. Each is null
+	// if it does not exist.
 	OwnerTID *int32            `json:"owner_tid"`
 	Holder   *sampler.ThreadID `json:"holder"`
 	ForkedBy *int32            `json:"forked_by"`
-	// Waiters are the waiting threads that Ruby knows. OtherWaiters is the number of other waiting threads.
+	// Waiters are the Ruby threads that wait for the lock. OtherWaiters is the number of other native threads that wait
+	// for it.
 	Waiters      []sampler.ThreadID `json:"waiters"`
 	OtherWaiters int32              `json:"other_waiters"`
 }

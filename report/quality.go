@@ -10,22 +10,22 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatQuality says how many samples the figures of a window are based on.
+// StatQuality says how many samples the figures of the measured time are based on.
 type StatQuality struct {
 	// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if ddtop saw each change
 	// of the GVL as it happened and so did not depend on samples. StacksApartNS is the mean time between two readings
 	// of stacks, in ns. It is zero if stacks were never read.
 	ApartNS       int64 `json:"apart_ns"`
 	StacksApartNS int64 `json:"stacks_apart_ns"`
-	// Lacks has, for each kind of figure, the reason why its figures are null. If there were enough samples for this
-	// kind, the reason is null.
+	// Lacks has a reason for each kind of figure that is null: why there were too few samples for it. If there were
+	// enough, the reason is null.
 	Lacks StatLacks `json:"lacks"`
-	// Of has all data about the quality of the samples.
+	// Of has the data from which the other fields were computed.
 	Of sampler.Quality `json:"-"`
 }
 
-// StatLacks has, for each kind of figure, why there were too few samples (sampler.LeastQualities). It is null if there
-// were enough.
+// StatLacks says, for each kind of figure, why there were too few samples to compute it (sampler.LeastQualities). The
+// reason is null if there were enough samples.
 type StatLacks struct {
 	States   *string `json:"states"`
 	Waits    *string `json:"waits"`
@@ -45,7 +45,7 @@ func (l *StatLacks) figure(f sampler.Figure) **string {
 	return [sampler.NumFigures]**string{&l.States, &l.Waits, &l.Stacks, &l.Requests}[f]
 }
 
-// QualityOf describes the quality of the figures that are based on q.
+// QualityOf converts q, the quality of a set of samples, to its form in JSON.
 func QualityOf(q *sampler.Quality) StatQuality {
 	return StatQuality{ApartNS: q.ApartNS(), StacksApartNS: q.StacksApartNS(), Lacks: LacksOf(q), Of: *q}
 }
@@ -58,8 +58,8 @@ func LacksOf(q *sampler.Quality) (l StatLacks) {
 	return l
 }
 
-// enough is embedded in structs of figures. low is true if the figures are based on too few samples. They are then null
-// in JSON.
+// enough is embedded in structs of figures. low is true if the figures are based on too few samples. Such figures are
+// null in JSON.
 type enough struct{ low bool }
 
 // Enough reports whether the figures are based on enough samples.
@@ -106,7 +106,7 @@ func (b StatBlame) MarshalJSON() ([]byte, error) {
 	return orNull(b.low, plain(b))
 }
 
-// MarshalJSON writes null for times that come from samples, if there were too few samples.
+// MarshalJSON writes null for times that come from samples, if the samples were too few.
 func (g StatGVL) MarshalJSON() ([]byte, error) {
 	type plain StatGVL
 	if !g.low {
@@ -115,9 +115,9 @@ func (g StatGVL) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(g), nulls{"held_share", "waiting_mean", "unheld_ns"}, nil)
 }
 
-// MarshalJSON writes null for times that come from samples if there were too few samples. It also writes null for
-// figures that were not read. Counts come from Ruby and do not depend on samples, so they are written whenever they
-// were read.
+// MarshalJSON writes null for figures that were not read. It also writes null for times that come from samples, if the
+// samples were too few. Counts come from Ruby and do not depend on samples, so they are written whenever they were
+// read.
 func (g StatGC) MarshalJSON() ([]byte, error) {
 	type plain StatGC
 	sampled := nulls{"ns", "share", "phase_ns"}
@@ -130,7 +130,7 @@ func (g StatGC) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(g))
 }
 
-// MarshalJSON writes null for values that were not read twice in the window.
+// MarshalJSON writes null for values of which ddtop has fewer than two readings in the measured time.
 func (p StatProcess) MarshalJSON() ([]byte, error) {
 	type plain StatProcess
 	return withNulls(plain(p), nulls{"user_ns", "system_ns", "cpu_ns", "throttled_ns", "major_faults", "context_switches"}, func(key string) bool {
@@ -138,7 +138,8 @@ func (p StatProcess) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// MarshalJSON writes null for times that the kernel did not report or that were not read twice in the window.
+// MarshalJSON writes null for times that the kernel did not report, or of which ddtop has fewer than two readings in
+// the measured time.
 func (p StatPressure) MarshalJSON() ([]byte, error) {
 	type plain StatPressure
 	if p.Source != sampler.PressureNone.String() && !p.Unread {
@@ -147,8 +148,8 @@ func (p StatPressure) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(p), nulls{"cpu_some_ns", "memory_some_ns", "memory_full_ns", "io_some_ns", "io_full_ns"}, nil)
 }
 
-// MarshalJSON writes null for the endpoints if there were too few samples for them. It always writes the requests in
-// progress, because each of them was seen.
+// MarshalJSON writes null for the endpoints if there were too few samples to compute their figures. It always writes
+// the requests in progress, because ddtop saw each of them.
 func (r StatRequests) MarshalJSON() ([]byte, error) {
 	type plain StatRequests
 	if !r.low {
@@ -190,11 +191,11 @@ func (g LineGC) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// nulls are the JSON keys of figures that can be null.
+// nulls is a list of the JSON keys of figures that can be null.
 type nulls []string
 
-// withNulls writes the struct v as JSON. The fields whose JSON names are in keys come last. Such a field is null unless
-// told returns true for its name. If told is nil, all of these fields are null.
+// withNulls writes the struct v as JSON. The fields whose JSON names are in keys come last. Such a field becomes null
+// unless told(name) is true. If told is nil, all of these fields become null.
 func withNulls(v any, keys nulls, told func(key string) bool) ([]byte, error) {
 	x := reflect.ValueOf(v)
 	fields := make(map[string]any)

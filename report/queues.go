@@ -5,17 +5,17 @@ import "github.com/ddtop/ddtop/sampler"
 // StatQueues counts what waits to be served by the process: connections that it has not accepted, and requests that no
 // thread has taken. A figure that is not known is null.
 type StatQueues struct {
-	// Backlog is how much waits in all queues together, by the last reading. BacklogMax is the largest value in the
-	// window.
+	// Backlog is how many connections and requests wait in all queues together, by the last reading. BacklogMax is the
+	// largest such number in the measured time.
 	Backlog    *int64 `json:"backlog"`
 	BacklogMax *int64 `json:"backlog_max"`
 	// Why is the reason why the backlog is not known. It is null if the backlog is known.
 	Why       *string        `json:"why"`
 	Listeners []StatListener `json:"listeners"`
 	Cut       bool           `json:"listeners_cut"`
-	// Overflows and Drops count the connections that the kernel refused in the window, on all sockets of the network
-	// namespace. Overflows counts connections that were refused because a queue was full. Drops counts all refused
-	// connections.
+	// Overflows and Drops count the connections that the kernel refused in the measured time. They count for all
+	// sockets of the network namespace, not only the process's. Overflows counts connections that were refused because
+	// a queue was full. Drops counts all refused connections.
 	Overflows *int64     `json:"listen_overflows"`
 	Drops     *int64     `json:"listen_drops"`
 	Pools     []StatPool `json:"pools"`
@@ -38,9 +38,8 @@ type StatPool struct {
 	Clients *int64 `json:"clients"`
 }
 
-// QueuesOf describes the queues of a window. first and last are the first and the last reading of the queues in the
-// window. most is the largest backlog of the window, or UnknownCount. If the queues were never read, QueuesOf returns
-// nil.
+// QueuesOf describes the queues of the process in the measured time. first and last are the first and the last reading
+// of the queues. most is the largest backlog, or UnknownCount. If the queues were never read, QueuesOf returns nil.
 func QueuesOf(first, last *sampler.Queues, most int64) *StatQueues {
 	if last == nil {
 		return nil
@@ -60,7 +59,7 @@ func QueuesOf(first, last *sampler.Queues, most int64) *StatQueues {
 	return out
 }
 
-// BacklogOf returns how much waits in all queues together, or nil if this is not known.
+// BacklogOf returns how many connections and requests wait in all queues together. It returns nil if this is not known.
 func BacklogOf(q *sampler.Queues) *int64 {
 	n, known := q.Backlog()
 	if !known {

@@ -6,14 +6,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Stat is the JSON of `ddtop stat`: what happened over one window.
+// Stat is the JSON of `ddtop stat`: what happened in the process during the measured time, the window.
 type Stat struct {
 	PID        int       `json:"pid"`
 	StartNS    int64     `json:"start_monotonic_ns"`
 	EndNS      int64     `json:"end_monotonic_ns"`
 	DurationNS int64     `json:"duration_ns"`
 	Rate       StatRates `json:"rate"`
-	// Quality says how many samples the figures are based on, and which figures have too few.
+	// Quality says how many samples the figures are based on, and for which figures there are too few.
 	Quality StatQuality `json:"quality"`
 	Samples uint64      `json:"samples"`
 	Torn    uint64      `json:"torn"`
@@ -21,13 +21,15 @@ type Stat struct {
 	Failed  uint64      `json:"failed"`
 	Retried uint64      `json:"retried"`
 	Late    uint64      `json:"late"`
-	// Lost is the number of samples that were dropped because they could not be taken in time (sampler.Reads.Lost).
+	// Lost is the number of samples that were dropped because the receiver or the disk was too slow
+	// (sampler.Reads.Lost).
 	Lost       uint64 `json:"lost"`
 	NotSampled int64  `json:"not_sampled_ns"`
-	// ExactNS is the part of the window in which every change of the GVL is known.
+	// ExactNS is the part of the measured time in which ddtop knows every change of the GVL, in ns. In the remaining
+	// part it knows only samples.
 	ExactNS int64 `json:"exact_ns"`
-	// NamesLeftOut counts the frames, stacks, threads and peers for which the Dictionary had no room, since ddtop
-	// attached.
+	// NamesLeftOut counts the frames, stacks, threads and peers whose names are missing, since ddtop attached. The
+	// Dictionary, which holds the names, had no room for them.
 	NamesLeftOut uint64       `json:"names_left_out"`
 	GVL          []StatGVL    `json:"gvl"`
 	Threads      []StatThread `json:"threads"`
@@ -46,13 +48,13 @@ type Stat struct {
 	ThreadsGone    int `json:"threads_gone"`
 	ThreadsOmitted int `json:"threads_omitted"`
 	// Findings are the findings that were active at some time in the window. Blame is the code that made other threads
-	// wait. LongestWaits are the longest single waits. Package gvl/measure sets these three fields and Requests.
-	// Package gvl/account leaves them empty.
+	// wait for the GVL. LongestWaits are the longest single waits. Package gvl/measure sets these three fields and
+	// Requests. Package gvl/account leaves them empty.
 	Findings     []StatFinding `json:"findings"`
 	Blame        StatBlame     `json:"blame"`
 	LongestWaits []StatWait    `json:"longest_waits"`
-	// NativeThreads are the process's threads that Ruby does not know (its timer thread, pools of C libraries), the
-	// busiest first. For a live process the caller sets NativeThreads, Exact and Source.
+	// NativeThreads are the native threads that run no Ruby thread, such as Ruby's timer thread or pools of C
+	// libraries, the busiest first. For a live process the caller sets NativeThreads, Exact and Source.
 	NativeThreads []StatNative `json:"native_threads"`
 	// NativeWaits are the C functions in which blocked threads waited for a second or more, the longest first.
 	// NativeReads is null if ddtop did not look for such waits.
@@ -60,22 +62,23 @@ type Stat struct {
 	NativeReads *StatNativeReads `json:"native_reads"`
 	// Requests are the requests and jobs that threads worked for.
 	Requests StatRequests `json:"requests"`
-	// Exact describes the run of exact mode, in which probes record each change of the GVL. It is null for a recording,
-	// and if exact mode was not on.
+	// Exact describes the run of exact mode, in which breakpoints in Ruby record each change of the GVL. It is null for
+	// a recording, and if exact mode was not on.
 	Exact *StatExact `json:"exact"`
-	// Source says how ddtop observed what threads did. It is null for a recording.
+	// Source says how ddtop found out what threads did. It is null for a recording.
 	Source *StatSource `json:"source"`
 }
 
-// StatSource says how ddtop observed threads. Kind is "switches" if it followed their switches, or "polling".
+// StatSource says how ddtop observed threads. Kind is "switches" if the kernel reported when they got and left a CPU.
+// Otherwise it is "polling".
 type StatSource struct {
 	Kind string `json:"kind"`
-	// Why is the reason why ddtop did not follow thread switches all the time although the user asked for it. It is
-	// empty if there is no such reason.
+	// Why is set if the user asked ddtop to follow thread switches, but ddtop did not do so all the time. It is the
+	// reason. Otherwise it is empty.
 	Why string `json:"why"`
-	// Records is how many intervals on a CPU were recorded. Lost is how many intervals were dropped because a buffer
-	// was full. FailedWords is how many words of memory could not be read. KernelNS is how long the kernel took to make
-	// the records, in ns.
+	// Records is how many times a thread's time on a CPU was recorded. Lost is how many records were dropped because a
+	// buffer was full. FailedWords is how many words of memory could not be read. KernelNS is how long the kernel took
+	// to make the records, in ns.
 	Records     uint64 `json:"records"`
 	Lost        uint64 `json:"lost"`
 	FailedWords uint64 `json:"failed_words"`
@@ -91,14 +94,14 @@ type StatExact struct {
 	// cannot be trusted. In this case no record is used.
 	Ended string `json:"ended"`
 	Wrong bool   `json:"wrong"`
-	// Turns is how often a thread got the GVL.
+	// Turns is how often any thread got the GVL.
 	Turns  uint64     `json:"turns"`
 	Probes StatProbes `json:"probes"`
 }
 
-// StatProbes describes the work of the probes of exact mode, and their cost.
+// StatProbes describes the work of exact mode's probes (breakpoints in Ruby), and their cost.
 type StatProbes struct {
-	// Hits is how often a thread hit a probe. Records is how many hits made a record. Lost is how many records were
+	// Hits is how often a thread reached a probe. Records is how many hits made a record. Lost is how many records were
 	// dropped because a buffer was full.
 	Hits    uint64 `json:"hits"`
 	Records uint64 `json:"records"`
@@ -108,8 +111,8 @@ type StatProbes struct {
 	CostNS int64 `json:"cost_ns"`
 	CPUNS  int64 `json:"process_cpu_ns"`
 	HitNS  int64 `json:"hit_ns"`
-	// Agreed counts the holds of the GVL for which sampling and the records name the same thread. Disagreed counts all
-	// other holds that sampling saw.
+	// Agreed counts the holds of the GVL for which samples and the records of the probes name the same thread.
+	// Disagreed counts all other holds that samples saw.
 	Agreed    uint64 `json:"agreed"`
 	Disagreed uint64 `json:"disagreed"`
 }
@@ -120,15 +123,16 @@ type StatRates struct {
 	Lock  StatRate `json:"lock"`
 }
 
-// StatRate is a requested and an achieved rate, in Hz. Every sample reads the locks, so the achieved rate for locks
-// includes all samples.
+// StatRate has two rates in Hz: the one that the user asked for, and the one that ddtop achieved. Every sample reads
+// the locks, so the achieved rate for locks includes all samples.
 type StatRate struct {
 	Asked    float64 `json:"asked"`
 	Achieved float64 `json:"achieved"`
 }
 
-// StatGVL is the use of one ractor's GVL. HeldShare (0 to 1) is the share of the time in which it was held: running +
-// stalled + gc. WaitingMean is the mean number of threads that waited, for any reason.
+// StatGVL is the use of one ractor's GVL. HeldShare (0 to 1) is the share of the time in which a thread held it. The
+// time is the sum of the states running, stalled and gc. WaitingMean is the mean number of threads that waited for it,
+// for any reason.
 type StatGVL struct {
 	Ractor      sampler.RactorID `json:"ractor"`
 	HeldShare   float64          `json:"held_share"`
@@ -154,7 +158,7 @@ type StatStates struct {
 	enough
 }
 
-// StatesOf converts an array indexed by State to its form in JSON.
+// StatesOf converts times by state to their form in JSON. The index in the array is the State.
 func StatesOf(ns [gvl.NumStates]int64) StatStates {
 	return StatStates{
 		Running: ns[gvl.Running], Stalled: ns[gvl.Stalled], GC: ns[gvl.GC], Waiting: ns[gvl.Waiting], Native: ns[gvl.Native], IO: ns[gvl.IO],
@@ -178,18 +182,18 @@ func (n *StatStates) Sum() (ns int64) {
 	return ns
 }
 
-// StatThread is one thread in the window. Its times sum to the time in which it was listed.
+// StatThread is one thread in the window. The sum of its times is the time for which ddtop knew the thread.
 type StatThread struct {
 	ID   sampler.ThreadID `json:"id"`
 	TID  *int32           `json:"tid"`
 	Name *string          `json:"name"`
-	// FullName is the displayed name, with a number if other threads have the same name.
+	// FullName is the thread's name as it is displayed. It has a number if other threads have the same name.
 	FullName string           `json:"-"`
 	Main     bool             `json:"main"`
 	Ractor   sampler.RactorID `json:"ractor"`
 	NS       StatStates       `json:"ns"`
-	// CPUNS is the native thread's time on a CPU. RunDelayNS is the time in which it was runnable and had no CPU. Both
-	// are the kernel's counters. Both are nil if the counters were not read twice in the window.
+	// CPUNS is the time that the native thread ran on a CPU. RunDelayNS is the time in which it could run but had no
+	// CPU. Both are the kernel's counters. Both are nil if ddtop has fewer than two readings of them in the window.
 	CPUNS      *int64    `json:"cpu_ns"`
 	RunDelayNS *int64    `json:"run_delay_ns"`
 	NoCPU      StatNoCPU `json:"no_cpu_ns"`
@@ -198,9 +202,9 @@ type StatThread struct {
 	Gone bool `json:"gone"`
 }
 
-// StatNoCPU is the time, by state, in which the thread was ready and had no CPU, in ns. The kernel counts this time
-// without regard to states (RunDelayNS). ddtop counts it for a state only if the thread was in no other state between
-// two readings. All other time is left out, so each figure is a lower bound.
+// StatNoCPU is the time in which the thread was ready but had no CPU, in ns, divided by the thread's state. The kernel
+// measures this time, but knows nothing about states (RunDelayNS). ddtop counts it for a state only if the thread was
+// in no other state between two readings. All other time is left out, so each figure is a lower bound.
 type StatNoCPU struct {
 	Running int64 `json:"running"`
 	GC      int64 `json:"gc"`
@@ -209,10 +213,10 @@ type StatNoCPU struct {
 }
 
 // StatWaits describes waits for the GVL, from wanting it to getting it. A wait that has not ended counts with its
-// length so far. Quantiles come from a histogram with a resolution of 3 %. Bounds says which lengths are bounds.
-// AtLeast and AtMost say whether some are lower or upper bounds. ResolutionNS is the mean time between two samples. It
-// is zero if every change of the GVL was seen. Waits much shorter than ResolutionNS may be missed, but sums of waiting
-// time are right on average.
+// length so far. Quantiles come from a histogram with a resolution of 3 %. Bounds says which of the lengths are bounds.
+// AtLeast and AtMost say whether some of them are lower or upper bounds. ResolutionNS is the mean time between two
+// samples. It is zero if every change of the GVL was seen. Waits much shorter than ResolutionNS may be missed, but sums
+// of waiting time are right on average.
 type StatWaits struct {
 	Count        int64      `json:"count"`
 	P50NS        int64      `json:"p50_ns"`
@@ -230,16 +234,16 @@ type StatWaits struct {
 	HandoverNS int64 `json:"handover_ns"`
 	YieldNS    int64 `json:"yield_ns"`
 	CPUSlotNS  int64 `json:"cpu_slot_ns"`
-	// RunDelayNS is the part of the waiting time in which the thread was runnable without a CPU. The operating system
+	// RunDelayNS is the part of the waiting time in which the thread could run but had no CPU. The operating system
 	// causes this part, and not the GVL.
 	RunDelayNS int64 `json:"run_delay_ns"`
-	// AfterNS divides the waiting time by the state of the thread before it waited. Waits count as Unknown if no sample
-	// saw the state before them. The figures add up to the waiting time.
+	// AfterNS divides the waiting time by the state of the thread just before it waited. If no sample saw this state,
+	// the wait counts as Unknown. The figures add up to the waiting time.
 	AfterNS StatStates `json:"after_ns"`
 	enough
 }
 
-// StatBounds says which lengths of waits are only bounds.
+// StatBounds says for each length in StatWaits whether it is exact or only a bound.
 type StatBounds struct {
 	P50 gvl.Bound `json:"p50"`
 	P90 gvl.Bound `json:"p90"`
@@ -259,8 +263,8 @@ func (w *StatWaits) P99() gvl.Bounded { return gvl.Bounded{NS: w.P99NS, Bound: w
 // Max returns the length of the longest wait.
 func (w *StatWaits) Max() gvl.Bounded { return gvl.Bounded{NS: w.MaxNS, Bound: w.Bounds.Max} }
 
-// StatGC describes the garbage collections in the window. NS is the time inside the collector, as samples show it.
-// RubyNS is the time that Ruby itself counted, in CPU time of the process (3.1 and later, else 0).
+// StatGC describes the garbage collections in the window. NS is the time inside the collector, computed from samples.
+// RubyNS is the time that Ruby itself measured, in CPU time of the process. RubyNS is 0 before Ruby 3.1.
 type StatGC struct {
 	Valid  bool   `json:"valid"`
 	Count  uint64 `json:"count"`
@@ -268,20 +272,20 @@ type StatGC struct {
 	Major  uint64 `json:"major"`
 	NS     int64  `json:"ns"`
 	RubyNS uint64 `json:"ruby_ns"`
-	// Allocated is the exact number of objects allocated in the window, by Ruby's counter. Moved is how many objects
-	// this counter includes although compaction only moved them. Allocated does not include them.
+	// Allocated is the exact number of objects allocated in the window, from Ruby's counter. The counter also includes
+	// objects that compaction only moved. Moved is their number, and Allocated does not include them.
 	Allocated          uint64  `json:"allocated"`
 	AllocatedPerSecond float64 `json:"allocated_per_second"`
 	Moved              uint64  `json:"moved"`
-	// Share is NS divided by the length of the window (0 to 1). PhaseNS divides NS by what the collector did.
+	// Share is NS divided by the length of the window (0 to 1). PhaseNS divides NS by the phase of the collector.
 	Share   float64      `json:"share"`
 	PhaseNS StatGCPhases `json:"phase_ns"`
-	// By counts the collections of the window by what started them. MajorBy counts the major ones by why they were
-	// major.
+	// By counts the collections of the window by the event that started them. MajorBy counts the major collections by
+	// the reason why they were not minor ones.
 	By      StatGCBy      `json:"by"`
 	MajorBy StatGCMajorBy `json:"major_by"`
 	// Triggers are the places in the code where collections began. Payers are the places where threads did the work of
-	// collections. Both lists begin with the largest and have at most MaxStatGC entries.
+	// collections. In both lists, the place with the most comes first. Each has at most MaxStatGC entries.
 	Triggers []StatGCTrigger `json:"triggers"`
 	Payers   []StatGCPayer   `json:"payers"`
 	// Figures are the figures of GC.stat at the end of the window. They are null if they could not be read.
@@ -297,14 +301,14 @@ type StatProcess struct {
 	// UserNS and SystemNS are the two parts of CPUNS, in user mode and in the kernel.
 	UserNS   int64 `json:"user_ns"`
 	SystemNS int64 `json:"system_ns"`
-	// Switches is how often threads got a CPU in SwitchesSpanNS. SwitchesSpanNS is the part of the window between the
+	// Switches is how often threads got a CPU in the time SwitchesSpanNS. This is the part of the window between the
 	// first and the last reading of the counter, which is read once per second. It is zero if the window is too short.
-	// For a thread that has ended, the switches after its last reading are missing.
+	// If a thread has ended, its switches after the last reading are missing.
 	Switches       int64 `json:"context_switches"`
 	SwitchesSpanNS int64 `json:"switches_span_ns"`
-	// PSSBytes is the process's memory with a proportional part of shared memory, at its last reading. This reading is
-	// up to ten seconds before the end, or half a minute if fifty processes are read. PSSBytes is zero if it is not
-	// known.
+	// PSSBytes is the process's memory at its last reading, with only a proportional part of shared memory. This
+	// reading is up to ten seconds before the end of the window, or half a minute if fifty processes are read. PSSBytes
+	// is zero if it is not known.
 	PSSBytes    int64 `json:"pss_bytes"`
 	CPUNS       int64 `json:"cpu_ns"`
 	ThrottledNS int64 `json:"throttled_ns"`
@@ -322,10 +326,10 @@ type StatProcess struct {
 	FrozenNS  int64 `json:"frozen_ns"`
 }
 
-// StatPressure is how long tasks that were not idle stood still in the window, because they lacked a CPU, memory or
-// I/O. SomeNS is the time in which at least one such task stood still. FullNS is the time in which all of them did.
-// Source is a word of sampler.PressureSource. It says whose tasks are counted: the tasks of the process's cgroup or of
-// the whole machine.
+// StatPressure is how long tasks with work to do stood still in the window, because they lacked a CPU, memory or I/O.
+// SomeNS is the time in which at least one such task stood still. FullNS is the time in which all of them did. Source
+// is a word of sampler.PressureSource. It says whose tasks are counted: those in the process's cgroup or those on the
+// whole machine.
 type StatPressure struct {
 	Source       string `json:"source"`
 	CPUSomeNS    int64  `json:"cpu_some_ns"`
@@ -333,18 +337,18 @@ type StatPressure struct {
 	MemoryFullNS int64  `json:"memory_full_ns"`
 	IOSomeNS     int64  `json:"io_some_ns"`
 	IOFullNS     int64  `json:"io_full_ns"`
-	// Unread is set if the pressure was not read twice in the window.
+	// Unread is set if ddtop has fewer than two readings of the pressure in the window.
 	Unread bool `json:"-"`
 }
 
-// StatSelf is ddtop's own cost in the window.
+// StatSelf is what ddtop itself cost in the window.
 type StatSelf struct {
 	// CPUNS is ddtop's CPU time in SpanNS. SpanNS is the part of the window between the first and the last reading of
 	// this time. For a core file, and if the window is too short for two readings, CPUNS is nil and SpanNS is zero.
 	CPUNS       *int64 `json:"cpu_ns"`
 	SpanNS      int64  `json:"span_ns"`
 	MaxRSSBytes int64  `json:"max_rss_bytes"`
-	// Priority is the last priority of the sampling thread, a word of sampler.Priority. PriorityNote is a sentence
+	// Priority is the last priority of ddtop's sampling thread, a word of sampler.Priority. PriorityNote is a sentence
 	// about what this priority means for the figures, or why it is not higher. PriorityNote is empty if there is
 	// nothing to say.
 	Priority     string `json:"priority"`
@@ -355,14 +359,14 @@ type StatSelf struct {
 	Overhead *float64 `json:"overhead"`
 	Halved   bool     `json:"halved"`
 	Lowered  bool     `json:"lowered"`
-	// OverheadMost is the share of one CPU that ddtop was allowed to use if Overhead was not enough for the minimum
-	// number of samples. It is nil if Overhead was a fixed limit, or if it is not known. Extended is set if ddtop was
-	// allowed more than Overhead at the end because of this minimum.
+	// OverheadMost is a second limit, also a share of one CPU. ddtop was allowed to use it if Overhead was not enough
+	// for the minimum number of samples. It is nil if Overhead was a fixed limit, or if it is not known. Extended is
+	// set if ddtop was allowed more than Overhead at the end because of this minimum.
 	OverheadMost *float64 `json:"overhead_most"`
 	Extended     bool     `json:"extended"`
 }
 
-// Known returns a sentence about how precisely the lengths of the waits are known.
+// Known returns a sentence that says how precise the lengths of the waits are.
 func (w *StatWaits) Known() string {
 	if w.ResolutionNS == 0 {
 		return "every change of the GVL was seen: all waits are there, to the microsecond"

@@ -2,36 +2,37 @@ package sampler
 
 import "math"
 
-// MaxAllocClasses limits how many classes an AllocClasses lists. It lists the classes that are seen first, because they
-// usually have most objects. The objects of all other classes are counted together as AllocOthers.
+// MaxAllocClasses limits how many classes an AllocClasses lists. It lists the classes that it sees first, because these
+// usually have the most objects. The objects of all other classes are counted together under the name AllocOthers.
 const MaxAllocClasses = 400
 
-// These are values of AllocClass.Name and HeapKind.Name that are not names of classes.
+// These names are used in AllocClass.Name and HeapKind.Name for objects that belong to no listed Ruby class.
 const (
-	// AllocInternal is the name for objects that the interpreter makes for itself (imemo, nodes).
+	// AllocInternal is the name for objects that Ruby's interpreter makes for its own use (imemo, nodes).
 	AllocInternal = "(internal)"
-	// AllocHidden stands for objects that have no class, so Ruby code cannot reach them.
+	// AllocHidden is the name for objects that have no class. Ruby code cannot reach such objects.
 	AllocHidden = "(hidden)"
-	// AllocAnonymous stands for objects of classes without a name.
+	// AllocAnonymous is the name for objects whose class has no name, such as the result of Class.new.
 	AllocAnonymous = "(anonymous)"
-	// AllocUnknown stands for objects whose class could not be read.
+	// AllocUnknown is the name for objects whose class ddtop could not read.
 	AllocUnknown = "(unknown)"
-	// AllocOthers stands for the objects of all classes that are not listed because the limit MaxAllocClasses is
+	// AllocOthers is the name for the objects of all classes that are not listed because the limit MaxAllocClasses is
 	// reached.
 	AllocOthers = "(others)"
 )
 
-// AllocClasses estimates how many objects of each class were allocated since the attach. At certain instants ddtop
-// reads the newest objects of the heap page that is being filled. Ruby's counter of allocated objects is exact. Its
-// growth since the last instant is divided among the classes of these newest objects
-// (docs/internals/gc.md#which-classes). All figures only grow, so the difference of two AllocClasses is what was
+// AllocClasses estimates how many objects of each class were allocated since ddtop attached to the process. At certain
+// instants ddtop reads the newest objects of the heap page that Ruby fills. Ruby's counter of allocated objects is
+// exact. The counter's growth since the last instant is divided among the classes of the newest objects
+// (docs/internals/gc.md#which-classes). All figures only grow. So the difference of two AllocClasses is what was
 // allocated between them. An AllocClasses does not change after it was delivered.
 type AllocClasses struct {
-	// Instants is how often new objects were read since the attach. Seen is how many objects were read at all these
+	// Instants is how often ddtop read new objects since the attach. Seen is how many objects it read in all these
 	// instants together.
 	Instants, Seen uint64
-	// Objects is the estimated number of new objects of all classes. It is a sum with one term for each instant.
-	// Squares is the sum of the squares of these terms. AllocShare.Error is computed from Squares.
+	// Objects is the estimated number of new objects of all classes. It is a sum: each instant adds the number of new
+	// objects since the instant before. Squares is the sum of the squares of these numbers. AllocShare.Error is
+	// computed from Squares.
 	Objects, Squares float64
 	Classes          []AllocClass
 }
@@ -40,23 +41,24 @@ type AllocClasses struct {
 type AllocClass struct {
 	Name    string
 	Objects float64
-	// AllocShare.Error is computed from Squares and Products. Let n be the number of new objects that one instant
-	// stands for, and x the part of them that belongs to this class. Squares is the sum of x² over all instants,
-	// Products the sum of x·n.
+	// Squares and Products are used to compute AllocShare.Error. Let n be the number of new objects that one instant
+	// stands for, and x the part of them that belongs to this class. Squares is the sum of x² over all instants, and
+	// Products is the sum of x·n.
 	Squares, Products float64
 }
 
-// AllocShare is one class's estimated share of the allocations in an interval.
+// AllocShare is one class's estimated share of all objects that were allocated in an interval.
 type AllocShare struct {
 	Name string
-	// Objects is the estimated number of new objects. Share is their part of all new objects, from 0 to 1.
+	// Objects is the estimated number of new objects of the class. Share is their part of all new objects, from 0 to 1.
 	Objects, Share float64
-	// Error is half the width of the share's 95 % confidence interval. It is NaN if there are fewer than two instants.
+	// Error is half the width of the 95 % confidence interval of Share. It is NaN if the estimate is based on fewer
+	// than two instants.
 	Error float64
 }
 
-// Since returns what was allocated by class since an earlier estimate. It counts from the attach if earlier is nil.
-// The shares are in no order. instants is the number of instants that they are estimated from.
+// Since returns what was allocated, class by class, since an earlier estimate. If earlier is nil, it counts from the
+// attach. The shares are in no order. instants is the number of instants on which the estimate is based.
 func (a *AllocClasses) Since(earlier *AllocClasses) (shares []AllocShare, instants uint64) {
 	if a == nil {
 		return nil, 0
@@ -80,8 +82,9 @@ func (a *AllocClasses) Since(earlier *AllocClasses) (shares []AllocShare, instan
 			continue
 		}
 		share := n / all
-		// v is the variance of a ratio of sums (Cochran, Sampling Techniques, section 6.3): the sum over all instants
-		// of the squared deviation from the share. The factor for 95 % is the quantile of the normal distribution.
+		// v is the variance of a share, which is a ratio of two sums (Cochran, Sampling Techniques, section 6.3). It
+		// adds up, over all instants, the squared deviation from the share. The factor for 95 % is the quantile of the
+		// normal distribution.
 		v := (c.Squares - b.Squares) - 2*share*(c.Products-b.Products) + share*share*squares
 		s := AllocShare{Name: c.Name, Objects: n, Share: share, Error: math.NaN()}
 		if instants >= 2 {

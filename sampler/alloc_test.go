@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestAllocSharesCoverTheTruth: AllocShare.Error states a 95 % confidence interval. If shares scatter around a known
-// value, this interval contains the value in about 95 of 100 runs. With few instants this happens a little less often.
+// TestAllocSharesCoverTheTruth: AllocShare.Error gives a 95 % confidence interval. The test makes shares that scatter
+// around a known value. The interval must contain this value in about 95 of 100 runs. With few instants it may be a
+// little less often.
 func TestAllocSharesCoverTheTruth(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const runs, looks, truth = 400, 60, .3

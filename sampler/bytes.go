@@ -8,31 +8,31 @@ import (
 
 const (
 	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. When it is full, new entries are
-	// refused and counted, until a Keeper has removed old entries. The label leftOutLabel replaces refused frames and
-	// stacks.
+	// refused and counted, until a Keeper has removed old entries. A frame with the label leftOutLabel replaces each
+	// refused frame and stack.
 	MaxDictionaryBytes = 96 << 20
-	// mapSlack is the memory of a Go map, divided by the memory of its entries. A map is between half and seven eighths
-	// full. While it grows, its old and its new table exist at the same time.
+	// mapSlack estimates a Go map's memory: it is mapSlack times the memory of its entries. A map is between half and
+	// seven eighths full. While it grows, its old and its new table exist at the same time.
 	mapSlack = 3
 )
 
-// shares is the number of processes that can be read at once with full limits. With more processes, Share reduces the
-// limit of each.
+// shares is the number of processes that ddtop can read at once with full limits of memory. If ddtop reads more
+// processes, Share reduces the limit of each.
 const shares = 2
 
-// Share returns the part of a limit that each of n processes gets while they are read at once.
+// Share returns the part of a memory limit that each process gets while n processes are read at once.
 func Share(limit, n int) int { return min(limit, shares*limit/max(n, 1)) }
 
-// Room is memory that the Dictionaries of several processes share. Each Dictionary has a part of its own that it can
-// always use. Beyond this part, it may grow up to MaxDictionaryBytes while there is room. So a process with very many
-// names takes no memory from the parts of others.
+// Room is memory that the Dictionaries of several processes share. Each Dictionary has a reserved part that it can
+// always use. It may grow beyond this part, up to MaxDictionaryBytes, while the Room has free memory. So a process with
+// very many names takes nothing from the reserved parts of others.
 type Room struct {
 	limit, part int64
 	held        atomic.Int64
 }
 
-// NewRoom returns a Room for the Dictionaries of at most n processes at a time. Each Dictionary has a part of bytes/n
-// that it can always use. In addition, all Dictionaries together may use as much memory again as all parts have.
+// NewRoom returns a Room for the Dictionaries of at most n processes at a time. A part of bytes/n is reserved for each
+// Dictionary. Beyond their reserved parts, all Dictionaries together may use the same amount of memory again.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
 // NewDictionary returns an empty Dictionary that takes its memory from the room. When Go's garbage collector frees the
@@ -44,22 +44,23 @@ func (r *Room) NewDictionary() *Dictionary {
 	return d
 }
 
-// takes adds n bytes to the counted memory of the entries. n is negative if entries were removed.
+// takes adds n bytes to the counted memory of the entries. A negative n means that entries were removed.
 func (d *entries) takes(n int64) {
 	d.bytes += n
 	if d.room == nil {
 		return
 	}
-	// The room counts only the memory that exceeds the part that each Dictionary has for itself.
+	// The room counts only the memory that a Dictionary uses beyond its reserved part.
 	beyond := max(d.bytes-d.room.part, 0)
 	d.room.held.Add(beyond - d.shared.Swap(beyond))
 }
 
-// leftOutLabel is the label of a frame that replaces all frames and stacks for which a Dictionary has no room.
+// leftOutLabel is the label of the frame that replaces refused frames and stacks. A Dictionary refuses them when it has
+// no room.
 const leftOutLabel = "(left out: too many names)"
 
 // Bytes returns the approximate memory of the entries, in bytes. It is at most MaxDictionaryBytes plus the memory of
-// the frame leftOutLabel.
+// the frame with the label leftOutLabel.
 func (d *Dictionary) Bytes() int64 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -74,7 +75,7 @@ func (d *Dictionary) LeftOut() uint64 {
 	return d.overflow
 }
 
-// fits reports whether n more bytes are within the limit. It counts each refusal.
+// fits reports whether n more bytes are within the memory limit. If they are not, it counts a refused entry.
 func (d *entries) fits(n int64) bool {
 	full := d.room != nil && d.bytes+n > d.room.part && d.room.held.Load()+n > d.room.limit
 	if full || d.bytes+n > d.maxBytes {
@@ -84,8 +85,8 @@ func (d *entries) fits(n int64) bool {
 	return true
 }
 
-// costOf returns the memory of an entry of the given size together with its names. An entry is stored twice: as a key
-// of a map and in a page. costOf counts only the key, because a page counts as a whole when it is made.
+// costOf returns how much memory an entry of the given size takes, with its names. An entry is stored twice: as a key
+// of a map, and in a page of entries. costOf counts only the key. The page is counted as a whole when it is made.
 func costOf(size uintptr, names ...string) int64 {
 	bytes := int64(mapSlack * (size + unsafe.Sizeof(FrameID(0))))
 	for _, s := range names {
@@ -111,7 +112,8 @@ func (t ThreadInfo) cost() int64 { // its name is also a key of the map twins
 	return costOf(unsafe.Sizeof(t)+unsafe.Sizeof(t.Name)+unsafe.Sizeof(twins{}), t.Name, t.Exception)
 }
 
-// leftOutFrame returns the frame that stands for all entries that are left out. There is always room for it.
+// leftOutFrame returns the frame that replaces all frames and stacks for which there is no room. There is always room
+// for this frame.
 func (d *entries) leftOutFrame() FrameID {
 	return internIn(d, &d.frames, Frame{Label: leftOutLabel, Name: leftOutLabel, C: true}, true)
 }

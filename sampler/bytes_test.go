@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestCutName: CutName cuts a name between two characters, even if they are several bytes long. The cut name ends with
-// a mark, and has at most the length of the limit.
+// TestCutName: CutName shortens a name only between two characters, also if they are several bytes long. The shortened
+// name ends with a mark. With this mark it has at most the length of the limit.
 func TestCutName(t *testing.T) {
 	for _, c := range []string{"a", "é", "…", "😀", "\xff"} {
 		for short := range 5 {
@@ -39,9 +39,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestDictionaryIsBounded: if a program makes names, stacks, peers and threads without end, the Dictionary takes only
-// the stated memory. Some of the names have the greatest length. Entries for which there is no room are counted and
-// marked. IDs that were given earlier keep their meaning. When no sample in the history needs the old entries, there is
+// TestDictionaryIsBounded: a program makes names, stacks, peers and threads without end, and some names have the
+// greatest length. The Dictionary must take only the stated memory. It counts and marks entries for which there is no
+// room. IDs that it gave out earlier keep their meaning. When no sample in the history needs the old entries, there is
 // room again.
 func TestDictionaryIsBounded(t *testing.T) {
 	for name, make := range map[string]func(d *Dictionary, i int){
@@ -100,8 +100,8 @@ func TestDictionaryIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeftOutStack: if frames of a thread were refused because there is no room, the thread's stack consists only of
-// the frame leftOutLabel. It has no callers.
+// TestLeftOutStack: if a thread's frames were refused because there is no room, its stack has only the frame
+// leftOutLabel. The stack must not show the callers of a missing frame.
 func TestLeftOutStack(t *testing.T) {
 	d := NewDictionary()
 	known := d.InternFrame(Frame{Label: "known"})

@@ -1,31 +1,31 @@
 package sampler
 
-// MaxCPUUsers bounds how many programs a CPUUse names.
+// MaxCPUUsers limits how many programs a CPUUse lists by name.
 const MaxCPUUsers = 3
 
-// CPUUse lists the other processes that used the machine's CPUs between two readings. ddtop takes a reading every few
-// seconds while a thread of the target has to wait for a CPU.
+// CPUUse says which other processes used the machine's CPUs between two readings. While a thread of the target has to
+// wait for a CPU, ddtop takes a reading every few seconds.
 type CPUUse struct {
 	// FromNS and AtNS are when the two readings were taken, CLOCK_MONOTONIC in ns.
 	FromNS, AtNS int64
 	// CPUs is how many CPUs the machine has.
 	CPUs int64
-	// AllNS is the CPU time of all processes of the machine, in ns. UnseenNS is the part of it that ddtop can assign to
-	// no listed process. It belongs to processes that ended, that ddtop cannot read, or that only the first reading
+	// AllNS is the CPU time of all processes of the machine, in ns. UnseenNS is the part that ddtop cannot assign to a
+	// process that it lists. It belongs to processes that ended, that ddtop cannot read, or that only the first reading
 	// saw.
 	AllNS, UnseenNS int64
-	// OthersNS is the CPU time of all processes that ddtop saw, without the target and ddtop itself.
+	// OthersNS is the CPU time in ns of all processes that ddtop saw, except the target and ddtop itself.
 	OthersNS int64
 	// StolenNS is the time in which a CPU of this machine had work, but the hypervisor gave the CPU to another virtual
 	// machine.
 	StolenNS int64
-	// Contained is true if ddtop runs in a PID namespace of its own, as in a container. Then it sees only the
-	// processes in it.
+	// Contained is true if ddtop runs in a PID namespace of its own, as in a container. ddtop then sees only the
+	// processes in the container.
 	Contained bool
-	// LimitMilli is the tightest CPU limit of the target's cgroups, in thousandths of a CPU. It is zero if there is
-	// none, or if it cannot be read.
+	// LimitMilli is the tightest CPU limit of the target's cgroups, in thousandths of a CPU. It is zero if there is no
+	// limit, or if ddtop cannot read it.
 	LimitMilli int64
-	// Users are the programs with the largest parts of OthersNS, the largest first. There are at most MaxCPUUsers.
+	// Users are the programs that used most of OthersNS, the largest first. There are at most MaxCPUUsers.
 	Users []CPUUser
 }
 

@@ -12,66 +12,69 @@ import (
 // FrameID names a Frame in a Dictionary; 0 means "no frame".
 type FrameID uint32
 
-// StackID names a stack in a Dictionary. Zero is the empty stack. The stacks are stored as a trie: each stack consists
-// of its innermost frame and the stack of that frame's caller.
+// StackID identifies a stack in a Dictionary. Zero is the empty stack. The stacks are stored as a trie: each entry is
+// one frame and the StackID of its caller's stack.
 type StackID uint32
 
 // Frame is one line of a backtrace, as Thread::Backtrace::Location describes it.
 type Frame struct {
 	// Label is the qualified name, such as Foo::Bar#baz, Foo.bar or block in Foo#baz. It has the form that Ruby 3.4
-	// prints, also for older releases.
+	// prints, even if the target runs an older release.
 	Label string
 	// Name is Ruby's base_label: the name of the method without its class.
 	Name string
-	// Path is the path as Ruby reports it. It is relative for a main script. It is empty if Ruby reports nil.
+	// Path is the path as Ruby reports it. It is relative for a main script. It is empty if Ruby reports nil for it.
 	Path string
-	// AbsolutePath is the file's real path. It is empty if Ruby reports nil for it (eval, <internal:…>).
+	// AbsolutePath is the real path of the file. It is empty if Ruby reports nil for absolute_path, as for eval and
+	// <internal:…>.
 	AbsolutePath string
-	// Line is the line that is executed. It is 0 if Ruby itself reports 0. If the line could not be read, it is
-	// FirstLine, and Uncertain is set. It may be negative, because eval accepts any number.
+	// Line is the line that the frame executes. It is 0 if Ruby itself reports 0. If the line could not be read, Line
+	// is FirstLine, and Uncertain is set. It may be negative, because eval accepts any line number.
 	Line int32
 	// FirstLine is the line where the method or block begins. It is zero for functions in C.
 	FirstLine int32
-	// C is true for functions in C, and for functions in Ruby that the release reports as C functions (<internal:…>).
+	// C is true for functions written in C. It is also true for functions written in Ruby (<internal:…>) that the Ruby
+	// release reports as C functions.
 	C bool
-	// Uncertain is true if the line or the whole frame can't be trusted. For example, code compiled by a JIT may not
-	// have written its program counter (pc) yet.
+	// Uncertain is true if the line or the whole frame can't be trusted. For example, code that a JIT compiled may not
+	// have stored its current program counter (pc) in the frame yet.
 	Uncertain bool
-	// UncertainLine is true if only the line of an Uncertain frame cannot be trusted.
+	// UncertainLine is true if only the line of an Uncertain frame cannot be trusted. The method is then right.
 	UncertainLine bool
 	// Origin says where the code comes from.
 	Origin Origin
-	// Gem is the name and version of the gem that the code belongs to ("rack 2.2.7"). It has no version if the path has
-	// none. It is empty if Origin is not OriginGem.
+	// Gem is the name and version of the gem that the code belongs to ("rack 2.2.7"). The version is missing if the
+	// path has none. Gem is empty if Origin is not OriginGem.
 	Gem string
-	// Native says which C functions a frame of a native stack stands for. It is empty for Ruby's frames.
+	// Native says which kind of C code a frame of a native stack stands for. It is empty for frames of a Ruby stack.
 	Native NativeCode
 }
 
-// ThreadInfo has the facts about a thread that rarely change. The facts that change often are in the Thread of a
-// Sample.
+// ThreadInfo holds the facts about a thread that rarely change, such as its name. The facts that change often are in
+// Sample, in the thread's Thread.
 type ThreadInfo struct {
 	ID ThreadID
-	// Name is Thread#name as valid UTF-8. It is "" if the thread has no name. HasName is true if Ruby's name is not
-	// nil, so an empty name differs from none.
+	// Name is Thread#name as valid UTF-8. It is "" if the thread has no name. HasName is true if Thread#name is not
+	// nil. It distinguishes an empty name from no name.
 	Name    string
 	HasName bool
-	// Twin numbers the threads that have the same name, from 1 on, in the order of their appearance. Zero means that no
+	// Twin numbers the threads that have the same name: 1, 2, 3 in the order in which they appeared. Zero means that no
 	// other thread has had this name. The Dictionary sets Twin.
 	Twin   uint32
 	Main   bool
 	Ractor RactorID
 	// TID is the last known id of the native thread. It is zero if none is known.
 	TID int32
-	// FirstSeenNS and GoneNS are CLOCK_MONOTONIC in ns; GoneNS is 0 while the thread lives.
+	// FirstSeenNS is when ddtop first saw the thread, and GoneNS when it was gone. Both are CLOCK_MONOTONIC in ns;
+	// GoneNS is 0 while the thread lives.
 	FirstSeenNS, GoneNS int64
-	// Exception is the class of the exception that ended the thread. It is empty while the thread lives, if it ended
-	// without one, and if the class is not known.
+	// Exception is the class of the exception that ended the thread. It is empty while the thread lives. It is also
+	// empty if no exception ended the thread, or if the class is not known.
 	Exception string
 }
 
-// FullName returns the name of the thread. If several threads have this name, it adds Twin: "processor 3", or "worker-1
-// (2)" if the name itself ends in a digit. It is empty if the thread has no name.
+// FullName returns the name of the thread. If several threads have this name, it appends the number Twin: "processor
+// 3". If the name itself ends in a digit, it writes "worker-1 (2)". FullName is empty if the thread has no name.
 func (t *ThreadInfo) FullName() string {
 	switch {
 	case t.Name == "" || t.Twin == 0:
@@ -82,7 +85,7 @@ func (t *ThreadInfo) FullName() string {
 	return fmt.Sprintf("%s %d", t.Name, t.Twin)
 }
 
-// PeerKind is the kind of what a file descriptor leads to: a connection, a file, a timer.
+// PeerKind says what kind of thing a file descriptor refers to: a connection, a file, a timer.
 type PeerKind uint8
 
 // The kinds of Peer.
@@ -101,18 +104,18 @@ const (
 	PeerOther
 )
 
-// Peer is what a file descriptor leads to, such as the other end of a connection, or a file.
+// Peer is the thing that a file descriptor refers to, such as the other end of a connection, or a file.
 type Peer struct {
 	Kind PeerKind
-	// Remote is the address:port of a socket's other end, or the path of a unix socket. Local is the address of this
-	// end, for example a listener's.
+	// Remote is the address:port of a socket's other end, or the path of a unix socket. Local is the address of the
+	// target's end, for example of a listening socket.
 	Remote, Local string
-	// Service is the well-known name of the port (PostgreSQL, Redis …); "" when there is none.
+	// Service is the usual name of the service at the port (PostgreSQL, Redis …); "" when there is none.
 	Service string
-	// Process is the program that listens at the other end of a connection within the machine, "ruby (pid 12)". The
-	// pid counts in ddtop's own PID namespace. Process is empty if it is not known.
+	// Process is the program at the other end of a connection within the machine, the one that listens there: "ruby
+	// (pid 12)". The pid counts in ddtop's own PID namespace. Process is empty if it is not known.
 	Process string
-	// Path is a file's path, or the text of the /proc/PID/fd link if there is none (pipe:[123]).
+	// Path is a file's path. For a descriptor without a path, it is the text of the /proc/PID/fd link (pipe:[123]).
 	Path string
 }
 
@@ -123,10 +126,9 @@ type stackNode struct {
 }
 
 // Dictionary stores each frame, stack, thread, peer, request and text once, and gives it an ID (interning). One
-// goroutine may write while any number of goroutines read. An ID keeps its meaning while the Dictionary lives, and is
-// never given to another entry. An ID whose entry was evicted means nothing (see Keeper). Requests and texts are also
-// evicted when there are many newer ones. Names are cut as CutName does. All entries together take at most
-// MaxDictionaryBytes.
+// goroutine may write while any number of goroutines read. An ID is never given to another entry while the Dictionary
+// lives. After a Keeper has evicted (removed) an entry, its ID means nothing. Requests and texts are also evicted when
+// there are many newer ones. CutName shortens long names. All entries together take at most MaxDictionaryBytes.
 //
 // A Dictionary can hide names in what it returns: see Hide and Filtered.
 type Dictionary struct {
@@ -135,22 +137,22 @@ type Dictionary struct {
 	marks bool                   // the method Frame returns frames changed by Frame.Marked
 	own   func(Frame) Frame      // decides a frame's Origin (see Judged), or nil
 	hide  atomic.Pointer[Filter] // hides names for now
-	// routesOf is the last result of Routes, as a cache. It is valid until the routes change, or a Filter is set or
-	// removed.
+	// routesOf caches the last result of Routes. The cache is valid until the routes change, or until a Filter is set
+	// or removed.
 	routesOf atomic.Pointer[routesOf]
 }
 
-// entries are the stored values of a Dictionary. All views of it share them.
+// entries are the stored values of a Dictionary. All views of a Dictionary share the same entries.
 type entries struct {
 	mu     sync.RWMutex
 	frames intern.Table[Frame, FrameID]
 	stacks intern.Table[stackNode, StackID]
 	peers  intern.Table[Peer, PeerID]
 	works  intern.Table[Work, WorkID]
-	// named maps the number of a request to the ID of the newest Work with this number.
+	// named maps a request's number to the ID of the newest Work that has this number.
 	named map[WorkNumber]WorkID
-	// routes maps the path of a request (Work.Path) to the route that other requests with this path have. The route is
-	// "" if there are several. renames counts how often routes has changed.
+	// routes maps a request's path (Work.Path) to the route that other requests with the same path had. The route is ""
+	// if they had several different routes. renames counts how often routes has changed.
 	routes   map[string]string
 	renames  atomic.Uint64
 	texts    intern.Table[text, TextID]
@@ -160,11 +162,11 @@ type entries struct {
 	// bytes is the memory of all entries, and maxBytes is its limit. leftOut is a stack that replaces all stacks for
 	// which there is no room.
 	bytes, maxBytes int64
-	// told is the memory of the requests and texts that were added since requests and texts were last evicted (see
+	// told is the memory of the requests and texts that were added since the last eviction of requests and texts (see
 	// toldPart).
 	told int64
-	// room is memory that several Dictionaries share. It is nil if this one shares none. shared is how much of the room
-	// these entries take, in bytes.
+	// room is memory that several Dictionaries share. It is nil if this Dictionary does not share memory. shared is how
+	// many bytes of the room these entries take.
 	room       *Room
 	shared     *atomic.Int64
 	leftOut    StackID
@@ -190,7 +192,7 @@ func NewDictionary() *Dictionary {
 	return d
 }
 
-// A Filter changes what a Dictionary returns. It removes names and values.
+// A Filter changes the entries that a Dictionary returns: it removes names and values from them.
 type Filter interface {
 	Frame(Frame) Frame
 	Peer(Peer) Peer
@@ -200,10 +202,12 @@ type Filter interface {
 	Exception(string) string
 }
 
-// Hide makes this view (see View) return filtered entries from now on. With nil it returns everything again.
+// Hide makes this Dictionary return filtered entries from now on. Other views of the same entries (see View) do not
+// change. With nil it returns everything again.
 func (d *Dictionary) Hide(f *Filter) { d.hide.Store(f) }
 
-// HidesDirectories reports whether the names of directories are hidden. They are hidden whenever any names are.
+// HidesDirectories reports whether this Dictionary hides the names of directories. It hides them whenever it hides any
+// names.
 func (d *Dictionary) HidesDirectories() bool { return d.filter() != nil }
 
 // filter returns the Filter that is in use now. It is nil if there is none.
@@ -217,23 +221,23 @@ func (d *Dictionary) filter() Filter {
 	return nil
 }
 
-// View returns a Dictionary of the same entries that hides what this Dictionary hides now. A later call of Hide on this
-// Dictionary does not change the view. A file that was begun with hidden names therefore keeps them hidden, and a file
-// that was begun with all names keeps all.
+// View returns a Dictionary of the same entries that hides the same names as this one does now. A later call of Hide on
+// this Dictionary does not change the view. So a file that was begun with hidden names keeps them hidden to its end. A
+// file that was begun with all names keeps all.
 func (d *Dictionary) View() *Dictionary {
 	v := &Dictionary{entries: d.entries, names: d.names, own: d.own, marks: d.marks}
 	v.hide.Store(d.hide.Load())
 	return v
 }
 
-// Filtered returns a Dictionary of the same entries that passes what it returns through f. The stored entries do not
-// change.
+// Filtered returns a Dictionary of the same entries. It passes each entry through f before it returns it. The stored
+// entries do not change.
 func (d *Dictionary) Filtered(f Filter) *Dictionary {
 	return &Dictionary{entries: d.entries, names: f, own: d.own, marks: d.marks}
 }
 
-// Judged returns a Dictionary of the same entries. Its Frame method passes each frame through judge, which decides the
-// Origin. The stored entries do not change.
+// Judged returns a Dictionary of the same entries. Its Frame method passes each frame through judge, which sets the
+// frame's Origin. The stored entries do not change.
 func (d *Dictionary) Judged(judge func(Frame) Frame) *Dictionary {
 	v := d.View()
 	v.own = judge
@@ -255,8 +259,8 @@ func (d *Dictionary) InternFrame(f Frame) FrameID {
 	return d.leftOutFrame()
 }
 
-// InternStack returns the ID of the stack in which caller called frame. If there is no room for it, or if caller
-// itself was left out, it returns the stack that consists of the frame leftOutLabel.
+// InternStack returns the ID of the stack in which caller called frame. If there is no room for this stack, or if
+// caller itself was left out, it returns the stack that has only the frame leftOutLabel.
 func (d *Dictionary) InternStack(caller StackID, frame FrameID) StackID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -302,8 +306,8 @@ func (d *Dictionary) InternPeer(p Peer) PeerID {
 	return internIn(d.entries, &d.peers, p, false)
 }
 
-// internIn returns the ID of an entry of the table t. It gives the entry an ID at the first call. It returns zero if t
-// has no free IDs. It also returns zero if there is no room, unless the parameter always is true.
+// internIn returns the ID of an entry in the table t. It gives the entry a new ID if it is not stored yet. It returns
+// zero if t has no free IDs. It also returns zero if there is no room, unless the parameter always is true.
 func internIn[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T, always bool) ID {
 	now := Generation(d.generation.Load())
 	if id := t.Find(v, now); id != 0 {
@@ -322,7 +326,8 @@ func internIn[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T,
 	return id
 }
 
-// held returns the entry of a table that has the ID. It returns the zero value if the ID is zero, unknown or evicted.
+// held returns the entry of the table t that has this ID. It returns the zero value if the ID is zero, unknown or
+// evicted.
 func held[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], id ID) (v T) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -332,7 +337,8 @@ func held[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], id ID) (
 	return v
 }
 
-// SetThread stores or replaces the information about a thread. ok is false if there is no room for it.
+// SetThread stores the information about a thread, and replaces what was stored before. ok is false if there is no room
+// for it.
 func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 	t.Name = CutName(t.Name)
 	d.mu.Lock()
@@ -354,11 +360,12 @@ func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 	return true
 }
 
-// twins counts the threads that have the same name. held is how many of them are stored. last is the number that the
-// newest one got (ThreadInfo.Twin).
+// twins counts the threads that have the same name. held is how many of them are stored now. last is the number
+// (ThreadInfo.Twin) of the newest.
 type twins struct{ held, last uint32 }
 
-// joinTwins counts one more thread with a name, and returns its number. It returns 0 for an empty name.
+// joinTwins counts one more thread with this name, and returns the thread's number for ThreadInfo.Twin. It returns 0
+// for an empty name.
 func (d *entries) joinTwins(name string) uint32 {
 	if name == "" {
 		return 0
@@ -379,7 +386,7 @@ func (d *entries) leaveTwins(name string) {
 	d.twins[name] = w
 }
 
-// Frame returns a frame. It returns the zero Frame for 0, and for an ID that is unknown or evicted.
+// Frame returns the frame with an ID. It returns the zero Frame for 0, and for an ID that is unknown or evicted.
 func (d *Dictionary) Frame(id FrameID) Frame {
 	f := held(d.entries, &d.frames, id)
 	if d.own != nil {
@@ -394,7 +401,8 @@ func (d *Dictionary) Frame(id FrameID) Frame {
 	return f
 }
 
-// Stack returns a stack's innermost frame and its caller. Both are 0 for the empty stack or an unknown or evicted ID.
+// Stack returns a stack's innermost frame, and the stack of that frame's caller. Both are 0 for the empty stack, and
+// for an unknown or evicted ID.
 func (d *Dictionary) Stack(id StackID) (caller StackID, frame FrameID) {
 	n := held(d.entries, &d.stacks, id)
 	return n.parent, n.frame
@@ -418,7 +426,7 @@ func (d *Dictionary) Frames(id StackID, buf []FrameID) []FrameID {
 	return buf
 }
 
-// Peer returns a peer. It returns the zero Peer for 0, and for an ID that is unknown or evicted.
+// Peer returns the peer with an ID. It returns the zero Peer for 0, and for an ID that is unknown or evicted.
 func (d *Dictionary) Peer(id PeerID) Peer {
 	p := held(d.entries, &d.peers, id)
 	if n := d.filter(); n != nil {
@@ -441,8 +449,8 @@ func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 	return t, ok
 }
 
-// Sizes returns the highest IDs given to frames, stacks and peers, the number of stored threads, and the result of
-// LeftOut. The IDs of evicted entries count here. Held and HeldPeers count only frames, stacks and peers that are still
+// Sizes returns the highest IDs of frames, stacks and peers, the number of stored threads, and the result of LeftOut.
+// The highest IDs include evicted entries. Held and HeldPeers count only frames, stacks and peers that are still
 // stored.
 func (d *Dictionary) Sizes() (frames, stacks, peers, threads int, overflow uint64) {
 	d.mu.RLock()

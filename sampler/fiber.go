@@ -3,11 +3,12 @@ package sampler
 // MaxFibers limits Fibers.List.
 const MaxFibers = 20_000
 
-// FiberNumber identifies a fiber of a process that ddtop follows from sample to sample. Numbers begin with 1 and are
-// not reused.
+// FiberNumber identifies a fiber of a process while ddtop follows the process from sample to sample. Numbers begin with
+// 1 and are not reused.
 type FiberNumber uint32
 
-// Fiber is a suspended fiber. The running fibers, and the fibers that have resumed them, are not listed.
+// Fiber is a suspended fiber. The list does not have the running fibers, nor the fibers that wait because they resumed
+// another.
 type Fiber struct {
 	// Number identifies the fiber from sample to sample. It is 0 in a dump.
 	Number FiberNumber
@@ -19,21 +20,21 @@ type Fiber struct {
 	Created bool
 	// AtNS is when the fiber was read, CLOCK_MONOTONIC in ns. It is zero in a dump.
 	AtNS int64
-	// Serving is the request or job that the fiber works for, as its own frames show. While a process is followed, each
-	// request or job belongs to one fiber or thread only. So the fiber of an Enumerator has no Work. A helper fiber to
-	// which the request is passed has none either.
+	// Serving is the request or job that the fiber works for, as the fiber's own frames show. While ddtop follows a
+	// process, it assigns each request or job to one fiber or thread only. So the fiber of an Enumerator has no Work. A
+	// helper fiber that gets the request passed to it has none either.
 	Serving Serving
 }
 
-// Fibers are the suspended fibers of a process. A dump has them in the order of their addresses, a sample in the order
-// of their numbers.
+// Fibers are the suspended fibers of a process. A dump lists them in the order of their addresses, and a sample in the
+// order of their numbers.
 type Fibers struct {
 	List []Fiber
-	// Cut is true if fibers may be missing from List. The heap is then larger than the searched part, or there are more
-	// fibers than the limit. Or some known fibers could not be read.
+	// Cut is true if List may lack fibers. There are three reasons: the heap is larger than the searched part, there
+	// are more fibers than the limit, or known fibers could not be read.
 	Cut bool
-	// AtNS is the time for which Serving holds the requests. In a sample it is the time when the first fiber was read.
-	// It is CLOCK_MONOTONIC in ns.
+	// AtNS is the time at which the requests in Serving are right, CLOCK_MONOTONIC in ns. In a sample it is when the
+	// first fiber was read.
 	AtNS int64
 	// ReadNS is how long it took to find or read all fibers, in ns. The fibers are read one after the other during this
 	// time, so they do not all show the same instant.

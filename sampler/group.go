@@ -6,44 +6,46 @@ import (
 	"time"
 )
 
-// Relative is a process that a Group has found, whether ddtop samples it or not. PID and StartTicks identify it even
-// after its end. An exec in a process starts a new Relative for the new program.
+// Relative is a process that a Group has found, whether ddtop samples it or not. PID and StartTicks together identify
+// it, even after it ended. When a process calls exec, a new Relative begins for the new program.
 type Relative struct {
 	PID, Parent int
 	StartTicks  uint64
 	StartedAt   time.Time
 	// Title is the program's name without its arguments.
 	Title string
-	// Part is as in Process. It is empty if the process is not sampled.
+	// Part is the same as Process.Part. It is empty if the process is not sampled.
 	Part string
-	// Root is true if the user asked for this process. The other processes are descendants of such processes.
+	// Root is true if the user asked for this process. A process without Root is a descendant of such a process.
 	Root bool
-	// Source samples the process. It is nil if the process is not sampled. Then Why says why.
+	// Source samples the process. It is nil if the process is not sampled. In that case Why gives the reason.
 	Source Source
 	// NotRuby is true if the process is not sampled because its program does not run Ruby.
 	NotRuby bool
-	// EndedAt is when the process was seen to have ended, or to have been replaced by exec. It is zero while it lives.
+	// EndedAt is when ddtop saw that the process had ended, or that exec had replaced its program. It is zero while the
+	// process lives.
 	EndedAt time.Time
-	// Why is a sentence for the user. It says how the process ended, or why it is not sampled. Otherwise it is "".
+	// Why is a sentence for the user. It says how the process ended, or why ddtop does not sample it. Otherwise it is
+	// "".
 	Why string
 }
 
-// Group is a set of processes, each with its Source. It may grow while it is followed.
+// Group is a set of processes that are sampled together, each with its Source. It may grow while ddtop follows it.
 type Group interface {
-	// Follow calls join once for each process, with the process's Source. It begins with the processes known at the
-	// start. It returns nil when ctx ends, and ErrEnded when no process is left. The Sources belong to the Group. The
-	// caller runs each Source that join gets, and calls Done when it is finished with it. join itself must not wait for
-	// the Source to end.
+	// Follow calls join once for each process, with the process's Source. It begins with the processes that exist at
+	// the start. It returns nil when ctx ends, and ErrEnded when no process is left. The Sources belong to the Group.
+	// The caller runs each Source that join gets, and calls Done when it is finished with it. join must return at once,
+	// and not wait until the Source ends.
 	Follow(ctx context.Context, join func(Source)) error
-	// Done closes a Source. The samples that the Source has taken are kept.
+	// Done closes a Source. The samples that the Source has already taken are kept.
 	Done(Source)
 	// Relatives returns the processes found until now, in the order in which they were found. Of the ended processes
 	// only the latest are kept. forgotten is the number of ended processes that were dropped.
 	Relatives() (list []Relative, forgotten int)
 }
 
-// FollowEach follows a group. It returns nil when ctx ends, and ErrEnded when no process is left. It calls join for
-// one process at a time. The function that join returns runs in a goroutine of its own. When that function returns,
+// FollowEach calls join for each process of a group, one process at a time. It returns nil when ctx ends, and ErrEnded
+// when no process is left. The function that join returns runs in a goroutine of its own. When that function returns,
 // FollowEach calls Done for the process. all is closed when every such function has returned.
 func FollowEach(ctx context.Context, g Group, join func(Source) func()) (all <-chan struct{}, err error) {
 	var processes sync.WaitGroup

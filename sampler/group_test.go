@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fakeGroup hands out Sources and records which of them are Done.
+// fakeGroup is a Group for tests. It passes Sources to join, and records for which of them Done was called.
 type fakeGroup struct {
 	Group
 	sources []Source
@@ -22,8 +22,8 @@ func (g *fakeGroup) Follow(_ context.Context, join func(Source)) error {
 
 func (g *fakeGroup) Done(s Source) { g.done <- s }
 
-// TestFollowEach: a process is Done when the function that join returned for it has ended. FollowEach waits for these
-// functions of all processes.
+// TestFollowEach: FollowEach calls Done for a process when the function that join returned for it has ended. FollowEach
+// waits until all these functions have ended.
 func TestFollowEach(t *testing.T) {
 	type source struct {
 		Source

@@ -2,37 +2,39 @@ package sampler
 
 import "github.com/ddtop/ddtop/sampler/intern"
 
-// Generation is the number of a period of time, from 1 on. A Dictionary notes in which period each entry was last used.
-// A Keeper begins a new period every half minute. The Dictionary itself begins a new one after many new requests.
+// Generation is the number of a period of time. The periods are numbered from 1 on. A Dictionary notes in which period
+// each entry was last used. A Keeper begins a new period every half minute. The Dictionary itself begins a new one
+// after many new requests.
 type Generation = intern.Generation
 
-// Generation returns the current generation. Callers that cache IDs of frames, stacks, peers, requests or texts must
-// drop them when the generation changes. Otherwise they may pass on an ID whose entry was evicted. Requests and texts
-// can be evicted when the next generation begins, all other entries only some generations later.
+// Generation returns the current generation (period of time). Callers that cache IDs of frames, stacks, peers, requests
+// or texts must drop them when the generation changes. Otherwise they may use an ID whose entry was evicted. Requests
+// and texts can be evicted when the next generation begins. All other entries can be evicted only a few generations
+// later.
 func (d *Dictionary) Generation() Generation { return Generation(d.generation.Load()) }
 
-// Held returns how many frames and stacks are stored. Evicted ones do not count.
+// Held returns how many frames and stacks the Dictionary stores now, without the evicted ones.
 func (d *Dictionary) Held() (frames, stacks int) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.frames.Len(), d.stacks.Len()
 }
 
-// HeldPeers returns how many peers are stored. Evicted ones do not count.
+// HeldPeers returns how many peers the Dictionary stores now, without the evicted ones.
 func (d *Dictionary) HeldPeers() int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.peers.Len()
 }
 
-// HoldsPeer reports whether the peer of an ID is still stored.
+// HoldsPeer reports whether the Dictionary still stores the peer with this ID.
 func (d *Dictionary) HoldsPeer(id PeerID) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.peers.At(id) != nil
 }
 
-// useSample notes that all stacks, peers, requests and texts of a sample are in use.
+// useSample marks all stacks, peers, requests and texts of a sample as used in the current generation.
 func (d *Dictionary) useSample(s *Sample) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,13 +65,13 @@ func (d *Dictionary) useSample(s *Sample) {
 	}
 }
 
-// evict removes the stacks, peers, requests and texts whose last use was earlier than the generation in the parameter
-// before. It also removes the frames that only these stacks had, and the threads that ended before goneNS.
+// evict removes the stacks, peers, requests and texts that were last used in a generation earlier than before. It also
+// removes the frames that only these stacks had, and the threads that ended before goneNS.
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Evict visits the newest stacks first, so it visits each caller after the stacks that it called. These have
-	// already marked the caller as used.
+	// Evict visits the newest stacks first. A caller is always older than the stacks that it called. So when Evict
+	// visits it, those stacks have already marked it as used.
 	freed := d.stacks.Evict(before, func(n *stackNode, used Generation) {
 		d.stacks.Use(n.parent, used)
 		d.frames.Use(n.frame, used)
@@ -88,8 +90,8 @@ func (d *Dictionary) evict(before Generation, goneNS int64) {
 const (
 	// keeperTurnNS is the length of a generation, in ns.
 	keeperTurnNS = 30e9
-	// keeperSpare is the number of generations that are kept in addition to the ones that the history needs. The first
-	// is for samples whose IDs were interned just before their generation began: a recording is read in blocks. The
+	// keeperSpare is how many generations are kept in addition to those that the history needs. The first is for
+	// samples whose IDs were interned just before their generation began, because a recording is read in blocks. The
 	// second is for samples that are still shown while they leave the history.
 	keeperSpare = 2
 )
@@ -98,13 +100,14 @@ const (
 // end threads, and connect to new peers all the time. With a Keeper, ddtop's memory does not grow while it watches such
 // a program.
 //
-// This is safe because a sample refers only to entries that were interned in its generation or just before. The
-// exception is a stack that a thread has kept for longer. All callers that intern must therefore drop their cached IDs
-// at each change of Generation.
+// It is safe to remove old entries, because a sample refers only to entries that were interned in its generation or
+// just before. A stack that a thread has kept for longer is the exception. So all callers that intern must drop their
+// cached IDs at each change of Generation.
 type Keeper struct {
 	dict   *Dictionary
 	keepNS int64
-	// turns lists the generations whose entries may still be needed, and when each began. The oldest comes first.
+	// turns lists the generations whose entries may still be needed, with the time when each began. The oldest comes
+	// first.
 	turns []keeperTurn
 }
 
@@ -113,14 +116,14 @@ type keeperTurn struct {
 	atNS       int64
 }
 
-// NewKeeper returns a Keeper that keeps what samples of the last keepNS refer to, in ns.
+// NewKeeper returns a Keeper that keeps the entries to which samples of the last keepNS refer. keepNS is in ns.
 func NewKeeper(d *Dictionary, keepNS int64) *Keeper {
 	return &Keeper{dict: d, keepNS: keepNS}
 }
 
 // Feed must be called with each sample before the IDs of the next sample are interned, in the goroutine that interns.
-// Every half minute Feed begins a new generation, and evicts what is not needed. If hold is set, it evicts nothing. The
-// eviction takes about 50 ns per entry of the Dictionary.
+// Every half minute Feed begins a new generation, and evicts the entries that are not needed. If hold is set, it evicts
+// nothing. An eviction takes about 50 ns per entry of the Dictionary.
 func (k *Keeper) Feed(s *Sample, hold bool) {
 	if n := len(k.turns); n > 0 && s.TimeNS-k.turns[n-1].atNS < keeperTurnNS && s.TimeNS >= k.turns[n-1].atNS {
 		return
@@ -136,8 +139,8 @@ func (k *Keeper) Feed(s *Sample, hold bool) {
 	if hold {
 		return
 	}
-	// The oldest sample that is kept is keepNS older than s. Its generation is the last one that began before this
-	// sample.
+	// The history keeps samples up to keepNS older than s. The generation of its oldest sample is the last one that
+	// began before this sample.
 	oldest := 0
 	for i, t := range k.turns {
 		if t.atNS <= s.TimeNS-k.keepNS {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// churn imitates a program whose methods are redefined all the time and whose threads begin and end. It also imitates
-// ddtop's reader of this program. Like sampler/ruby, the reader caches IDs until the generation changes.
+// churn imitates a program that redefines methods and starts and ends threads all the time. It also imitates the part
+// of ddtop that reads this program. Like sampler/ruby, this part caches IDs until the generation changes.
 type churn struct {
 	d       *Dictionary
 	rnd     *rand.Rand
@@ -24,8 +24,8 @@ func newChurn(seed uint64) *churn {
 	return &churn{d: NewDictionary(), rnd: rand.New(rand.NewPCG(seed, 5)), cache: map[string]StackID{}, truth: map[StackID]string{}}
 }
 
-// stack returns the ID of a stack: two frames that are always the same, and a method of the given name. It takes the ID
-// from the reader's cache if possible.
+// stack returns the ID of a stack with two frames that are always the same, and a method of the given name. If
+// possible, it takes the ID from the cache of the imitated reader.
 func (c *churn) stack(method string) StackID {
 	if g := c.d.Generation(); g != c.seen {
 		c.seen = g
@@ -43,7 +43,8 @@ func (c *churn) stack(method string) StackID {
 }
 
 // sample returns the sample of the next tick, 500 ms after the last one. Thread 1 always has the same stack, and thread
-// 2 alternates between two stacks. The other threads run new methods. At each tick one of them ends and another begins.
+// 2 alternates between two stacks. The other threads run new methods. At each tick one of these threads ends and
+// another begins.
 func (c *churn) sample() *Sample {
 	c.s.TimeNS += 500e6
 	if !c.started {
@@ -73,7 +74,7 @@ func (c *churn) sample() *Sample {
 	return &c.s
 }
 
-// means returns the frames that a stack's ID means now, as text.
+// means returns the frames that a stack's ID refers to at present, as text.
 func (c *churn) means(id StackID) string {
 	frames := c.d.Frames(id, nil)
 	if len(frames) != 3 || c.d.Depth(id) != 3 {
@@ -85,12 +86,12 @@ func (c *churn) means(id StackID) string {
 	return c.d.Frame(frames[0]).Label
 }
 
-// TestKeeper: all IDs in the samples of the history keep their meaning. Entries that the history does not need are
-// removed soon, and no ID is given to two entries.
+// TestKeeper: all IDs in the samples of the history must keep their meaning. Entries that the history does not need
+// must be removed soon. No ID may be given to two entries.
 func TestKeeper(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
-	// Each tick makes 21 entries: one thread, and for five threads a method and a fiber, each as a frame and as a
-	// stack. An entry stays while the history needs it, and then for at most four generations.
+	// Each tick makes 21 entries: one thread, and two frames and two stacks for each of five threads (a method and a
+	// fiber). An entry stays while the history needs it, and then for at most four generations.
 	const limit = (keepNS + 4*keeperTurnNS) / 500e6 * 21
 	c := newChurn(1)
 	k := NewKeeper(c.d, keepNS)
@@ -151,7 +152,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestKeeperHeld: while the parameter hold of Feed is set, no entry is evicted. When it is not set again, all entries
+// TestKeeperHeld: while the parameter hold of Feed is set, no entry is evicted. When hold is false again, all entries
 // that the history does not need are evicted.
 func TestKeeperHeld(t *testing.T) {
 	c := newChurn(2)
@@ -173,7 +174,8 @@ func TestKeeperHeld(t *testing.T) {
 	}
 }
 
-// TestEvictedIDsMeanNothing: an evicted ID names neither another entry nor a part of the old one.
+// TestEvictedIDsMeanNothing: after an entry is evicted, its ID leads to nothing: not to another entry, and not to a
+// part of the old one.
 func TestEvictedIDsMeanNothing(t *testing.T) {
 	c := newChurn(3)
 	k := NewKeeper(c.d, 1e9)
@@ -219,7 +221,7 @@ func BenchmarkEvict(b *testing.B) {
 }
 
 // TestKeeperPeers: a program connects to new peers all the time, and keeps one connection. The number of stored peers
-// does not grow with time. The peers in the history keep their meaning, and the IDs of evicted peers have none.
+// must not grow with time. The peers in the history keep their meaning. The ID of an evicted peer leads to nothing.
 func TestKeeperPeers(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	d := NewDictionary()
@@ -235,7 +237,8 @@ func TestKeeperPeers(t *testing.T) {
 	for tick := range hour {
 		name := fmt.Sprint("10.0.0.6:", tick)
 		s := Sample{TimeNS: int64(tick+1) * 500e6, Threads: []Thread{
-			// This thread waits for the same peer during the whole test, so the reader does not intern the peer again.
+			// Thread 1 waits for the same peer during the whole test. The peer's ID must stay valid, although the
+			// reader does not intern the peer again.
 			{ID: 1, Kernel: Kernel{Peer: steady}},
 			{ID: 2, Kernel: Kernel{Peer: d.InternPeer(Peer{Kind: PeerTCP, Remote: name})}},
 		}}
@@ -255,7 +258,7 @@ func TestKeeperPeers(t *testing.T) {
 			t.Fatalf("at %d s the steady peer is gone", s.TimeNS/1e9)
 		}
 	}
-	// The limit counts the peers in the history, and the peers of at most four generations.
+	// The Dictionary may store the peers in the history, and after that the peers of at most four generations.
 	if limit := int((keepNS+4*keeperTurnNS)/500e6) + 2; most > limit {
 		t.Errorf("%d peers held at once, %d at most", most, limit)
 	}
@@ -264,9 +267,9 @@ func TestKeeperPeers(t *testing.T) {
 	}
 }
 
-// TestKeeperWorks: a server has new requests and statements all the time, and one request that stays. The number of
-// stored requests does not grow with time. The requests in the history keep their meaning, and the IDs of evicted
-// requests have none.
+// TestKeeperWorks: a server has new requests and statements all the time, and one request that never ends. The number
+// of stored requests must not grow with time. The requests in the history keep their meaning. The ID of an evicted
+// request leads to nothing.
 func TestKeeperWorks(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	d := NewDictionary()
@@ -308,7 +311,7 @@ func TestKeeperWorks(t *testing.T) {
 			t.Fatalf("at %d s the steady request is gone", s.TimeNS/1e9)
 		}
 	}
-	// The limit counts the requests in the history, and the requests of at most four generations.
+	// The Dictionary may store the requests in the history, and after that the requests of at most four generations.
 	if limit := int((keepNS+4*keeperTurnNS)/500e6) + 2; most > limit {
 		t.Errorf("%d requests held at once, %d at most", most, limit)
 	}

@@ -13,32 +13,33 @@ const (
 
 // MemoryParts is what the memory of a process consists of, in bytes.
 type MemoryParts struct {
-	// RSS is the resident memory. PSS is like RSS, but memory that several processes share counts only in part,
-	// divided by their number. Private counts only memory that is not shared. Swap is the memory that was swapped out.
-	// All are in bytes.
+	// RSS is the resident memory. PSS is RSS in which each shared page counts only in part: its size divided by the
+	// number of processes that share it. Private counts only memory that is not shared. Swap is the memory that was
+	// swapped out. All are in bytes.
 	RSS, PSS, Private, Swap uint64
-	// Parts add up to RSS. The largest comes first.
+	// Parts lists the kinds of memory, the largest first. Their sum is RSS.
 	Parts  []MemoryPart
 	Malloc MallocMemory
-	// Copied compares the process with its parent. It is nil if the process was not forked by a process that still
-	// lives, or if that cannot be read.
+	// Copied compares the process with its parent. It is nil if no living process forked this one, or if ddtop cannot
+	// read what the comparison needs.
 	Copied *CopiedMemory
-	// Asked is a sentence about the code that asked the kernel for most of the memory that stays. If this code is not
-	// known, the sentence says why. It is empty if requests for memory were not followed.
+	// Asked is a sentence about the code that asked the kernel for most of the memory that is still mapped. If this
+	// code is not known, the sentence says why. Asked is empty if ddtop did not follow the requests for memory.
 	Asked string
 }
 
-// MemoryPart is the resident memory of one kind.
+// MemoryPart is how much resident memory of one kind the process has.
 type MemoryPart struct {
 	Kind  string
 	Bytes uint64
 }
 
-// MallocMemory is the memory that malloc manages in its arenas. Blocks of 128 KiB and more may be outside them.
+// MallocMemory is the memory that malloc manages in its arenas (large areas from which it takes blocks). Blocks of 128
+// KiB and more may be outside them.
 type MallocMemory struct {
-	// Allocator is "glibc", or the name of another library for malloc. It is empty if none is known.
+	// Allocator is the library that provides malloc: "glibc", or another name. It is empty if the library is not known.
 	Allocator string
-	// Arenas counts glibc's arenas: [heap] and the areas of 64 MiB.
+	// Arenas counts glibc's arenas. These are the mapping [heap] and areas of 64 MiB.
 	Arenas int
 	// Bytes is the resident memory of the arenas. Free is the part of it that is in free blocks. Blocks that malloc
 	// keeps in its caches for quick reuse count as used. Free is nil if it is not known for all arenas.
@@ -49,8 +50,8 @@ type MallocMemory struct {
 // CopiedMemory compares a forked process with its parent.
 type CopiedMemory struct {
 	Parent int
-	// Inherited is resident memory in private mappings that the parent has, too. Shared is the part of it that is
-	// still shared with other processes. Copied is the part that parent and child both have a copy of, because one of
-	// them wrote to it since the fork. Copied is an upper bound. All are in bytes.
+	// Inherited is resident memory in private mappings that the parent has, too. Shared is the part that is still
+	// shared with other processes. Copied is the part of which parent and child each have a copy, because one of them
+	// wrote to it since the fork. The true value may be lower than Copied. All are in bytes.
 	Inherited, Shared, Copied uint64
 }

@@ -3,15 +3,16 @@ package sampler
 import "unicode/utf8"
 
 const (
-	// MaxNameBytes is the longest name, in bytes: of a thread, method, class, file, peer or title, and of labels made
-	// from such names. It is what Linux accepts for a path (PATH_MAX). Longer names are cut, and end with CutMark.
+	// MaxNameBytes is the length of the longest name, in bytes. The limit applies to threads, methods, classes, files,
+	// peers and titles, and to labels made from such names. It is the limit of Linux for a path (PATH_MAX). Longer
+	// names are cut, and end with CutMark.
 	MaxNameBytes = 4096
 	// CutMark ends a name that was cut.
 	CutMark = "…"
 )
 
 // CutName returns a name of at most MaxNameBytes. It cuts a longer name between two characters and ends it with
-// CutMark. A cut name is a copy, so that it does not keep the memory of the longer name.
+// CutMark. A cut name is a copy, so the longer name's memory can be freed.
 func CutName(s string) string {
 	if len(s) <= MaxNameBytes {
 		return s
@@ -23,7 +24,7 @@ func CutName(s string) string {
 	return s[:n] + CutMark
 }
 
-// wordOf returns words[n], or other if there is no such word.
+// wordOf returns words[n]. If words has no such element, it returns other.
 func wordOf[T ~uint8](n T, other string, words ...string) string {
 	if int(n) < len(words) {
 		return words[n]

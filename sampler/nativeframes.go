@@ -7,29 +7,30 @@ import (
 )
 
 const (
-	// maxNativeRun limits how many C functions one Frame stands for.
+	// maxNativeRun limits how many C functions without a name one Frame stands for.
 	maxNativeRun = 32
-	// MissingNative is the label of a frame that stands for C functions that could not be read. It is used if the
-	// functions that they called could be read.
+	// MissingNative is the label of a frame for C functions that could not be read. It is used if the functions that
+	// they called could be read.
 	MissingNative = "C functions that could not be read"
-	// kernelPart is the Library of a special frame: its label says in words what the kernel does for the innermost C
-	// function.
+	// kernelPart is the Library of a special frame that is not a C function. The frame's label says what the kernel
+	// does for the innermost C function.
 	kernelPart = "kernel"
 )
 
-// NativeCode says which C functions a Frame of a native stack stands for. It is empty for other frames.
+// NativeCode says which C functions a Frame of a native stack stands for. It is empty for frames of Ruby stacks.
 type NativeCode struct {
-	// Library and BuildID are as in NativeFrame. The path of the library's file is Frame.Path.
+	// Library and BuildID are the same as in NativeFrame. The path of the library's file is in Frame.Path.
 	Library, BuildID string
-	// Places has Offset and Function of each C function in hexadecimal, innermost first: "24a1c0-24a100 2c00d4-2c0000".
-	// A Frame stands for several functions only if they have no names.
+	// Places lists the Offset and Function of each C function in hexadecimal, innermost first: "24a1c0-24a100
+	// 2c00d4-2c0000". It has more than one C function only if they have no names.
 	Places string
 }
 
 // IsNative reports whether the frame stands for C functions on a native stack.
 func (f *Frame) IsNative() bool { return f.Native != NativeCode{} }
 
-// NativeFrames returns the C functions that a frame stands for, innermost first. It is nil for other frames.
+// NativeFrames returns the C functions that a frame stands for, innermost first. For a frame of a Ruby stack it returns
+// nil.
 func (f *Frame) NativeFrames() (out []NativeFrame) {
 	for place := range strings.FieldsSeq(f.Native.Places) {
 		offset, function, _ := strings.Cut(place, "-")
@@ -46,7 +47,7 @@ func (f *Frame) NativeFrames() (out []NativeFrame) {
 	return out
 }
 
-// nativeRunLabel returns the label of a frame that stands for n functions without a name.
+// nativeRunLabel returns the label of a frame that stands for n C functions without a name.
 func nativeRunLabel(library string, n int) string {
 	if n == 1 {
 		return library + " (1 function)"
@@ -54,7 +55,7 @@ func nativeRunLabel(library string, n int) string {
 	return library + " (" + strconv.Itoa(n) + " functions)"
 }
 
-// framesOf returns the frames of a native stack, innermost first.
+// framesOf returns a native stack as Frames for a Dictionary, innermost first.
 func (s *NativeStack) framesOf() (out []Frame) {
 	if s.Kernel != "" {
 		out = append(out, Frame{Label: s.Kernel, Name: s.Kernel, C: true, Origin: OriginCore,
@@ -86,8 +87,8 @@ func (s *NativeStack) framesOf() (out []Frame) {
 	return out
 }
 
-// InternNative returns the ID of a Ruby stack to which frames are added: the C functions that its innermost frame
-// called, and what the kernel does for them. It is zero if there is nothing to add.
+// InternNative adds frames to a Ruby stack and returns the ID of the result. The added frames are the C functions that
+// the innermost Ruby frame called, and what the kernel does for them. The ID is zero if there is nothing to add.
 func (d *Dictionary) InternNative(ruby StackID, native *NativeStack) StackID {
 	frames := native.framesOf()
 	if len(frames) == 0 {
@@ -100,7 +101,7 @@ func (d *Dictionary) InternNative(ruby StackID, native *NativeStack) StackID {
 	return id
 }
 
-// NativeStack returns the C functions of the stack t.Native. The result has no Frames if there are none.
+// NativeStack returns the C functions of the stack t.Native. If the stack has no C functions, the result has no Frames.
 func (d *Dictionary) NativeStack(t *Thread) (out NativeStack) {
 	for id := t.Native; id != 0 && id != t.Stack; {
 		caller, frame := d.Stack(id)

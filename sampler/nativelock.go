@@ -1,39 +1,41 @@
 package sampler
 
-// MaxNativeLocks bounds the locks of C code in a sample, and MaxLockWaiters the threads that wait for one of them.
+// MaxNativeLocks limits how many locks of C code a sample lists. MaxLockWaiters limits the listed threads that wait for
+// one of these locks.
 const MaxNativeLocks, MaxLockWaiters = 64, 1024
 
-// LockState says who holds a lock of C code.
+// LockState says what is known about the holder of a lock of C code.
 type LockState uint8
 
 // The states of a NativeLock.
 const (
-	// LockUnknown means that it is not known whether a thread of the process holds the lock.
+	// LockUnknown means that ddtop does not know whether a thread of the process holds the lock.
 	LockUnknown LockState = iota
 	// LockHeld means that a thread of the process holds the lock.
 	LockHeld
-	// LockLost means that no thread of the process holds the lock: its holder has ended, or is in the process that
-	// forked this one.
+	// LockLost means that no thread of the process holds the lock, although threads wait for it. Its holder has ended,
+	// or is in the process that forked this one.
 	LockLost
-	// LockInherited means that a thread of the process FromPID held the lock when that process forked this one.
+	// LockInherited means that this process was forked while a thread of its parent, the process FromPID, held the
+	// lock.
 	LockInherited
 )
 
-// String is the word used in JSON: unknown, held, lost, inherited.
+// String returns the word for the state in JSON: unknown, held, lost, inherited.
 func (s LockState) String() string {
 	return wordOf(s, "unknown", "unknown", "held", "lost", "inherited")
 }
 
-// NativeLocks are the locks of C code that threads wait for. They are read about once a second while at least one
+// NativeLocks are the locks of C code that threads wait for. ddtop reads them about once a second while at least one
 // thread waits for such a lock.
 type NativeLocks struct {
-	// AtNS is when they were read, CLOCK_MONOTONIC in ns.
+	// AtNS is when the locks were read, CLOCK_MONOTONIC in ns.
 	AtNS int64
 	List []NativeLock
 }
 
-// Lost returns a lock that no thread of the process holds: the one with the most waiters. It returns nil if there is no
-// such lock.
+// Lost returns a lock that no thread of the process holds, although threads wait for it. If there are several, it
+// returns the one with the most waiters. It returns nil if there is none.
 func (n *NativeLocks) Lost() (most *NativeLock) {
 	if n == nil {
 		return nil
@@ -50,26 +52,26 @@ func (n *NativeLocks) Lost() (most *NativeLock) {
 // NativeLock is a lock of C code: a mutex, or a lock within the C library.
 type NativeLock struct {
 	Address uint64
-	// Function is the function that waits for the lock, and Library the short name of its file. Either is empty if not
-	// known.
+	// Function is the C function that waits for the lock. Library is the short name of the function's file. Each is
+	// empty if it is not known.
 	Function, Library string
 	State             LockState
 	// Owner is the thread id (TID) that the mutex itself stores, in the process's PID namespace. It is zero for locks
 	// that store none. Holder is the same thread if it is a Ruby thread. If the State is LockUnknown, Holder is a
-	// thread that may hold the lock. In this case it is set only if a single thread is inside the function that takes
-	// the lock. FromPID is zero unless the State is LockInherited.
+	// thread that may hold the lock. Holder is then set only if a single thread is inside the function that takes the
+	// lock. FromPID is zero unless the State is LockInherited.
 	Owner   int32
 	Holder  ThreadID
 	FromPID int32
-	// Waiters are the Ruby threads that wait. Others is how many other threads wait.
+	// Waiters are the Ruby threads that wait for the lock. Others is how many other threads wait for it.
 	Waiters []ThreadID
 	Others  int32
 }
 
-// Lost reports whether no thread of the process can release the lock.
+// Lost reports whether no thread of the process can ever release the lock.
 func (l *NativeLock) Lost() bool { return l.State == LockLost || l.State == LockInherited }
 
-// LockOf returns the lock that a thread waits for, or nil.
+// LockOf returns the lock of C code that a thread waits for. It returns nil if the thread waits for none.
 func (n *NativeLocks) LockOf(id ThreadID) *NativeLock {
 	if n == nil {
 		return nil

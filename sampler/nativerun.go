@@ -10,54 +10,54 @@ import (
 // MaxNativeRuns bounds Sample.Runs.
 const MaxNativeRuns = 4096
 
-// NativeRun is the stack of a thread at an instant at which the thread ran. The kernel's clock records 49 such stacks a
-// second on each CPU.
+// NativeRun is the stack of a thread at an instant at which the thread was on a CPU. The kernel's clock records 49 such
+// stacks a second on each CPU.
 type NativeRun struct {
 	// AtNS is the instant, CLOCK_MONOTONIC in ns.
 	AtNS   int64
 	Thread ThreadID
-	// Stack is the Ruby stack with the C functions that its innermost frame had called. It is the Ruby stack alone if
-	// Ruby itself ran, or if the C functions did not fit Ruby's frames.
+	// Stack is the Ruby stack, followed by the C functions that its innermost frame had called. The C functions are
+	// missing if Ruby's interpreter itself ran, or if they did not fit Ruby's frames.
 	Stack StackID
-	// Holds is true if the thread had the GVL, and Collects if the garbage collector worked.
+	// Holds is true if the thread had the GVL. Collects is true if the garbage collector worked.
 	Holds, Collects bool
 }
 
 // RunningCounts counts the stacks of running threads since ddtop began to record such stacks.
 type RunningCounts struct {
 	// Read counts the stacks whose C functions fit Ruby's frames. Refused counts the stacks that do not fit, mostly
-	// because a call or a return was half done. Short counts the stacks whose copy ends before it reaches the
-	// interpreter.
+	// because a call or a return was half done. Short counts the stacks whose copy is too short to reach the functions
+	// of Ruby's interpreter.
 	Read, Refused, Short uint64
-	// Lost counts the stacks that could not be copied, and the stacks whose functions were not named in time for a
+	// Lost counts the stacks that ddtop could not copy, and the stacks whose functions got their names too late for a
 	// sample.
 	Lost uint64
-	// Alone counts the stacks of threads that Ruby does not know.
+	// Alone counts the stacks of threads that Ruby does not know, such as threads that a C library started.
 	Alone uint64
-	// BusyNS is how long the kernel worked to take the stacks, in ns.
+	// BusyNS is how much time the kernel spent on taking the stacks, in ns.
 	BusyNS int64
 }
 
 const (
-	// maxAlone bounds how many threads unknown to Ruby have their stacks kept. maxAloneStacks bounds the kept stacks of
-	// each. Stacks beyond these limits are only counted.
+	// maxAlone limits for how many threads that Ruby does not know ddtop keeps stacks. maxAloneStacks limits the stacks
+	// of each such thread. Stacks beyond these limits are only counted.
 	maxAlone, maxAloneStacks = 256, 256
 )
 
 // AloneRuns are the stacks of a running thread that Ruby does not know.
 type AloneRuns struct {
-	// Taken is how many stacks were taken. Stacks has the stacks that are kept, each different stack once.
+	// Taken is how many stacks of the thread were taken. Stacks has each different stack once, up to a limit.
 	Taken  int
 	Stacks []AloneRun
 }
 
-// AloneRun is a stack, and how often it was taken.
+// AloneRun is a stack of a running thread that Ruby does not know, and how often the stack was taken.
 type AloneRun struct {
 	NativeStack
 	Taken int
 }
 
-// KeepAlone keeps a stack of a running thread that Ruby does not know.
+// KeepAlone counts and stores a stack of a running thread that Ruby does not know.
 func (w *NativeWatch) KeepAlone(tid int32, stack *NativeStack) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ func (w *NativeWatch) KeepAlone(tid int32, stack *NativeStack) {
 	}
 }
 
-// Alone returns the stacks of a running thread that Ruby does not know, the most frequent first.
+// Alone returns the stored stacks of a thread that Ruby does not know, the most frequent first.
 func (w *NativeWatch) Alone(tid int32) (out AloneRuns) {
 	if w == nil {
 		return out
@@ -102,8 +102,8 @@ func (w *NativeWatch) CountRunning(c RunningCounts, failed string) {
 	w.running, w.runningFailed = c, failed
 }
 
-// Running returns how many stacks of running threads were taken and refused. failed says why none can be taken. It is
-// empty if stacks can be taken, or if no caller has asked for them.
+// Running returns how many stacks of running threads were taken and refused. failed says why ddtop cannot take any. It
+// is empty if ddtop can take them, or if no caller has asked for them.
 func (w *NativeWatch) Running() (c RunningCounts, failed string) {
 	if w == nil {
 		return c, ""

@@ -6,17 +6,18 @@ import (
 )
 
 const (
-	// nativeWantedNS is how long ddtop reads a thread's native stack after a consumer last asked for it, in ns.
+	// nativeWantedNS is how long one request for a thread's native stack is valid, in ns. After this time ddtop stops
+	// reading the stack, unless a consumer asks again.
 	nativeWantedNS = 10_000_000_000
-	// MaxNativeStays bounds for how many threads consumers can ask for native stacks at the same time.
+	// MaxNativeStays limits how many threads' native stacks consumers can ask for at the same time.
 	MaxNativeStays = 1024
 )
 
 // NativeStay is the native stack of a thread that has not run for a while (see NativeWatch).
 type NativeStay struct {
 	NativeStack
-	// Stack and Turns identify the stay. Stack is the thread's Ruby stack. Turns is how often the thread had got a CPU
-	// (Kernel.Turns), so a thread that ran has a new stay.
+	// Stack and Turns identify one stay of a thread at one place. Stack is the thread's Ruby stack. Turns is how often
+	// the thread had got a CPU (Kernel.Turns). If either changes, the thread has run, and a new stay begins.
 	Stack StackID
 	Turns int64
 	// SinceNS is when the thread was first seen at this place. AtNS is when its stack was read. Both are
@@ -24,21 +25,22 @@ type NativeStay struct {
 	SinceNS, AtNS int64
 }
 
-// NativeCounts counts the readings of native stacks since the attach.
+// NativeCounts counts the readings of native stacks since ddtop attached to the process.
 type NativeCounts struct {
-	// Read counts the stacks that were kept. Cut counts the kept stacks that lack their outer frames. Moved counts the
-	// readings that were dropped because the thread ran. Refused counts the stacks that do not fit Ruby's frames.
+	// Read counts the stacks that were kept. Cut counts the kept stacks whose outer frames are missing. Moved counts
+	// the readings that were dropped because the thread ran meanwhile. Refused counts the stacks that do not fit Ruby's
+	// frames.
 	Read, Cut, Moved, Refused uint64
 }
 
-// NativeWatch has the native stacks of threads that stay at one place for a second or more. A consumer of samples asks
-// for the threads that it wants, and finds their stacks with later samples. Any goroutine may use it. A nil
+// NativeWatch holds the native stacks of threads that stay at one place for a second or more. A consumer of samples
+// asks for the threads that it wants, and finds their stacks here a few samples later. Any goroutine may use it. A nil
 // NativeWatch has no stacks.
 type NativeWatch struct {
 	mu     sync.Mutex
 	wanted map[ThreadID]int64 // until when, CLOCK_MONOTONIC in ns
-	// all is the time until which consumers want the stacks of all threads. changes counts the calls of Keep that
-	// stored or removed a stack.
+	// all is the time until which consumers want the stacks of all threads. changes counts how often Keep stored or
+	// removed a stack.
 	all     int64
 	changes atomic.Uint64
 	stays   map[ThreadID]NativeStay
@@ -47,11 +49,12 @@ type NativeWatch struct {
 	// running and runningFailed are what Running returns.
 	running       RunningCounts
 	runningFailed string
-	// alone are stacks of running threads that Ruby does not know, by TID.
+	// alone has the stacks of running threads that Ruby does not know. The key is the TID.
 	alone map[int32]*AloneRuns
 }
 
-// Want asks for the native stack of a thread for the next ten seconds. nowNS is the time of a sample.
+// Want asks for the native stack of a thread for the next ten seconds, counted from nowNS. nowNS is the time of a
+// sample.
 func (w *NativeWatch) Want(id ThreadID, nowNS int64) {
 	if w == nil {
 		return
@@ -76,17 +79,18 @@ func (w *NativeWatch) WantAll(nowNS int64) {
 	w.all = nowNS + nativeWantedNS
 }
 
-// WantsAll reports whether the stacks of all threads are wanted at the time nowNS.
+// WantsAll reports whether a consumer wants the stacks of all threads at the time nowNS.
 func (w *NativeWatch) WantsAll(nowNS int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return nowNS <= w.all
 }
 
-// Changes returns how often the stored stacks have changed. Stays passes these stacks to its fn.
+// Changes returns a count that grows whenever the stored stacks change. A caller of Stays can see from it whether there
+// is anything new.
 func (w *NativeWatch) Changes() uint64 { return w.changes.Load() }
 
-// Stays calls fn with each thread whose stack is known, and the stack.
+// Stays calls fn with each thread whose native stack is known, and with this stack.
 func (w *NativeWatch) Stays(fn func(ThreadID, *NativeStay)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +99,7 @@ func (w *NativeWatch) Stays(fn func(ThreadID, *NativeStay)) {
 	}
 }
 
-// AppendWanted appends the threads whose stacks are wanted at the time nowNS, in no order.
+// AppendWanted appends the threads whose stacks consumers want at the time nowNS. They are in no order.
 func (w *NativeWatch) AppendWanted(ids []ThreadID, nowNS int64) []ThreadID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +113,8 @@ func (w *NativeWatch) AppendWanted(ids []ThreadID, nowNS int64) []ThreadID {
 	return ids
 }
 
-// Keep stores the native stack of a thread. If stay is nil, the thread has moved, and its stored stack is removed.
+// Keep stores the native stack of a thread. If stay is nil, it removes the stored stack, because the thread has moved
+// on.
 func (w *NativeWatch) Keep(id ThreadID, stay *NativeStay) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,14 +131,14 @@ func (w *NativeWatch) Keep(id ThreadID, stay *NativeStay) {
 	w.stays[id] = *stay
 }
 
-// Count sets what Counts returns. failed says why no stack can be read. It is empty if stacks can be read.
+// Count sets the results of Counts. failed says why no native stack can be read. It is empty if stacks can be read.
 func (w *NativeWatch) Count(c NativeCounts, failed string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts, w.failed = c, failed
 }
 
-// Counts returns how often stacks were read and refused. failed says why none can be read.
+// Counts returns how often native stacks were read and refused. failed says why none can be read.
 func (w *NativeWatch) Counts() (c NativeCounts, failed string) {
 	if w == nil {
 		return c, ""

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestNativeStayIsOfOneStay: a native stack is valid only until the thread runs again. If the thread got a CPU after
-// the reading, or has another Ruby stack, the native stack is not shown.
+// TestNativeStayIsOfOneStay: a native stack is valid only until the thread runs again. It is not returned if the thread
+// has got a CPU since the reading, or if its Ruby stack has changed.
 func TestNativeStayIsOfOneStay(t *testing.T) {
 	w := new(NativeWatch)
 	w.Want(1, 100)
@@ -44,8 +44,9 @@ func TestNativeStayIsOfOneStay(t *testing.T) {
 	}
 }
 
-// TestNativeStackOfDictionary: a Dictionary returns the C functions of a stack, the reason why some are missing, and a
-// text about what the kernel does. A stack may consist of this text alone.
+// TestNativeStackOfDictionary: a native stack that was put into a Dictionary comes out with the same content. This is
+// its C functions, the reason why some are missing, and a text about what the kernel does. The stack may consist of
+// this text alone.
 func TestNativeStackOfDictionary(t *testing.T) {
 	d := NewDictionary()
 	ruby := d.InternStack(0, d.InternFrame(Frame{Label: "IO#fsync", C: true}))

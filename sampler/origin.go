@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Origin says where a frame's code comes from. Recordings store these numbers, so they never change.
+// Origin says where a frame's code comes from. Recordings store these numbers, so a number never changes its meaning.
 type Origin uint8
 
 const (
-	// OriginUnknown means that the origin is not known. Old recordings store no origins, so all of their frames have
-	// it.
+	// OriginUnknown means that the origin is not known. All frames in old recordings have it, because these recordings
+	// store no origins.
 	OriginUnknown Origin = iota
 	// OriginApp means that the code belongs to the program itself. It is used for all code that has none of the other
 	// origins.
@@ -20,8 +20,8 @@ const (
 	OriginGem
 	// OriginStdlib is Ruby's standard library, RubyGems and Bundler included.
 	OriginStdlib
-	// OriginCore is a C function, either of Ruby or of an extension. It is also the part of Ruby that is written in
-	// Ruby (<internal:…>).
+	// OriginCore is a C function, either of Ruby or of an extension. It is also the part of Ruby's core that is written
+	// in Ruby (<internal:…>).
 	OriginCore
 	// OriginEval is code made at run time by eval, if Ruby does not report which file called eval.
 	OriginEval
@@ -34,8 +34,8 @@ func (o Origin) String() string {
 	return wordOf(o, "unknown", "unknown", "app", "gem", "stdlib", "core", "eval")
 }
 
-// From returns where a frame's code comes from. If its Origin is not known, From decides by the path. This happens for
-// code that was evaluated, and in recordings of an earlier version. From knows the layouts of RubyGems
+// From returns where a frame's code comes from. If Origin is not known, From decides by the frame's path. Origin is
+// unknown for evaluated code, and in recordings of an earlier version. From knows the directories of RubyGems
 // (…/gems/NAME-VERSION/), Bundler (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/). The path of a C
 // function is its caller's path, so it does not show where the function comes from. From never returns OriginUnknown.
 func (f *Frame) From() Origin {
@@ -62,9 +62,9 @@ func originOfPath(file string) Origin {
 	return OriginApp
 }
 
-// EvalFile returns the file that called eval, for code that was evaluated without a file name. Ruby 3.3 and later give
-// such code the path "(eval at FILE:LINE)". FILE itself can be such a path, if evaluated code called eval again. ok is
-// false for any other path.
+// EvalFile returns the file that called eval, if the path belongs to code that was evaluated without a file name. Ruby
+// 3.3 and later give such code the path "(eval at FILE:LINE)". FILE itself can be such a path, if evaluated code called
+// eval again. ok is false for any other path.
 func EvalFile(path string) (file string, ok bool) {
 	const before = "(eval at "
 	for strings.HasPrefix(path, before) {
@@ -78,9 +78,9 @@ func EvalFile(path string) (file string, ok bool) {
 	return path, ok
 }
 
-// Own reports whether a frame is the program's own code, which its developer can change. This includes code that a
-// program reads from a file and evaluates under a relative file name, such as templates and a server's config.ru.
-// Libraries evaluate code under absolute paths, or under names with brackets.
+// Own reports whether a frame is the program's own code, which its developer can change. This includes code that the
+// program reads from a file and evaluates under a relative file name, such as templates and config.ru. Libraries
+// evaluate code under absolute paths, or under names with brackets.
 func (f *Frame) Own() bool {
 	switch f.From() {
 	case OriginApp:
@@ -91,11 +91,11 @@ func (f *Frame) Own() bool {
 	return false
 }
 
-// File returns the absolute path of the code, or Ruby's own path if there is no absolute one.
+// File returns the absolute path of the frame's code. If there is none, it returns the path that Ruby reports.
 func (f *Frame) File() string { return cmp.Or(f.AbsolutePath, f.Path) }
 
-// Library returns the library that a frame belongs to if it is not the program's own: a gem without its version, a
-// part of the standard library ("net", "json"), or "ruby" for the core.
+// Library returns the library that a frame belongs to, for code that is not the program's own. It is a gem without its
+// version, a part of the standard library ("net", "json"), or "ruby" for Ruby's core.
 func (f *Frame) Library() string {
 	switch f.From() {
 	case OriginGem:

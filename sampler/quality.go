@@ -6,51 +6,51 @@ import (
 	"time"
 )
 
-// Figure is a kind of figure that ddtop shows. Each kind needs its own number of samples.
+// Figure is a kind of figure that ddtop shows, such as shares of time. Each kind needs a different number of samples.
 type Figure uint8
 
-// These are the kinds of figures. Kinds that need fewer samples come first.
+// These are the kinds of figures. The kinds that need the fewest samples come first.
 const (
-	// FigureStates are shares of time by state, and the shares of a CPU and of the collector that are computed from
-	// them.
+	// FigureStates are shares of time by a thread's state, and figures computed from them: the shares of a CPU and of
+	// the collector.
 	FigureStates Figure = iota
 	// FigureWaits are figures about waits for the GVL: their number and their length.
 	FigureWaits
 	// FigureStacks are figures that need stacks: the shares of time by method, and which methods make other threads
-	// wait.
+	// wait for the GVL.
 	FigureStacks
 	// FigureRequests are figures about requests and jobs: their number and their duration.
 	FigureRequests
 	NumFigures
 )
 
-// QualityWindow is the time that most figures cover. The screen and the findings use this time.
+// QualityWindow is the length of the time that most figures cover. The screen and the findings use this length.
 const QualityWindow = 10 * time.Second
 
-// QualityMargin is a factor for the rates that ddtop chooses. At these rates a figure has QualityMargin times the
-// quality that it needs at least. With a margin of 2, figures do not appear and vanish whenever the rates change a
-// little.
+// QualityMargin is a factor. ddtop chooses its rates of sampling so that a figure has QualityMargin times the quality
+// that it needs at least. With a margin of 2, figures do not appear and vanish whenever the rates change a little.
 const QualityMargin = 2
 
-// LeastQuality is the quality that a kind of figure needs. A figure with a lower quality is not shown. If a field is
-// zero, the kind has no such requirement.
+// LeastQuality is the lowest quality with which ddtop shows a kind of figure. If a field is zero, this field sets no
+// condition for the kind.
 type LeastQuality struct {
 	Figure Figure
 	// Name is the kind's word in JSON.
 	Name string
-	// Samples is the least number of samples in the time that the figure covers. Stacks is the least number of samples
-	// with stacks. If the process is idle for a part of this time, fewer samples are enough.
+	// Samples is the least number of samples in the period that the figure covers. Stacks is the least number of
+	// samples with stacks. Idle time needs no samples: if the process is idle for a part of the period, fewer are
+	// enough.
 	Samples, Stacks int64
 	// Apart is the longest mean time between two samples while the process works. StacksApart is the same for samples
-	// with stacks. Idle time needs no samples. Neither do changes of the GVL that the kernel or a probe reports.
+	// with stacks. No samples are needed in idle time, or while the kernel or a probe reports the changes of the GVL.
 	Apart, StacksApart time.Duration
-	// Why says in a sentence what is wrong with a figure below this quality.
+	// Why says in a sentence what is wrong with a figure whose quality is too low.
 	Why string
 }
 
 // LeastQualities holds the least quality of each kind of figure, by Figure. With n samples, the error of a share p is
-// √(p(1−p)/n): at most 7 percentage points for 50 samples and 11 for 20. Figures of waits need a sample every 100 ms.
-// This is Ruby's time slice. A wait lasts that long if one other thread computes.
+// √(p(1−p)/n): at most 7 percentage points for 50 samples and 11 for 20. Figures of waits need a sample every 100 ms,
+// because this is Ruby's time slice. A wait lasts that long if one other thread computes.
 var LeastQualities = [NumFigures]LeastQuality{
 	{Figure: FigureStates, Name: "states", Samples: 50,
 		Why: "a share of fewer than 50 samples is off by 7 points or more"},
@@ -62,7 +62,7 @@ var LeastQualities = [NumFigures]LeastQuality{
 		Why: "most requests are missed if stacks are read more than 250 ms apart"},
 }
 
-// String returns the kind's word in JSON: states, waits, stacks, requests.
+// String returns the word for the kind in JSON: states, waits, stacks, requests.
 func (f Figure) String() string {
 	if f < NumFigures {
 		return LeastQualities[f].Name
@@ -70,10 +70,10 @@ func (f Figure) String() string {
 	return "unknown"
 }
 
-// LeastRates returns the rates, in Hz, at which the figures of a window have QualityMargin times their least quality.
-// It considers the kinds of figures below the parameter kinds. NumFigures means all of them. exact is set for a process
-// whose changes of the GVL are known without samples. A window shorter than QualityWindow shows no figures of stacks,
-// so it does not raise stackHz.
+// LeastRates returns the rates of sampling, in Hz, at which the figures of a window of time have QualityMargin times
+// their least quality. It considers only the kinds of figures that come before the parameter kinds. NumFigures means
+// all of them. exact is set for a process whose changes of the GVL are known without samples. A window shorter than
+// QualityWindow shows no figures of stacks, so it does not raise stackHz.
 func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz float64) {
 	per := func(n int64, of, apart time.Duration) float64 {
 		hz := float64(n) / of.Seconds()
@@ -89,36 +89,39 @@ func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz
 		}
 		stackHz = max(stackHz, per(q.Stacks, max(window, QualityWindow), q.StacksApart))
 	}
-	// When it is time for a reading of stacks, the next tick does it. With as many ticks as readings, every other
-	// reading would be late. So there are at least twice as many ticks.
+	// Stacks can only be read at a tick. When a reading is due, the next tick does it. If there were as many ticks as
+	// readings, every other reading would be late. So there are at least twice as many ticks.
 	return max(lockHz, 2*stackHz), stackHz
 }
 
 // Quality says on how many samples and changes of the GVL the figures of a period are based.
 type Quality struct {
-	// SpanNS is the length of the period. IdleNS is the part of it in which ddtop's clock had slowed down, because no
-	// thread ran or waited.
+	// SpanNS is the length of the period. IdleNS is the part of it in which ddtop read fewer samples, because no thread
+	// ran or waited.
 	SpanNS, IdleNS int64
-	// PolledNS is the part of the period that is known only by samples, because no changes were reported. PolledSteps
-	// counts the steps from one sample to the next in this part. Neither includes idle time.
+	// PolledNS is the part of the period that is known only by samples, because neither the kernel nor a probe reported
+	// changes of the GVL. PolledSteps counts the steps from one sample to the next in this part. Neither includes idle
+	// time.
 	PolledNS, PolledSteps int64
-	// Samples is the number of samples, Stacks the number of samples with the stacks of all threads. Looks counts other
-	// samples, which read the stack of a single thread because it began something, such as a request.
+	// Samples is the number of samples, and Stacks the number of samples with the stacks of all threads. Looks counts
+	// other samples. They read the stack of one thread only, because this thread began something, such as a request.
 	Samples, Stacks, Looks int64
-	// Found is the number of requests that reported changes show in full, without a sample. Unfound is the number of
-	// requests of which changes show only that they began.
+	// Found is the number of requests that reported changes of the GVL show from beginning to end, without a sample.
+	// Unfound is the number of requests of which the reports show only the beginning.
 	Found, Unfound int64
 }
 
-// polledShare is the largest part of a period that may be known only by samples while the period still counts as exact.
-// This part is never zero, because the reports of changes begin a moment after the attach.
+// polledShare is the largest part of a period that may be known only by samples, if the period is to count as exact.
+// This part is never zero, because the reports of changes begin a moment after ddtop attached to the process.
 const polledShare = .05
 
-// mostUnfound is the largest part of the requests that may be unfound while figures of requests are shown despite too
-// few samples. At a smaller part these figures are already marked as lower bounds.
+// mostUnfound is the largest part of the requests of which ddtop may know only the beginning (Quality.Unfound). Up to
+// this part, figures of requests are shown although there are too few samples. At a smaller part these figures are
+// already marked as lower bounds.
 const mostUnfound = .2
 
-// finds reports whether reported changes show nearly all requests. In this case figures of requests need no samples.
+// finds reports whether reported changes of the GVL show nearly all requests. If they do, figures of requests need no
+// samples.
 func (q *Quality) finds() bool {
 	return q.Found > 0 && float64(q.Unfound) <= mostUnfound*float64(q.Found+q.Unfound)
 }
@@ -131,7 +134,7 @@ func (q *Quality) Add(x *Quality) {
 	q.Found, q.Unfound = q.Found+x.Found, q.Unfound+x.Unfound
 }
 
-// Since returns the part of q that was added after x, an earlier value of q.
+// Since returns the part of q that was added after x. x is an earlier value of q.
 func (q Quality) Since(x *Quality) Quality {
 	return Quality{
 		SpanNS: q.SpanNS - x.SpanNS, IdleNS: q.IdleNS - x.IdleNS, PolledNS: q.PolledNS - x.PolledNS, PolledSteps: q.PolledSteps - x.PolledSteps,
@@ -140,7 +143,7 @@ func (q Quality) Since(x *Quality) Quality {
 	}
 }
 
-// Over returns the quality that a period of the given length, in ns, would have if it were sampled like q.
+// Over returns the quality of a period with another length, in ns, sampled at the same rates as q.
 func (q Quality) Over(ns int64) Quality {
 	if q.SpanNS == 0 {
 		return q
@@ -154,11 +157,11 @@ func (q Quality) Over(ns int64) Quality {
 	}
 }
 
-// polled returns the part of the period that is known only by samples, from 0 to 1. A share has an error only in this
-// part. So if polled is 0.5, a quarter (polled²) of the samples gives the same error.
+// polled returns the part of the period that is known only by samples, from 0 to 1. A share of time has an error only
+// in this part. So if polled is 0.5, a quarter (polled²) of the samples is enough for the same error.
 func (q *Quality) polled() float64 { return float64(q.PolledNS) / float64(max(q.SpanNS, 1)) }
 
-// Exact reports whether nearly all of the time is known without samples.
+// Exact reports whether nearly all of the period is known from reported changes, without samples.
 func (q *Quality) Exact() bool { return float64(q.PolledNS) <= polledShare*float64(q.SpanNS) }
 
 // ApartNS returns the mean time from one sample to the next while the process worked, in ns. It is zero if all changes
@@ -179,8 +182,8 @@ func (q *Quality) StacksApartNS() int64 {
 	return (q.SpanNS - q.IdleNS) / q.Stacks
 }
 
-// Lacks returns a sentence about why a kind of figure has less than its least quality. It is empty if the quality is
-// enough.
+// Lacks returns a sentence that says why the quality is too low for a kind of figure. It is empty if the quality is
+// high enough.
 func (q *Quality) Lacks(f Figure) string {
 	least := &LeastQualities[f]
 	busyNS := q.SpanNS - q.IdleNS

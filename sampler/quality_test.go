@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestLacks: a figure lacks quality just below its least quality, and lacks nothing at exactly this quality. Time that
-// is known without samples, and idle time, count as full quality.
+// TestLacks: Lacks finds a figure's quality too low just below its least quality, but not at exactly this quality. Time
+// that is known without samples counts as full quality, and so does idle time.
 func TestLacks(t *testing.T) {
 	const second = int64(time.Second)
 	polled := func(span, samples, stacks int64) Quality {
@@ -56,8 +56,8 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// TestLeastRates: at the rates that LeastRates returns, each figure of the window has its least quality. It has this
-// quality even at half of these rates.
+// TestLeastRates: at the rates that LeastRates returns, each figure of the window has its least quality. Because of
+// QualityMargin, this is true even at half of these rates.
 func TestLeastRates(t *testing.T) {
 	for _, window := range []time.Duration{time.Second, QualityWindow, time.Minute} {
 		for _, exact := range []bool{false, true} {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestShare: if many processes are read at once, their limits together are at most twice the full limit. A single
-// process has the full limit.
+// TestShare: while many processes are read at once, Share reduces the limit of each. The sum of their limits is at most
+// twice the full limit. A single process has the full limit.
 func TestShare(t *testing.T) {
 	for _, limit := range []int{64, 20_000, 48 << 20, 96 << 20} {
 		for n := range 65 {
@@ -21,8 +21,9 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestRoom: 64 processes that make names without end take together at most twice the room, in whatever order they run.
-// Even the last process gets its part. When nothing refers to a Dictionary any longer, its memory returns to the room.
+// TestRoom: 64 processes make names without end and share a Room. Together they take at most twice the room's size, in
+// whatever order they run. Even the last process gets its reserved part. When nothing refers to a Dictionary, its
+// memory returns to the room.
 func TestRoom(t *testing.T) {
 	const n, limit = 64, 16 << 20
 	room := NewRoom(limit, n)
@@ -37,7 +38,8 @@ func TestRoom(t *testing.T) {
 		all = append(all, d)
 		sum += d.Bytes()
 	}
-	// Each process can exceed its part a little: by one page of a table, and by the entries that replace refused ones.
+	// Each process may exceed its reserved part a little: by one page of a table, and by the entries that replace
+	// refused ones.
 	const page = 64 << 10
 	t.Logf("%d KB of %d KB, the last one %d KB", sum>>10, limit>>10, all[n-1].Bytes()>>10)
 	if sum > 2*limit+n*page {

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// maxRoutes limits for how many patterns of paths the route is remembered.
+// maxRoutes limits for how many patterns of paths a Dictionary remembers the route.
 const maxRoutes = 1024
 
-// learn remembers the route that a framework gave to a request. Other requests whose paths have the same pattern can
-// then use it. The parameter path is this pattern. If a pattern has two routes, neither is used for other requests. If
-// the remembered name says that no route matched (see unserved), the first real route replaces it. The caller holds mu.
+// learn remembers the route that a framework gave to a request. The parameter path is the pattern of the request's
+// path. Other requests whose paths have the same pattern can then use the route. If requests with one pattern have two
+// routes, other requests use neither. If the remembered name says that no route matched (see unserved), the first real
+// route replaces it. The caller holds mu.
 func (d *entries) learn(path, route string) {
 	was, known := d.routes[path]
 	switch {
@@ -32,8 +33,8 @@ func (d *entries) learn(path, route string) {
 		}
 	}
 	d.routes[path] = route
-	// A framework's route can look like the pattern of a path, such as "GET /orders/:id". In this case other requests
-	// whose pattern is exactly this text have this route, too.
+	// A framework's route can be the same text as the pattern of a path, such as "GET /orders/:id". Then requests whose
+	// pattern is this text have this route, too.
 	if strings.Contains(route, " /") && !unserved(route) {
 		if own, known := d.routes[route]; !known {
 			d.routes[route] = route
@@ -44,7 +45,7 @@ func (d *entries) learn(path, route string) {
 	d.renames.Add(1)
 }
 
-// unserved reports whether a name says that the server found no route for the request, such as "404 GET /nosuch".
+// unserved reports whether a request's name says that the server found no route for it, such as "404 GET /nosuch".
 func unserved(name string) bool {
 	status, _, _ := strings.Cut(name, " ")
 	return IsStatus(status)
@@ -56,9 +57,9 @@ func IsStatus(s string) bool { return len(s) == 3 && strings.Trim(s, "0123456789
 // Renames returns how often Routes has changed.
 func (d *Dictionary) Renames() uint64 { return d.renames.Load() }
 
-// Routes returns the remembered routes, for requests whose own route is not known. A key is the name of such a request:
-// its method and the pattern of its path. The value is the route. Patterns with several routes are not included.
-// Callers must not change the map.
+// Routes returns the remembered routes, for requests whose own route is not known. A key is the method of such a
+// request and the pattern of its path, such as "GET /orders/:id". The value is the route. Patterns with several routes
+// are not included. Callers must not change the map.
 func (d *Dictionary) Routes() map[string]string {
 	now := routesOf{renames: d.Renames(), hide: d.hide.Load()}
 	if now.renames == 0 {
@@ -82,8 +83,8 @@ func (d *Dictionary) Routes() map[string]string {
 	return out
 }
 
-// routesOf is the last result of Routes (names). It is valid while the Dictionary has the same renames and the same
-// hide.
+// routesOf caches the last result of Routes, in names. The cache is valid while renames and hide are the same as the
+// Dictionary's.
 type routesOf struct {
 	renames uint64
 	hide    *Filter

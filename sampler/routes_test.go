@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestRoutesOfPaths: if a request's own route is unknown, it gets the route of requests with the same pattern of path,
-// in whatever order they come. A path with two routes keeps its own name. A real route has precedence over "not found".
+// TestRoutesOfPaths: if a request's own route is unknown, it gets the route of requests with the same pattern of path.
+// The order of the requests does not matter. A path with two routes keeps its own name. A real route has precedence
+// over "not found".
 func TestRoutesOfPaths(t *testing.T) {
 	d, number := NewDictionary(), WorkNumber(0)
 	add := func(path, endpoint string) WorkID {
@@ -65,7 +66,7 @@ func TestRoutesOfPaths(t *testing.T) {
 	}
 }
 
-// upper is a Filter that shows names in upper case.
+// upper is a Filter for tests. It changes names to upper case.
 type upper struct{ Filter }
 
 func (upper) Work(w Work) Work {
@@ -73,7 +74,8 @@ func (upper) Work(w Work) Work {
 	return w
 }
 
-// TestRoutesUnderAFilter: Routes has only the names that a Filter shows, also after the Filter has changed.
+// TestRoutesUnderAFilter: Routes returns names only as the Filter has changed them, also after the Filter itself is
+// replaced.
 func TestRoutesUnderAFilter(t *testing.T) {
 	d := NewDictionary()
 	d.InternWork(Work{Number: 1, Kind: WorkRequest, Path: "GET /a", Endpoint: "GET a#show"})

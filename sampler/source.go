@@ -6,32 +6,33 @@ import (
 	"time"
 )
 
-// ErrEnded is returned by Source.Run when the target has exited or the recording has ended. Source.End says how the
+// ErrEnded is returned by Source.Run when the target has exited or the recording is at its end. Source.End says how the
 // target ended.
 var ErrEnded = errors.New("the target has ended")
 
-// ErrGaveWay is returned by Source.Run when the Group stops sampling this process in order to sample another one. The
-// caller must then call Group.Done. After that a new Source may sample the process again.
+// ErrGaveWay is returned by Source.Run when the Group stops sampling this process, in order to sample another process
+// instead. The caller must then call Group.Done. After that a new Source may sample the process again.
 var ErrGaveWay = errors.New("its place was given to another process")
 
-// Era is the generation of Ruby's scheduler that the target has (docs/internals/threads.md#the-gvl-and-its-queue). It
+// Era is the kind of scheduler that the target's Ruby release has (docs/internals/threads.md#the-gvl-and-its-queue). It
 // decides which facts ddtop can know about a thread.
 type Era uint8
 
 const (
-	// EraFlag is Ruby 2.5. It has a flag and a count for the GVL, and no list of the waiting threads.
+	// EraFlag is Ruby 2.5. Its GVL is a flag and a count of the waiting threads. There is no list of these threads.
 	EraFlag Era = iota
-	// EraOwner is Ruby 2.6 to 3.2. It has a pointer to the GVL's owner and a queue of the waiting threads.
+	// EraOwner is Ruby 2.6 to 3.2. Its GVL is a pointer to the owner and a queue of the waiting threads.
 	EraOwner
-	// EraSched is Ruby 3.3 and later. A thread that releases the GVL hands it to the next thread before that thread
-	// wakes up.
+	// EraSched is Ruby 3.3 and later. A thread that releases the GVL hands it to the next thread, even before the next
+	// thread wakes up.
 	EraSched
 )
 
 // Process describes a target. The description does not change while ddtop samples the target.
 type Process struct {
 	PID int
-	// Parent is the PID of the process's parent when it was attached to. It is zero if not known.
+	// Parent is the PID of the process's parent at the time when ddtop attached to the process. It is zero if it is not
+	// known.
 	Parent int `json:",omitempty"`
 	// StartTicks is when the process started, in clock ticks since boot (/proc/PID/stat field 22). Together with PID it
 	// identifies a process even if the PID is reused.
@@ -41,9 +42,9 @@ type Process struct {
 	// Title is the program's name without its arguments, which can hold secrets.
 	Title string
 	// Part is the role that the process had in a service when ddtop attached to it. It is "w0" for the worker with the
-	// number 0, "master" for a process with workers below it, and "" for most processes.
+	// number 0, "master" for a process that has workers as descendants, and "" for most processes.
 	Part string `json:",omitempty"`
-	// CommandLine is the whole command line. It is empty if the user asked to hide such values.
+	// CommandLine is the whole command line. It is empty if the user asked ddtop to hide such values.
 	CommandLine []string
 	User        string
 	Host        string
@@ -53,30 +54,31 @@ type Process struct {
 	Era                               Era
 	// Machine is the target's ELF machine: "x86_64" or "aarch64".
 	Machine string
-	// Layout names the table of struct offsets in use. LayoutNote is a note for the user if the table is not made for
-	// exactly this release. Otherwise it is empty.
+	// Layout names the table of struct offsets with which ddtop reads Ruby's memory. LayoutNote is a note for the user
+	// if the table is not made for exactly this release. Otherwise it is empty.
 	Layout, LayoutNote string
 	// CPUs is the number of CPUs the target may use.
 	CPUs int
 	// StackRate and LockRate are the rates that the user asked for, in Hz.
 	StackRate, LockRate float64
-	// Overhead is the share of one CPU that ddtop may take. If ddtop would take more, it lowers its rates. Zero means
-	// no limit.
+	// Overhead is the share of one CPU that ddtop may take. To stay below it, ddtop lowers its rates of sampling. Zero
+	// means no limit.
 	Overhead float64 `json:",omitempty"`
-	// OverheadMost is the share of a CPU that ddtop may take if Overhead is not enough for the least quality of figures
-	// (LeastQualities). If it is zero, Overhead is the limit even for figures of low quality.
+	// OverheadMost is a second limit for the share of a CPU that ddtop may take. It applies if Overhead is not enough
+	// for the least quality of figures (LeastQualities). If it is zero, Overhead is always the limit.
 	OverheadMost float64 `json:",omitempty"`
-	// Pauses is true if all threads are stopped while stacks are read.
+	// Pauses is true if ddtop stops all threads of the target while it reads stacks.
 	Pauses bool
-	// AttachedAt and AttachedNS are the time of the attach by the wall clock, and by CLOCK_MONOTONIC in ns. Together
-	// they convert a Sample's TimeNS into wall-clock time.
+	// AttachedAt and AttachedNS are when ddtop attached to the process: the first by the wall clock, the second by
+	// CLOCK_MONOTONIC in ns. WallTime uses both to convert a Sample's TimeNS into wall-clock time.
 	AttachedAt time.Time
 	AttachedNS int64
-	// PriorityNote says what priority the sampling thread got. It is empty if the thread got the wanted one.
+	// PriorityNote says what priority the sampling thread has if it could not get the wanted priority. Otherwise it is
+	// empty.
 	PriorityNote string
 }
 
-// Name returns what people call the process: its title with its part in the service, "puma w0".
+// Name returns a short name of the process for the user: its title and its part in the service, "puma w0".
 func (p Process) Name() string {
 	if p.Part == "" {
 		return p.Title
@@ -84,11 +86,11 @@ func (p Process) Name() string {
 	return p.Title + " " + p.Part
 }
 
-// Family describes the place of a process in a service at one moment, such as a worker's place. It comes from the
+// Family describes the role of a process in a service at one moment, such as the role of a worker. It comes from the
 // process's title and from its descendants.
 type Family struct {
-	// Part is as in Process. Now is the part of the process's title that says what the process does at this moment,
-	// such as "[3 of 5 busy]".
+	// Part is the same as Process.Part. Now is the part of the process's title that says what the process does at this
+	// moment, such as "[3 of 5 busy]".
 	Part, Now string
 	// Below is how many descendants of the process run the same program.
 	Below int
@@ -103,9 +105,10 @@ func (p Process) WallTime(ns int64) time.Time {
 type End struct {
 	// AtNS is when the target ended, CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Reason is a sentence for the user: "exited", "replaced itself by another program (exec)".
+	// Reason says to the user how the target ended: "exited", "replaced itself by another program (exec)".
 	Reason string
-	// ExitKnown is true if ExitCode is known. The kernel reports ExitCode. It is 128+n if signal n ended the process.
+	// ExitKnown is true if ExitCode is known, because the kernel reported it. ExitCode is 128+n if signal n ended the
+	// process.
 	ExitKnown bool
 	ExitCode  int
 }
@@ -114,31 +117,32 @@ type End struct {
 type Source interface {
 	// Process returns the description of the target.
 	Process() Process
-	// Dictionary returns the Dictionary that holds the meaning of the IDs in the samples. It grows while Run runs.
+	// Dictionary returns the Dictionary to which the IDs in the samples refer. It grows while Run runs.
 	Dictionary() *Dictionary
-	// Run delivers samples to emit, in order of time. It returns nil when ctx ends, and ErrEnded when the target or
-	// the recording ends. It returns ErrGaveWay when the Group samples another process instead, and another error when
-	// nothing can be read. emit must not keep the Sample (see Sample.Clone) and should return within a fraction of a
-	// tick.
+	// Run calls emit with each sample, in order of time. It returns nil when ctx ends, and ErrEnded when the target or
+	// the recording ends. It returns ErrGaveWay when the Group samples another process instead. It returns another
+	// error when nothing can be read. emit must not keep the Sample (see Sample.Clone) and should return within a
+	// fraction of a tick.
 	Run(ctx context.Context, emit func(*Sample)) error
-	// End says how the target ended. ok is false while it lives.
+	// End says how the target ended. ok is false while the target lives.
 	End() (end End, ok bool)
 }
 
 const (
-	// MoreShare is the share of one CPU that a user may let ddtop take for a short time, instead of the usual limit.
-	// For most processes it is enough to reach the rates that were asked for.
+	// MoreShare is the share of one CPU that ddtop may take for a short time if the user allows more than the usual
+	// limit. For most processes it is enough to reach the rates of sampling that the user asked for.
 	MoreShare = 0.25
-	// MoreExactCost is the share of the target's CPU time that exact mode may cost while ddtop takes MoreShare.
+	// MoreExactCost is the share of the target's CPU time that exact mode may cost while the user lets ddtop take
+	// MoreShare.
 	MoreExactCost = 0.15
-	// MoreTime is how long ddtop may take MoreShare.
+	// MoreTime is for how long the user lets ddtop take MoreShare.
 	MoreTime = 30 * time.Second
 )
 
 // A Spender is a Source that can take more of a CPU for a limited time.
 type Spender interface {
 	// TakeMore lets ddtop take MoreShare of one CPU for the time d from now on. During this time exact mode may cost
-	// the target MoreExactCost. Afterwards the usual limits apply again. If d is zero, they apply again at once. All
-	// Sources of a Group share the limit of the CPU.
+	// the target MoreExactCost. Afterwards the usual limits apply again. With a d of zero, the usual limits apply again
+	// at once. All Sources of a Group share the limit of CPU time.
 	TakeMore(d time.Duration)
 }

@@ -3,15 +3,15 @@ package sampler
 import "strings"
 
 const (
-	// viewsFolder is the folder of the templates of a Rails application or engine. viewsInName is the same folder as
-	// it appears in the name of the method that Rails makes of a template:
+	// viewsFolder is the folder in which a Rails application or engine has its templates. Rails compiles a template to
+	// a method whose name contains the folder. viewsInName is the folder as it appears in such a name:
 	// ActionView::Base#_app_views_orders__row_html_erb___1844674407370955161_23420.
 	viewsFolder = "app/views/"
 	viewsInName = "_app_views_"
 )
 
-// templateLabel returns a readable label for a frame of a template, which Rails has compiled to a method with a long
-// name. The label is the template's file: "orders/_row.html.erb", "block in orders/_row.html.erb".
+// templateLabel returns a readable label for a frame of a Rails template. Rails compiles a template to a method with a
+// long name. The label has the template's file instead: "orders/_row.html.erb", "block in orders/_row.html.erb".
 func templateLabel(label, path string) string {
 	if !strings.Contains(label, viewsInName) {
 		return label

@@ -2,7 +2,7 @@ package sampler
 
 import "testing"
 
-// TestTemplates: a method that Rails has compiled from a template is shown under the name of the template's file. Other
+// TestTemplates: templateLabel names a method that Rails has compiled from a template after the template's file. Other
 // methods keep their names.
 func TestTemplates(t *testing.T) {
 	const view = "/srv/shop/app/views/orders/_row.html.erb"

@@ -2,7 +2,7 @@ package sampler
 
 import "testing"
 
-// TestTwinsHaveNumbers: threads with the same name get numbers, which they keep.
+// TestTwinsHaveNumbers: threads that have the same name are numbered, and each thread keeps its number.
 func TestTwinsHaveNumbers(t *testing.T) {
 	d := NewDictionary()
 	set := func(id ThreadID, name string, goneNS int64) {

@@ -1,10 +1,11 @@
 package sampler
 
 // UncertainMark ends the label of an uncertain frame in outputs that add up weights by label. The label then differs
-// from the certain frame's.
+// from the label of the certain frame, so their weights stay apart.
 const UncertainMark = " [uncertain]"
 
-// Doubtful reports whether the function of the frame can't be trusted. It is false if only the line can't be trusted.
+// Doubtful reports whether the function that the frame shows can't be trusted. It is false if only the line can't be
+// trusted.
 func (f *Frame) Doubtful() bool { return f.Uncertain && !f.UncertainLine }
 
 // Mark returns the text to append to the frame's name: UncertainMark, or "" if the frame can be trusted.
@@ -15,8 +16,8 @@ func (f *Frame) Mark() string {
 	return ""
 }
 
-// Marked returns the frame for file formats that have no field for Uncertain. If a frame's names cannot be trusted,
-// they end with UncertainMark, so that its weight is not added to another method's. A line that cannot be trusted
+// Marked returns the frame for file formats that have no field for Uncertain. If the frame's names cannot be trusted,
+// they end with UncertainMark. So the frame's weight is not added to another method's. A line that cannot be trusted
 // becomes 0, which these formats read as no line. A negative line also becomes 0. eval accepts any line number, but
 // callgrind reads -4 as "four lines up".
 func (f Frame) Marked() Frame {
@@ -28,8 +29,8 @@ func (f Frame) Marked() Frame {
 	return f
 }
 
-// Marked returns a Dictionary of the same entries. Its method Frame returns each frame as Frame.Marked changes it.
-// Every export of stacks uses it. Recordings and the JSON of dumps do not, because they have a field for Uncertain.
+// Marked returns a Dictionary of the same entries, whose method Frame changes each frame as Frame.Marked does. Every
+// export of stacks uses it. Recordings and the JSON of dumps do not, because they have a field for Uncertain.
 func (d *Dictionary) Marked() *Dictionary {
 	if d == nil || d.marks {
 		return d

@@ -7,10 +7,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/intern"
 )
 
-// WorkID names a Work in a Dictionary. Zero means that there is none, or that it is not known.
+// WorkID identifies a Work (a request or job) in a Dictionary. Zero means that there is none, or that it is not known.
 type WorkID uint32
 
-// TextID names a text in a Dictionary; 0 means "none".
+// TextID identifies a text in a Dictionary; 0 means "none".
 type TextID uint32
 
 // WorkKind is the kind of work that a thread does: a request or a job.
@@ -23,13 +23,13 @@ const (
 	WorkJob
 )
 
-// String is the word used in JSON: none, request, job.
+// String returns the word for the kind in JSON: none, request, job.
 func (k WorkKind) String() string { return wordOf(k, "none", "none", "request", "job") }
 
-// WorkNumber identifies a request or job while the Dictionary lives. Numbers begin with 1 and are not reused.
+// WorkNumber identifies a request or job for the whole life of the Dictionary. Numbers begin with 1 and are not reused.
 type WorkNumber uint64
 
-// Work is what is known of one request or job at an instant. Later more may become known, for example the route after
+// Work is what ddtop knows about one request or job at an instant. Later it may know more, for example the route after
 // the first frames. Then another Work with the same Number replaces this one.
 type Work struct {
 	Number WorkNumber
@@ -37,37 +37,38 @@ type Work struct {
 	// Endpoint is the route of a request ("GET orders#index", "POST /orders/:id"), or the class of a job. It is "" if
 	// it is not known.
 	Endpoint string
-	// Path is a name for a request, made of its method and the pattern of its path ("GET /orders/:id"). Endpoint has
-	// the same value while the route is not known. Path is empty if the routes of other requests with this pattern say
-	// nothing about this request.
+	// Path is the method of a request and the pattern of its path ("GET /orders/:id"). While the route is not known,
+	// Endpoint has the same value. Path is empty if the request must not get its route from other requests with this
+	// pattern.
 	Path string
-	// SinceNS is when the work was first seen. BeforeNS is when its thread was last seen without this work. The work
-	// began between these two times. Both are CLOCK_MONOTONIC in ns. BeforeNS is zero if the work had begun before the
-	// thread was first read.
+	// SinceNS is when ddtop first saw the work. BeforeNS is when it last saw the thread without this work. So the work
+	// began between these two times. Both are CLOCK_MONOTONIC in ns. BeforeNS is zero if the work had begun before
+	// ddtop first read the thread.
 	SinceNS, BeforeNS int64
-	// QueuedNS is how long the request or job waited before the thread took it, in ns. It is computed from a time in
-	// the request or job. A load balancer (X-Request-Start) or the job's queue (enqueued_at) has written this time. It
-	// is zero if not known.
+	// QueuedNS is how long the request or job waited before the thread took it, in ns. It is computed from a time of
+	// day that is stored in the request or job. A load balancer (X-Request-Start) or the job's queue (enqueued_at) has
+	// written this time. QueuedNS is zero if it is not known.
 	QueuedNS int64
-	// Values are a request's path with ids and query, or a job's arguments. They are read only if the user wants them.
+	// Values are a request's path with its ids and query, or a job's arguments. ddtop reads them only if the user asks
+	// for them.
 	Values string
 }
 
-// Serving is what a thread works for at an instant. The zero value means that it works for nothing, or that this is not
-// known.
+// Serving is the request or job that a thread works for at an instant. The zero value means that there is none, or that
+// it is not known.
 type Serving struct {
 	Work WorkID
-	// Statement is what the thread asks a database or another service at this instant, without literal values: "SELECT
-	// … WHERE id = ?", "GET", "POST api.example.com".
+	// Statement is what the thread asks a database or another service at this instant. Literal values are left out:
+	// "SELECT … WHERE id = ?", "GET", "POST api.example.com".
 	Statement TextID
-	// Exception is the class of the exception that the thread handles ($!). The exception's message is included if the
-	// user asked for values.
+	// Exception is the class of the exception that the thread handles at this instant ($!). It includes the exception's
+	// message if the user asked for values.
 	Exception TextID
-	// Span is the id of the active span of a tracing library. RootSpan is the id of the trace's outermost span in this
-	// process. Both have 64 bits, and are zero if there is none.
+	// Span is the id of the active span of a tracing library. RootSpan is the id of the outermost span that the trace
+	// has in this process. Both have 64 bits, and are zero if there is no span.
 	Span, RootSpan uint64
-	// Trace is the id of the trace, which is passed on from process to process. It is big-endian, and zero if it is
-	// not known.
+	// Trace is the id of the trace to which the span belongs. It is passed on from process to process. It is
+	// big-endian, and zero if it is not known.
 	Trace [16]byte
 }
 
@@ -96,15 +97,17 @@ func (d *Dictionary) InternText(s string) TextID {
 }
 
 // Every request makes a new entry, so in the end requests would take the memory of frames and stacks. Unused requests
-// and texts are therefore evicted when two conditions hold. New requests and texts have taken limit/toldPart bytes
-// since the last eviction. All entries together take more than limit/2. limit is the most memory that the Dictionary
-// may have. If more than half of a shared memory is taken, limit is at most one part in toldShare of the shared memory.
+// and texts are therefore evicted when two conditions hold. First, new requests and texts have taken limit/toldPart
+// bytes since the last eviction. Second, all entries together take more than limit/2. limit is the most memory that the
+// Dictionary may have. If more than half of a shared memory is taken, limit is at most one part in toldShare of the
+// shared memory.
 const (
 	toldPart  = 6
 	toldShare = 8
 )
 
-// internTold is like internIn, but for requests and texts. It also evicts unused ones (see toldPart).
+// internTold is like internIn, but for requests and texts. If these have taken much memory, it also evicts unused ones
+// (see toldPart).
 func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T) ID {
 	before := d.bytes
 	id := internIn(d, t, v, false)
@@ -114,32 +117,33 @@ func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v 
 	}
 	if d.told += d.bytes - before; d.told >= limit/toldPart && d.bytes > limit/2 {
 		d.told = 0
-		// Entries that the ending generation has used are kept, because samples with their IDs may not have arrived
-		// yet.
+		// Entries that were used in the generation that ends here are kept. Samples with their IDs may still be on
+		// their way.
 		ends := Generation(d.generation.Add(1)) - 1
 		d.takes(-d.evictTold(ends))
 	}
 	return id
 }
 
-// evictTold removes the requests and texts whose last use was earlier than the generation in the parameter before. It
-// returns the memory that they took.
+// evictTold removes the requests and texts that were last used in a generation earlier than before. It returns how many
+// bytes of memory they took.
 func (d *entries) evictTold(before Generation) int64 {
 	freed := d.works.Evict(before, nil) + d.texts.Evict(before, nil)
 	maps.DeleteFunc(d.named, func(_ WorkNumber, id WorkID) bool { return d.works.At(id) == nil })
 	return freed
 }
 
-// Work returns a request or job as it is known now, even if it was less known when the ID was made. All IDs with the
-// same Number have the latest known name. If a request's own route is not known, it gets the route of other requests
-// with its Path, provided that they have only one. Work returns the zero Work for 0 or an ID that is unknown or
+// Work returns a request or job as ddtop knows it now, even if less was known when the ID was made. All IDs with the
+// same Number return the latest name. If a request's own route is not known, it gets the route of other requests with
+// its Path, provided that these have only one route. Work returns the zero Work for 0 or an ID that is unknown or
 // evicted.
 func (d *Dictionary) Work(id WorkID) Work { return d.shown(d.work(id, true)) }
 
-// OwnWork is like Work, but does not use the routes of other requests. Recordings store what it returns.
+// OwnWork is like Work, but it never takes the route from other requests. Recordings store its result.
 func (d *Dictionary) OwnWork(id WorkID) Work { return d.shown(d.work(id, false)) }
 
-// shown returns a request or job after the Dictionary's Filter, if there is one, has removed names and values.
+// shown applies the Dictionary's Filter to a request or job, which removes names and values. Without a Filter it
+// returns w unchanged.
 func (d *Dictionary) shown(w Work) Work {
 	if n := d.filter(); n != nil {
 		return n.Work(w)
@@ -184,5 +188,5 @@ func (d *Dictionary) Exception(id TextID) string {
 	return s
 }
 
-// text is a text in a Dictionary, such as a statement.
+// text is a text that a Dictionary stores, such as a database statement.
 type text struct{ s string }

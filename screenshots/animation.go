@@ -22,7 +22,7 @@ import (
 // The size of the animation's pictures, in cells.
 const animationWidth, animationHeight = 110, 34
 
-// maxAnimation limits the size of the file in bytes, because a README must load on a telephone, too.
+// maxAnimation limits the size of the animation's file in bytes, because a README must also load on a telephone.
 const maxAnimation = 600_000
 
 // captionHeight is the height of the space for a step's caption below its picture, in pixels.
@@ -35,8 +35,8 @@ type step struct {
 	keys    []string // typed on the live screen; nil for the list of processes
 }
 
-// steps are the steps of the animation. In 15 seconds they lead from the list of processes to the code that makes other
-// threads wait.
+// steps are the steps of the animation. In 15 seconds they lead from the start of ddtop and the list of processes to
+// the code that makes other threads wait.
 var steps = []step{
 	{"$ sudo ddtop", 2 * time.Second, nil},
 	{"enter: the screen says what is wrong", 4 * time.Second, []string{}},
@@ -45,7 +45,7 @@ var steps = []step{
 	{"tab, down, enter: the culprit", 3 * time.Second, []string{"w", "w", "w", "tab", "down", "down", "down", "enter"}},
 }
 
-// animation makes incident.svg: an incident, from the start of ddtop to the culprit.
+// animation makes incident.svg, which shows an incident from the start of ddtop to the code that causes it.
 func animation(ctx context.Context, folder string) (err error) {
 	r, err := recording.Open(filepath.Join(folder, "recordings", "hog.ddtop"))
 	if err != nil {
@@ -94,11 +94,11 @@ func (s step) take(ctx context.Context, r *recording.Reader) (ui.Picture, error)
 	return ui.TakeListPicture(ctx, ui.Options{}, ui.Choosing{First: first, Verb: "attach"}, later, animationWidth, animationHeight)
 }
 
-// outerSVG matches the first tag of a picture, and captures its width and height.
+// outerSVG matches the first tag of a picture. Its groups are the picture's width and height.
 var outerSVG = regexp.MustCompile(`^<svg [^>]*width="(\d+)" height="(\d+)"[^>]*>`)
 
-// animate puts pictures of the same size into one SVG. The SVG shows each picture for the time of its step, and then
-// begins again. If a reader's browser asks for reduced motion, the reader sees only the second picture.
+// animate puts pictures of the same size into one SVG. The SVG shows each picture for the time of its step, and after
+// the last one it begins again. If a reader's browser asks for reduced motion, it shows only the second picture.
 func animate(steps []step, pictures [][]byte) ([]byte, error) {
 	var total time.Duration
 	for _, s := range steps {
@@ -122,11 +122,12 @@ func animate(steps []step, pictures [][]byte) ([]byte, error) {
 		width, height = w, h
 		percent := func(d time.Duration) float64 { return 100 * float64(d) / float64(total) }
 		from, to := percent(at), percent(at+steps[i].length)
-		// Each step has keyframes from 0 % to 100 %. At 0 % only the first step is visible, and at 100 % only the last.
+		// Each step has keyframes for the whole animation, from 0 % to 100 %. At 0 % only the first step is visible,
+		// and at 100 % only the last.
 		fmt.Fprintf(&style, "@keyframes s%d{0%%{visibility:%s}%.2f%%{visibility:visible}%.2f%%{visibility:%s}}\n.s%d{animation-name:s%d}\n",
 			i, shown(i == 0), from, to, shown(i == len(pictures)-1), i, i)
 		inner := bytes.TrimSuffix(bytes.TrimSpace(picture[len(head[0]):]), []byte("</svg>"))
-		// Titles are removed, because a browser would show the title of each picture as a tooltip.
+		// Remove the titles, because a browser would show the title of each picture as a tooltip.
 		inner = regexp.MustCompile(`<title>[^<]*</title>\n?`).ReplaceAll(inner, nil)
 		fmt.Fprintf(&body, "<g class=\"s s%d\">\n%s<text x=\"%d\" y=\"%d\" text-anchor=\"middle\" font-family=\"monospace\" font-size=\"15\" fill=\"#e6e9ef\">%s</text>\n</g>\n",
 			i, inner, width/2, height+captionHeight*2/3, escaped(steps[i].caption))

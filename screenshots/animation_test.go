@@ -50,7 +50,8 @@ func TestAnimation(t *testing.T) {
 	}
 }
 
-// TestAnimate: each step is visible for its share of the time. animate refuses pictures of different sizes.
+// TestAnimate: in the animation, each step is visible for its share of the time. animate refuses pictures of different
+// sizes.
 func TestAnimate(t *testing.T) {
 	small := []byte("<svg xmlns=\"x\" width=\"10\" height=\"20\">\n<title>a</title>\n<g/>\n</svg>\n")
 	two := []step{{caption: "a <b>", length: time.Second}, {caption: "c", length: 3 * time.Second}}

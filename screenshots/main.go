@@ -1,5 +1,5 @@
-// Screenshots makes the pictures in this folder (and in the README) from recordings. There is a picture for each phase
-// of the bundled program, and for a Rails application. A picture shows the screen at the end of a recording. `make
+// Screenshots makes the pictures in this folder and in the README from recordings. There is a picture for each phase of
+// the bundled program, and for a Rails application. A picture shows ddtop's screen at the end of a recording. `make
 // screenshots` runs this program. recordings/README.md describes how the recordings are made.
 package main
 
@@ -27,10 +27,10 @@ type shot struct {
 	keys            []string
 }
 
-// window is the span of time that the pictures show. The recordings are a little longer.
+// window is how much time the pictures show. The recordings are a little longer.
 const window = 15 * time.Second
 
-// exactWait has the keys that select one of the shorter waits in the list of waits.
+// exactWait are the keys that select one of the shorter waits in the screen's list of waits.
 var exactWait = append([]string{"0", "r"}, slices.Repeat([]string{"pgdown"}, 44)...)
 
 var shots = []shot{
@@ -93,7 +93,7 @@ func run(ctx context.Context, folder string) error {
 	return errors.Join(list(ctx, folder), animation(ctx, folder), pagePicture(ctx, folder))
 }
 
-// list makes the picture of the list of processes.
+// list makes the picture of the screen with the list of processes.
 func list(ctx context.Context, folder string) error {
 	began := time.Now().Add(-27 * time.Hour)
 	at := func(c ui.Candidate) ui.Candidate {
@@ -123,7 +123,7 @@ func list(ctx context.Context, folder string) error {
 	return err
 }
 
-// take makes one picture and returns the path of its file.
+// take makes one picture of the screen and returns the path of the picture's file.
 func (s *shot) take(ctx context.Context, folder string) (path string, err error) {
 	r, err := recording.Open(filepath.Join(folder, "recordings", s.recording+".ddtop"))
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/recording"
 )
 
-// pagePicture makes a picture of an incident's page with a browser. Without a browser, the existing picture stays.
+// pagePicture makes a picture of the HTML page about an incident, with a browser. If there is no browser, the existing
+// picture stays.
 func pagePicture(ctx context.Context, folder string) (err error) {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// addedPage is the whole code that a new view (a page with its own tab) needs.
+// addedPage is a new view for the test: a page with its own tab. It shows how little code a new view needs.
 type addedPage struct {
 	page.Plain
 	threads int
@@ -48,8 +48,8 @@ func (p *addedPage) Stack(*scene.Scene) (title string, lines []string) {
 	return "the added view", []string{"frame 1", "frame 2"}
 }
 
-// TestAddView: a view that is added to the list of views has a tab, a key, help, a footer, and text to copy. No other
-// code has to know the view.
+// TestAddView: after a view is added to the list of views, it has a tab, a key, help, a footer, and text to copy. No
+// other code of the screen must know the view.
 func TestAddView(t *testing.T) {
 	before := views
 	t.Cleanup(func() { views = before })
@@ -74,8 +74,9 @@ func TestAddView(t *testing.T) {
 	}
 }
 
-// TestViewIsOneFolderAndOneLine: apart from the view's own folder, only the list of views imports the view. One
-// exception is the code that holds several processes together. It may import the view of processes.
+// TestViewIsOneFolderAndOneLine: a view consists of its own folder and one line in the list of views. No other code may
+// import the view. One exception is the code that holds several processes together, which may import the view of
+// processes.
 func TestViewIsOneFolderAndOneLine(t *testing.T) {
 	const module = "github.com/ddtop/ddtop/ui/page/"
 	users := make(map[string][]string)
@@ -123,7 +124,7 @@ func TestViewIsOneFolderAndOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range folders {
-		// The list of views contains one line for each view besides its import.
+		// Besides the import, the list of views must have exactly one line for each view.
 		if n := strings.Count(string(list), "\t"+d.Name()+".View,\n"); d.IsDir() && n != 1 {
 			t.Errorf("the view %s has %d lines in the list", d.Name(), n)
 		}

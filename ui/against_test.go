@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// otherOf returns a made-up recording that the test's process is compared with.
+// otherOf returns a made-up recording, with which the test compares the process on the screen.
 func otherOf(t *testing.T, d demosource.Options) *scene.Against {
 	t.Helper()
 	x, err := LoadAgainst(context.Background(), demosource.New(d), "before.ddtop", scene.Options{})
@@ -25,14 +25,15 @@ func otherOf(t *testing.T, d demosource.Options) *scene.Against {
 	return x
 }
 
-// againstScreen shows 30 s of the made-up process. It is compared with the first 10 s, in which no thread hogs the
-// GVL.
+// againstScreen returns a screen that shows 30 s of the made-up process. The screen compares them with the first 10 s,
+// in which no thread hogs the GVL.
 func againstScreen(t *testing.T, w, h int) *screen {
 	t.Helper()
 	return newScreen(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir(), Against: otherOf(t, demosource.Options{Length: 10 * time.Second})})
 }
 
-// TestAgainst: the flamegraph and the top list show how they differ from another recording, scaled to the same length.
+// TestAgainst: the flamegraph and the top list show how the process differs from another recording. The recording's
+// times are scaled to the same length.
 func TestAgainst(t *testing.T) {
 	s := againstScreen(t, 160, 50)
 	s.press("4")
@@ -41,8 +42,8 @@ func TestAgainst(t *testing.T) {
 	if !f.Comparing() || f.BaseKind != widget.AgainstBase || len(f.Changes) == 0 {
 		t.Fatalf("nothing is compared: %v", f.Changes)
 	}
-	// The changes of all functions' own time add up to the change of the whole. Changes that are too small to be listed
-	// are missing from the sum.
+	// The sum of the changes of all functions' own time is the change of the whole. The sum lacks only changes that are
+	// too small to be listed.
 	var own float64
 	for _, c := range f.Changes {
 		own += c.Share
@@ -69,8 +70,8 @@ func TestAgainst(t *testing.T) {
 	if was == 0 {
 		t.Error("no row was there before")
 	}
-	// Metrics other than the first one are compared, too. The key = ends the comparison with the recording, and the
-	// next = begins it again.
+	// The comparison also works for metrics other than the first one. Key = ends the comparison with the recording, and
+	// the next = begins it again.
 	s.press("w")
 	s.sees("before.ddtop")
 	s.press("w", "w", "w", "w", "w", "w", "w")
@@ -88,8 +89,8 @@ func TestAgainst(t *testing.T) {
 	t.Error("= does not come back to the other recording")
 }
 
-// TestAgainstItself: if a process is compared with itself, no frame has changed. The two sides have different IDs for
-// the same frames and stacks, so they must be matched by name.
+// TestAgainstItself: if a process is compared with itself, no frame has changed. The process and the recording have
+// different IDs for the same frames and stacks. So ddtop must match them by name.
 func TestAgainstItself(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second},
 		scene.Options{Window: 30 * time.Second, Against: otherOf(t, demosource.Options{Length: 30 * time.Second})})
@@ -112,7 +113,7 @@ type noSamples struct{ sampler.Source }
 
 func (*noSamples) Run(context.Context, func(*sampler.Sample)) error { return sampler.ErrEnded }
 
-// TestGoldenAgainst draws the flamegraph and the top list of a comparison.
+// TestGoldenAgainst draws the flamegraph and the top list of a comparison, and checks them against the golden files.
 func TestGoldenAgainst(t *testing.T) {
 	for _, size := range []struct {
 		name string

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// These types come from the packages below ui. Commands use them by these names.
+// These types are defined in packages below ui. Commands use them under the names that they have here.
 type (
 	// Options are the options of Run.
 	Options = scene.Options
@@ -14,13 +14,13 @@ type (
 	Against = scene.Against
 	// ExactSwitch switches exact mode on and off.
 	ExactSwitch = scene.ExactSwitch
-	// NativeSwitch switches C stacks of running threads on and off.
+	// NativeSwitch switches the recording of running threads' C stacks on and off.
 	NativeSwitch = scene.NativeSwitch
 	// HeapReader reads the heap of a process.
 	HeapReader = scene.HeapReader
 )
 
-// These are the defaults of Options, and the longest possible history.
+// These are the defaults of Options, and the longest history that can be set.
 const (
 	DefaultWindow  = scene.DefaultWindow
 	DefaultHistory = store.DefaultHistory
@@ -30,5 +30,5 @@ const (
 // Themes are the names that ThemeByName knows.
 var Themes = style.Themes
 
-// ThemeByName returns the theme with a name. For an empty name and for "auto" it returns the dark theme.
+// ThemeByName returns the colour theme with this name. For an empty name and for "auto" it returns the dark theme.
 func ThemeByName(name string) (style.Theme, error) { return style.ThemeByName(name) }

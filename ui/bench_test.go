@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// BenchmarkFrame draws one picture of the screen at 200x50. It measures everything from the stored data to the string
-// for the terminal.
+// BenchmarkFrame draws one picture of the screen at 200x50. It measures all the work from the stored data to the string
+// that goes to the terminal.
 func BenchmarkFrame(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		b.Run(fmt.Sprintf("200x50/threads=%d", threads), func(b *testing.B) {
@@ -24,7 +24,7 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// BenchmarkFeed measures how long the store takes for one sample, including all folding into sums.
+// BenchmarkFeed measures how long the store takes to add one sample to its data and sums.
 func BenchmarkFeed(b *testing.B) {
 	for _, threads := range []int{10, 100, 500} {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {

@@ -18,21 +18,22 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// Candidate is a process that can be chosen.
+// Candidate is a process that the user can choose from the list.
 type Candidate struct {
 	PID, PPID, Threads int
-	// CPU is the CPU time that the process has used since its start. Started is when the process began. It is zero if
+	// CPU is the CPU time that the process has used since its start. Started is when the process started. It is zero if
 	// it is not known.
 	CPU     time.Duration
 	Started time.Time
-	// Ruby is the release of Ruby. It is empty if the process cannot be read. In this case Why gives the reason.
+	// Ruby is the release of Ruby that the process runs. It is empty if ddtop cannot read the process. In this case Why
+	// gives the reason.
 	Ruby, User, Why string
-	// Title is the program's name, Command its command line. Command is empty if it must not be shown.
+	// Title is the program's name, and Command its command line. Command is empty if it must not be shown.
 	Title, Command string
 }
 
-// Matches reports whether a process fits the typed text. Each word must be in its PID, its name or its command line,
-// in upper or lower case.
+// Matches reports whether the process matches the text that the user has typed. Each word must be in its PID, its name
+// or its command line, in upper or lower case.
 func (c *Candidate) Matches(typed string) bool {
 	text := strings.ToLower(strconv.Itoa(c.PID) + " " + c.Title + " " + c.Command)
 	for _, word := range strings.Fields(strings.ToLower(typed)) {
@@ -51,7 +52,7 @@ type Choosing struct {
 	First []Candidate
 	// Filter is the text that the user has typed so far. Only processes that match it are listed.
 	Filter string
-	// Verb is the word for the key enter in the footer, such as "attach".
+	// Verb says in the footer what the key enter does, such as "attach".
 	Verb string
 }
 
@@ -63,8 +64,8 @@ type Choice struct {
 
 const (
 	// listFirst is the time between the first list and the second. CPU shares can be shown from the second list on.
-	// listEvery is the interval between all later lists. listRest makes this interval longer if making a list is slow.
-	// The pause after a list is at least listRest times the time that it took to make it.
+	// listEvery is the time between two later lists. If it takes long to make a list, listRest makes the time longer.
+	// The pause after a list is at least listRest times the time that it took to make the list.
 	listFirst = 300 * time.Millisecond
 	listEvery = time.Second
 	listRest  = 30
@@ -93,7 +94,7 @@ func Choose(ctx context.Context, o scene.Options, c Choosing) (Choice, error) {
 	return m.chosen, nil
 }
 
-// chooser is the list of processes to choose from.
+// chooser is the screen on which the user chooses a process from a list.
 type chooser struct {
 	ctx context.Context
 	opt scene.Options
@@ -105,8 +106,8 @@ type chooser struct {
 	cursor int // the PID of the selected row
 	all    []Candidate
 	filter []rune
-	// before has each process's CPU time in the previous list, by PID. The CPU share is computed from its difference to
-	// the new list.
+	// before has each process's CPU time in the previous list, by PID. The difference to the CPU time in the new list
+	// shows the share of a CPU.
 	before map[int]cpuTime
 	chosen Choice
 	failed error // the last error of List
@@ -118,8 +119,8 @@ type chooser struct {
 	lastPress mousePress
 }
 
-// cpuTime has the CPU time of a process when a list was made, at the time at. share is the share of one CPU that the
-// process used since the previous list. It is -1 if it is not known.
+// cpuTime is the CPU time that a process had used at the time at, when a list was made. share is the share of one CPU
+// that it used since the previous list. It is -1 if it is not known.
 type cpuTime struct {
 	started time.Time
 	at      time.Time
@@ -145,15 +146,15 @@ func newChooser(ctx context.Context, o scene.Options, c Choosing, theme style.Th
 	return m
 }
 
-// candidatesMsg is a new list. took is how long it took to make.
+// candidatesMsg is the message with a new list. took is how long it took to make the list.
 type candidatesMsg struct {
 	list []Candidate
 	err  error
 	took time.Duration
 }
 
-// Init returns commands that list the processes again after listFirst. They also ask the terminal for its background
-// colour if the theme needs it.
+// Init returns a command that lists the processes again after listFirst. If the theme needs the terminal's background
+// colour, another command asks the terminal for it.
 func (m *chooser) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.listIn(listFirst)}
 	if m.opt.Theme == "" || m.opt.Theme == "auto" {
@@ -162,7 +163,7 @@ func (m *chooser) Init() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// listIn returns a command that waits and then makes the list.
+// listIn returns a command that waits, and then lists the processes.
 func (m *chooser) listIn(wait time.Duration) tea.Cmd {
 	return func() tea.Msg {
 		select {
@@ -182,8 +183,9 @@ func (m *chooser) setList(l []Candidate) {
 	next := make(map[int]cpuTime, len(l))
 	for _, c := range l {
 		t := cpuTime{started: c.Started, at: now, cpu: c.CPU, share: -1}
-		// If the start differs, it is another process with the same PID. The start of the same process can change by up
-		// to a clock tick, because it is computed anew each time. Differences below a second are therefore ignored.
+		// A PID can be used again. If the time of the start differs, it is another process. The start of the same
+		// process can differ by up to a clock tick, because it is computed anew each time. So differences below a
+		// second are ignored.
 		if b, ok := m.before[c.PID]; ok && c.CPU >= b.cpu && c.Started.Sub(b.started).Abs() < time.Second && now.After(b.at) {
 			t.share = float64(c.CPU-b.cpu) / float64(now.Sub(b.at))
 		}
@@ -193,7 +195,7 @@ func (m *chooser) setList(l []Candidate) {
 	m.arrange()
 }
 
-// arrange makes the rows. Each process that matches the filter is followed by its descendants.
+// arrange makes the rows of the list from the processes that match the filter. Each is followed by its descendants.
 func (m *chooser) arrange() {
 	left := make(map[int]*candidateRow)
 	var order []*candidateRow
@@ -237,7 +239,7 @@ func (m *chooser) arrange() {
 	m.table.Settle()
 }
 
-// Update handles sizes, keys, the mouse and new lists.
+// Update handles messages of Bubble Tea: the terminal's size, keys, the mouse and new lists.
 func (m *chooser) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
@@ -273,8 +275,8 @@ func (m *chooser) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-// key handles a key press. A key without a command is typed into the filter. q quits only while the filter is empty,
-// so that a name can contain a q.
+// key handles a key press. A key without a command is typed into the filter. The key q quits only while the filter is
+// empty. After that it is a letter, because a name can contain a q.
 func (m *chooser) key(msg tea.KeyPressMsg) tea.Cmd {
 	key := msg.String()
 	switch key {
@@ -339,7 +341,7 @@ func (m *chooser) choose(children bool) tea.Cmd {
 	return tea.Quit
 }
 
-// press moves the cursor to the clicked row. A double click chooses this row.
+// press handles a mouse click. It moves the cursor to the clicked row. A double click chooses the process of this row.
 func (m *chooser) press(at tea.Mouse) tea.Cmd {
 	i := m.table.Top + at.Y - m.rowsFrom
 	if at.Button != tea.MouseLeft || at.Y < m.rowsFrom || at.Y >= m.rowsFrom+m.table.Height || i >= len(m.table.Rows) {
@@ -364,7 +366,7 @@ func (m *chooser) View() tea.View {
 	return v
 }
 
-// Found returns a text: how many processes there are, and how many of them match the filter.
+// Found returns a text that says how many Ruby processes there are, and how many of them match the filter.
 func (m *chooser) Found() string {
 	text := fmt.Sprintf("%d Ruby processes", len(m.all))
 	if len(m.all) == 1 {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// pumas are a Puma with two workers, and a Sidekiq that ddtop cannot read.
+// pumas returns processes for the tests: a Puma server with two workers, and a Sidekiq that ddtop cannot read.
 func pumas() []Candidate {
 	at := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	return []Candidate{
@@ -24,7 +24,7 @@ func pumas() []Candidate {
 	}
 }
 
-// chooserOf returns a list of a given size. Its clock stands still unless the test moves it.
+// chooserOf returns a chooser on a screen of the given size. Its clock stands still unless the test moves it.
 func chooserOf(t *testing.T, w, h int, filter string) (m *chooser, clock *time.Time) {
 	t.Helper()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -37,8 +37,8 @@ func chooserOf(t *testing.T, w, h int, filter string) (m *chooser, clock *time.T
 	return m, &now
 }
 
-// typed presses keys in the list. A key is a name such as "down", or letters. typed reports whether the list was
-// left.
+// typed presses keys in the list. A key is a name such as "down", or letters. typed reports whether the keys have
+// closed the list.
 func (m *chooser) typed(keys ...string) (left bool) {
 	named := map[string]rune{"up": tea.KeyUp, "down": tea.KeyDown, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab,
 		"backspace": tea.KeyBackspace, "end": tea.KeyEnd, "home": tea.KeyHome, "pgdown": tea.KeyPgDown}
@@ -58,8 +58,8 @@ func (m *chooser) typed(keys ...string) (left bool) {
 	return left
 }
 
-// TestWhatIsPastedIsTyped: text that the user pastes is treated like typed text. It becomes the filter, without control
-// characters.
+// TestWhatIsPastedIsTyped: text that the user pastes has the same effect as typed text. It is appended to the filter,
+// without control characters.
 func TestWhatIsPastedIsTyped(t *testing.T) {
 	m, _ := chooserOf(t, 120, 40, "")
 	m.Update(tea.PasteMsg{Content: "pu\tma\n"})
@@ -77,7 +77,7 @@ func TestChooserShowsWhatThereIs(t *testing.T) {
 				t.Errorf("%v: %q is not in\n%s", size, want, text)
 			}
 		}
-		// Workers are listed below their master, whatever their PIDs are.
+		// Workers must be listed below their master, whatever their PIDs are.
 		if strings.Index(text, "sidekiq") < strings.Index(text, "worker 1") {
 			t.Errorf("%v: the order is\n%s", size, text)
 		}
@@ -147,8 +147,8 @@ func TestChooserChooses(t *testing.T) {
 			t.Errorf("%v chose %+v (left: %v), want %+v", c.keys, m.chosen, left, c.want)
 		}
 	}
-	// If the process under the cursor ends, the cursor goes to the next process. A new process does not move the
-	// cursor.
+	// If the process under the cursor ends, the cursor goes to the next process. If a process starts, the cursor stays
+	// on its process.
 	m, _ := chooserOf(t, 80, 24, "")
 	m.typed("down")
 	m.Update(candidatesMsg{list: append([]Candidate{{PID: 50, Title: "irb"}}, pumas()...)})
@@ -175,8 +175,8 @@ func TestChooserChooses(t *testing.T) {
 	}
 }
 
-// TestChooserBearsAnything: the list can be drawn at any size, even at sizes that no terminal has. Names with control
-// characters or of great length do not break the picture.
+// TestChooserBearsAnything: the list can be drawn at any size, even at sizes that no terminal has. Very long names and
+// names with control characters do not spoil the picture.
 func TestChooserBearsAnything(t *testing.T) {
 	hostile := []Candidate{{PID: 2, PPID: 3, Title: "\x1b[2J\u202e", Command: strings.Repeat("a\nb", 9999)}, {PID: 3, PPID: 2, Why: strings.Repeat("x", 9999)}, {PID: 4, PPID: 4}}
 	for w := 0; w < 130; w += 7 {
@@ -192,7 +192,7 @@ func TestChooserBearsAnything(t *testing.T) {
 	}
 }
 
-// TestChooseOnATerminal: the list appears on a terminal and disappears again. A signal ends it.
+// TestChooseOnATerminal: Choose shows the list on a real terminal, and removes it again at the end. A signal ends it.
 func TestChooseOnATerminal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	for _, way := range []string{"\r", "q", "signal"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// These are the widths of the list's columns, including two blanks after each. On a narrow screen, the last columns are
-// left out.
+// These are the widths of the list's columns, with two blanks after each column. On a narrow screen, the last columns
+// are left out.
 const (
 	pidColumn     = 9
 	cpuColumn     = 8
@@ -19,7 +19,7 @@ const (
 	ageColumn     = 8
 	rubyColumn    = 8
 	userColumn    = 11
-	// leastCommand is the least useful width of the command line.
+	// leastCommand is the least width at which the column for the command line is useful.
 	leastCommand = 32
 )
 
@@ -31,7 +31,7 @@ func (m *chooser) draw() {
 	m.drawn++
 }
 
-// paint draws the typed text, the rows, the details of the row with the cursor, and the keys.
+// paint draws the whole list: the typed text, the rows, the details of the row with the cursor, and the keys.
 func (m *chooser) paint(a canvas.Area) {
 	t := &m.Theme
 	if a.W < 20 || a.H < 6 {
@@ -112,7 +112,7 @@ func (m *chooser) columns(w int) []candidateColumn {
 	}})
 }
 
-// shareText returns the text of a share of one CPU. -1 means that it is not known yet.
+// shareText returns a share of one CPU as text. A share of -1 is not known yet.
 func shareText(share float64) string {
 	if share < 0 {
 		return "–"
@@ -120,7 +120,7 @@ func shareText(share float64) string {
 	return units.RoundPercent(share)
 }
 
-// age returns how long a process has been running.
+// age returns as text how long a process has been running.
 func age(started, now time.Time) string {
 	if started.IsZero() {
 		return "–"
@@ -166,8 +166,8 @@ func (m *chooser) drawRow(a canvas.Area, r *candidateRow, columns []candidateCol
 	}
 }
 
-// drawDetail draws the details of the row with the cursor: why the process cannot be read, or the complete command
-// line if the row cuts it.
+// drawDetail draws the details of the row with the cursor. They say why the process cannot be read. Otherwise they are
+// the complete command line, if the row shows only a part.
 func (m *chooser) drawDetail(a canvas.Area) {
 	t := &m.Theme
 	if m.failed != nil {

@@ -21,9 +21,9 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// copyText puts a text into the clipboard of the user's terminal (escape sequence OSC 52). tmux can accept this
-// sequence itself (set-clipboard on), or pass it on to the terminal around tmux (allow-passthrough). By default it does
-// neither, so copyText also runs tmux's own command.
+// copyText copies a text to the clipboard of the user's terminal, with the escape sequence OSC 52. tmux can accept this
+// sequence itself (set-clipboard on), or pass it on to the terminal in which tmux runs (allow-passthrough). By default
+// tmux does neither. So copyText also runs a command of tmux.
 func copyText(sc *scene.Scene, text string) tea.Cmd {
 	set := ansi.SetSystemClipboard(text)
 	write := func(text string) tea.Cmd { return func() tea.Msg { return writeMsg{text} } }
@@ -33,8 +33,8 @@ func copyText(sc *scene.Scene, text string) tea.Cmd {
 	return tea.Batch(write(set), write(ansi.TmuxPassthrough(set)), loadBuffer(text))
 }
 
-// copyPath copies the path of a written file. If names are redacted, it copies only the file's name, because users
-// paste it elsewhere.
+// copyPath copies the path of a written file to the clipboard. If names are redacted, it copies only the file's name
+// without the directories, because users paste it elsewhere.
 func copyPath(sc *scene.Scene, path string) tea.Cmd {
 	if sc.Opt.Redactor != nil {
 		path = filepath.Base(path)
@@ -42,11 +42,11 @@ func copyPath(sc *scene.Scene, path string) tea.Cmd {
 	return copyText(sc, path)
 }
 
-// tmuxWithin is how long the tmux command may take to accept a text.
+// tmuxWithin is how long the tmux command in loadBuffer may take to accept a text.
 const tmuxWithin = 5 * time.Second
 
-// loadBuffer puts a text into tmux's own buffer. tmux 3.2 and later also puts it into the clipboard of the terminal
-// around tmux.
+// loadBuffer runs a command that puts a text into tmux's own buffer. tmux 3.2 and later also puts it into the clipboard
+// of the terminal in which tmux runs.
 func loadBuffer(text string) tea.Cmd {
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(context.Background(), tmuxWithin)
@@ -62,7 +62,7 @@ func loadBuffer(text string) tea.Cmd {
 	}
 }
 
-// yank copies the stack of the selection, or the summary if nothing is selected.
+// yank copies the stack of whatever is selected to the clipboard. If nothing is selected, it copies the summary.
 func yank(m *Model) tea.Cmd {
 	title, stack := m.current().Stack(&m.Scene)
 	if len(stack) == 0 {
@@ -72,7 +72,7 @@ func yank(m *Model) tea.Cmd {
 	return copyText(&m.Scene, title+"\n  "+strings.Join(stack, "\n  ")+"\n")
 }
 
-// yankSummary copies a summary as Markdown, to be pasted into a chat: what is wrong, the cause, and what the threads
+// yankSummary copies a summary to the clipboard, as Markdown for a chat: what is wrong, the cause, and what the threads
 // do.
 func yankSummary(m *Model) tea.Cmd {
 	if m.LastNS == 0 {
@@ -85,16 +85,16 @@ func yankSummary(m *Model) tea.Cmd {
 }
 
 const (
-	// maxBlamed and maxListed limit the places and threads of a summary. A longer message would be folded by a chat
-	// until the reader clicks.
+	// maxBlamed limits the places of code in a summary, and maxListed its threads. Chats fold longer messages until the
+	// reader clicks.
 	maxBlamed = 5
 	maxListed = 20
-	// muchRun decides which members of a group of threads a summary lists by themselves. These members have held the
-	// GVL for at least this share of the time.
+	// muchRun decides which threads of a group the summary lists one by one. These threads have held the GVL for at
+	// least this share of the time.
 	muchRun = 0.25
 )
 
-// summary returns a text about the time span on the screen.
+// summary returns the text of a summary of the time that the screen shows.
 func summary(m *Model) string {
 	var b strings.Builder
 	p, f := &m.Process, &m.Figures
@@ -161,16 +161,17 @@ func summary(m *Model) string {
 }
 
 const (
-	// hotShare is the least share of its caller's time that a callee must have to belong to the hot path (see hotPath).
+	// hotShare decides where the hot path ends (see hotPath). A callee belongs to it only if it has at least this share
+	// of its caller's time.
 	hotShare = 0.5
-	// maxHot limits the frames of the hot path. If there are more, the outermost ones are left out, because the
-	// innermost ones say most.
+	// maxHot limits the frames of the hot path. If there are more, the outermost frames are left out, because the
+	// innermost ones say more.
 	maxHot = 8
 )
 
-// hotPath returns the path of calls with the most time, by the flamegraph's metric and filters. It begins with the
-// thread with the most time. From there it follows each callee that has at least half of its caller's time. It is empty
-// if no time was measured.
+// hotPath returns the path of calls on which most time was spent, by the flamegraph's metric and filters. It begins
+// with the thread that has the most time. From there it follows each callee that has at least half of its caller's
+// time. It is empty if no time was measured.
 func hotPath(m *Model) string {
 	if !hasFlame(m) { // the weights are from the last drawing of the flamegraph
 		buildFlame(m, true)
@@ -188,7 +189,8 @@ func hotPath(m *Model) string {
 				hot = c
 			}
 		}
-		// Below the root are the threads. The first step goes to the thread with the most time, whatever its share.
+		// The children of the root are the threads. So the first step goes to the thread with the most time, whatever
+		// its share is.
 		if hot == nil || n != t.Root && float64(hot.Total) < hotShare*float64(n.Total) {
 			break
 		}
@@ -208,8 +210,9 @@ func hotPath(m *Model) string {
 	return fmt.Sprintf("Hot path, %s of %s: %s%s", units.Percent(style.Share(n.Total, t.Root.Total)), style.MetricName(t.Metric), strings.Join(path, " → "), where)
 }
 
-// blamedPlaces lists the places of the code that held the GVL while other threads waited, the largest first. View 6
-// shows the same list. If fewer than 0.05 threads waited on average, it lists none, because so few waits do no harm.
+// blamedPlaces lists the places in the code that held the GVL while other threads waited. The place with the most
+// waiting comes first. View 6 shows the same list. If fewer than 0.05 threads waited on average, it lists none, because
+// so little waiting does no harm.
 func blamedPlaces(sc *scene.Scene) []string {
 	b := widget.BlameOf(&sc.Weights, sc.Dict)
 	if b.WaitNS < (sc.Weights.ToNS-sc.Weights.FromNS)/20 {
@@ -227,7 +230,7 @@ func blamedPlaces(sc *scene.Scene) []string {
 	return out
 }
 
-// markdown makes any text printable, and escapes the characters that have a meaning in Markdown.
+// markdown makes a text printable, and escapes the characters that have a meaning in Markdown.
 func markdown(s string) string {
 	return export.Markdown(canvas.Clean(s))
 }
@@ -235,8 +238,8 @@ func markdown(s string) string {
 // maxSummaryEndpoints limits how many routes a summary lists.
 const maxSummaryEndpoints = 8
 
-// servedSummary writes the routes in the time on the screen as Markdown, for a summary. The route with the most time
-// comes first. If there are no routes, it writes nothing.
+// servedSummary writes which routes were served in the time on the screen, as Markdown for a summary. The route with
+// the most time comes first. If there are no routes, it writes nothing.
 func servedSummary(s *scene.Served, b *strings.Builder) {
 	list := s.Endpoints[:min(len(s.Endpoints), maxSummaryEndpoints)]
 	if len(list) == 0 {

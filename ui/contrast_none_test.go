@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestTerminalWithoutColours: Bubble Tea converts every colour to no colour if NO_COLOR is set or the output is no
-// terminal. The screen can still be drawn.
+// TestTerminalWithoutColours: if NO_COLOR is set or the output is no terminal, Bubble Tea converts every colour to no
+// colour. The screen must still draw without an error.
 func TestTerminalWithoutColours(t *testing.T) {
 	noTTY, ascii := tea.ColorProfileMsg{Profile: 1}, tea.ColorProfileMsg{Profile: 2}
 	if noTTY.String() != "NoTTY" || ascii.String() != "Ascii" {

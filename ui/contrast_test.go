@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// profiles are Bubble Tea's messages for terminals with few colours.
+// profiles are the messages with which Bubble Tea reports a terminal with few colours.
 var profiles = []tea.ColorProfileMsg{{Profile: 3}, {Profile: 4}}
 
 func TestTheProfilesAreThoseMeant(t *testing.T) {
@@ -30,7 +30,8 @@ func TestTheProfilesAreThoseMeant(t *testing.T) {
 	}
 }
 
-// TestTextIsLegibleInFewColors: in every view and theme no text has the same colour as its background.
+// TestTextIsLegibleInFewColors: on terminals with few colours, no text has the same colour as its background. The test
+// checks every view in every theme.
 func TestTextIsLegibleInFewColors(t *testing.T) {
 	rs := make(recordings)
 	for _, v := range pageViews {
@@ -66,8 +67,8 @@ func TestTextIsLegibleInFewColors(t *testing.T) {
 	}
 }
 
-// TestStatesCanBeToldApart: in every theme, for every number of colours, each state has its own letter. States that
-// mean trouble also have different colours. The state Running differs in colour from the background.
+// TestStatesCanBeToldApart: each state of a thread has its own letter, in every theme and for every number of colours.
+// States that mean trouble also have different colours. The colour of the state Running differs from the background.
 func TestStatesCanBeToldApart(t *testing.T) {
 	for _, name := range style.Themes[1:] {
 		theme, err := style.ThemeByName(name)
@@ -105,8 +106,8 @@ func TestStatesCanBeToldApart(t *testing.T) {
 	}
 }
 
-// TestFewColoursKeepTheirMeaning: with 256 colours grey stays grey, and every converted colour is one of the
-// terminal's 256.
+// TestFewColoursKeepTheirMeaning: when the theme's colours are converted for 256 colours, grey stays grey. Every
+// converted colour is one of the terminal's 256.
 func TestFewColoursKeepTheirMeaning(t *testing.T) {
 	profile := profiles[1]
 	same := func(c canvas.Color) bool {
@@ -146,8 +147,8 @@ func TestFewColoursKeepTheirMeaning(t *testing.T) {
 }
 
 // TestTextOfEveryPictureIsLegible measures the contrast of each letter and digit with its background, in all views of
-// all themes. Text has the contrast of WCAG 2.1, criterion 1.4.3. Letters in cells of the timeline, and faint text,
-// have the contrast of criterion 1.4.11.
+// all themes. Text must have the contrast of WCAG 2.1, criterion 1.4.3. Letters in cells of the timeline, and faint
+// text, must have the lower contrast of criterion 1.4.11.
 func TestTextOfEveryPictureIsLegible(t *testing.T) {
 	rs := make(recordings)
 	for _, name := range style.Themes[1:] {

@@ -33,8 +33,7 @@ func documentedKeys(doc, heading string) []string {
 	return keys
 }
 
-// TestDocsNameEveryKey: each view's section of docs/reference/screen.md names the keys of the view's help, and no
-// others.
+// TestDocsNameEveryKey: each view's section of docs/reference/screen.md lists the same keys as the view's help.
 func TestDocsNameEveryKey(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/screen.md")
 	if err != nil {
@@ -88,7 +87,8 @@ func TestDocsNameEveryKey(t *testing.T) {
 	}
 }
 
-// TestEveryStateHasItsPlace: the legend lists each state of threads exactly once, and each theme has a colour for it.
+// TestEveryStateHasItsPlace: the legend lists each state of threads exactly once, and each theme has a colour for each
+// state.
 func TestEveryStateHasItsPlace(t *testing.T) {
 	for s := range gvl.NumStates {
 		if n := len(slices.DeleteFunc(slices.Clone(stateHelp[:]), func(x gvl.State) bool { return x != s })); n != 1 {

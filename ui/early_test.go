@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// youngSource is a source whose program had run for the time age when ddtop attached.
+// youngSource is a source for tests. Its program had already run for the time age when ddtop attached to it.
 type youngSource struct {
 	*demosource.Source
 	age time.Duration
@@ -24,8 +24,8 @@ func (y youngSource) Process() sampler.Process {
 	return p
 }
 
-// TestAStartNamesNoTimes: before the first sample no time is known. So the screen shows no uptime, and no times on the
-// axis.
+// TestAStartNamesNoTimes: before the first sample ddtop knows no times. So the screen must show no uptime, and no times
+// on the axis.
 func TestAStartNamesNoTimes(t *testing.T) {
 	src := youngSource{demosource.New(demosource.Options{}), time.Hour}
 	store, err := newStore(src, scene.Options{})
@@ -42,7 +42,7 @@ func TestAStartNamesNoTimes(t *testing.T) {
 	s.misses(" up ", " -0")
 }
 
-// TestNoFindingsIsSaidOnceTheyWereLookedFor: if a program has just started, or ddtop has just attached, the rules for
+// TestNoFindingsIsSaidOnceTheyWereLookedFor: a program has just started, or ddtop has just attached. The rules for
 // findings cannot match yet. During this time the screen says that it is too early. It must not say that nothing stands
 // out.
 func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
@@ -87,8 +87,8 @@ func (l leakingSource) Run(ctx context.Context, emit func(*sampler.Sample)) erro
 	})
 }
 
-// TestMemoryThatGrowsIsSaid: memory may grow, but too little for a finding. In this case the screen reports the growth,
-// and shows no green tick for "no findings".
+// TestMemoryThatGrowsIsSaid: memory grows, but not enough for a finding. The screen must report the growth, and show no
+// green tick for "no findings".
 func TestMemoryThatGrowsIsSaid(t *testing.T) {
 	const none, grows = "✓ no findings: nothing stands out", "… no findings yet; memory grows by 2.6 MB per second (119 MB to 18"
 	quiet := demosource.Options{Length: 26 * time.Second, HogAfter: -1}

@@ -19,15 +19,15 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// shown is the content of one cell of a terminal: a character, and whether the cell has a background colour.
+// shown is what one cell of a terminal shows: a character, and whether the cell has a background colour.
 type shown struct {
 	r        rune
 	coloured bool
 }
 
-// bareTerminal imitates a terminal without background colour erase: cells that are erased, scrolled in or inserted get
-// the terminal's own background (terminfo(5), bce). It understands the sequences that Ultraviolet writes. It remembers
-// sequences that it does not understand.
+// bareTerminal imitates a terminal without background colour erase (terminfo(5), bce). When it erases, scrolls in or
+// inserts cells, they get the terminal's own background. It understands the sequences that Ultraviolet writes. It
+// remembers sequences that it does not understand, so that the test can report them.
 type bareTerminal struct {
 	mu          sync.Mutex
 	w, h        int
@@ -291,7 +291,7 @@ func (t *bareTerminal) style(n []int) {
 	}
 }
 
-// differs describes the first cell that differs from want. It returns "" if no cell differs.
+// differs describes the first cell of the terminal that is not as in want. It returns "" if all cells are as in want.
 func (t *bareTerminal) differs(want [][]shown) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -320,7 +320,7 @@ func shownBy(m *Model) [][]shown {
 	return out
 }
 
-// pictures is a program that shows the last picture sent to it.
+// pictures is a Bubble Tea program for the test. It shows the last picture that was sent to it.
 type pictures struct {
 	grid *canvas.Grid
 	n    int
@@ -339,8 +339,8 @@ func (p *pictures) picture() (*canvas.Grid, int) { return p.grid, p.n }
 
 func (p *pictures) View() tea.View { return paintedView("") }
 
-// TestATerminalWithoutColouredErasing: the terminal shows every cell with its background, also after one picture
-// replaces another. ddtop must not colour cells by erasing them, because GNU screen erases without colour.
+// TestATerminalWithoutColouredErasing: every cell is shown with its background colour, also after one picture replaces
+// another. ddtop must not colour cells by erasing them, because GNU screen erases without colour.
 func TestATerminalWithoutColouredErasing(t *testing.T) {
 	const w, h = 100, 40
 	s := newScreen(t, w, h, demosource.Options{Length: 5 * time.Second, HTTP: 30, ExtraNames: hostileNames}, scene.Options{})

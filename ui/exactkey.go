@@ -11,29 +11,30 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// exactTimeout limits how long it may take to switch exact mode on. It usually takes about 40 ms.
+// exactTimeout limits how long ddtop may take to switch exact mode on. It usually takes about 40 ms.
 const exactTimeout = 30 * time.Second
 
-// exactKey is the key E, which switches exact mode on and off. Before it switches exact mode on for the first time, it
-// asks the user.
+// exactKey handles the key E, which switches exact mode on and off. Before the key switches exact mode on for the first
+// time, the screen asks the user.
 type exactKey struct {
-	// agreed is true if the user has allowed breakpoints in the process's code, by an answer or by the command line.
+	// agreed is true if the user has allowed breakpoints in the process's code: by a yes on the screen, or on the
+	// command line.
 	agreed bool
-	// busy is the change that is being made: "on" or "off". It is empty if none is being made.
+	// busy is "on" or "off" while exact mode is being switched on or off. Otherwise it is empty.
 	busy string
-	// saidEnded is the last reason for the end of exact mode that the screen has shown. It prevents showing the same
-	// reason twice.
+	// saidEnded is the last reason for the end of exact mode that the screen has shown. It is kept so that the screen
+	// does not show the same reason twice.
 	saidEnded string
 }
 
-// exactMsg reports that exact mode was switched on or off, or why this failed.
+// exactMsg reports that switching exact mode on or off is done, or why it failed.
 type exactMsg struct {
 	off bool
 	err error
 }
 
-// exactQuestion is the question that is asked before breakpoints are put into the process, in forms of several lengths.
-// The longest form comes first.
+// exactQuestion is the question that the screen asks before ddtop puts breakpoints into the process. It has several
+// lengths for different widths of the screen. The longest comes first.
 var exactQuestion = []string{
 	"exact mode: while it is on, the kernel keeps breakpoints in this process's code (libruby or libc). Put them in?",
 	"exact mode puts breakpoints into this process's code (libruby or libc) while it is on. Do it?",
@@ -41,8 +42,8 @@ var exactQuestion = []string{
 	"put breakpoints into the process's code?",
 }
 
-// update reads the state of exact mode, and tells the user if it ended without being switched off. It returns true if
-// the screen must be drawn again.
+// update reads the state of exact mode. If exact mode ended although the user did not switch it off, it tells the user.
+// It returns true if the screen must be drawn again.
 func (k *exactKey) update(sc *scene.Scene, say *scene.Message) bool {
 	if sc.Opt.Exact == nil {
 		return false
@@ -87,7 +88,7 @@ func (k *exactKey) press(m *Model) tea.Cmd {
 	return nil
 }
 
-// ask asks the user whether breakpoints may be put into the process.
+// ask asks the user whether ddtop may put breakpoints into the process.
 func (k *exactKey) ask(m *Model) *prompt {
 	forms := exactQuestion
 	if s := &m.Exact; s.Ended != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// fakeExact is the exact mode of a process that does not exist.
+// fakeExact imitates exact mode for the tests. There is no process behind it.
 type fakeExact struct {
 	refusal error
 	status  sampler.ExactStatus
@@ -43,15 +43,15 @@ func withExact(t *testing.T, w, h int, o scene.Options) (*screen, *fakeExact) {
 	return s, f
 }
 
-// ran runs commands as Bubble Tea does, and passes the messages that they return to the screen.
+// ran runs commands as Bubble Tea does: the messages that they return go to the screen.
 func (s *screen) ran(cmds []tea.Cmd) {
 	for _, cmd := range cmds {
 		s.model.Update(cmd())
 	}
 }
 
-// TestExactAsksFirst: ddtop puts nothing into the process before the user says yes. After the first yes ddtop does
-// not ask again.
+// TestExactAsksFirst: ddtop puts no breakpoint into the process before the user says yes. After the first yes ddtop
+// does not ask again.
 func TestExactAsksFirst(t *testing.T) {
 	for _, size := range append([][2]int{{60, 15}}, screenSizes...) {
 		s, f := withExact(t, size[0], size[1], scene.Options{})
@@ -90,7 +90,8 @@ func TestExactAsksFirst(t *testing.T) {
 	}
 }
 
-// TestExactSaysWhyNot: if exact mode is refused, the screen shows the whole reason, even at the smallest size.
+// TestExactSaysWhyNot: if ddtop cannot switch exact mode on, the screen shows the whole reason, even at the smallest
+// size.
 func TestExactSaysWhyNot(t *testing.T) {
 	for _, size := range append([][2]int{{60, 15}}, screenSizes...) {
 		s, f := withExact(t, size[0], size[1], scene.Options{})
@@ -107,8 +108,9 @@ func TestExactSaysWhyNot(t *testing.T) {
 	}
 }
 
-// TestExactEndsItself: exact mode may end without being switched off. Then the screen shows the reason. From then on
-// the head says that exact mode ended, and the help says why. The next press of the key asks the user again.
+// TestExactEndsItself: exact mode may end although the user did not switch it off. The screen then shows the reason.
+// From then on the first row says that exact mode ended, and the help says why. The next press of the key asks the user
+// again.
 func TestExactEndsItself(t *testing.T) {
 	for _, wrong := range []bool{false, true} {
 		s, f := withExact(t, 120, 40, scene.Options{})
@@ -137,7 +139,7 @@ func TestExactEndsItself(t *testing.T) {
 	}
 }
 
-// TestExactWhereItIsNot: if exact mode is impossible, pressing its key shows the reason.
+// TestExactWhereItIsNot: if exact mode is impossible, a press of its key shows the reason.
 func TestExactWhereItIsNot(t *testing.T) {
 	for want, o := range map[string]scene.Options{"this is a recording": {Replay: true}, "not possible here": {}} {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, o)

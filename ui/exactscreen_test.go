@@ -26,9 +26,9 @@ func (s *screen) timelinePage() *timeline.Page {
 	return s.model.pages[scene.PageTimeline].(*timeline.Page)
 }
 
-// TestTimelineOfAWait: a wait for the GVL begins and ends at the same times in the thread's row of the timeline as in
-// the list of waits. This holds for waits of any length, at any size of the screen, and at every zoom down to 10 µs per
-// column.
+// TestTimelineOfAWait: the thread's row of the timeline and the list of waits show the same wait for the GVL. In both
+// it begins and ends at the same times. This must be right for waits of any length, at any size of the screen, and at
+// every zoom down to 10 µs per column.
 func TestTimelineOfAWait(t *testing.T) {
 	const looked = 5
 	r := rand.New(rand.NewPCG(3, 1))
@@ -74,8 +74,8 @@ func TestTimelineOfAWait(t *testing.T) {
 	}
 }
 
-// checkWait compares a thread's row of the timeline with a wait. The state of each column must be known. In each column
-// the wait must have the share that its length implies.
+// checkWait compares a wait with the row of its thread in the timeline. The state must be known in each column. The
+// wait's share of each column must fit the wait's beginning and end.
 func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	t.Helper()
 	p := s.timelinePage()
@@ -97,8 +97,8 @@ func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	}
 }
 
-// TestZoomEndsWhereSamplesDo: without exact mode the closest zoom is 10 ms per column. The screen then says that
-// exact mode allows a closer zoom.
+// TestZoomEndsWhereSamplesDo: without exact mode the closest zoom is 10 ms per column, because samples show no shorter
+// times. The screen then says that exact mode allows a closer zoom.
 func TestZoomEndsWhereSamplesDo(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.settled("3", "left")
@@ -126,8 +126,8 @@ func TestZoomEndsWhereSamplesDo(t *testing.T) {
 	}
 }
 
-// TestExactScreenHolds: the screen shows the data of exact mode also without colours, and in ASCII. No row is too long,
-// even on small screens.
+// TestExactScreenHolds: the screen shows the data of exact mode also without colours, and in ASCII. Even on small
+// screens, no row is wider than the screen.
 func TestExactScreenHolds(t *testing.T) {
 	for _, o := range []scene.Options{{}, {NoColor: true}, {ASCII: true}, {ASCII: true, NoColor: true}} {
 		o.Exact = &fakeExact{status: sampler.ExactStatus{On: true, CostShare: 0.004, Lost: 123456}}
@@ -153,7 +153,7 @@ func TestExactScreenHolds(t *testing.T) {
 }
 
 // TestExactWithFewSamples: if samples are rare, a thread can wait at two consecutive samples and run in between.
-// Samples alone would show one long wait. In exact mode the waits are the same with few samples as with many.
+// Samples alone would show one long wait. Exact mode must show the same waits with few samples as with many.
 func TestExactWithFewSamples(t *testing.T) {
 	const each = 150 // the second screen gets every 150th sample
 	src := demosource.New(demosource.Options{Length: 12 * time.Second, HogAfter: 6 * time.Second, Exact: true})

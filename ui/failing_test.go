@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// unread is a source that reports from the time sinceNS on that reads fail.
+// unread is a source for tests. From the time sinceNS on, it reports that it cannot read the process.
 type unread struct {
 	sampler.Source
 	sinceNS int64
@@ -22,7 +22,7 @@ type unread struct {
 
 func (u *unread) Failing() (sinceNS int64, err error) { return u.sinceNS, u.err }
 
-// TestReadsFail: while no sample can be read, the screen says since when and why. It does not say LIVE.
+// TestReadsFail: while ddtop cannot read any sample, the screen says since when and why. It must not say LIVE.
 func TestReadsFail(t *testing.T) {
 	src := &unread{Source: demosource.New(demosource.Options{Length: 12 * time.Second})}
 	store, err := newStore(src, scene.Options{}.WithDefaults())

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestGoldenFewSamples: at three samples a second the views of threads, requests and waits hide figures below their
-// least quality. They show – instead, and say why.
+// TestGoldenFewSamples: three samples a second are too few for some figures. The views of threads, requests and waits
+// must not show these figures. They show – instead, and say why.
 func TestGoldenFewSamples(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 10 * time.Second, Serving: true})
 	store, err := newStore(src, scene.Options{})
@@ -33,8 +33,8 @@ func TestGoldenFewSamples(t *testing.T) {
 	percent := regexp.MustCompile(`[0-9] %`)
 	for _, v := range []struct {
 		name, key, why string
-		// bare is a text on the screen. After this text the screen must show no percentage. It is empty if percentages
-		// are allowed on the whole screen.
+		// bare is a text on the screen after which no percentage may follow. It is empty if percentages are allowed on
+		// the whole screen.
 		bare string
 	}{
 		{"few-threads", "2", "states –: ", ""},

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// allFindings returns the findings in the screen's head. In view 8 these are the findings of all processes, elsewhere
-// only the shown process's.
+// allFindings returns the findings at the top of the screen. In view 8 these are the findings of all processes. In
+// other views they are the findings of the shown process.
 func allFindings(m *Model) scene.Findings {
 	if m.Page == scene.PageProcesses {
 		return m.fleet.page.Worst(&m.Scene)
@@ -24,8 +24,8 @@ func allFindings(m *Model) scene.Findings {
 	return m.Findings
 }
 
-// moveFinding selects the next or previous finding. If the selected finding is longer than the screen, it first scrolls
-// through it.
+// moveFinding selects the next or previous finding. If the text of the selected finding is longer than the screen, it
+// first scrolls through this text.
 func moveFinding(m *Model, by widget.Step) tea.Cmd {
 	o, v := &m.over, allFindings(m)
 	if len(v.List) == 0 {
@@ -43,11 +43,11 @@ func moveFinding(m *Model, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// origin describes the screen that the user left by following a finding or a route. The key esc returns to it.
+// origin remembers the screen from which the user followed a finding or a route. The key esc returns to this screen.
 type origin struct {
 	of *scene.Member // the process of that screen; nil if there is only one
-	// The field to is the page that the finding led to. When the user opens any other page, esc does not return to the
-	// origin.
+	// The field to is the page to which the finding or route led. If the user opens any other page, esc does not return
+	// to the origin.
 	to         scene.PageID
 	page       scene.PageID
 	threadFrom scene.PageID
@@ -59,8 +59,8 @@ type origin struct {
 	selected   flamegraph.Path
 }
 
-// goToFinding shows the subject of a finding: the lock that threads wait for, the culprit's thread, or the line of
-// code in the flamegraph.
+// goToFinding shows what a finding is about: the lock that threads wait for, the thread that causes the trouble, or the
+// line of code in the flamegraph.
 func goToFinding(m *Model, id scene.FindingID) tea.Cmd {
 	v := allFindings(m)
 	i := v.Index(id)
@@ -95,7 +95,7 @@ func originOf(m *Model) origin {
 	return o
 }
 
-// goTo opens the page that shows the subject of a finding.
+// goTo opens the page that shows what a finding is about.
 func goTo(m *Model, f *findings.Finding) tea.Cmd {
 	if f.Object != 0 {
 		for _, l := range account.Locks(m.States) {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestFindingsLeadToWhatTheyAreAbout: the arrow keys select a finding. Enter opens the thread or lock that the finding
-// is about, and esc returns to the finding.
+// TestFindingsLeadToWhatTheyAreAbout: the arrow keys select a finding. Enter opens the thread or lock of this finding,
+// and esc returns to the finding.
 func TestFindingsLeadToWhatTheyAreAbout(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
 		s := hogged(t, size[0], size[1])
@@ -56,8 +56,8 @@ func TestFindingsLeadToWhatTheyAreAbout(t *testing.T) {
 	}
 }
 
-// TestAFindingLeadsToItsLockOrItsLine: enter on a finding about a lock opens the lock. Enter on a finding about a
-// line of code searches for its function in the flamegraph.
+// TestAFindingLeadsToItsLockOrItsLine: if a finding is about a lock, enter opens the lock. If it is about a line of
+// code, enter searches the flamegraph for the function of this line.
 func TestAFindingLeadsToItsLockOrItsLine(t *testing.T) {
 	for _, size := range screenSizes {
 		s := deadlockScreen(t, size[0], size[1], scene.Options{})
@@ -92,8 +92,8 @@ func TestAFindingLeadsToItsLockOrItsLine(t *testing.T) {
 	}
 }
 
-// TestFindingsCanBeClicked: a click on a finding, in the head or in the list of all, opens its thread. A click beside
-// the list closes the list.
+// TestFindingsCanBeClicked: a click on a finding opens its thread, at the top of the screen and in the list of all
+// findings. A click beside the list closes the list.
 func TestFindingsCanBeClicked(t *testing.T) {
 	s := hogged(t, 120, 40)
 	m := s.model

@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// requestTree is the flamegraph of a server. Two methods of the program itself run below more than 20 frames of
+// requestTree is the flamegraph of a server, for tests. Two methods of the program are below more than 20 frames of
 // libraries. Two middlewares lead to both methods.
 type requestTree struct {
 	widget.Flame
@@ -59,10 +59,10 @@ func newRequests(t *testing.T, wrappers ...string) *requestTree {
 	return r
 }
 
-// smallRoom is a height, in rows, that is enough for only a part of the server's frames.
+// smallRoom is a height of the flamegraph, in rows. It is enough for only a part of the server's frames.
 const smallRoom = 5
 
-// draw builds the picture, as a refresh of the screen does.
+// draw builds the flamegraph again, as a refresh of the screen does, and returns its picture.
 func (r *requestTree) draw() string {
 	r.Build(&r.weights, r.dict, nil, func(sampler.ThreadID) string { return "web" }, 100, smallRoom)
 	r.Fit(smallRoom)
@@ -86,8 +86,8 @@ func (r *requestTree) label() string {
 	return r.SelNode.Text()
 }
 
-// TestOwnCodeIsOnTheFirstScreen: if no visible row of the flamegraph has the program's own code, ddtop folds frames of
-// libraries into fewer rows.
+// TestOwnCodeIsOnTheFirstScreen: the program's own code may be below the visible rows of the flamegraph. ddtop then
+// folds frames of libraries into fewer rows.
 func TestOwnCodeIsOnTheFirstScreen(t *testing.T) {
 	r := newRequests(t)
 	const want = `web
@@ -115,7 +115,8 @@ Connection#exec`
 	}
 }
 
-// TestTheCaptionSaysHowMuchIsHidden: if the flamegraph shows only 1 % of the time, the caption says so.
+// TestTheCaptionSaysHowMuchIsHidden: if the flamegraph shows only 1 % of the time and hides the other 99 %, the caption
+// says so.
 func TestTheCaptionSaysHowMuchIsHidden(t *testing.T) {
 	r := newRequests(t)
 	for _, c := range []struct {
@@ -136,8 +137,8 @@ func TestTheCaptionSaysHowMuchIsHidden(t *testing.T) {
 	}
 }
 
-// TestRoomIsForTheFoldedPicture: a folded flamegraph needs fewer rows than one of whole stacks, and asks only for
-// these.
+// TestRoomIsForTheFoldedPicture: a folded flamegraph has fewer rows than one of whole stacks. It must ask the screen
+// for no more rows than it has.
 func TestRoomIsForTheFoldedPicture(t *testing.T) {
 	r := newRequests(t)
 	r.Folding = widget.FoldNothing
@@ -153,8 +154,8 @@ func TestRoomIsForTheFoldedPicture(t *testing.T) {
 	}
 }
 
-// TestFoldingKey: presses of the key c switch between three states: only own code, runs of library frames as one row,
-// and nothing folded. The selected frame stays selected.
+// TestFoldingKey: the key c switches the flamegraph between three states. It shows only the program's own code, or it
+// folds consecutive library frames into one row, or it folds nothing. The selected frame stays selected.
 func TestFoldingKey(t *testing.T) {
 	r := newRequests(t)
 	r.draw()
@@ -180,8 +181,8 @@ func TestFoldingKey(t *testing.T) {
 	}
 }
 
-// TestOpeningARun: a run is a row that stands for several frames. Enter on a run shows these frames, and esc folds them
-// again. A search highlights a run that contains a match, and enter goes to the match.
+// TestOpeningARun: a run is a row that stands for several consecutive frames. Enter on a run shows these frames, and
+// esc folds them again. A search highlights a run that contains a match, and enter then goes to the match.
 func TestOpeningARun(t *testing.T) {
 	r := newRequests(t)
 	r.draw()
@@ -226,8 +227,8 @@ func TestOpeningARun(t *testing.T) {
 	}
 }
 
-// TestStackOfOneThreadIsFolded: in the stack of a single thread, consecutive library frames become one row. The
-// program's own code and the innermost frame keep their rows.
+// TestStackOfOneThreadIsFolded: in the stack of a single thread, consecutive library frames are folded into one row.
+// The program's own code and the innermost frame each keep a row.
 func TestStackOfOneThreadIsFolded(t *testing.T) {
 	r := newRequests(t)
 	var all []thread.StackFrame
@@ -254,7 +255,7 @@ func TestStackOfOneThreadIsFolded(t *testing.T) {
 	}
 }
 
-// TestAWrapperIsNotTheCode: a method of the program that wraps all requests may be visible. Frames of libraries are
+// TestAWrapperIsNotTheCode: one method of the program wraps all requests and is visible. Frames of libraries must be
 // folded all the same, because the wrapper does not show what the requests do.
 func TestAWrapperIsNotTheCode(t *testing.T) {
 	r := newRequests(t, "RequestLog#call")

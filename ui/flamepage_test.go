@@ -109,8 +109,8 @@ func TestComparing(t *testing.T) {
 	s.misses("change of own time", "compared with 5")
 }
 
-// TestFlames: the key f turns the flamegraph upside down, so that callers stand below their callees. The arrow keys and
-// clicks follow the drawn directions.
+// TestFlames: the key f turns the flamegraph upside down: callers are drawn below the functions that they call. The
+// arrow keys and clicks then follow the new directions.
 func TestFlames(t *testing.T) {
 	for _, page := range []string{"1", "4"} {
 		s := hogged(t, 120, 40)
@@ -147,8 +147,8 @@ func TestFlames(t *testing.T) {
 	}
 }
 
-// TestFlamesScroll: an upside-down flamegraph may be higher than the screen. Then the screen first shows its root at
-// the bottom. The wheel scrolls up.
+// TestFlamesScroll: an upside-down flamegraph may be higher than the screen. The screen then first shows the bottom,
+// with the root. The mouse wheel scrolls up.
 func TestFlamesScroll(t *testing.T) {
 	rs := make(recordings)
 	rs.picture(t, "hog", scene.Options{}, 80, 24)
@@ -180,8 +180,8 @@ func TestFlamesScroll(t *testing.T) {
 	}
 }
 
-// TestComparingWithTheTimeBeforeAMark: if the user has set a mark, the key = first compares with the time before the
-// mark. The second press compares with the time that is shown now. The third press ends the comparison.
+// TestComparingWithTheTimeBeforeAMark: the user has set a mark. The first press of the key = compares with the time
+// before the mark. The second press compares with the time that is shown now. The third press ends the comparison.
 func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("4", "}", "}")

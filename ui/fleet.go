@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// maxEndedShown is how many ended processes the screen keeps with their history. If there are more, the oldest are
-// dropped.
+// maxEndedShown is how many ended processes the screen keeps, with their history. If more have ended, it drops the
+// oldest.
 const maxEndedShown = 16
 
 // fleet is the screen for several processes. Each process has its own Store of data and its own Model of the screen.
@@ -36,8 +36,8 @@ type fleet struct {
 	members []*scene.Member
 	// models are the screens of the processes that the user has opened.
 	models map[*scene.Member]*Model
-	// presenting is true if directories are hidden. This applies to all processes: the ones that are not shown, and the
-	// ones that join later.
+	// presenting is true if directories are hidden. It applies to all processes, also to the ones that are not shown
+	// now and to the ones that join later.
 	presenting bool
 	joined     int
 	err        error // the error of a Source that could not be shown
@@ -86,7 +86,7 @@ func parentOf(g sampler.Group, src sampler.Source) int {
 	return 0
 }
 
-// present hides the directories of all processes, or shows them again.
+// present hides the names of directories in all processes, or shows them again.
 func (f *fleet) present(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,8 +96,8 @@ func (f *fleet) present(on bool) {
 	}
 }
 
-// forgetEnded drops the oldest ended processes if there are more than maxEndedShown. It never drops the shown process.
-// The caller holds mu.
+// forgetEnded drops the oldest ended processes if there are more than maxEndedShown. It never drops the process that is
+// shown. The caller holds mu.
 func (f *fleet) forgetEnded() {
 	ended := 0
 	for _, m := range f.members {
@@ -116,7 +116,7 @@ func (f *fleet) forgetEnded() {
 	}
 }
 
-// model returns the screen of a process. It is nil if the user has not opened the process yet.
+// model returns the screen of a process. It is nil if the user has never opened the process.
 func (f *fleet) model(of *scene.Member) *Model {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,10 +126,11 @@ func (f *fleet) model(of *scene.Member) *Model {
 // screen returns the screen that is shown.
 func (f *fleet) screen() *Model { return f.model(f.shown) }
 
-// Relatives returns the known processes, sampled or not. forgotten is the number of processes that are not kept.
+// Relatives returns the processes that the group has found, sampled or not. forgotten is how many ended processes were
+// dropped from the list.
 func (f *fleet) Relatives() (list []sampler.Relative, forgotten int) { return f.group.Relatives() }
 
-// List returns the processes. Each process is followed by its descendants.
+// List returns the processes in the order of the screen: each process is followed by its descendants.
 func (f *fleet) List() []*scene.Member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,7 +139,7 @@ func (f *fleet) List() []*scene.Member {
 	return out
 }
 
-// open shows a process, in the same view and at the same moment as the process that was shown before.
+// open shows another process, in the same view and at the same moment as the process that was shown before.
 func (f *fleet) open(to *scene.Member) error {
 	from := f.shown
 	if to == from {
@@ -159,15 +160,15 @@ func (f *fleet) open(to *scene.Member) error {
 	if from != nil {
 		was := f.model(from)
 		takeOver(model, was)
-		// The previous process's screen may be frozen at a moment, and its Store then keeps the old data of this
-		// moment. While the process is not shown, its Store need not keep these data.
+		// The user may have frozen the previous process's screen at a moment. Then its Store keeps the old data of this
+		// moment. It need not keep them while the process is not shown.
 		from.Store.Hold(was.Flame.Base != nil)
 	}
 	return nil
 }
 
-// attach adds to a process's screen what only the screen for several processes has: view 8, and the keys that lead to
-// other processes.
+// attach adds view 8 and the keys that lead to other processes to a process's screen. Only the screen for several
+// processes has these.
 func attach(m *Model, f *fleet) {
 	m.fleet = f
 	m.pages[scene.PageProcesses] = f.page
@@ -175,7 +176,7 @@ func attach(m *Model, f *fleet) {
 	setKeys(m, scene.Offers{Processes: true, Requests: m.Offers.Requests})
 }
 
-// takeOver copies the user's choices from another process's screen.
+// takeOver copies the choices that the user has made on another process's screen to this one.
 func takeOver(m, from *Model) {
 	m.Width, m.Height, m.Colors = from.Width, from.Height, from.Colors.Copied()
 	if m.Page = from.Page; m.Page == scene.PageThread { // it shows a thread of the other process
@@ -215,14 +216,15 @@ func (f *fleet) openAndRefresh(to *scene.Member) tea.Cmd {
 	return m.fetch()
 }
 
-// which returns the position of m's process in the list, from 1, and the number of processes, as in "process 3 of 8".
+// which returns the number of m's process in the list, from 1, and how many processes there are, as in "process 3 of
+// 8".
 func (f *fleet) which(m *Model) (number, of int) {
 	list := f.List()
 	return slices.IndexFunc(list, func(x *scene.Member) bool { return f.model(x) == m }) + 1, len(list)
 }
 
-// memberMsg is a message for the process in the field to, whose screen ran the command. When the command ends, another
-// process may be shown.
+// memberMsg is the result of a command that a process's screen ran. The field to is this process. It need not be the
+// one that is shown when the command ends.
 type memberMsg struct {
 	to  *scene.Member
 	msg tea.Msg
@@ -251,7 +253,7 @@ func address(to *scene.Member, cmd tea.Cmd) tea.Cmd {
 // Init starts the clock of the screen.
 func (f *fleet) Init() tea.Cmd { return f.screen().Init() }
 
-// Update passes a message to the shown process, or to the process that a memberMsg names.
+// Update passes a message to the process that is shown. A memberMsg goes to the process in its field to.
 func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	to := f.shown
 	if x, ok := msg.(memberMsg); ok {
@@ -265,7 +267,7 @@ func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return f, address(to, cmd)
 }
 
-// View returns the modes of the terminal. The painter draws the picture.
+// View returns the modes of the terminal, such as whether it reports the mouse. The painter draws the picture.
 func (f *fleet) View() tea.View { return f.screen().View() }
 
 // picture returns the picture of the process that is shown.
@@ -307,7 +309,7 @@ func runGroup(ctx context.Context, o scene.Options) error {
 	return errors.Join(err, store.LeaveRecordings(stores...), f.err)
 }
 
-// showFirst waits for the first process, and shows the screen.
+// showFirst waits until the group has its first process, and then shows the screen.
 func (f *fleet) showFirst(ctx context.Context, first <-chan *scene.Member) error {
 	select {
 	case m, ok := <-first:
@@ -323,8 +325,8 @@ func (f *fleet) showFirst(ctx context.Context, first <-chan *scene.Member) error
 	}
 }
 
-// longestRecording returns the length of the longest recording in a group. The history must be large enough for it. It
-// is zero if no length is known.
+// longestRecording returns the length of the longest recording in a group, because the history must be long enough for
+// it. It is zero if no length is known.
 func longestRecording(g sampler.Group) time.Duration {
 	var longest time.Duration
 	list, _ := g.Relatives()

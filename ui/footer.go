@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// maxMessageRows limits the rows of a message at the bottom. A message of several rows covers the last rows of the
-// page.
+// maxMessageRows limits the rows of a message at the bottom of the screen. If a message has several rows, it covers the
+// last rows of the page.
 const maxMessageRows = 4
 
 // drawFooter draws the last rows of the screen. They show the selection or the message of the last key, and the keys
@@ -54,9 +54,9 @@ func drawFooter(m *Model, a canvas.Area, t *style.Theme) {
 	drawDetail(m, left, t)
 }
 
-// drawKeys draws as many of the relevant keys as fit, in their order, and returns the columns they take. Keys that
-// open another view (Binding.Always) are always drawn. If ownRow is true, the keys have the row for themselves and
-// begin on the left. Otherwise they take the right half of the row at most.
+// drawKeys draws the keys that are useful now, in their order, and returns the number of columns they take. It leaves
+// out keys that do not fit. Keys that open another view (Binding.Always) are always drawn. If ownRow is true, the keys
+// have the row for themselves and begin on the left. Otherwise they take the right half of the row at most.
 func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 	type hint struct {
 		key, word string
@@ -105,11 +105,11 @@ func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 	return w
 }
 
-// hintsApart separates the hints in a row. drawDetail drops the last hints if the row is too narrow.
+// hintsApart is the blank between two hints in a row. drawDetail drops the last hints if the row is too narrow.
 const hintsApart = "   "
 
 // drawNames draws the names of the other views at the right end of a row, and returns the column at which they begin.
-// Only the live view needs it. The other views have the names in the rule, the line at the top of the view.
+// Only the live view needs it. The other views show the names in the line at the top of the view (the rule).
 func drawNames(m *Model, a canvas.Area) int {
 	others := slices.DeleteFunc(tabs(m.Offers), func(v page.View) bool { return v.ID == m.Page })
 	begin := a.W
@@ -127,8 +127,8 @@ func drawNames(m *Model, a canvas.Area) int {
 	return begin
 }
 
-// drawDetail describes what is selected in the view. If nothing is selected, it says what can be selected. In the live
-// view it also draws the legend or the names of the other views in this case.
+// drawDetail describes what the user has selected in the view. If nothing is selected, it says what can be selected.
+// The live view then also has the legend or the names of the other views there.
 func drawDetail(m *Model, a canvas.Area, t *style.Theme) {
 	name, rest := m.current().Detail(&m.Scene)
 	if name == "" && m.Page == scene.PageLive && m.Regions.Legend == 0 && m.Regions.Detail != m.Regions.Footer {

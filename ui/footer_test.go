@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestFooterAlwaysNamesHelpAndQuit: the footer names the keys for help and for quitting, in every view and at every
-// width. If the user can go back, the footer also names the key for going back.
+// TestFooterAlwaysNamesHelpAndQuit: the footer shows the keys for help and for quitting, in every view and at every
+// width. If the user can go back, it also shows the key for this.
 func TestFooterAlwaysNamesHelpAndQuit(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {79, 24}, {80, 24}, {100, 30}, {120, 40}, {200, 50}} {
 		s := hogged(t, size[0], size[1])
@@ -36,7 +36,8 @@ func TestFooterAlwaysNamesHelpAndQuit(t *testing.T) {
 	}
 }
 
-// TestViewNamesAreOnEveryView: at 120 columns each view names the other views. A click on a name opens its view.
+// TestViewNamesAreOnEveryView: on a screen of 120 columns, each view shows the names of the other views. A click on a
+// name opens its view.
 func TestViewNamesAreOnEveryView(t *testing.T) {
 	check := func(offers scene.Offers, press func(key string), text func() string) {
 		t.Helper()

@@ -13,15 +13,16 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// timelineOf returns the cells of the row of the timeline that has the given name.
+// timelineOf returns the cells in the timeline's row that has the given name.
 func (s *screen) timelineOf(name string) string {
 	s.t.Helper()
 	g := &s.model.Regions
 	return string([]rune(s.line(name))[g.CellsX : g.CellsX+g.CellsW])
 }
 
-// TestASelectedFrameIsShownWhereItRuns: if a frame of the flamegraph is selected, the timeline highlights only the
-// times in which the frame ran. When another part of the screen gets the keys, the timeline shows all states again.
+// TestASelectedFrameIsShownWhereItRuns: while a frame of the flamegraph is selected, the timeline highlights only the
+// times in which the frame was on the stack. When the user switches to another part of the screen, the timeline shows
+// all states again.
 func TestASelectedFrameIsShownWhereItRuns(t *testing.T) {
 	for _, noColor := range []bool{false, true} {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir(), NoColor: noColor})
@@ -58,9 +59,9 @@ func cutOf(screen, name string, m *Model) string {
 }
 
 // TestFrameCellsAreWhatTheSamplesSay checks every cell of the timeline against the samples, while a frame is selected.
-// A cell is highlighted if all of a thread's stacks in it have the frame, and empty if no stack has it. The sum of the
-// cells is the frame's time in the flamegraph. The timeline rounds times to slots, so a cell beside a change can be
-// either.
+// A cell must be highlighted if all of the thread's stacks in it have the frame. It must be empty if no stack has the
+// frame. The sum of the cells is the frame's time in the flamegraph. The timeline rounds times to slots. So a cell
+// beside a change may be highlighted or empty.
 func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	samples := record(t, demosource.Options{Length: 30 * time.Second})
 	s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, scene.Options{})
@@ -92,8 +93,8 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 				case got && !some:
 					t.Errorf("%s: cell %d of %s is highlighted, no stack around it had it", label, c, w.Name)
 				case !got && some && all && from+each <= s.model.LastNS-slack:
-					// Idle states are left out of the cells, as in the flamegraph. Before the first sample no cell can
-					// be highlighted.
+					// Idle states are left out of the cells, because the flamegraph leaves them out, too. Before the
+					// first sample no cell can be highlighted.
 					if !w.Cells[c].Dominant.Idle() && w.Cells[c].Listed() > 0 {
 						t.Errorf("%s: cell %d of %s is empty, every stack around it had it", label, c, w.Name)
 					}
@@ -114,8 +115,8 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	}
 }
 
-// seenRuns has the times of a thread's samples with a stack. For each of them, had counts the earlier samples whose
-// stack has a certain frame.
+// seenRuns has the times of a thread's samples that have a stack. For each time, had counts the earlier samples whose
+// stack has the selected frame.
 type seenRuns struct {
 	atNS []int64
 	had  []int
@@ -150,7 +151,8 @@ func runsOf(samples []*sampler.Sample, d *sampler.Dictionary, n *flamegraph.Node
 	return out
 }
 
-// between reports whether some, and whether all, of the samples between two times had the frame.
+// between looks at the samples between two times. some is true if at least one of them had the frame, and all is true
+// if all of them had it.
 func (r *seenRuns) between(fromNS, toNS int64) (some, all bool) {
 	if r == nil {
 		return false, true
@@ -173,8 +175,8 @@ func firstOf(n *flamegraph.Node, label string) *flamegraph.Node {
 	return nil
 }
 
-// hasPath reports whether a stack begins, at its outermost frame, with the path to a node of the flamegraph. It
-// compares frames by their labels only.
+// hasPath reports whether the outermost frames of a stack are the path to a node of the flamegraph. It compares frames
+// by their labels only.
 func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) bool {
 	var labels, path []string
 	for _, f := range d.Frames(stack, nil) {
@@ -187,9 +189,9 @@ func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) b
 	return len(labels) >= len(path) && slices.Equal(labels[:len(path)], path)
 }
 
-// TestTheAxisOfAFrameHasWholeTimes: the time axis shows the name of the selected frame, which covers some of the axis's
-// times. A time is hidden as a whole, at any width of the screen. A part of a time, such as the "0s" of "-10s", would
-// be wrong.
+// TestTheAxisOfAFrameHasWholeTimes: the name of the selected frame is drawn over the time axis and covers a few of its
+// times. A time must be hidden as a whole, at any width of the screen. A part of a time, such as the "0s" of "-10s",
+// would be wrong.
 func TestTheAxisOfAFrameHasWholeTimes(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("tab", "down", "down", "down")

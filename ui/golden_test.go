@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden pictures instead of comparing with them")
 
-// golden compares a picture with the file testdata/NAME. `go test ./ui -update` writes these files again. The changes
-// must be reviewed.
+// golden compares a picture with the stored file testdata/NAME. `go test ./ui -update` writes the files again. A person
+// must then review the changes.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -57,13 +57,14 @@ func golden(t *testing.T, name, got string) {
 }
 
 // screenSizes are the screen sizes that tests draw. goldenSizes are the sizes whose pictures are stored in files. The
-// largest size has no file, because showsAll checks that it shows everything that the smaller size shows.
+// largest size has no file. For it showsAll checks that the picture has everything that the smaller size shows.
 var (
 	screenSizes = [][2]int{{80, 24}, {120, 40}, {200, 50}}
 	goldenSizes = screenSizes[:2]
 )
 
-// goldens compares the pictures of a view with the stored files, at all sizes, with and without colours.
+// goldens compares the pictures of a view with the stored files (golden files). It does this at all sizes, with and
+// without colours.
 func goldens(t *testing.T, name string, draw func(t *testing.T, o scene.Options, width, height int) Picture) {
 	for _, o := range []scene.Options{{}, {NoColor: true}} {
 		var before Picture
@@ -88,16 +89,16 @@ func goldens(t *testing.T, name string, draw func(t *testing.T, o scene.Options,
 	}
 }
 
-// word matches words that name something. laneText matches letters of states in the timeline, of which a wider screen
-// has more. holders matches the row of the timeline that shows which thread held the GVL.
+// word matches words that name something. laneText matches letters of states in the timeline. A wider screen has more
+// of these letters. holders matches the row of the timeline that shows which thread held the GVL.
 var (
 	holders  = regexp.MustCompile(`(?m)^ *GVL held by .*$`)
 	word     = regexp.MustCompile(`[A-Za-z#:_.]{4,}…?`)
 	laneText = regexp.MustCompile(`^[` + stateLetters() + `.]+$`)
 )
 
-// moved has, for each view, the words that the larger screen may lack. A larger screen may show columns of other
-// moments. It may also have room for a longer form of these words.
+// moved has, for each view, the words of the smaller screen that the larger one may lack. A larger screen may have
+// columns for other moments, or room for a longer form of these words.
 var moved = map[string][]string{"page-threads": {"more", "frames"}, "page-cursor": {"IO#gets", "DB#read_answer", "more", "frames"},
 	"page-exacttimeline": {"Cache#fetch", "IO#readpartial", "pipe", "Orders#show", "Integer#times", "internal:numeric", "Enumerator#each", "Enumerable#sum", "block"},
 	"page-requests":      {"blame", "more:"}, "page-requestsidle": {"blame"}}
@@ -110,7 +111,7 @@ func stateLetters() string {
 	return regexp.QuoteMeta(string(letters))
 }
 
-// showsAll fails unless the larger screen has every word of the smaller one.
+// showsAll fails the test unless the larger picture has every word of the smaller one, except the words in moved.
 func showsAll(t *testing.T, larger, smaller Picture, moved []string) {
 	t.Helper()
 	for _, w := range word.FindAllString(holders.ReplaceAllString(smaller.Text, ""), -1) {
@@ -134,7 +135,8 @@ var goldenViews = []struct {
 	{"memory", []string{"7"}},
 }
 
-// TestGoldenRecording draws the screen for a recording of a real Ruby 3.4, in which one thread hogs the GVL.
+// TestGoldenRecording draws the screen for a recording, and compares it with the golden files. In the recording, of a
+// real Ruby 3.4, one thread hogs the GVL.
 func TestGoldenRecording(t *testing.T) {
 	rs := make(recordings)
 	goldens(t, "recording-live", func(t *testing.T, o scene.Options, width, height int) Picture {
@@ -142,7 +144,7 @@ func TestGoldenRecording(t *testing.T) {
 	})
 }
 
-// TestGoldenViews draws views of the made-up order service.
+// TestGoldenViews draws views of the made-up order service, and compares them with the golden files.
 func TestGoldenViews(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
 	store, err := newStore(src, scene.Options{})
@@ -163,7 +165,7 @@ func TestGoldenViews(t *testing.T) {
 	}
 }
 
-// noColorHolds fails if a screen that must have no colours contains a sequence that sets one.
+// noColorHolds fails the test if a screen that must have no colours contains an escape sequence for a colour.
 func noColorHolds(t *testing.T, screen string) {
 	t.Helper()
 	for _, part := range strings.Split(screen, "\x1b[")[1:] {

@@ -7,7 +7,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// groundWithin is how long ddtop waits for a terminal to report its background colour, also over a slow connection.
+// groundWithin is how long ddtop waits until a terminal reports its background colour. It is enough even for a slow
+// connection.
 const groundWithin = time.Second
 
 // noGroundMsg arrives after groundWithin.

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestTerminalsThatDontTellTheirGround: if the terminal does not report its background colour, text is legible both on
-// black and on white, in all views. If the terminal answers late, ddtop still uses the answer.
+// TestTerminalsThatDontTellTheirGround: if the terminal does not report its background colour, text must be legible
+// both on black and on white, in all views. If the terminal reports the colour late, ddtop still uses it.
 func TestTerminalsThatDontTellTheirGround(t *testing.T) {
 	s := hogged(t, 120, 40)
 	before := s.model.grid.String(true)
@@ -53,7 +53,8 @@ func TestTerminalsThatDontTellTheirGround(t *testing.T) {
 	}
 }
 
-// TestAllProcessesKnowTheTerminal: the screen of every process uses the terminal's colours and background.
+// TestAllProcessesKnowTheTerminal: with several processes, the screen of each process uses the terminal's colours and
+// background.
 func TestAllProcessesKnowTheTerminal(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	for _, p := range profiles {
@@ -68,7 +69,8 @@ func TestAllProcessesKnowTheTerminal(t *testing.T) {
 	}
 }
 
-// TestPlainTextHasNoColourOf16: on terminals with 16 colours, plain text is grey.
+// TestPlainTextHasNoColourOf16: on terminals with 16 colours, plain text must be grey in every theme, and not get one
+// of the other colours.
 func TestPlainTextHasNoColourOf16(t *testing.T) {
 	for _, name := range style.Themes[1:] {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{Theme: name})

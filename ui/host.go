@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// The following methods make the Model a scene.Host, the interface through which pages use the Model.
+// The following methods implement scene.Host, the interface through which pages use the Model.
 
-// Showing returns the scene that the picture shows.
+// Showing returns the scene: the data that the picture shows.
 func (m *Model) Showing() *scene.Scene { return &m.Scene }
 
 // Store returns the Store from which the scene is loaded.
@@ -21,10 +21,10 @@ func (m *Model) Store() *store.Store { return m.store }
 // Message returns the line at the bottom.
 func (m *Model) Message() *scene.Message { return &m.message }
 
-// Refresh loads the scene from the Store and draws the picture.
+// Refresh loads the scene from the Store again, and then draws the picture.
 func (m *Model) Refresh() { loadScene(m, true) }
 
-// Draw draws the picture from the loaded scene.
+// Draw draws the picture from the scene that is already loaded.
 func (m *Model) Draw() { draw(m) }
 
 // Open shows a page.
@@ -48,8 +48,8 @@ func (m *Model) Open(id scene.PageID) tea.Cmd {
 	return m.fetch()
 }
 
-// Leave remembers the present screen and returns a function. The caller opens another page and then calls the function.
-// From then on esc returns to the remembered screen.
+// Leave remembers the present screen, so that esc can return to it, and returns a function. The caller opens another
+// page and then calls this function. From then on esc returns to the remembered screen.
 func (m *Model) Leave() (arrived func()) {
 	from := originOf(m)
 	return func() { from.to, m.came = m.Page, &from }
@@ -78,7 +78,7 @@ func (m *Model) OpenProcess(of *scene.Member) tea.Cmd {
 	return m.fleet.openAndRefresh(of)
 }
 
-// Act performs an action, such as saving, on another process's screen. The view of all processes stays visible.
+// Act performs an action, such as saving, on a process's own screen. The view of all processes stays visible.
 func (m *Model) Act(of *scene.Member, a scene.Action) tea.Cmd {
 	if of != m.fleet.shown {
 		if err := m.fleet.open(of); err != nil {

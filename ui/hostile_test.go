@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// hostileNames are names that a hostile program can give its threads in order to attack the terminal or break the
-// screen.
+// hostileNames are names that a hostile program can give its threads. They try to control the terminal or to break the
+// picture.
 var hostileNames = []string{
 	"\x1b[2J\x1b[31mcleared", "\x1b]0;title\x07", "\x1b]52;c;b3duZWQ=\x07", "\u009b31m", "line\r\nbreak\ttab\x00",
 	"日本語のとても長いスレッドの名前です", "e\u0301\u0301\u0301\u0301\u0301\u0301combining", "a\u202egnp.exe", "\u200b\u200d\ufeff",
@@ -23,8 +23,8 @@ var hostileNames = []string{
 	"pool #1 (日本)", "pool #2 (日本)", "ก็็็็็็็็็็",
 }
 
-// TestHostileNames: whatever name a thread has, each row fits into the terminal, at every size. The output has no
-// control characters except the ones for ddtop's own styles.
+// TestHostileNames: whatever names the threads have, each row fits into the terminal, at every size. The output must
+// have no control characters except the ones for ddtop's own styles.
 func TestHostileNames(t *testing.T) {
 	d := demosource.Options{Length: 2 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本 \u202e"}
 	s := newScreen(t, 120, 80, d, scene.Options{})
@@ -38,8 +38,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestHostileRequests: texts of requests with control characters do not break any view. This is checked with and
-// without a Redactor, which hides values.
+// TestHostileRequests: control characters in the texts of requests do not break any view. The test checks this with and
+// without a Redactor (which hides values).
 func TestHostileRequests(t *testing.T) {
 	said := strings.Join(hostileNames, "")
 	for _, o := range []scene.Options{{}, {Redactor: redact.New()}} {
@@ -60,7 +60,8 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestControlCharactersLookAlike: the flamegraph and the timeline replace a control character by the same visible sign.
+// TestControlCharactersLookAlike: a control character in a name is replaced by a visible sign. The flamegraph and the
+// timeline must use the same sign.
 func TestControlCharactersLookAlike(t *testing.T) {
 	for _, o := range []scene.Options{{}, {NoColor: true}, {ASCII: true}} {
 		s := newScreen(t, 200, 50, demosource.Options{Length: 2 * time.Second, HogAfter: -1, ExtraNames: []string{"\x1b[2Jwiped"}}, o)
@@ -105,7 +106,7 @@ func checkRows(t *testing.T, s *screen, when string) {
 	}
 }
 
-// TestEverySize: every size up to 300x100 can be drawn, and no row is wider than the terminal.
+// TestEverySize: the screen can be drawn at every size up to 300x100, and no row is wider than the terminal.
 func TestEverySize(t *testing.T) {
 	s := newScreen(t, 80, 24, demosource.Options{Length: 15 * time.Second, HTTP: 40}, scene.Options{})
 	for h := scene.MinHeight; h <= 100; h += 5 {
@@ -124,7 +125,7 @@ func TestEverySize(t *testing.T) {
 	}
 }
 
-// TestASCII: with the option ASCII every character is ASCII.
+// TestASCII: with the option ASCII, the screen has no character outside ASCII.
 func TestASCII(t *testing.T) {
 	s := newScreen(t, 120, 80, demosource.Options{Length: 12 * time.Second, ExtraNames: hostileNames}, scene.Options{ASCII: true})
 	for _, keys := range [][]string{nil, {"tab", "down", "enter"}, {"space"}, {"?"}, {"esc", "/", "é"}} {

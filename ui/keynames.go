@@ -17,12 +17,12 @@ import (
 // (uv.Key.Keystroke).
 var modifiers = [...]string{"ctrl", "alt", "shift", "meta", "hyper", "super"}
 
-// otherNames maps other names of keys and modifiers, such as "escape", to the names that Bubble Tea uses.
+// otherNames maps names that users may write for keys and modifiers, such as "escape", to Bubble Tea's names.
 var otherNames = map[string]string{"escape": "esc", "return": "enter", "spacebar": "space", "pageup": "pgup", "pagedown": "pgdown", "pgdn": "pgdown",
 	"del": "delete", "ins": "insert", "control": "ctrl", "option": "alt", "command": "super", "cmd": "super"}
 
-// specialNames returns the names of all keys that are not characters, such as "enter", each once. The names are Bubble
-// Tea's, because Bubble Tea reports key presses under these names.
+// specialNames returns the names of all keys that are not characters, such as "enter". Each name appears once. They are
+// Bubble Tea's names, because Bubble Tea reports key presses under these names.
 func specialNames() []string {
 	var names []string
 	add := func(code rune) {
@@ -40,7 +40,7 @@ func specialNames() []string {
 	return names
 }
 
-// isSent reports whether there is a key of this name that a terminal can send.
+// isSent reports whether a terminal can send a key with this name.
 func isSent(key string) bool {
 	base, modified := key, false
 	for _, m := range modifiers {
@@ -59,7 +59,7 @@ func isSent(key string) bool {
 	return !modified || n == len(base) && unicode.ToLower(r) == r // after a modifier only lower case: ctrl+shift+f
 }
 
-// checkName returns an error if no terminal can send a key of this name.
+// checkName returns an error if no terminal can send a key with this name.
 func checkName(key string) error {
 	if isSent(key) {
 		return nil
@@ -70,10 +70,11 @@ func checkName(key string) error {
 	return fmt.Errorf("no terminal sends a key %q: it is a character such as \"f\", or a name such as \"f5\", \"pgup\" or \"enter\", with \"ctrl+\", \"alt+\" or \"shift+\" before it", key)
 }
 
-// maxNearest limits how many names are suggested for a wrong name.
+// maxNearest limits how many similar names are suggested when the user writes a wrong name for a key.
 const maxNearest = 3
 
-// nearestKeys returns the names of keys that are most similar to a wrong name. It returns none if no name is similar.
+// nearestKeys returns the names of keys that are most similar to a wrong name, as suggestions. It returns none if no
+// name is similar.
 func nearestKeys(key string) []string {
 	parts := strings.FieldsFunc(strings.ToLower(key), func(r rune) bool { return strings.ContainsRune("+-_ ", r) })
 	for i, p := range parts {
@@ -117,7 +118,7 @@ func nearestKeys(key string) []string {
 	return near[:min(len(near), maxNearest)]
 }
 
-// maxName limits the length of a wrong name for which similar names are searched, in bytes.
+// maxName limits the length of a wrong key name, in bytes. For longer names ddtop suggests no similar names.
 const maxName = 40
 
 func quotedList(names []string) string {

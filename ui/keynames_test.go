@@ -11,7 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// keyNames is a program that collects the names of the pressed keys. It ends at ctrl+c.
+// keyNames is a Bubble Tea program for the test. It collects the names of the pressed keys, and ends at ctrl+c.
 type keyNames struct{ names []string }
 
 func (k *keyNames) Init() tea.Cmd  { return nil }
@@ -27,9 +27,9 @@ func (k *keyNames) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return k, nil
 }
 
-// TestKeysThatTerminalsSend: the name of every key that a terminal can send is accepted in the settings.
+// TestKeysThatTerminalsSend: the settings accept the name of every key that a terminal can send.
 func TestKeysThatTerminalsSend(t *testing.T) {
-	// These are keys of xterm and the VT220 with and without modifiers, alt with letters, the kitty protocol, and
+	// The input has keys of xterm and the VT220 with and without modifiers, alt with letters, the kitty protocol, and
 	// text.
 	sent := "aZ5ö€,+ \t\r\x7f\x01\x1d\x1bf\x1bF\x1b[A\x1b[1;5C\x1b[1;2D\x1b[Z\x1b[5~\x1b[6;5~\x1b[3~\x1bOP\x1b[15~\x1b[24;2~\x1b[H\x1bOF" +
 		"\x1b[102;6u\x1b[57428u\x1b[97;9u日e\u0301"
@@ -50,8 +50,8 @@ func TestKeysThatTerminalsSend(t *testing.T) {
 	}
 }
 
-// TestKeysThatNoTerminalSends: if no key has a name in the settings, the settings are refused. The error suggests a
-// similar key, or shows an example.
+// TestKeysThatNoTerminalSends: if the settings name a key that no terminal can send, ddtop refuses the settings. The
+// error suggests a similar key, or shows an example.
 func TestKeysThatNoTerminalSends(t *testing.T) {
 	for wrong, near := range map[string]string{
 		"zz": `a character such as "f"`, "page-down": `is it "pgdown"?`, "escape": `is it "esc"?`, "Control-F": `is it "ctrl+f"?`, "alt+ctrl+x": `is it "ctrl+alt+x"?`,

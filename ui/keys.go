@@ -15,12 +15,12 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// on makes an action for a scene.Host from an action for a Model.
+// on converts an action for a Model to an action for a scene.Host, as a key's Binding needs it.
 func on(do func(m *Model) tea.Cmd) func(scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd { return do(h.(*Model)) }
 }
 
-// onlyIf makes a condition for a scene.Host from a condition for a Model. It is used for Binding.When.
+// onlyIf converts a condition for a Model to a condition for a scene.Host, as Binding.When needs it.
 func onlyIf(when func(m *Model) bool) func(scene.Host) bool {
 	return func(h scene.Host) bool { return when(h.(*Model)) }
 }
@@ -76,7 +76,8 @@ func globalKeys(o scene.Offers) scene.KeyMap {
 	return k
 }
 
-// weightKeys are the keys that choose what the flamegraph measures. They work in every view that shows the flamegraph.
+// weightKeys are the keys that choose what the flamegraph measures, such as time or waiting. They work in every view
+// that shows the flamegraph.
 func weightKeys() scene.KeyMap {
 	k := scene.KeyMap{Title: "flamegraph: what it shows", Bindings: []scene.Binding{
 		{Keys: []string{"/"}, Show: "/", Short: "find", Help: "find methods and files by a regular expression. Threads with a match stay listed",
@@ -101,8 +102,8 @@ func weightKeys() scene.KeyMap {
 	return k
 }
 
-// searchKeys are the keys of the search in lists of threads or functions. During a search only the rows that match are
-// listed.
+// searchKeys are the keys of the search in lists of threads or functions. During a search the list shows only the rows
+// that match.
 func searchKeys() scene.KeyMap {
 	return scene.KeyMap{Title: "search", Bindings: []scene.Binding{
 		{Keys: []string{"/"}, Show: "/", Short: "find", Help: "list what matches a regular expression: names of threads, functions, files",
@@ -115,7 +116,7 @@ func searchKeys() scene.KeyMap {
 	}}
 }
 
-// belowKeys are the keys that lead to the descendants of the shown process.
+// belowKeys are the keys that lead to the descendants of the process that is shown.
 func belowKeys() scene.KeyMap {
 	return scene.KeyMap{Title: "processes below", Bindings: []scene.Binding{
 		{Keys: []string{"tab"}, Show: "tab", Short: "watch them", Always: true,
@@ -124,7 +125,7 @@ func belowKeys() scene.KeyMap {
 	}}
 }
 
-// shapeKeys are the keys that change how the flamegraph is drawn, which functions it has, and with what it is compared.
+// shapeKeys are the keys that change how the flamegraph is drawn, which functions it has, and what it is compared with.
 func shapeKeys() []scene.Binding {
 	return []scene.Binding{
 		{Keys: []string{"i"}, Show: "i", Help: "callees first: the executed functions, and their callers below",
@@ -145,8 +146,8 @@ func shapeKeys() []scene.Binding {
 	}
 }
 
-// ofSelected runs do for the selected function of the flamegraph. It refuses a row that stands for several folded
-// frames.
+// ofSelected calls do with the flamegraph, for an action on the selected function. It refuses a row that stands for
+// several folded frames, because this row is no single function.
 func ofSelected(m *Model, do func(*widget.Flame)) {
 	if n := m.Flame.SelNode; n != nil && n.Kind == flamegraph.RunNode {
 		m.message.Say("these are many frames: enter opens the row")
@@ -162,8 +163,8 @@ func canGoBack(m *Model) bool {
 	return len(m.Flame.Zoom) > 0 || m.Flame.Shaped() || m.Filter != (scene.RowKey{}) || m.Route != (scene.EndpointKey{}) || m.Flame.Search != nil || m.Parts.HighlightsFrame(&m.Scene)
 }
 
-// back undoes one choice of the user. It undoes the first of these that is in effect: the zoom, the filter, the route,
-// the search, or the selection that the timeline highlights.
+// back undoes one choice of the user. It looks for these choices in order, and undoes the first that is set: the zoom,
+// the filter, the route, the search, the selection that the timeline highlights.
 func back(m *Model) {
 	switch {
 	case m.Flame.ZoomOut():
@@ -181,8 +182,8 @@ func back(m *Model) {
 	m.Refresh()
 }
 
-// playFaster changes the speed at which the history is played. If it is not played, a message names the key that plays
-// it.
+// playFaster changes the speed at which the history is played. If the history is not being played, a message says which
+// key plays it.
 func playFaster(m *Model, d int) {
 	if !m.Playing {
 		m.message.Tell("+ - change the speed while the history plays: p plays it")
@@ -211,9 +212,9 @@ func nextMatch(m *Model, d int) {
 	m.Refresh()
 }
 
-// CheckKey checks a line of the user's settings that gives one key the meaning of another key. The parameter key ("f",
-// "ctrl+f", "f5", by Bubble Tea's name) is the new key. A terminal must be able to send it. It must not be ctrl+c,
-// which always quits. The parameter does is the other key ("space"), which must have a meaning in some view.
+// CheckKey checks a line of the user's settings that gives one key the meaning of another key. The parameter key is the
+// new key, by Bubble Tea's name ("f", "ctrl+f", "f5"). A terminal must be able to send it. It must not be ctrl+c, which
+// always quits. The parameter does is the key with the wanted meaning ("space"). It must have a meaning in some view.
 func CheckKey(key, does string) error {
 	if key == "" || key == "ctrl+c" {
 		return fmt.Errorf("the key %q can't be given another meaning", key)
@@ -240,7 +241,7 @@ func CheckKey(key, does string) error {
 	return fmt.Errorf("no key %q does anything that %q could do; ? on the screen lists them", does, key)
 }
 
-// aliasHelp lists the keys that have another key's meaning because of the user's settings.
+// aliasHelp lists the keys to which the user's settings give the meaning of another key.
 func aliasHelp(m *Model) scene.KeyMap {
 	k := scene.KeyMap{Title: "your keys (config.toml)"}
 	for _, key := range slices.Sorted(maps.Keys(m.Opt.Keys)) {
@@ -250,8 +251,8 @@ func aliasHelp(m *Model) scene.KeyMap {
 }
 
 // compare changes what the flamegraph is compared with. Each call goes to the next possibility: nothing, the other
-// recording, the time before the last mark, and the time shown now. The recording and the mark are skipped if there is
-// none. The two times have the length of the time span on the screen, which the keys { and } change.
+// recording, the time before the last mark, the time that is shown now. Without a recording or a mark, it skips this
+// possibility. The two times have the length of the time on the screen, which the keys { and } change.
 func compare(m *Model) {
 	v := &m.Flame
 	if m.LastNS == 0 {

@@ -17,19 +17,19 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadingAfter is how long ddtop waits before it draws the progress of the work that precedes the first screen. Most
-// work ends earlier, and drawing its progress would only make the screen flicker.
+// loadingAfter is how long ddtop waits before it shows the progress of the work that precedes the first screen. Most
+// work ends earlier. Its progress would only make the screen flicker.
 const loadingAfter = 250 * time.Millisecond
 
-// ErrCancelled is returned by Load and Choose if the user cancels them.
+// ErrCancelled is returned by Load and Choose if the user has cancelled them.
 var ErrCancelled = errors.New("it was cancelled before there was anything to show")
 
 // Progress is the progress of some work.
 type Progress struct {
-	// The field What names the thing that is being read, for example a file's path.
+	// What names the thing that is being read, for example a file's path.
 	What string
-	// Done is how much has been read, and Total how much there is to read. Both count bytes, or the unit that the field
-	// Unit names. Total is zero if it is not known.
+	// Done is how much has been read, and Total how much there is in all. Both count bytes, or other things that the
+	// field Unit names. Total is zero if it is not known.
 	Done, Total int64
 	// Unit is the name of what Done and Total count. It is empty if they count bytes.
 	Unit string
@@ -37,8 +37,8 @@ type Progress struct {
 
 // Load does the work that comes before Run: attaching to a process, or opening a file. If this takes longer than a
 // moment, the terminal shows title and the progress. The user can cancel the work with esc, q or ctrl-c. Then work's
-// ctx ends, and Load returns ErrCancelled without waiting for work, because not all work can be interrupted. If work
-// still returns a result, Load closes it. work may report its progress at any rate, also after Load has returned.
+// ctx ends, and Load returns ErrCancelled. It does not wait for work, because not all work can be interrupted. If work
+// later returns a result, Load closes it. work may report its progress at any rate, also after Load has returned.
 func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
 	var value, none T
 	var failed error
@@ -73,7 +73,7 @@ func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work 
 	stop()
 	go func() {
 		if <-m.finished; failed == nil {
-			// Load has already returned, so no caller is left that could get an error.
+			// Load has already returned ErrCancelled, so no caller is left that could get an error of Close.
 			_ = value.Close()
 		}
 	}()
@@ -83,7 +83,7 @@ func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work 
 	return none, errors.Join(context.Cause(ctx), err)
 }
 
-// loading is the screen that shows the progress of work.
+// loading is the screen that Load shows: the progress of the work.
 type loading struct {
 	ctx       context.Context
 	opt       scene.Options
@@ -122,7 +122,7 @@ func (m *loading) tick() tea.Cmd {
 	return tea.Tick(scene.MinRepaint, func(t time.Time) tea.Msg { return tickMsg(t) })
 }
 
-// Update handles sizes, and the keys that cancel.
+// Update handles changes of the terminal's size, and the keys that cancel the work.
 func (m *loading) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -143,10 +143,10 @@ func (m *loading) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// maxLoadingBar is the largest width of the bar, in columns.
+// maxLoadingBar is the largest width of the progress bar, in columns.
 const maxLoadingBar = 60
 
-// picture draws the name of the work, the bar, and how to cancel it.
+// picture draws what is being done, a progress bar, and how to cancel the work.
 func (m *loading) picture() (g *canvas.Grid, number int) {
 	m.mu.Lock()
 	p := m.now
@@ -158,7 +158,7 @@ func (m *loading) picture() (g *canvas.Grid, number int) {
 	return &m.grid, m.drawn
 }
 
-// View returns the modes of the terminal. The painter draws the picture.
+// View returns the modes of the terminal, such as whether it reports the mouse. The painter draws the picture.
 func (m *loading) View() tea.View { return paintedView(canvas.Clean("ddtop " + m.title)) }
 
 func (m *loading) draw(a canvas.Area, p Progress, passed time.Duration) {

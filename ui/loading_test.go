@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// thing is the result of the work of Load.
+// thing is what the work returns to Load in these tests. It records whether Load closed it.
 type thing struct{ closed chan struct{} }
 
 func (t *thing) Close() error {
@@ -22,7 +22,8 @@ func (t *thing) Close() error {
 	return nil
 }
 
-// load runs Load on a terminal. Its work first reports the progress in the parameter tells, and then waits for release.
+// load runs Load on a terminal. The work first reports each progress in the parameter tells, and then waits until the
+// test closes release.
 func load(t *testing.T, ctx context.Context, tells ...Progress) (x *terminal, release chan struct{}, got chan *thing, made *thing) {
 	t.Helper()
 	x = openTerminal(t)
@@ -41,7 +42,8 @@ func load(t *testing.T, ctx context.Context, tells ...Progress) (x *terminal, re
 	return x, release, got, made
 }
 
-// left waits until Load returns, and checks its error. It also checks that the terminal has its old settings again.
+// left waits until Load has returned, and checks its error. It also checks that the terminal has the same settings as
+// before Load.
 func (x *terminal) left(want error) {
 	x.t.Helper()
 	select {
@@ -84,8 +86,8 @@ func TestLoadShowsHowFarItIs(t *testing.T) {
 	}
 }
 
-// TestLoadIsCancelled: a key or a signal ends Load at once, although the work goes on. If the work later returns a
-// result, the result is closed.
+// TestLoadIsCancelled: a key or a signal ends Load at once, although the work cannot be interrupted. If the work later
+// returns a result, Load must close the result.
 func TestLoadIsCancelled(t *testing.T) {
 	for name, want := range map[string]error{"q": ErrCancelled, "\x1b": ErrCancelled, "\x03": ErrCancelled, "signal": context.Canceled} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -110,7 +112,8 @@ func TestLoadIsCancelled(t *testing.T) {
 	}
 }
 
-// TestLoadOfAMoment: if the work is short, nothing is written to the terminal. Load returns the work's error.
+// TestLoadOfAMoment: if the work takes only a moment, Load writes nothing to the terminal. Load returns the work's
+// error.
 func TestLoadOfAMoment(t *testing.T) {
 	x := openTerminal(t)
 	why := errors.New("no such process")

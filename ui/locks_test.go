@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// deadlocked is the made-up service. Three of its threads wait for each other's locks forever.
+// deadlocked is the made-up order service with a deadlock: three of its threads wait for each other's locks forever.
 type deadlocked struct{ *demosource.Source }
 
 func (d deadlocked) Run(ctx context.Context, emit func(*sampler.Sample)) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// contending is a Ruby program whose threads hold one Mutex for 30, 50 and 70 ms in turn. It logs three times of each
-// hold: t0 after it got the Mutex, t1 before it gave the Mutex up, and t2 after that.
+// contending is a Ruby program for the test. Its threads hold one Mutex for 30, 50 and 70 ms in turn. For each hold it
+// logs three times: t0 after it got the Mutex, t1 before it gave the Mutex up, and t2 after that.
 const contending = `
 STDOUT.sync = true
 lock, log = Mutex.new, Queue.new
@@ -39,15 +39,15 @@ log.size.times { puts log.pop.join(" ") }
 $stdin.gets
 `
 
-// loggedHold is one hold, as the program logged it.
+// loggedHold is one hold of the Mutex, as the program logged it.
 type loggedHold struct {
 	thread     string
 	t0, t1, t2 int64
 }
 
-// TestLockUseIsWhatTheProgramSays compares ddtop's figures about a lock with the program's log. ddtop counts no more
-// holds than the program had. It misses no hold during which stacks were read. The holders and the lengths of holds are
-// as the program logged them, within the accuracy of the samples.
+// TestLockUseIsWhatTheProgramSays compares ddtop's figures about a lock with the log of the program that uses the lock.
+// ddtop must count no more holds than the program had. It must find each hold during which it read stacks. The holders
+// and the lengths of holds must agree with the log, within the accuracy of the samples.
 func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, contending, rubytest.Options{})
@@ -102,8 +102,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				continue
 			}
 			changes++
-			// After each hold a thread sleeps for 5 ms. So 10 ms after the start of this hold, the other threads wait
-			// for the Mutex.
+			// After each hold a thread sleeps for 5 ms. So 10 ms after the start of this hold, the other threads surely
+			// wait for the Mutex.
 			from := log[i].t0 + 10e6
 			if k, _ := slices.BinarySearch(times, from); k < len(times) && times[k] < log[i].t1-1e6 {
 				least++
@@ -128,8 +128,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				wrong++
 				continue
 			}
-			// The program logs t0 a moment after the thread got the Mutex. But the thread cannot have got it before the
-			// previous hold ended.
+			// The program logs t0 a moment after the thread got the Mutex, so ddtop may see an earlier start. But it
+			// cannot be before the end of the previous hold.
 			most := log[i].t2 - log[i].t0 + 5e6
 			if i > 0 {
 				most = log[i].t2 - log[i-1].t1
@@ -139,8 +139,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				wrong++
 			}
 		}
-		// The time of a sample is when its read began. In at most about 1 % of the samples, ddtop's reading thread
-		// loses its CPU during the read. Such a sample shows a later moment.
+		// The time of a sample is the start of its read. In at most about 1 % of the samples, ddtop's reading thread
+		// loses its CPU during the read. The data of such a sample are from a later moment than its time.
 		if wrong > odds.AtMost(told, .02) {
 			t.Errorf("%d of %d holds are not as the program says", wrong, told)
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// copied runs the commands and returns the text that they put into the clipboard.
+// copied runs the commands, and returns the text that they copy to the clipboard.
 func copied(t *testing.T, cmds []tea.Cmd) string {
 	t.Helper()
 	if len(cmds) != 1 {
@@ -32,7 +32,7 @@ func copied(t *testing.T, cmds []tea.Cmd) string {
 	return clipped(t, cmds[0]())
 }
 
-// clipped returns the text that a message puts into the terminal's clipboard (OSC 52).
+// clipped returns the text that a message copies to the terminal's clipboard (OSC 52).
 func clipped(t *testing.T, msg tea.Msg) string {
 	t.Helper()
 	written, _ := msg.(writeMsg)
@@ -45,7 +45,7 @@ func clipped(t *testing.T, msg tea.Msg) string {
 	return string(text)
 }
 
-// readBack reads a recording. It returns the number of its samples, and the recorded process.
+// readBack reads a recording from its file. It returns the number of samples, and the recorded process.
 func readBack(t *testing.T, path string) (n int, p sampler.Process) {
 	t.Helper()
 	r, err := recording.Open(path)
@@ -94,7 +94,7 @@ func TestCopyingAStackOnEveryPage(t *testing.T) {
 			t.Errorf("page %s: no stack of %s: %q", s.model.Page, th.Name, text)
 		}
 	}
-	// The cursor is at an earlier instant than the end of the newest picture.
+	// The user moves the cursor to an instant that is earlier than the end of the newest picture.
 	s.pressAll("left", "H")
 	p := s.model.pages[scene.PageTimeline].(*timeline.Page)
 	st, ok := p.Under(th.ID)
@@ -136,8 +136,8 @@ func TestCopyingASummary(t *testing.T) {
 	s.sees("copied a summary")
 }
 
-// TestSummaryOfAnIdleProcess: a summary shows where the time goes. It names code that makes others wait only if a
-// thread waits. Characters that a chat would interpret are escaped, and other text is unchanged.
+// TestSummaryOfAnIdleProcess: a summary shows on what the time was spent. Only if a thread waits, it names code that
+// makes other threads wait. It escapes characters that a chat would interpret, and no others.
 func TestSummaryOfAnIdleProcess(t *testing.T) {
 	s := hogged(t, 120, 40)
 	if text := summary(s.model); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {
@@ -162,8 +162,8 @@ func (s *screen) typed(text string) {
 	}
 }
 
-// TestCopyingInTmux: in tmux ddtop sends the escape sequence for the terminal around tmux, and also gives the text to
-// tmux by a command. With its default settings tmux ignores the escape sequences.
+// TestCopyingInTmux: in tmux ddtop sends an escape sequence to the terminal in which tmux runs. It also runs a command
+// that gives the text to tmux. With its default settings tmux ignores the escape sequences.
 func TestCopyingInTmux(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.model.Opt.Tmux = true
@@ -288,8 +288,8 @@ func TestRecordingWhileItRuns(t *testing.T) {
 	s.misses("● REC")
 }
 
-// TestRecordingForAMoment: the key W begins a recording, and the next W ends it. If the second W comes before the file
-// is open, the recording is written all the same. It has all samples between the two presses, even samples that no
+// TestRecordingForAMoment: the key W begins a recording, and the next W ends it. The second W may come before the file
+// is open. The recording must be written all the same. It has all samples between the two presses, even samples that no
 // picture has shown yet.
 func TestRecordingForAMoment(t *testing.T) {
 	folder := t.TempDir()
@@ -329,8 +329,8 @@ func TestRecordingForAMoment(t *testing.T) {
 	}
 }
 
-// TestTheSnapshotRightAfterTheStart: a snapshot is refused while there is only a single sample, because one sample has
-// no duration. When a second sample has come, the snapshot has both, even if no picture has shown the second one yet.
+// TestTheSnapshotRightAfterTheStart: ddtop refuses a snapshot while it has only one sample, because one sample has no
+// duration. After the second sample, the snapshot has both samples, even if no picture has shown the second one yet.
 func TestTheSnapshotRightAfterTheStart(t *testing.T) {
 	samples := record(t, demosource.Options{Length: time.Second})
 	store, err := newStore(demosource.New(demosource.Options{}), scene.Options{History: store.DefaultHistory})
@@ -358,7 +358,7 @@ func TestTheSnapshotRightAfterTheStart(t *testing.T) {
 	}
 }
 
-// TestRecordingOnAFullDisk: if the disk is full, the screen reports the error and continues to run.
+// TestRecordingOnAFullDisk: if the disk is full during a recording, the screen reports the error and continues to run.
 func TestRecordingOnAFullDisk(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{})
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -394,7 +394,7 @@ func TestRecordingOnAFullDisk(t *testing.T) {
 	}
 }
 
-// turning imitates a file on a disk that is full after the first write.
+// turning imitates a file on a disk that becomes full: the first write succeeds, and all later writes fail.
 type turning struct {
 	first, then *os.File
 	n           int

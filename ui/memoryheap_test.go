@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// fakeHeap counts the objects of a made-up heap. Its class Session leaks 20 objects a second. A count takes a second,
-// and a major collection precedes each count.
+// fakeHeap imitates a reader of the heap that counts objects. In its made-up heap the class Session leaks 20 objects a
+// second. A count takes a second, and a major collection precedes each count.
 type fakeHeap struct {
 	n       uint64
 	grows   uint64 // bytes by which the malloc arenas grow with each count
@@ -66,7 +66,7 @@ func (f *fakeHeap) Explain(_ context.Context, class string, hurry func() bool, p
 	return text, nil
 }
 
-// heapScreen returns the view of memory with its list of classes, after the heap was counted a number of times.
+// heapScreen returns the view of memory, which lists classes, after the heap was counted as often as counts says.
 func heapScreen(t *testing.T, f *fakeHeap, o scene.Options, w, h, counts int) *screen {
 	t.Helper()
 	o.Heap = func(int) scene.HeapReader { return f }
@@ -80,7 +80,7 @@ func heapScreen(t *testing.T, f *fakeHeap, o scene.Options, w, h, counts int) *s
 	return s
 }
 
-// count moves the clock to the time of the next count of the heap, and runs this count.
+// count moves the clock to the time at which ddtop counts the heap next, and runs this count.
 func (s *screen) count() {
 	now := s.model.Scene.Now()
 	s.model.Scene.Now = func() time.Time { return now.Add(time.Minute) }
@@ -95,8 +95,9 @@ func (s *screen) count() {
 	}
 }
 
-// TestMemoryShowsWhatGrows: the view lists classes with their old objects, and how much these have grown since the
-// first count or the last mark. The class that leaks is highlighted. The page says how the figures were read.
+// TestMemoryShowsWhatGrows: the view of memory lists classes with the number of their old objects. It shows how much
+// this number has grown since the first count or the last mark. The class that leaks is highlighted. The page says how
+// the figures were read.
 func TestMemoryShowsWhatGrows(t *testing.T) {
 	for _, size := range screenSizes {
 		f := new(fakeHeap)
@@ -132,8 +133,8 @@ func TestMemoryShowsWhatGrows(t *testing.T) {
 	}
 }
 
-// TestMemoryGrowthIsNamed: while memory grows, ddtop counts the objects of the heap even if another page is shown. The
-// finding names the class that grows most.
+// TestMemoryGrowthIsNamed: while memory grows, ddtop counts the objects of the heap, even if another page is shown. The
+// finding about the growth names the class that grows most.
 func TestMemoryGrowthIsNamed(t *testing.T) {
 	s := heapScreen(t, new(fakeHeap), scene.Options{}, 120, 40, 1)
 	page := s.model.pages[scene.PageMemory].(*memory.Page)
@@ -157,8 +158,8 @@ func TestMemoryGrowthIsNamed(t *testing.T) {
 	}
 }
 
-// TestMemoryOfCode: if memory grows, and Ruby's objects do not explain this growth, the view and the finding say so
-// after the second count.
+// TestMemoryOfCode: memory grows, and Ruby's objects do not explain the growth. After the second count the view and the
+// finding say so.
 func TestMemoryOfCode(t *testing.T) {
 	for _, size := range screenSizes {
 		s := heapScreen(t, &fakeHeap{grows: 20e6}, scene.Options{}, size[0], size[1], 2)
@@ -175,8 +176,8 @@ func TestMemoryOfCode(t *testing.T) {
 	}
 }
 
-// TestMemoryNamesHolders: the key h starts a search in the background for the objects that refer to objects of the
-// selected class. The screen shows the progress, and esc cancels the search.
+// TestMemoryNamesHolders: the key h searches in the background which objects refer to the objects of the selected
+// class. The screen shows the progress, and esc cancels the search.
 func TestMemoryNamesHolders(t *testing.T) {
 	f := new(fakeHeap)
 	s := heapScreen(t, f, scene.Options{Folder: t.TempDir()}, 120, 40, 2)
@@ -229,8 +230,8 @@ func TestMemoryNamesHolders(t *testing.T) {
 	s.sees("not counted: the heap has too many objects", "String")
 }
 
-// TestMemoryShowsValuesOnTheScreen: the screen shows the contents of Strings, but they are in no file of a snapshot. A
-// presentation hides them.
+// TestMemoryShowsValuesOnTheScreen: the screen shows the contents of Strings, but no file of a snapshot has them. In a
+// presentation the screen hides them, too.
 func TestMemoryShowsValuesOnTheScreen(t *testing.T) {
 	f := new(fakeHeap)
 	s := heapScreen(t, f, scene.Options{Folder: t.TempDir()}, 120, 40, 2)
@@ -263,8 +264,8 @@ func TestMemoryShowsValuesOnTheScreen(t *testing.T) {
 	s.sees("secret of a String")
 }
 
-// TestMemoryShowsItsParts: the view shows how full the pages of the heap are, and the parts of the memory. Each part
-// has its growth and a curve.
+// TestMemoryShowsItsParts: the view of memory shows how full the pages of the heap are. It also lists the kinds of
+// memory, each with its growth and a curve.
 func TestMemoryShowsItsParts(t *testing.T) {
 	for _, size := range screenSizes {
 		s := heapScreen(t, new(fakeHeap), scene.Options{}, size[0], size[1], 1)
@@ -277,7 +278,7 @@ func TestMemoryShowsItsParts(t *testing.T) {
 	}
 }
 
-// TestMemoryOfRecordings: for a recording there is no heap whose objects could be counted, and the screen says so.
+// TestMemoryOfRecordings: a recording has no heap whose objects ddtop could count. The screen says so.
 func TestMemoryOfRecordings(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("7")

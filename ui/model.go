@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// Model is the root of the screen, and the Host of its pages. It loads its scene, the data to show, from the Store. It
-// passes keys, clicks and messages to the parts of the screen that handle them. View needs nothing but the Model to
-// draw.
+// Model is the root of the screen, and the Host of its pages. It loads the scene (the data to show) from the Store. It
+// passes keys, clicks and messages to the parts of the screen that handle them. Drawing needs no data from outside the
+// Model.
 type Model struct {
 	scene.Scene
 	*widget.Parts
@@ -26,8 +26,8 @@ type Model struct {
 	weightKeys scene.KeyMap
 	searchKeys scene.KeyMap
 	pages      map[scene.PageID]page.Page
-	// came is the screen from which the user followed a finding or a route to the shown page. It is nil if the user did
-	// not. backKeys are the keys that return to it.
+	// came is the screen from which the user followed a finding or a route to the shown page. It is nil if the user
+	// came in another way. backKeys are the keys that return to that screen.
 	came     *origin
 	backKeys scene.KeyMap
 	// overKeys are the keys of each overlay, a box over the screen such as the help. front has the global keys that
@@ -35,8 +35,8 @@ type Model struct {
 	overKeys [widget.NumOverlays]scene.KeyMap
 	front    scene.KeyMap
 
-	// belowKeys are the keys that work while the shown process has descendants. toBelow is true after one of them was
-	// pressed.
+	// belowKeys are the keys that work only if the shown process has descendants. toBelow is true after the user
+	// pressed one of them.
 	belowKeys scene.KeyMap
 	toBelow   bool
 
@@ -51,9 +51,9 @@ type Model struct {
 	message   scene.Message
 
 	grid canvas.Grid
-	// settled is true if a complete picture was drawn after the last sample.
+	// settled is true if nothing is left to draw: a complete picture was drawn after the last sample.
 	settled bool
-	// drawn counts the pictures. drawing is how long it took to draw the last picture at a tick.
+	// drawn is the number of pictures that were drawn. drawing is how long it took to draw the last picture at a tick.
 	drawn   int
 	drawing time.Duration
 	pace    time.Duration // the last interval between ticks
@@ -102,16 +102,17 @@ func (m *Model) Init() tea.Cmd {
 
 const (
 	// firstTick is the longest time between the first picture, which shows no samples, and the second. The first sample
-	// wakes the screen earlier (Store.Stir). Each later interval is a quarter longer, up to Options.Repaint. In this
-	// way the first data appears at once. Early pictures cost little, because there is little data.
+	// wakes the screen earlier (Store.Stir). Each later interval between pictures is a quarter longer, up to
+	// Options.Repaint. So the first data appears at once. The early pictures cost little CPU time, because there is
+	// little data.
 	firstTick = 20 * time.Millisecond
-	// restAfter sets the pause after a picture: restAfter times the time that it took to draw the picture. The pause is
-	// at most longestRest. It leaves the CPU to other programs.
+	// restAfter sets the length of the pause after a picture: restAfter times the time for drawing it. The pause is at
+	// most longestRest. It leaves the CPU to other programs.
 	restAfter   = 20
 	longestRest = 2 * time.Second
-	// idleTick is the time between two ticks while the process is idle, unless the Store wakes the screen earlier
-	// (Stir). Samples of an idle process come once a second. idleTick is a bit longer, so that samples wake the screen
-	// first.
+	// idleTick is the time between two ticks of the screen while the process is idle, unless the Store wakes the screen
+	// earlier (Stir). An idle process has one sample a second. idleTick is a bit longer than a second, so that the
+	// samples wake the screen first.
 	idleTick = 1100 * time.Millisecond
 )
 
@@ -136,7 +137,7 @@ func (m *Model) tick() tea.Cmd {
 	}
 }
 
-// Update handles keys, sizes and ticks. It does no I/O.
+// Update handles messages of Bubble Tea: keys, the terminal's size and ticks. It does no I/O.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -197,8 +198,8 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// key passes a key to the part that handles it: the prompt, the help, the view with the focus, or the keys that work
-// everywhere.
+// key passes a key to the part of the screen that handles it: the prompt, the help, the view with the focus, or the
+// keys that work everywhere.
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	m.message.Clear()
 	if m.Presenting && m.prompt == nil { // a prompt already shows what is typed

@@ -13,13 +13,13 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// idleEachNS is the least time between two pictures of an idle process, in ns. With it, only one tick in four draws a
-// picture.
+// idleEachNS is the least time between two pictures of an idle process, in ns. Because of it, only one tick in four
+// draws a picture.
 const idleEachNS = int64(900e6)
 
-// tickOn refreshes the scene at a tick. If no thread runs or waits, sampling has slowed down, and tickOn draws one
-// picture per second. If no sample came since the last tick, it draws one last complete picture and then none. A
-// recording at its end, an ended target and a stopped one therefore cost nothing.
+// tickOn refreshes the scene at a tick. If no thread runs or waits, ddtop samples less often, and tickOn draws one
+// picture per second. If no sample came since the last tick, it draws one last complete picture and then none. So a
+// recording at its end, or a target that has ended or is stopped, costs no CPU time.
 func tickOn(m *Model) {
 	state := m.store.State()
 	last, slow := m.store.Newest()
@@ -41,8 +41,8 @@ func tickOn(m *Model) {
 	}
 }
 
-// loadScene reads the data to show from the Store and draws them. If force is false, a frozen screen keeps its data,
-// and parts that change slowly may not be read again.
+// loadScene loads the data to show from the Store, and draws them. If force is false, a frozen screen keeps its data.
+// Parts that change slowly may then keep their data, too.
 func loadScene(m *Model, force bool) {
 	if m.Frozen && !force { // only the time of the newest sample changes
 		m.Source = m.store.State()
@@ -87,8 +87,8 @@ func loadScene(m *Model, force bool) {
 			flame = false
 			return
 		}
-		// To read the threads, the edges of the time axis must be known, and they depend on the axis's width. A first
-		// layout computes this width.
+		// To load the data of the threads, the beginning and end of the time axis must be known. They depend on the
+		// axis's width. A first layout computes this width.
 		d := scene.Demand{Spaced: m.Presenting, Rows: 1, Lanes: len(r.Timeline.Ractors()), FlameRows: m.Flame.RowsWanted(m.LastNS),
 			Longest: m.Timeline.Longest(), Timeline: m.Page == scene.PageTimeline}
 		cells, span := scene.Axis(m.AxisNS(), scene.NewRegions(m.Width, m.Height, d).CellsW, r.Timeline.ColumnNS())
@@ -150,7 +150,7 @@ func loadScene(m *Model, force bool) {
 	m.Draw()
 }
 
-// recall reads from the history what every thread did at the moment on the screen.
+// recall reads from the history what every thread did at the moment that the screen shows.
 func recall(m *Model) {
 	sample, states, err := m.store.Moment(m.AtNS)
 	if err != nil {
@@ -217,7 +217,7 @@ func buildFlame(m *Model, force bool) {
 	m.Flame.Fit(m.Panel.FlameRows(&m.Scene))
 }
 
-// withNative adds to active findings the C functions that their threads have been in for a while. It does so for the
+// withNative adds to active findings the C functions in which their threads have been for a while. It does this for the
 // first threads of each finding.
 func withNative(list []findings.Finding, sc *scene.Scene) []findings.Finding {
 	if sc.Moment == nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// draw draws the picture of the scene. The caller has loaded the scene's data before.
+// draw draws the picture from the scene. The caller must load the scene's data before.
 func draw(m *Model) {
 	paint(m)
 	fitTerminal(&m.grid, &m.Opt, &m.Colors)
 	m.drawn++
 }
 
-// fitTerminal removes from a picture what its terminal cannot show.
+// fitTerminal changes a picture so that it has only characters and colours that the terminal can show.
 func fitTerminal(g *canvas.Grid, o *scene.Options, c *style.Colors) {
 	if o.ASCII {
 		g.ToASCII()
@@ -73,7 +73,7 @@ func head(m *Model) widget.Head {
 	return h
 }
 
-// loaded returns the share of a recording that has been read, from 0 to 1. It is 1 if no recording is being read.
+// loaded returns how much of a recording has been read, from 0 to 1. It is 1 if no recording is being read.
 func loaded(m *Model) float64 {
 	r, ok := m.store.Src.(interface {
 		Span() (firstNS, lastNS int64)

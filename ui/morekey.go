@@ -10,14 +10,14 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// moreKey is the key B. It lets ddtop take more of a CPU for a limited time, in which exact mode may cost more, too.
-// Pressing B again ends this time.
+// moreKey handles the key B. It lets ddtop use more CPU time for a limited time. During this time exact mode may also
+// cost more. A second press of B ends this time.
 type moreKey struct {
-	// until is when the higher limits end. It is zero if the usual limits apply now.
+	// until is when the higher limits of CPU time end. It is zero if the usual limits apply now.
 	until time.Time
 }
 
-// left returns how long the higher limits still apply.
+// left returns how long the higher limits of CPU time still apply.
 func (k *moreKey) left(sc *scene.Scene) time.Duration {
 	if k.until.IsZero() {
 		return 0
@@ -25,7 +25,7 @@ func (k *moreKey) left(sc *scene.Scene) time.Duration {
 	return max(k.until.Sub(sc.Now()), 0)
 }
 
-// press begins or ends the time in which ddtop may take more of a CPU.
+// press begins the time in which ddtop may use more CPU time, or ends it.
 func (k *moreKey) press(m *Model) tea.Cmd {
 	say, limit := &m.message, m.Process.Overhead
 	spender, ok := m.store.Src.(sampler.Spender)

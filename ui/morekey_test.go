@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// spending is a Source that remembers for how long it was allowed to use more CPU.
+// spending is a Source for tests that remembers for how long it was allowed to use more CPU time.
 type spending struct {
 	sampler.Source
 	asked []time.Duration
@@ -18,9 +18,9 @@ type spending struct {
 
 func (s *spending) TakeMore(d time.Duration) { s.asked = append(s.asked, d) }
 
-// TestMoreKey: the key B lets ddtop use more CPU for 30 s, and the head shows a countdown. The usual limit is back
-// after 30 s, or if B is pressed again. For a recording the key does nothing. Without a limit it says that ddtop
-// takes what it needs.
+// TestMoreKey: the key B lets ddtop use more CPU time for 30 s, and the first row of the screen counts down. The usual
+// limit is back after 30 s, or when B is pressed again. For a recording the key does nothing. If ddtop has no limit, a
+// message says that it already takes what it needs.
 func TestMoreKey(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 12 * time.Second}, scene.Options{})
 	now := s.still()

@@ -10,12 +10,12 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// mouseEach is the least time between two movements of the mouse or its wheel that are handled. A trackpad sends
-// hundreds of movements per second, and each one would need a new picture.
+// mouseEach is the least time between two movements of the mouse or its wheel. Movements that come earlier are dropped.
+// A trackpad sends hundreds of movements per second, and each one would need a new picture.
 const mouseEach = 15 * time.Millisecond
 
-// mouseFilter returns a filter for tea.WithFilter that drops mouse movements that follow each other too closely.
-// Presses and releases always pass, because a drag must end exactly where the button is released.
+// mouseFilter returns a filter for tea.WithFilter. It drops mouse movements that follow each other too closely. It
+// never drops presses and releases of a button, because a drag must end exactly where the button is released.
 func mouseFilter(now func() time.Time) func(tea.Model, tea.Msg) tea.Msg {
 	var last time.Time
 	return func(_ tea.Model, msg tea.Msg) tea.Msg {
@@ -100,11 +100,11 @@ func onAxis(m *Model, x, y int) bool {
 	return ok && scene.Inside(p.AxisArea(pageArea(m), &m.Scene), x, y)
 }
 
-// click does the action of a click, such as selecting a row. A double click on a row or a frame does the same as the
-// key enter.
+// click handles a click on the screen: it selects a row, for example. A double click on a row or a frame does the same
+// as the key enter.
 func click(m *Model, x, y int) tea.Cmd {
 	cmd, hit := pressAt(m, x, y)
-	// Names of views and of keys act on the first click. A double click therefore counts only inside the page.
+	// A click on a view's name or on a key acts at once. So only a double click inside the page counts as one.
 	body := pageArea(m)
 	selects := scene.Inside(body, x, y) && y > body.Y
 	if m.Page == scene.PageLive {
@@ -122,7 +122,7 @@ func click(m *Model, x, y int) tea.Cmd {
 	return tea.Batch(cmd, also)
 }
 
-// wheel zooms on views with a time axis, and scrolls on the other views.
+// wheel handles the mouse wheel. It zooms on views with a time axis, and scrolls on the other views.
 func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 	d, key := 1, "down"
 	switch msg.Button {
@@ -148,8 +148,8 @@ func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 	return nil
 }
 
-// showRange freezes the picture at the time span that the user selected with the mouse. A selection of less than two
-// columns counts as a click.
+// showRange freezes the picture at the time span that the user selected with the mouse. If the selection is less than
+// two columns wide, it counts as a click.
 func showRange(m *Model, d *scene.Drag) {
 	v := &m.Timeline
 	a, b := widget.CellAt(min(d.From, d.To), v.Cells, m.Regions.CellsW), widget.CellAt(max(d.From, d.To), v.Cells, m.Regions.CellsW)
@@ -162,8 +162,8 @@ func showRange(m *Model, d *scene.Drag) {
 	m.Refresh()
 }
 
-// pressAt does the action of a click at a place, if there is one. If several zones contain the place, the one that was
-// drawn last is on top.
+// pressAt does what a click at a place means, and reports whether it means anything. Areas of the screen that react to
+// clicks are zones. If several zones contain the place, it uses the one that was drawn last, because this is on top.
 func pressAt(m *Model, x, y int) (cmd tea.Cmd, hit bool) {
 	for i := len(m.Zones) - 1; i >= 0; i-- {
 		if z := &m.Zones[i]; scene.Inside(z.At, x, y) {
@@ -175,16 +175,16 @@ func pressAt(m *Model, x, y int) (cmd tea.Cmd, hit bool) {
 	return nil, false
 }
 
-// doubleEach is the longest time between the two presses of a double click.
+// doubleEach is the longest time between the two presses of the mouse button in a double click.
 const doubleEach = 400 * time.Millisecond
 
-// mousePress is the place and the time of the last press.
+// mousePress is the place and the time of the last press of the mouse button.
 type mousePress struct {
 	x, y int
 	at   time.Time
 }
 
-// doubled remembers a press of the mouse, and reports whether it is the second of a double click.
+// doubled remembers a press of the mouse button, and reports whether it is the second press of a double click.
 func (p *mousePress) doubled(x, y int, now time.Time) bool {
 	since := now.Sub(p.at)
 	if p.x == x && p.y == y && !p.at.IsZero() && since >= 0 && since <= doubleEach {

@@ -92,7 +92,7 @@ func TestDraggingShowsAStretchOfTime(t *testing.T) {
 }
 
 // TestADragSelectsNoThread: a click on a thread's row selects the thread, and the flamegraph then shows only this
-// thread. A drag over the timeline selects a time span for all threads, so it selects no thread.
+// thread. A drag over the timeline selects a time span for all threads. So it must not select a thread.
 func TestADragSelectsNoThread(t *testing.T) {
 	s := hogged(t, 120, 40)
 	r := s.model.Regions
@@ -134,8 +134,8 @@ func TestTheWheel(t *testing.T) {
 	}
 }
 
-// TestMovementsAreFew: if the mouse moves many times in a short time, only a few of the movements are handled. Presses
-// and releases are always handled.
+// TestMovementsAreFew: if the mouse moves many times in a short time, most of the movements are dropped. Presses and
+// releases of a button are never dropped.
 func TestMovementsAreFew(t *testing.T) {
 	now := time.Unix(1000, 0)
 	filter := mouseFilter(func() time.Time { return now })

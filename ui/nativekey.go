@@ -8,22 +8,22 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// nativeKey is the key C, which switches the reading of C stacks of running threads on and off.
+// nativeKey handles the key C, which switches the reading of running threads' C stacks on and off.
 type nativeKey struct {
 	// busy is true while the reading of C stacks is being switched on or off.
 	busy bool
-	// saidFailed is the last shown reason why C stacks are missing. It prevents showing the same reason twice.
+	// saidFailed is the reason for missing C stacks that the screen has shown last. It is kept so that the screen does
+	// not show the same reason twice.
 	saidFailed string
 }
 
-// nativeMsg reports that C stacks of running threads were switched on or off, or why this failed.
+// nativeMsg reports that the reading of running threads' C stacks was switched on or off, or why this failed.
 type nativeMsg struct {
 	off bool
 	err error
 }
 
-// update tells the user why no C stacks can be taken, only once for each reason. It returns true if the picture
-// changes.
+// update tells the user why ddtop cannot take C stacks, once for each reason. It returns true if the picture changes.
 func (k *nativeKey) update(sc *scene.Scene, say *scene.Message) bool {
 	if sc.Opt.Native == nil || k.busy {
 		return false
@@ -38,7 +38,7 @@ func (k *nativeKey) update(sc *scene.Scene, say *scene.Message) bool {
 	return true
 }
 
-// press switches C stacks of running threads on or off.
+// press switches the reading of running threads' C stacks on or off.
 func (k *nativeKey) press(m *Model) tea.Cmd {
 	with := m.Opt.Native
 	switch {
@@ -65,7 +65,7 @@ func (k *nativeKey) press(m *Model) tea.Cmd {
 	return nil
 }
 
-// done shows the result of switching C stacks on or off.
+// done shows whether the reading of C stacks was switched on or off, or why this failed.
 func (k *nativeKey) done(msg nativeMsg, sc *scene.Scene, say *scene.Message) {
 	k.busy = false
 	k.saidFailed = sc.Opt.Native.Failed()

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// fakeNative reads the C stacks of a process that does not exist.
+// fakeNative imitates the switch for C stacks in the tests. There is no process behind it.
 type fakeNative struct {
 	on      bool
 	refusal error
@@ -30,7 +30,7 @@ func (f *fakeNative) End() error     { f.on = false; return nil }
 func (f *fakeNative) On() bool       { return f.on }
 func (f *fakeNative) Failed() string { return f.failed }
 
-// TestNativeKey: the key C switches the reading of C functions of running threads on and off. This is done in the
+// TestNativeKey: the key C switches the reading of running threads' C functions on and off. This is done in the
 // background. If the kernel refuses, the screen shows the reason once.
 func TestNativeKey(t *testing.T) {
 	for _, size := range screenSizes {

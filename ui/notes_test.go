@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestNotesAreRecorded: a note that is written during a recording is in the recording's file and in a copy of the
-// history. A replay shows the note at the place where it was written.
+// TestNotesAreRecorded: the user writes a note during a recording. The note must be in the recording's file, and in a
+// copy of the history. A replay shows the note at the moment for which it was written.
 func TestNotesAreRecorded(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, scene.Options{})
 	before := sampler.Note{AtNS: s.model.LastNS, Text: "before"}

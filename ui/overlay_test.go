@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestAllFindingsCanBeRead: the key ! lists all findings in full, with their advice, even if the head has no room for
-// them.
+// TestAllFindingsCanBeRead: the key ! lists all findings in full, with their advice. This matters if there is no room
+// for them at the top of the screen.
 func TestAllFindingsCanBeRead(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
 		s := hogged(t, size[0], size[1])
@@ -41,8 +41,8 @@ func TestAllFindingsCanBeRead(t *testing.T) {
 	}
 }
 
-// TestTheHeadSaysThatThereAreMoreFindings: if the screen's head has no room for all findings, it says how many are not
-// shown.
+// TestTheHeadSaysThatThereAreMoreFindings: if there is no room for all findings at the top of the screen, a text there
+// says how many are missing.
 func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
 	s := hogged(t, 80, 24)
 	f := findings.Finding{Title: "Title", Text: strings.Repeat("long text ", 20), Severity: findings.SeverityWarn}
@@ -55,7 +55,8 @@ func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
 	s.misses("more: !")
 }
 
-// TestACaptionDoesNotSplitASentence: a finding may have several rows. No caption is drawn between them.
+// TestACaptionDoesNotSplitASentence: a finding may need several rows at the top of the screen. A caption must not be
+// drawn between these rows.
 func TestACaptionDoesNotSplitASentence(t *testing.T) {
 	s := hogged(t, 120, 40)
 	f := findings.Finding{Title: "Title", Text: strings.Repeat("figures of it ", 12), Severity: findings.SeverityWarn}
@@ -67,7 +68,7 @@ func TestACaptionDoesNotSplitASentence(t *testing.T) {
 	}
 }
 
-// TestOneFindingLeavesTheScreen: the list of all findings takes only the rows that it needs. The rest of the screen
+// TestOneFindingLeavesTheScreen: the list of all findings covers only the rows that it needs. The rest of the screen
 // stays visible.
 func TestOneFindingLeavesTheScreen(t *testing.T) {
 	s := hogged(t, 120, 40)

@@ -39,7 +39,7 @@ var views = []page.View{
 	waits.View,
 }
 
-// tabs returns the views that a digit key opens.
+// tabs returns the views that have a tab: the user can open them with a digit key.
 func tabs(o scene.Offers) []page.View {
 	return slices.DeleteFunc(slices.Clone(views), func(v page.View) bool { return v.Key == "" || v.Offered != nil && !v.Offered(o) })
 }
@@ -73,8 +73,8 @@ func newPages(c *widget.Parts) map[scene.PageID]page.Page {
 // current returns the page that fills the screen.
 func (m *Model) current() page.Page { return m.pages[m.Page] }
 
-// fetch returns the command that reads data which the page lacks. It is nil if the page lacks nothing. While the memory
-// grows, fetch also counts the heap for the page of memory, even if another page is shown.
+// fetch returns the command that reads data which the shown page still needs. It is nil if the page needs none. While
+// the memory grows, fetch also counts the heap for the page of memory, even if another page is shown.
 func (m *Model) fetch() tea.Cmd {
 	if m.Page != scene.PageMemory {
 		if cmd := m.pages[scene.PageMemory].(page.Fetching).Fetch(m); cmd != nil {
@@ -91,10 +91,10 @@ func (m *Model) fetchCurrent() tea.Cmd {
 	return nil
 }
 
-// hasFlame reports whether the flamegraph is on the screen.
+// hasFlame reports whether the present screen has the flamegraph.
 func hasFlame(m *Model) bool { return m.Page == scene.PageLive || m.Page == scene.PageFlame }
 
-// maps returns the keys that work now, beginning with the keys of the view.
+// maps returns the keys that work now. The keys of the shown view come first.
 func (m *Model) maps() []*scene.KeyMap {
 	if m.over.What != widget.NoOverlay {
 		return []*scene.KeyMap{&m.overKeys[m.over.What], &m.front}
@@ -110,7 +110,7 @@ func (m *Model) maps() []*scene.KeyMap {
 	return append(append(out, mapsBeside(m, m.Page)...), &m.keys)
 }
 
-// mapsBeside returns the keys of a view that it shares with other views.
+// mapsBeside returns the keys that work in a view but are not its own, because several views share them.
 func mapsBeside(m *Model, id scene.PageID) []*scene.KeyMap {
 	for i := range views {
 		if views[i].ID == id {
@@ -134,8 +134,8 @@ func setKeys(m *Model, o scene.Offers) {
 	m.front.Bindings = slices.DeleteFunc(slices.Clone(m.keys.Bindings), func(b scene.Binding) bool { return !slices.Contains(overKeys, b.Keys[0]) })
 }
 
-// helpMaps returns the keys that the help explains: the keys of the present screen. If two of them are the same key, it
-// leaves out the one that has no effect.
+// helpMaps returns the keys that the help explains: the keys of the present screen. If two meanings have the same key,
+// it leaves out the one that has no effect.
 func helpMaps(m *Model) []scene.KeyMap {
 	own := m.current().Keys(&m.Scene, true)
 	maps := own
@@ -158,8 +158,8 @@ func helpMaps(m *Model) []scene.KeyMap {
 	return out
 }
 
-// pageArea returns the area of the shown page. Other views than the live view have a rule, a line with the views'
-// names, above this area.
+// pageArea returns the area of the shown page. Above this area is a line with the views' names (the rule), except in
+// the live view.
 func pageArea(m *Model) canvas.Area {
 	if m.Page == scene.PageLive {
 		return m.grid.Area()
@@ -167,7 +167,7 @@ func pageArea(m *Model) canvas.Area {
 	return m.grid.Area().Sub(0, m.Regions.Axis+1, m.Width, m.BodyRows())
 }
 
-// drawPage draws the rule, a line with the views' names, and the page under it.
+// drawPage draws a line with the views' names (the rule), and the page under it.
 func drawPage(m *Model) {
 	p, a := m.current(), pageArea(m)
 	if m.Page != scene.PageLive {
@@ -180,13 +180,13 @@ func drawPage(m *Model) {
 	p.Draw(a, &m.Scene)
 }
 
-// namesBeforeCaption is the least screen width at which the views' names are drawn even if the end of the caption is
-// cut. On narrower screens the whole caption is more important.
+// namesBeforeCaption is the least width of a screen on which the views' names have precedence over the end of the
+// caption. On narrower screens the whole caption is more important than the names.
 const namesBeforeCaption = 120
 
-// drawTabs draws the rule, a line with the names of the views and the caption of the view that is shown. If both do not
-// fit, it draws only the keys of the other views. On wide screens (namesBeforeCaption), the names stay if the first
-// part of the caption fits. Later parts of the caption for which there is no room are left out.
+// drawTabs draws a line with the names of the views and the caption of the view that is shown. If there is no room for
+// both, it draws only the keys of the other views instead of their names. On wide screens (namesBeforeCaption), the
+// names stay if the first part of the caption fits. Later parts of the caption that do not fit are left out.
 func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())
@@ -214,7 +214,7 @@ func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	a.Put(x, 0, " "+canvas.Cut(style.FitParts(p.About(&m.Scene), a.W-x-3), a.W-x-3)+" ", t.Plain())
 }
 
-// binding returns what a key does now. It is nil if the key does nothing.
+// binding returns the action that a key has now. It is nil if the key has none.
 func (m *Model) binding(key string) *scene.Binding {
 	for _, k := range m.maps() {
 		if b := k.Find(key); b != nil {

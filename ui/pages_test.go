@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// pageViews are the pages whose pictures are stored in files, with the recording that each shows and the keys that lead
-// to the page.
+// pageViews are the pages whose pictures are stored in files. Each has the recording that it shows, and the keys that
+// lead to the page.
 var pageViews = []struct {
 	name, recording string
 	keys            []string
@@ -42,7 +42,7 @@ var pageViews = []struct {
 	{"blame", "hog", []string{"6"}},
 }
 
-// recordings caches recordings of this repository, so that a test plays each only once.
+// recordings caches recordings of this repository by name, so that a test plays each recording only once.
 type recordings map[string]*store.Store
 
 func (rs recordings) picture(t *testing.T, rec string, o scene.Options, w, h int, keys ...string) Picture {
@@ -80,8 +80,8 @@ func TestGoldenPages(t *testing.T) {
 	}
 }
 
-// BenchmarkPage draws one picture of each page at 200x50. It measures everything from the stored data to the string for
-// the terminal. Parts that rarely change are computed again for each picture.
+// BenchmarkPage draws one picture of each page at 200x50. It measures all the work from the stored data to the string
+// that goes to the terminal. Parts that rarely change are computed again for each picture.
 func BenchmarkPage(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		for _, v := range pageViews {
@@ -98,7 +98,7 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
-// everyKey presses each key of a page. No key may panic.
+// everyKey presses each key of a page, to check that no key panics.
 func (s *screen) everyKey(id scene.PageID) {
 	for _, b := range s.model.pages[id].Keys(&s.model.Scene, false)[0].Bindings {
 		for _, k := range b.Keys {
@@ -111,7 +111,8 @@ func (s *screen) everyKey(id scene.PageID) {
 	s.model.Open(id)
 }
 
-// TestPagesBeforeTheFirstSample: without a sample each page can be drawn and accepts its keys.
+// TestPagesBeforeTheFirstSample: before the first sample, each page can be drawn, and its keys can be pressed without a
+// panic.
 func TestPagesBeforeTheFirstSample(t *testing.T) {
 	for _, size := range screenSizes {
 		store, err := newStore(demosource.New(demosource.Options{}), scene.Options{History: store.DefaultHistory})
@@ -132,7 +133,8 @@ func TestPagesBeforeTheFirstSample(t *testing.T) {
 	}
 }
 
-// TestPagesHoldHostileNames: whatever name a thread has, each row of each page fits into the terminal, at every size.
+// TestPagesHoldHostileNames: whatever names the threads have, each row of each page fits into the terminal, at every
+// size.
 func TestPagesHoldHostileNames(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second, ExtraNames: hostileNames, Title: "ev\x1b[31mil 日本"}, scene.Options{})
 	for _, id := range pagesOfOne()[1:] {

@@ -18,17 +18,18 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// painted is a program of Bubble Tea whose picture is a grid.
+// painted is a Bubble Tea program that draws its picture in a grid of cells. The painter writes this grid to the
+// terminal.
 type painted interface {
 	tea.Model
-	// picture returns the picture and its number. The number changes whenever the picture in the grid changes.
+	// picture returns the grid and the number of the picture in it. The number changes whenever the picture changes.
 	picture() (g *canvas.Grid, number int)
 }
 
-// painter writes the pictures of a program to its terminal. It writes each picture at once, and only the cells that
-// have changed. Bubble Tea does everything else. It gets a View without content, switches the terminal's modes (its
-// alternate screen, keys, the mouse, the title) and asks the terminal questions. Its output passes through the painter,
-// so the painter knows when it may write to the terminal.
+// painter writes the pictures of a program to its terminal, instead of Bubble Tea. It writes each picture at once, and
+// only the cells that have changed. Bubble Tea does everything else: it switches the terminal's modes (alternate
+// screen, keys, the mouse, the title) and asks the terminal questions. Its View has no content. Its output passes
+// through the painter, so the painter knows when it may write to the terminal.
 type painter struct {
 	out  io.Writer
 	wake chan struct{} // signals that a field below may have to be written
@@ -37,9 +38,10 @@ type painter struct {
 	next   *canvas.Grid
 	news   bool                           // next is not written yet
 	colors *func(color.Color) color.Color // new colours for SetColors, or nil
-	// profiled is true if it is known how many colours the terminal has. Bubble Tea reports this to every program.
+	// profiled is true once the painter knows how many colours the terminal has. Bubble Tea reports this to every
+	// program.
 	profiled bool
-	// synchronized is true if the terminal can show all changes of a picture at once.
+	// synchronized is true if the terminal can show all changes of a picture at the same time.
 	synchronized bool
 	asked        string // further bytes to write, besides pictures
 	whole        bool   // the next picture overwrites the whole screen
@@ -47,13 +49,13 @@ type painter struct {
 	writing  sync.Mutex // is held during a write, and guards the following fields
 	terminal canvas.Terminal
 	shown    *canvas.Grid
-	// entered is true if the terminal shows its alternate screen. left is true if Bubble Tea has given the terminal
-	// back for a while, such as to a shell.
+	// entered is true if the terminal shows its alternate screen. left is true while another program has the terminal,
+	// such as a shell.
 	entered, left bool
 }
 
-// leastBetween is the shortest time between two pictures on the terminal, for example while a key is held down. The
-// second picture does not wait, because the first one shows no samples.
+// leastBetween is the shortest time between two pictures on the terminal, for example while a key is held down. Only
+// the second picture comes without this pause, because the first one shows no samples.
 const leastBetween = 50 * time.Millisecond
 
 // newProgram returns a program of Bubble Tea on a terminal, and the painter that runs it. If out is nil,
@@ -63,14 +65,15 @@ func newProgram(ctx context.Context, model painted, out io.Writer, opts ...tea.P
 		out = os.Stdout
 	}
 	p := &painter{out: out, next: new(canvas.Grid), shown: new(canvas.Grid), wake: make(chan struct{}, 1)}
-	// The caller handles signals: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals) would get the same
-	// signal and send a message to the program's loop. If the end of ctx has already stopped this loop, the message has
-	// no reader, so the handler waits forever. The end of the program would then wait for the handler.
+	// The code that calls this package handles signals: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals)
+	// would get the same signal and send a message to the program's loop. If the end of ctx has already stopped this
+	// loop, no code reads the message. Then the handler waits forever, and the end of the program waits for the
+	// handler.
 	opts = append(opts, tea.WithContext(ctx), tea.WithFPS(modesPerSecond), tea.WithoutSignalHandler(), tea.WithOutput(p.output()))
 	return tea.NewProgram(&painting{painted: model, p: p}, opts...), p
 }
 
-// run runs the program until it ends, and gives the terminal back.
+// run runs the program until it ends, and then restores the terminal.
 func (p *painter) run(program *tea.Program) error {
 	ended, painted := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -93,15 +96,15 @@ func (p *painter) run(program *tea.Program) error {
 	return err
 }
 
-// paintedView returns the View of a program whose pictures the painter draws. Its content is a blank, because Bubble
-// Tea (2.0.9) treats a View without content as if the terminal had no rows.
+// paintedView returns the View of a program whose pictures the painter draws. The View's content is one blank. Without
+// content, Bubble Tea (2.0.9) would behave as if the terminal had no rows.
 func paintedView(title string) tea.View {
 	v := tea.NewView(" ")
 	v.AltScreen, v.WindowTitle = true, title
 	return v
 }
 
-// output returns the writer for Bubble Tea's output.
+// output returns the writer to which Bubble Tea writes its output.
 func (p *painter) output() io.Writer {
 	if f, ok := p.out.(*os.File); ok {
 		return paintedFile{p, f}
@@ -109,7 +112,7 @@ func (p *painter) output() io.Writer {
 	return p
 }
 
-// paintedFile is a painter whose output is a file, such as a terminal's. Bubble Tea asks this file for the terminal's
+// paintedFile is a painter whose output is a file, such as a terminal. Bubble Tea uses this file to find the terminal's
 // size.
 type paintedFile struct {
 	*painter
@@ -125,9 +128,9 @@ const (
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-// Write receives the output of Bubble Tea. If Bubble Tea clears the screen, Write leaves this out, and the next picture
-// overwrites the whole screen instead. This prevents flicker. Write enters the alternate screen only once. A second
-// time would overwrite the saved position of the cursor.
+// Write receives the output of Bubble Tea. If Bubble Tea clears the screen, Write drops this, and the next picture
+// overwrites the whole screen instead. This prevents flicker. Write enters the alternate screen only once, because a
+// second time would overwrite the saved position of the cursor.
 func (p *painter) Write(b []byte) (int, error) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -152,8 +155,8 @@ func (p *painter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// paint copies a picture, to be written soon. It never waits. If the terminal is slow, pictures are skipped and the
-// newest one is written next.
+// paint copies a picture, which is then written soon. paint never waits. If the terminal is slow, pictures are skipped,
+// and the newest picture is written next.
 func (p *painter) paint(g *canvas.Grid) {
 	p.mu.Lock()
 	p.next.Copy(g)
@@ -162,7 +165,7 @@ func (p *painter) paint(g *canvas.Grid) {
 	p.again()
 }
 
-// again wakes the painter, so that it checks whether there is something to write.
+// again wakes the painter's goroutine, so that it checks whether there is something to write.
 func (p *painter) again() {
 	select {
 	case p.wake <- struct{}{}:
@@ -170,7 +173,7 @@ func (p *painter) again() {
 	}
 }
 
-// paintUntil writes pictures until done is closed. It returns an error if writing panics.
+// paintUntil writes pictures until done is closed. It returns an error if the code that writes them panics.
 func (p *painter) paintUntil(done <-chan struct{}) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -241,7 +244,7 @@ func (p *painter) show() bool {
 	return true
 }
 
-// leave gives the terminal back if it still shows the alternate screen.
+// leave restores the terminal if it still shows the alternate screen.
 func (p *painter) leave() {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -252,11 +255,11 @@ func (p *painter) leave() {
 	p.left = true
 }
 
-// writeMsg is text that is written to the terminal at once. Other output of Bubble Tea waits for Bubble Tea's clock. (A
-// message of type string would be taken for the terminal's answer: see tornAnswers.)
+// writeMsg is text that must be written to the terminal at once. Other output of Bubble Tea waits for Bubble Tea's
+// clock. (A message of type string would be taken for the terminal's answer: see tornAnswers.)
 type writeMsg struct{ text string }
 
-// overwriteMsg makes the next picture overwrite the whole screen at once.
+// overwriteMsg asks the painter to overwrite the whole screen with the next picture, at once.
 type overwriteMsg struct{}
 
 // modeChanged handles messages about the state of the terminal, and messages with text that must be written to the
@@ -283,7 +286,7 @@ func (p *painter) modeChanged(msg tea.Msg) {
 	}
 }
 
-// painting is the program that Bubble Tea runs. It passes its pictures to the painter.
+// painting is the program that Bubble Tea runs. It wraps the real program, and passes its pictures to the painter.
 type painting struct {
 	painted
 	p      *painter
@@ -299,8 +302,8 @@ func (m *painting) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-// giveBack restores the terminal before Bubble Tea prints the program's panic. Otherwise the text could be printed on
-// the alternate screen, which disappears.
+// giveBack restores the terminal after a panic, before Bubble Tea prints the panic. Otherwise the text could be printed
+// on the alternate screen, which disappears.
 func (m *painting) giveBack() {
 	if r := recover(); r != nil {
 		m.p.leave()
@@ -308,7 +311,7 @@ func (m *painting) giveBack() {
 	}
 }
 
-// View passes a new picture to the painter.
+// View passes the program's picture to the painter if it is new.
 func (m *painting) View() tea.View {
 	defer m.giveBack()
 	g, n := m.picture()

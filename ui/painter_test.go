@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// writes is a terminal that remembers each write.
+// writes imitates a terminal. It remembers each write.
 type writes []string
 
 func (w *writes) Write(b []byte) (int, error) {
@@ -25,15 +25,15 @@ func (w *writes) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// took returns what was written since the last call.
+// took returns what was written to the terminal since the last call.
 func (w *writes) took() []string {
 	out := *w
 	*w = nil
 	return out
 }
 
-// TestPicturesAreWrittenOnce: while the program controls the terminal, each new picture is written at once, and only
-// once.
+// TestPicturesAreWrittenOnce: while the program controls the terminal, the painter writes each new picture at once, and
+// only once.
 func TestPicturesAreWrittenOnce(t *testing.T) {
 	var out writes
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
@@ -102,7 +102,7 @@ func TestPicturesAreWrittenOnce(t *testing.T) {
 	wrote("the end", leaveScreen)
 }
 
-// TestTheTimeAxisMoves: each new sample moves the time axis, and changes cells on the terminal.
+// TestTheTimeAxisMoves: each new sample moves the time axis, so cells on the terminal must change.
 func TestTheTimeAxisMoves(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 31 * time.Second}, scene.Options{})
 	var grid canvas.Grid
@@ -124,7 +124,7 @@ func TestTheTimeAxisMoves(t *testing.T) {
 	}
 }
 
-// TestFirstPicturesComeFast: the first pauses between pictures are short. Within 2 s they reach the configured
+// TestFirstPicturesComeFast: at the start the pauses between pictures are short. Within 2 s they grow to the configured
 // length.
 func TestFirstPicturesComeFast(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
@@ -141,7 +141,8 @@ func TestFirstPicturesComeFast(t *testing.T) {
 	}
 }
 
-// TestFirstSampleWakesScreen: the first sample ends the pause after the first picture, however long the pause is.
+// TestFirstSampleWakesScreen: there is a pause after the first picture. The first sample ends this pause, however long
+// it is.
 func TestFirstSampleWakesScreen(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: time.Second})
 	store, err := newStore(src, scene.Options{})
@@ -168,8 +169,8 @@ func TestFirstSampleWakesScreen(t *testing.T) {
 	})
 }
 
-// TestPaintingKeepsPace: the second picture is written without a pause. Between later pictures there is a pause of
-// leastBetween.
+// TestPaintingKeepsPace: the painter writes the second picture without a pause. Before each later picture it waits
+// until leastBetween has passed.
 func TestPaintingKeepsPace(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, scene.Options{})
 	synctest.Test(t, func(t *testing.T) {
@@ -194,7 +195,7 @@ func TestPaintingKeepsPace(t *testing.T) {
 	})
 }
 
-// moments is a terminal that reports the time of each write.
+// moments imitates a terminal. It reports the time of each write.
 type moments chan time.Time
 
 func (m moments) Write(b []byte) (int, error) {
@@ -203,7 +204,7 @@ func (m moments) Write(b []byte) (int, error) {
 }
 
 // TestPaintingPanics: Bubble Tea cannot catch a panic in the goroutine that writes pictures, because it did not start
-// this goroutine. If the goroutine panics, paintUntil returns an error with the place of the panic.
+// this goroutine. So paintUntil must catch it, and return an error with the place of the panic.
 func TestPaintingPanics(t *testing.T) {
 	var out writes
 	s := newScreen(t, 120, 40, demosource.Options{Length: time.Second}, scene.Options{})

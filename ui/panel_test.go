@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// panelWorld returns random stacks with weights. They have only a few functions, so functions often call themselves and
-// each other.
+// panelWorld returns random stacks with weights, for a flamegraph. The stacks have only a few different functions, so
+// functions often call themselves and each other.
 func panelWorld(rnd *rand.Rand) (*sampler.Dictionary, *flamegraph.Snapshot) {
 	dict := sampler.NewDictionary()
 	var ids []sampler.FrameID
@@ -46,8 +46,8 @@ func panelWorld(rnd *rand.Rand) (*sampler.Dictionary, *flamegraph.Snapshot) {
 	return dict, s
 }
 
-// TestPanelSumsAreThoseOfTheStacks: the figures that the panel shows for a function equal the sums over all single
-// stacks. This includes recursive functions, and the inverted flamegraph.
+// TestPanelSumsAreThoseOfTheStacks: the panel below the flamegraph shows figures for a function. They must equal the
+// sums over all single stacks. This includes recursive functions, and the inverted flamegraph.
 func TestPanelSumsAreThoseOfTheStacks(t *testing.T) {
 	for seed := range uint64(20) {
 		dict, snap := panelWorld(rand.New(rand.NewPCG(seed, 7)))
@@ -136,7 +136,7 @@ func stackLabels(dict *sampler.Dictionary, stack sampler.StackID) (out []string)
 }
 
 // sameUnder checks the functions that the panel lists below the selected function. The weight of each must equal its
-// sum over the stacks. In each stack only the part inward from the first call of the selected function counts.
+// sum over the stacks. Only one part of each stack counts: the frames inside the first call of the selected function.
 func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot, p *widget.Panel, label string) {
 	t.Helper()
 	self, total := map[string]int64{}, map[string]int64{}
@@ -168,10 +168,10 @@ func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot
 	}
 }
 
-// neighbours returns the caller and the callee of a function on a stack, which has the innermost frame first. If the
-// function has several calls on the stack, the caller is the outermost call's. Consecutive calls of the function itself
-// count as one call. If inverted is true, the search begins with the innermost call. A caller or callee is "" if there
-// is none.
+// neighbours returns the caller and the callee of a function on a stack. The stack has the innermost frame first. If
+// the function has several calls on the stack, the result is the caller of the outermost call. Consecutive calls of the
+// function itself count as one call. If inverted is true, the search begins with the innermost call. A caller or callee
+// is "" if there is none.
 func neighbours(stack []string, label string, inverted bool) (before, after string, ok bool) {
 	at := func(i int) string {
 		if i < 0 || i >= len(stack) {
@@ -199,8 +199,8 @@ func neighbours(stack []string, label string, inverted bool) (before, after stri
 	return "", "", false
 }
 
-// same compares a list of functions in the panel with the sums over the stacks. A row that stands for no function is
-// skipped.
+// same checks a list of functions in the panel against the sums over the stacks. It skips rows that stand for no
+// function.
 func same(t *testing.T, what string, rows []widget.PanelRow, want map[string]int64) {
 	t.Helper()
 	got := map[string]int64{}
@@ -245,7 +245,7 @@ func nodeOf(n *flamegraph.Node, label string) *flamegraph.Node {
 	return nil
 }
 
-// TestPanelSaysWhatTheTopViewSays: the panel's list of functions has the same figures as view 5.
+// TestPanelSaysWhatTheTopViewSays: the panel's list of functions must have the same figures as the top list (view 5).
 func TestPanelSaysWhatTheTopViewSays(t *testing.T) {
 	s := hogged(t, 200, 60)
 	s.sees("hottest functions", "your code, with the C functions and libraries it calls")
@@ -268,8 +268,8 @@ func TestPanelSaysWhatTheTopViewSays(t *testing.T) {
 	}
 }
 
-// TestPanelFollowsTheSelection: the panel shows callers, callees and threads of the selected frame. A click on a row
-// selects its frame or thread, and esc clears the selection.
+// TestPanelFollowsTheSelection: the panel shows the callers, callees and threads of the frame that is selected in the
+// flamegraph. A click on a row of the panel selects its frame or thread, and esc clears the selection.
 func TestPanelFollowsTheSelection(t *testing.T) {
 	s := hogged(t, 200, 60)
 	for _, page := range []string{"1", "4"} {
@@ -302,8 +302,8 @@ func TestPanelFollowsTheSelection(t *testing.T) {
 	}
 }
 
-// TestPanelTakesNoRowOfTheFlamegraph: at every size the flamegraph has as many rows as it is deep, or there is no
-// panel. The panel keeps its place in the next picture.
+// TestPanelTakesNoRowOfTheFlamegraph: the panel is drawn only if the flamegraph still has as many rows as it is deep.
+// This is checked at every size. The panel keeps its place in the next picture.
 func TestPanelTakesNoRowOfTheFlamegraph(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 31 * time.Second}, scene.Options{})
 	seen := 0

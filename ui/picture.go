@@ -20,18 +20,18 @@ import (
 // Picture is a copy of the screen.
 type Picture struct {
 	snapshot.Screen
-	// Terminal is the screen as text, with escape sequences (SGR) for colours.
+	// Terminal is the picture as text for a terminal, with escape sequences (SGR) for colours.
 	Terminal string
 	Options  snapshot.ScreenOptions
 }
 
-// pictureKeys are the keys that have a name instead of a character.
+// pictureKeys are the keys that are written as a name, because they are not characters.
 var pictureKeys = map[string]rune{"tab": tea.KeyTab, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "up": tea.KeyUp,
 	"down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace, "pgup": tea.KeyPgUp,
 	"pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "space": tea.KeySpace}
 
-// TakePicture plays a Source (usually a recording) to its end, presses keys, and returns the picture. It is what the
-// screen would show live at that moment. Keys are single characters or Bubble Tea's names ("down", "enter").
+// TakePicture plays a Source (usually a recording) to its end, presses keys, and returns the picture. The picture is
+// what the screen would show live at that moment. Keys are single characters or Bubble Tea's names ("down", "enter").
 // TakePicture needs no terminal.
 func TakePicture(ctx context.Context, o scene.Options, width, height int, keys ...string) (Picture, error) {
 	if o.Source == nil {
@@ -48,7 +48,7 @@ func TakePicture(ctx context.Context, o scene.Options, width, height int, keys .
 	return pictureOf(store, o, width, height, keys...)
 }
 
-// pictureOf returns the screen that shows the data of a store, after the keys were pressed.
+// pictureOf returns the picture of a screen that shows the data of a store, after the keys were pressed.
 func pictureOf(s *store.Store, o scene.Options, width, height int, keys ...string) (Picture, error) {
 	m, err := NewModel(s, o)
 	if err != nil {
@@ -69,7 +69,7 @@ func taken(m *Model) Picture {
 	return Picture{Screen: picturedCells(m), Terminal: m.grid.String(!m.Opt.NoColor), Options: o}
 }
 
-// picturedCells copies the cells that the screen shows.
+// picturedCells copies the cells of the picture that the screen shows.
 func picturedCells(m *Model) snapshot.Screen { return pictured(&m.grid, m.Opt.NoColor) }
 
 func pictured(g *canvas.Grid, noColor bool) snapshot.Screen {
@@ -103,8 +103,8 @@ func screenStyle(s canvas.Style) snapshot.ScreenStyle {
 		Italic: has(canvas.Italic), Underline: has(canvas.Underline), Reverse: has(canvas.Reverse)}
 }
 
-// TakeListPicture returns a picture of the list from which the user chooses a process. It first shows the processes in
-// c.First. A second later, it shows the ones in the parameter later, and then presses the keys.
+// TakeListPicture returns a picture of the list from which the user chooses a process. The list first has the processes
+// in c.First. A second later it has the processes in the parameter later. Then the keys are pressed.
 func TakeListPicture(ctx context.Context, o scene.Options, c Choosing, later []Candidate, width, height int, keys ...string) (Picture, error) {
 	theme, err := style.ThemeByName(o.Theme)
 	if err != nil {
@@ -121,7 +121,8 @@ func TakeListPicture(ctx context.Context, o scene.Options, c Choosing, later []C
 	return Picture{Screen: pictured(&m.grid, o.NoColor), Terminal: m.grid.String(!o.NoColor), Options: screenOptions(&theme, "list")}, nil
 }
 
-// settle runs a command of a page, and all commands that follow from its result, so that the picture has their data.
+// settle runs a command of a page, and then all commands that follow from its result. After that, the picture has all
+// the data that it needs.
 func settle(m *Model, cmd tea.Cmd) {
 	if cmd == nil {
 		return
@@ -136,7 +137,7 @@ func settle(m *Model, cmd tea.Cmd) {
 	}
 }
 
-// keyPress returns the message of a key press.
+// keyPress returns the message that Bubble Tea sends when a key is pressed.
 func keyPress(k string) tea.KeyPressMsg {
 	if c, ok := pictureKeys[k]; ok {
 		text := ""
@@ -149,7 +150,7 @@ func keyPress(k string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: r[0], Text: k}
 }
 
-// screenOptions returns the terminal's default colours and the title for a picture.
+// screenOptions returns what a saved picture needs besides its cells: the terminal's default colours, and a title.
 func screenOptions(t *style.Theme, program string) snapshot.ScreenOptions {
 	return snapshot.ScreenOptions{Foreground: t.Text.Hex(), Background: t.Background.Hex(), Title: "ddtop · " + program}
 }

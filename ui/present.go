@@ -10,11 +10,11 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// shownKeys is the number of latest key presses that a presentation shows in a corner.
+// shownKeys is how many of the latest key presses a presentation shows in a corner.
 const shownKeys = 5
 
-// present begins or ends a presentation, which has larger spacing, hides the names of directories, and shows the
-// pressed keys in a corner.
+// present begins or ends a presentation, in which other people see the screen. The screen then has larger spacing,
+// hides the names of directories, and shows the pressed keys in a corner.
 func present(m *Model) {
 	m.Presenting = !m.Presenting
 	m.pressed = nil
@@ -23,7 +23,7 @@ func present(m *Model) {
 		m.fleet.present(m.Presenting)
 	}
 	m.recordKey.renamed(&m.message)
-	// The flamegraph was built with names that are now hidden or shown, so it must be built again.
+	// The present flamegraph has the old names. Names are now hidden or shown again, so it must be built again.
 	m.Flame.Builder, m.Flame.Zoom, m.Flame.Selected = nil, nil, nil
 	for _, p := range m.pages {
 		if p, ok := p.(page.Named); ok {

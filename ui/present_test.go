@@ -13,8 +13,9 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestFilesNameWhatTheyWereBegunWith: a presentation may begin or end while a recording or a snapshot is being written.
-// The file then continues to hide or show names as it did at its beginning. The screen says what the file contains.
+// TestFilesNameWhatTheyWereBegunWith: a presentation hides names. It may begin or end while a recording or a snapshot
+// is being written. The file must then hide or show names to its end as it did at its beginning. The screen says what
+// the file contains.
 func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 	const whole, bare, begun = "with all names", "without directories, command line, user and host", "the recording goes on as it was begun"
 	for _, x := range []struct {
@@ -64,7 +65,7 @@ func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 	}
 }
 
-// namesIn reads a file, and counts the frames whose path has a directory and the frames whose path has none.
+// namesIn reads a recording. It counts the frames whose path has a directory, and the frames whose path has none.
 func namesIn(t *testing.T, path string) (with, without int, user string) {
 	t.Helper()
 	r, err := recording.Open(path)
@@ -90,8 +91,8 @@ func namesIn(t *testing.T, path string) (with, without int, user string) {
 	return with, without, r.Process().User
 }
 
-// TestPresentationHidesAllProcesses: a presentation also hides the directories of processes that are not shown, and
-// of processes that join later.
+// TestPresentationHidesAllProcesses: a presentation hides the directories of all processes, also of processes that are
+// not shown and of processes that join later.
 func TestPresentationHidesAllProcesses(t *testing.T) {
 	s := clusterScreen(t, 200, 50, scene.Options{})
 	s.press("P")

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// do presses a key and runs the key's commands, and the commands that follow, as Bubble Tea does. It returns the
-// message of the last command.
+// do presses a key. It runs the key's commands, and the commands that follow from them, as Bubble Tea does. It returns
+// the message of the last command.
 func (s *processScreen) do(key string) (last tea.Msg) {
 	s.t.Helper()
 	_, cmd := s.fleet.Update(keyPress(key))
@@ -30,7 +30,7 @@ func (s *processScreen) do(key string) (last tea.Msg) {
 }
 
 // TestProcessActionsAreOfTheSelectedRow: view 8 lists all processes. Its keys for saving, copying, marking and
-// recording act on the selected process, and the view stays open.
+// recording must act on the process in the selected row. The view stays open.
 func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	folder := t.TempDir()
 	s := clusterScreen(t, 120, 40, scene.Options{Folder: folder})
@@ -96,8 +96,8 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 	}
 }
 
-// TestProcessArgumentsAreShownWhenAskedFor: view 8, the list of processes, shows command lines only with the option
-// Args. It never shows them while the screen hides names.
+// TestProcessArgumentsAreShownWhenAskedFor: view 8, the list of processes, shows command lines only if the option Args
+// is set. While the screen hides names, it never shows them.
 func TestProcessArgumentsAreShownWhenAskedFor(t *testing.T) {
 	const secret = "--token=s3cret"
 	c := new(cluster)

@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// renamed is a made-up process with a PID and a title that the test chooses.
+// renamed is the made-up process, with a PID and a title that the test chooses.
 type renamed struct {
 	*demosource.Source
 	pid   int
@@ -44,7 +44,7 @@ func (r *renamed) End() (sampler.End, bool) {
 	return sampler.End{AtNS: r.Source.Process().AttachedNS + int64(20*time.Second), Reason: r.end}, true
 }
 
-// cluster is a made-up master with its workers and other relatives.
+// cluster is a group of made-up processes for the tests: a master with its workers and other relatives.
 type cluster struct {
 	list []sampler.Relative
 }
@@ -66,8 +66,8 @@ func (c *cluster) add(parent int, r *renamed) {
 	c.list = append(c.list, sampler.Relative{PID: r.pid, Parent: parent, Title: r.title, Source: r})
 }
 
-// newCluster returns a cluster with three special workers. In the first, one thread hogs the GVL. The second has
-// exited, and the third has replaced itself by another program.
+// newCluster returns a cluster with three special workers. In the first worker, one thread hogs the GVL. The second has
+// exited, and the third has replaced itself by another program (exec).
 func newCluster() *cluster {
 	c := new(cluster)
 	quiet := func(seed uint64) demosource.Options {
@@ -82,7 +82,7 @@ func newCluster() *cluster {
 	return c
 }
 
-// processScreen is the screen of several processes, driven by key presses.
+// processScreen is a screen for several processes, on which the test presses keys.
 type processScreen struct {
 	t     *testing.T
 	fleet *fleet
@@ -116,8 +116,8 @@ func play(g sampler.Group) (*fleet, error) {
 	return f, failed
 }
 
-// playedCluster returns the processes of newCluster, played to their end. They are played only once for all tests,
-// because showing a Store does not change it.
+// playedCluster returns the processes of newCluster, played to their end. All tests share them, because showing a Store
+// does not change it.
 var playedCluster = sync.OnceValues(func() (*fleet, error) { return play(newCluster()) })
 
 // clusterScreen is the screen of newCluster.
@@ -214,8 +214,8 @@ func TestProcessesAtFirstSight(t *testing.T) {
 	}
 }
 
-// TestFindingsOfProcessesCanBeRead: on narrow screens the worst finding of each process is still readable. Columns of
-// figures are left out instead.
+// TestFindingsOfProcessesCanBeRead: on narrow screens the table of processes leaves out columns of figures. The worst
+// finding of each process must stay readable.
 func TestFindingsOfProcessesCanBeRead(t *testing.T) {
 	for _, w := range []int{60, 67, 75, 79, 80, 90} {
 		s := clusterScreen(t, w, 24, scene.Options{})
@@ -225,8 +225,8 @@ func TestFindingsOfProcessesCanBeRead(t *testing.T) {
 	}
 }
 
-// TestGoingFromProcessToProcess opens a process, then the next one, and returns to the table of processes. All of them
-// show the same frozen moment.
+// TestGoingFromProcessToProcess opens a process, then the next one, and returns to the table of processes. All three
+// screens must show the same frozen moment.
 func TestGoingFromProcessToProcess(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.press("down", "down", "enter")
@@ -274,8 +274,8 @@ func TestWhatStandsBelowTheTable(t *testing.T) {
 	s.sees("all processes · ")
 }
 
-// TestWorkersAreOneInTheFlamegraph: the flamegraph of all processes has a single box for two workers of the same
-// program. If a process is selected, the flamegraph shows only this process.
+// TestWorkersAreOneInTheFlamegraph: in the flamegraph of all processes, two workers of the same program share one box.
+// If a process is selected, the flamegraph shows only this process.
 func TestWorkersAreOneInTheFlamegraph(t *testing.T) {
 	s := clusterScreen(t, 200, 50, scene.Options{})
 	roots := func() (out []string) {
@@ -294,8 +294,8 @@ func TestWorkersAreOneInTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestViewsOfTheWorstProcess: if the user leaves the view of all processes for another view, this view shows the
-// selected process. If no process was selected or opened, it shows the process with the worst finding.
+// TestViewsOfTheWorstProcess: when the user goes from the view of all processes to another view, this view shows the
+// selected process. If the user has not selected or opened a process, it shows the process with the worst finding.
 func TestViewsOfTheWorstProcess(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.press("4")
@@ -309,7 +309,7 @@ func TestViewsOfTheWorstProcess(t *testing.T) {
 }
 
 // TestAProcessNamesTheFindingsOfOthers: if the shown process has no finding but another process has one, the screen
-// names the other process. A process with findings shows only its own ones.
+// names the other process. If the shown process has findings, the screen shows only these.
 func TestAProcessNamesTheFindingsOfOthers(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	s.press("down", "enter")
@@ -344,8 +344,8 @@ func TestSortingProcesses(t *testing.T) {
 	}
 }
 
-// TestMergedWeights: the flamegraph of all processes has merged weights. They equal the sum of the weights of the
-// running processes.
+// TestMergedWeights: the flamegraph of all processes is made of merged weights. These must equal the sum of the weights
+// of the running processes.
 func TestMergedWeights(t *testing.T) {
 	s := clusterScreen(t, 120, 40, scene.Options{})
 	p, m := s.fleet.page, s.fleet.screen()
@@ -381,8 +381,8 @@ func TestMergedWeights(t *testing.T) {
 	}
 }
 
-// TestManyProcesses draws more processes than fit, at every size and after every key. No line is wider than the
-// screen.
+// TestManyProcesses draws a table of more processes than fit on the screen, at every size and after every key. No line
+// may be wider than the screen.
 func TestManyProcesses(t *testing.T) {
 	c := new(cluster)
 	for i := range 20 {
@@ -417,8 +417,8 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// TestFindingsEndWithTheirProcess: after a process has ended, its findings are shown for 30 s more, in the past tense.
-// They come after the findings of running processes.
+// TestFindingsEndWithTheirProcess: after a process has ended, the screen still shows its findings for 30 s, in the past
+// tense. They come after the findings of running processes.
 func TestFindingsEndWithTheirProcess(t *testing.T) {
 	c := new(cluster)
 	c.add(0, &renamed{Source: demosource.New(demosource.Options{Length: 30 * time.Second}), pid: 4242, title: "gone", end: "exited"})
@@ -454,8 +454,8 @@ func TestFindingsEndWithTheirProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesHaveTheirPartInTheirNames: each process of a cluster can be told apart by its name, even on a small
-// screen.
+// TestProcessesHaveTheirPartInTheirNames: each process of a cluster has a different name on the screen, because the
+// name has its part, such as the number of a worker. This is so even on a small screen.
 func TestProcessesHaveTheirPartInTheirNames(t *testing.T) {
 	c := new(cluster)
 	quiet := func(seed uint64) *demosource.Source {
@@ -484,8 +484,8 @@ func TestProcessesHaveTheirPartInTheirNames(t *testing.T) {
 	screenOf(t, 120, 40, played, scene.Options{}).sees("puma ×3 · sidekiq")
 }
 
-// TestEndedProcessesAreForgotten: if many processes have ended, ddtop keeps only the latest of them, and the process
-// that is shown.
+// TestEndedProcessesAreForgotten: if many processes have ended, ddtop keeps only the latest of them. It also keeps the
+// process that is shown.
 func TestEndedProcessesAreForgotten(t *testing.T) {
 	f := newFleet(scene.Options{}.WithDefaults())
 	for i := range 3 * maxEndedShown {
@@ -503,8 +503,8 @@ func TestEndedProcessesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestEndIsSeenWithoutSamples: the shown process ends, and so there are no new samples. The table of processes shows
-// its end all the same.
+// TestEndIsSeenWithoutSamples: the shown process ends, so no new samples come. The table of processes must show its end
+// all the same.
 func TestEndIsSeenWithoutSamples(t *testing.T) {
 	c := new(cluster)
 	for i := range 2 {

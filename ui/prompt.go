@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// maxPrompt limits how many characters can be typed into the line.
+// maxPrompt limits how many characters the user can type into the input line.
 const maxPrompt = 200
 
 // prompt is a line for typing text.
@@ -26,15 +26,15 @@ type prompt struct {
 	typed func()        // called after every change of the text, or nil
 	done  func(text string)
 	left  func()
-	// yes is set if the prompt is a question, which is answered only by y or n. forms are texts of this question, the
-	// longest first. The first one that fits into the line is shown.
+	// yes is set if the prompt is a question. The user can answer it only with y or n. forms are texts of this
+	// question, the longest first. The screen shows the first text that fits into the line.
 	yes   func() tea.Cmd
 	forms []string
 	// cmd is the command of the answer.
 	cmd tea.Cmd
 }
 
-// key handles a key. It reports whether the input line stays open.
+// key handles a key press in the input line. It reports whether the line stays open.
 func (p *prompt) key(msg tea.KeyPressMsg) bool {
 	if p.yes != nil {
 		return p.answer(msg.String())
@@ -63,7 +63,7 @@ func (p *prompt) key(msg tea.KeyPressMsg) bool {
 	return true
 }
 
-// answer handles a key as the answer to a question. It reports whether the question stays open.
+// answer handles a key press that answers a question. It reports whether the question stays open.
 func (p *prompt) answer(key string) bool {
 	switch key {
 	case "y", "Y", "shift+y":
@@ -112,7 +112,7 @@ func (p *prompt) draw(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// foundText returns the number of search results in the view.
+// foundText returns a text that says how many results the search has in the view.
 func foundText(m *Model) string {
 	if p, ok := m.current().(page.Counted); ok {
 		return p.Found()
@@ -165,7 +165,7 @@ func openSearch(m *Model) {
 	m.prompt = p
 }
 
-// openNote opens the input line for a note. The note belongs to the moment that is shown.
+// openNote opens the input line for a note. The note will belong to the moment that the screen shows.
 func openNote(m *Model) {
 	if m.LastNS == 0 {
 		m.message.Fail("nothing to mark yet: no sample has come")

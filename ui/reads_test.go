@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// tornSource is a recording in which about every eighth stack is incomplete.
+// tornSource is a recording for tests. About every eighth stack in it is incomplete.
 type tornSource struct{ *recording.Reader }
 
 func (r tornSource) Run(ctx context.Context, emit func(*sampler.Sample)) error {
@@ -30,9 +30,9 @@ func (r tornSource) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	})
 }
 
-// TestReadsMadeAgainAreNoLoss: the header shows the share of incomplete stacks, which the test computes again from the
-// samples of a real process. Reads that were torn and then repeated are not lost, so the header does not mention them.
-// The help explains them.
+// TestReadsMadeAgainAreNoLoss: the top of the screen shows the share of incomplete stacks. The test computes this share
+// again from the samples of a real process. A read that was torn and then repeated has lost nothing. So only the help
+// mentions such reads.
 func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	file, err := recording.Open("../screenshots/recordings/hog.ddtop")
 	if err != nil {

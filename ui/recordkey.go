@@ -14,19 +14,19 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// recordKey is the state of the key W, which begins a recording, or ends the current one.
+// recordKey is the state of the key W. This key begins a recording, or ends the present one.
 type recordKey struct {
 	on bool // a recording is in progress
-	// lost is how many samples the recording lacked at the last picture.
+	// lost is how many samples were missing from the recording when the last picture was drawn.
 	lost uint64
-	// with says which names the recording's file leaves out. It is set when the recording begins. It is empty if the
-	// file has all names.
+	// with says which names are left out of the recording's file. It is decided when the recording begins. It is empty
+	// if the file has all names.
 	with  string
 	busy  bool // its file is being opened or closed
 	again bool // the key was pressed again meanwhile
 }
 
-// failing tells the user if the current recording lacks samples. It also tells the user why a recording failed.
+// failing tells the user that samples are missing from the current recording, or why a recording failed.
 func (k *recordKey) failing(r *store.Reading, say *scene.Message) {
 	if r.RecLost > k.lost && k.on {
 		say.Fail(fmt.Sprintf("the disk is slow: %s samples are missing in the recording", units.Count(int64(r.RecLost))))
@@ -38,25 +38,25 @@ func (k *recordKey) failing(r *store.Reading, say *scene.Message) {
 	}
 }
 
-// renamed tells the user which names the current recording contains. It is called when the screen begins or ends to
-// hide names.
+// renamed tells the user which names the present recording contains. It is called when the screen begins or stops
+// hiding names, because the recording does not change with the screen.
 func (k *recordKey) renamed(say *scene.Message) {
 	if k.on {
 		say.Say("the recording goes on as it was begun" + cmp.Or(k.with, ", with all names"))
 	}
 }
 
-// recordingMsg says that a recording has begun (bytes is 0) or has ended.
+// recordingMsg reports that a recording has begun or has ended. If it has begun, bytes is 0.
 type recordingMsg struct {
 	path  string
 	bytes int64
-	// lost is the number of samples that the file lacks because the disk was slow.
+	// lost is the number of samples that are missing from the file because the disk was slow.
 	lost uint64
 	err  error
 }
 
-// press begins a recording of the present scene and of everything that follows. If a recording is in progress, press
-// ends it.
+// press begins a recording, with the data on the screen and everything that follows. If a recording is in progress,
+// press ends it.
 func (k *recordKey) press(of *store.Store, sc *scene.Scene, say *scene.Message) tea.Cmd {
 	if k.busy { // the file of the last press is still being opened or closed: this press waits for it
 		k.again = !k.again
@@ -80,7 +80,8 @@ func (k *recordKey) press(of *store.Store, sc *scene.Scene, say *scene.Message) 
 	k.with = sc.LeftOut()
 	k.on, k.busy = true, true
 	return func() tea.Msg {
-		// A recording that failed is closed first. The screen has already shown its error.
+		// If an earlier recording failed, it must be closed first. Its error is ignored here, because the screen has
+		// already shown it.
 		_, _, _, _ = of.StopRecording(nil)
 		r, err := of.Record(base, process, dict, notes, fromNS)
 		if err != nil {
@@ -90,7 +91,7 @@ func (k *recordKey) press(of *store.Store, sc *scene.Scene, say *scene.Message) 
 	}
 }
 
-// done shows the path of a recording that has begun or ended.
+// done tells the user that a recording has begun or ended, with its path.
 func (k *recordKey) done(msg recordingMsg, of *store.Store, sc *scene.Scene, say *scene.Message) tea.Cmd {
 	again := k.again
 	k.busy, k.again = false, false

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestNoViewNamesAnybody walks through all views of one process. With a Redactor no view shows a title, a directory or
-// a note. Without a Redactor the views show them, so the test would notice them.
+// TestNoViewNamesAnybody walks through all views of one process. With a Redactor (which hides names) no view may show a
+// title, a directory or a note. Without a Redactor the views show them. This proves that the test would notice them.
 func TestNoViewNamesAnybody(t *testing.T) {
 	secrets := []string{"order-service", "/srv/", "app/", "zqnote"}
 	for _, o := range []scene.Options{{}, {Redactor: redact.New()}} {

@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// serving returns the screen of the made-up service, whose threads answer requests and do jobs.
+// serving returns a screen of the made-up service whose threads answer requests and do jobs.
 func serving(t testing.TB, w, h int, o scene.Options) *screen {
 	o.Folder = t.TempDir()
 	return shared(t, w, h, demosource.Options{Length: 30 * time.Second, Serving: true}, o)
@@ -28,8 +28,8 @@ func (s *screen) requestsPage() *requests.Page {
 	return s.model.pages[scene.PageRequests].(*requests.Page)
 }
 
-// TestRequests: view 9 lists the requests in progress. For each it shows what the request does and waits for. Below
-// this list it shows the routes.
+// TestRequests: view 9 lists the requests in progress, with what each does and waits for. Below this list it shows the
+// routes.
 func TestRequests(t *testing.T) {
 	for _, size := range screenSizes {
 		s := serving(t, size[0], size[1], scene.Options{})
@@ -54,14 +54,14 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestLengthsOfARowGrow: the durations p50, p95 and max of a route come from the same estimate, so p95 is not below
-// p50, and max not below p95. Their possible error is in another column.
+// TestLengthsOfARowGrow: a route's durations p50, p95 and max must come from the same estimate. Then p95 is not below
+// p50, and max is not below p95. The possible error of the durations is in another column.
 func TestLengthsOfARowGrow(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	s.press("9")
 	p := s.requestsPage()
-	// The view shows an error bound for durations up to a certain length. Two durations are just below this length, and
-	// the longest one is just above it.
+	// Durations up to a certain length are shown with an error bound. In this test two durations are just below this
+	// length, and the longest one is just above it.
 	w := p.Endpoints.Rows[0]
 	*w.Endpoint = account.Endpoint{Kind: w.Kind, Name: w.Name, Ended: 3, SlackNS: 10e6, LongestNS: 311e6, NS: w.NS}
 	for _, ns := range []int64{301e6, 301e6, 311e6} {
@@ -79,7 +79,7 @@ func TestLengthsOfARowGrow(t *testing.T) {
 	}
 }
 
-// TestRequestsLeadOn: enter on a request opens its thread, and esc returns to the requests.
+// TestRequestsLeadOn: in the view of requests, enter on a request opens its thread, and esc returns to the requests.
 func TestRequestsLeadOn(t *testing.T) {
 	s := serving(t, 120, 40, scene.Options{})
 	s.press("9", "down")
@@ -94,9 +94,9 @@ func TestRequestsLeadOn(t *testing.T) {
 	s.sees("9 requests", "by route")
 }
 
-// TestOpenedRequestIsOver: the user opens a request's thread, and then the request ends. The thread's page says how
-// long the request took, and what the thread does now. If the thread was opened from another view, the page does not
-// mention the request.
+// TestOpenedRequestIsOver: the user opens a request's thread, and then the request ends. The thread's page must say how
+// long the request took, and what the thread does now. If the user came from another view, the page does not mention
+// the request.
 func TestOpenedRequestIsOver(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
 	s.press("9", "down")
@@ -129,8 +129,8 @@ func TestOpenedRequestIsOver(t *testing.T) {
 	s.misses("is over")
 }
 
-// TestRouteNarrowsTheLiveView: enter on a route opens the live view for this route. It shows the route's flamegraph,
-// and where the route runs in the timeline. Esc returns.
+// TestRouteNarrowsTheLiveView: enter on a route opens the live view for this route only. The flamegraph shows the
+// route's stacks, and the timeline shows where the route ran. Esc returns.
 func TestRouteNarrowsTheLiveView(t *testing.T) {
 	for _, size := range screenSizes {
 		s := serving(t, size[0], size[1], scene.Options{})
@@ -156,8 +156,8 @@ func TestRouteNarrowsTheLiveView(t *testing.T) {
 	}
 }
 
-// TestRequestsAreSorted: the cursor moves from the table of requests to the table of routes and back. The sort keys
-// sort the table that has the cursor.
+// TestRequestsAreSorted: the view has a table of requests and a table of routes. The cursor moves from one to the other
+// and back. The sort keys sort the table that has the cursor.
 func TestRequestsAreSorted(t *testing.T) {
 	s := serving(t, 120, 40, scene.Options{})
 	s.press("9", "down", ">")
@@ -187,8 +187,8 @@ func TestRequestsAreSorted(t *testing.T) {
 	}
 }
 
-// TestRequestsAreSearched: a search finds requests by route and by path. A presentation hides the paths, and then a
-// search does not find them.
+// TestRequestsAreSearched: a search finds requests by route and by path. A presentation hides the paths. During a
+// presentation a search by path must find nothing.
 func TestRequestsAreSearched(t *testing.T) {
 	s := serving(t, 120, 40, scene.Options{})
 	s.press("9")
@@ -215,7 +215,7 @@ func TestRequestsAreSearched(t *testing.T) {
 	}
 }
 
-// TestRequestsAtAnEarlierMoment: if the screen shows an earlier moment, the age of each request is its age at that
+// TestRequestsAtAnEarlierMoment: if the screen shows an earlier moment, it shows how old each request was at that
 // moment.
 func TestRequestsAtAnEarlierMoment(t *testing.T) {
 	s := serving(t, 120, 40, scene.Options{})
@@ -240,7 +240,7 @@ func TestRequestsAtAnEarlierMoment(t *testing.T) {
 	checkRows(t, s, "requests at the beginning")
 }
 
-// TestIdleServer: if no request is in progress, the view says when the last request ended.
+// TestIdleServer: if no request is in progress, the view of requests says when the last request ended.
 func TestIdleServer(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 20 * time.Second, Serving: true, HogAfter: -1, IdleAfter: 12 * time.Second}, scene.Options{})
 	s.press("9")
@@ -249,8 +249,8 @@ func TestIdleServer(t *testing.T) {
 	checkRows(t, s, "requests of an idle server")
 }
 
-// TestRequestsAreOfferedOnceSeen: if a program serves no requests, the screen has no view of requests, and the key 9
-// does nothing.
+// TestRequestsAreOfferedOnceSeen: if a program serves no requests, the screen has no view of requests. The key 9, which
+// opens this view, then does nothing.
 func TestRequestsAreOfferedOnceSeen(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2")
@@ -269,8 +269,8 @@ func TestRequestsAreOfferedOnceSeen(t *testing.T) {
 	s.sees("9 requests", "GET orders#show")
 }
 
-// TestOtherViewsNameRequests: requests are also named in the line of figures, in the table of threads and in the
-// timeline.
+// TestOtherViewsNameRequests: other views show requests, too: in the line of figures, in the table of threads and in
+// the timeline.
 func TestOtherViewsNameRequests(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	gauges := s.line("│ CPU")
@@ -284,7 +284,8 @@ func TestOtherViewsNameRequests(t *testing.T) {
 	s.sees("GET orders#show")
 }
 
-// TestGoldenRequests draws the view of requests twice: while clients send requests, and after the last request.
+// TestGoldenRequests draws the view of requests twice and compares it with golden files: while clients send requests,
+// and after the last request.
 func TestGoldenRequests(t *testing.T) {
 	for name, d := range map[string]demosource.Options{
 		"page-requests":     {Length: 30 * time.Second, Serving: true},
@@ -308,8 +309,8 @@ func TestGoldenRequests(t *testing.T) {
 	}
 }
 
-// TestRequestsSayWhatIsMissing: the view says how many requests are counted only together with others. It also says how
-// long requests were queued, and from what time the routes are known.
+// TestRequestsSayWhatIsMissing: the view says how many requests it does not keep apart, but counts together with
+// others. It also says how long requests were queued, and from what time on the routes are known.
 func TestRequestsSayWhatIsMissing(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	s.press("9")
@@ -328,8 +329,8 @@ func TestRequestsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestTimeOfFibers: a bar shows how a request spends its time. One part of the bar is the time in which fibers of the
-// request wait. The text beside the bar names this part.
+// TestTimeOfFibers: a bar shows how a request spends its time. If fibers of the request wait, one part of the bar is
+// this time. The text beside the bar names this part.
 func TestTimeOfFibers(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
 	var totals [gvl.NumStates]int64

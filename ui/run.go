@@ -25,11 +25,11 @@ func newStore(src sampler.Source, o scene.Options) (*store.Store, error) {
 // ErrNoSource is returned by Run if the options have no Source.
 var ErrNoSource = errors.New("the screen has nothing to show: no source")
 
-// ErrBelow is returned by Run when the user wants to see the descendants of the target, too (Options.Below).
+// ErrBelow is returned by Run when the user asks to see the descendants of the target, too (Options.Below).
 var ErrBelow = errors.New("the processes below are to be watched")
 
-// Run shows a Source until the user quits or ctx ends. It then returns nil, even if the target has ended. It returns
-// an error if the Source failed, which the screen also shows, or if the terminal cannot be used. Run restores the
+// Run shows a Source until the user quits or ctx ends. It then returns nil, even if the target has ended. It returns an
+// error if the Source failed (the screen shows this error, too), or if the terminal cannot be used. Run restores the
 // terminal in every case, also after a panic. It handles no signal except SIGTSTP (Options.Suspend). To end the screen
 // at a signal, end ctx.
 func Run(ctx context.Context, o scene.Options) error {
@@ -75,12 +75,12 @@ func Run(ctx context.Context, o scene.Options) error {
 }
 
 // modesPerSecond is how often per second Bubble Tea checks for output other than pictures, such as changes of the
-// terminal's modes. Each check wakes up Go's scheduler, which costs more than the check itself. Modes can wait a
-// second. Output that the user waits for does not depend on the checks, because it is written at once (writeMsg,
+// terminal's modes. Each check wakes up Go's scheduler, which costs more than the check itself. A change of modes can
+// wait a second. Output that the user waits for does not depend on the checks: it is written at once (writeMsg,
 // overwriteMsg).
 const modesPerSecond = 1
 
-// show runs the program on the terminal until it ends.
+// show runs a screen on the terminal until it ends.
 func show(ctx context.Context, model painted, o scene.Options) error {
 	var opts []tea.ProgramOption
 	if o.Input != nil {
@@ -102,11 +102,11 @@ func show(ctx context.Context, model painted, o scene.Options) error {
 	return fmt.Errorf("the screen stopped: %w", err)
 }
 
-// unreadFor is how long ddtop waits at its end until the terminal accepts what is being written.
+// unreadFor is how long ddtop, when it ends, waits until the terminal has accepted its last output.
 const unreadFor = time.Second
 
-// leaveUnread lets ddtop end even if its terminal accepts no output, for example over a connection that hangs. Without
-// it, the last write would block forever. It waits for the end of ctx, and returns when left is closed.
+// leaveUnread lets ddtop end even if its terminal accepts no output, as over a connection that hangs. Without it,
+// ddtop's last write would block forever. It first waits for the end of ctx. It returns when left is closed.
 func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	if out == nil {
 		out = os.Stdout
@@ -134,11 +134,11 @@ func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	}
 }
 
-// ErrNothingToCompare is returned if the recording to compare with has fewer than two samples.
+// ErrNothingToCompare is returned if the recording has fewer than two samples. Nothing can be compared with it.
 var ErrNothingToCompare = errors.New("there is nothing in it to compare with")
 
-// LoadAgainst reads a recording that the screen is compared with. If it is longer than MaxHistory, only its end is
-// used. name is the name of the recording on the screen.
+// LoadAgainst reads a recording with which the screen is then compared. If the recording is longer than MaxHistory,
+// only its end is used. The screen calls the recording name.
 func LoadAgainst(ctx context.Context, src sampler.Source, name string, o scene.Options) (*scene.Against, error) {
 	o.Source = src
 	if r, ok := src.(interface{ Duration() time.Duration }); ok {

@@ -22,7 +22,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// terminal is a pseudo-terminal. The test runs Run on it and reads its output.
+// terminal is a pseudo-terminal on which a test runs ddtop's screen. The test reads what is written to it.
 type terminal struct {
 	t      *testing.T
 	master *os.File
@@ -61,8 +61,8 @@ func openTerminal(t *testing.T) *terminal {
 	go func() {
 		_, _ = io.Copy(x, master) // ends when the terminal is closed
 	}()
-	// The slave side is not closed here. The library's reader may use its descriptor for a moment after the program's
-	// end.
+	// The slave side of the pseudo-terminal stays open here. The library's reader may use its descriptor for a moment
+	// after the program's end.
 	t.Cleanup(func() { master.Close() })
 	return x
 }
@@ -79,7 +79,8 @@ func (x *terminal) output() string {
 	return x.out.String()
 }
 
-// patience is how long tests wait for an event. Normally events come at once, but a busy machine can delay them.
+// patience is how long tests wait for an event before they fail. Normally events come at once, but a busy machine can
+// delay them.
 const patience = 2 * time.Minute
 
 func (x *terminal) tail() string {
@@ -87,15 +88,15 @@ func (x *terminal) tail() string {
 	return s[max(0, len(s)-500):]
 }
 
-// forget drops the output so far, so that waitFor waits for new output.
+// forget drops all output of the program so far. So the next waitFor waits for new output.
 func (x *terminal) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.out.Reset()
 }
 
-// waitFor waits until the program has written a word. The program sends only cells that change. So the word must differ
-// in every letter from the text that was at its place before.
+// waitFor waits until the program has written a word to the terminal. The program sends only cells that change. So each
+// letter of the word must differ from the letter that was in its cell before.
 func (x *terminal) waitFor(text string) {
 	x.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -114,8 +115,8 @@ func (x *terminal) keys(s string) {
 	}
 }
 
-// wait waits for the end of Run and returns its result. The test fails if the terminal does not have its old settings
-// again.
+// wait waits for the end of Run and returns its error. The test fails if the terminal then has other settings than
+// before Run.
 func (x *terminal) wait() error {
 	x.t.Helper()
 	select {
@@ -206,7 +207,7 @@ func TestRunSurvivesAPanicOfTheSource(t *testing.T) {
 	}
 }
 
-// TestRunRestoresTheTerminalAfterAPanic: if a view panics, the terminal gets its old settings back.
+// TestRunRestoresTheTerminalAfterAPanic: if the code of a view panics, Run restores the terminal's old settings.
 func TestRunRestoresTheTerminalAfterAPanic(t *testing.T) {
 	x := openTerminal(t)
 	store, err := newStore(demosource.New(demosource.Options{}), scene.Options{})
@@ -271,7 +272,7 @@ func TestASlowTerminalDoesNotSlowTheSampling(t *testing.T) {
 	}
 }
 
-// counting closes its channel enough after 3,000 samples, which are 3 s at 1 kHz.
+// counting is a source that closes its channel enough after 3,000 samples. At 1 kHz these are 3 s.
 type counting struct {
 	*demosource.Source
 	n      int

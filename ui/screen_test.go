@@ -14,14 +14,14 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// screen is the Model of a screen that shows a made-up target. The test presses its keys.
+// screen is a screen for tests that shows a made-up target. The test presses keys and reads the picture.
 type screen struct {
 	t     testing.TB
 	model *Model
 	store *store.Store
 }
 
-// newScreen plays the made-up order service to its end and returns the screen at this time.
+// newScreen plays the made-up order service to its end, and returns a screen that shows it at this time.
 func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
 	t.Helper()
 	src := demosource.New(d)
@@ -40,12 +40,12 @@ func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *s
 	return &screen{t, m, store}
 }
 
-// played has the Stores that several tests share. Each Store has all samples of one made-up target.
+// played caches the Stores that several tests share. Each Store has all samples of one made-up target.
 var played = make(map[string]*store.Store)
 
 // shared is like newScreen, but takes the Store from played, because playing a target takes most of a test's time. A
-// test must use newScreen if it feeds samples, records, presents or sets the Store's state. The options in o must not
-// change the Store. So o has no history, no rules and no Redactor.
+// test that changes the Store must use newScreen: one that feeds samples, records, presents or sets the Store's state.
+// The options in o must not change the Store, either. So o has no history, no rules and no Redactor.
 func shared(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
 	t.Helper()
 	key := fmt.Sprintf("%+v", d)
@@ -77,7 +77,7 @@ func shared(t testing.TB, w, h int, d demosource.Options, o scene.Options) *scre
 	return s
 }
 
-// press presses keys, which have the names of tea.Key.String. It returns the resulting commands.
+// press presses keys, whose names are as in tea.Key.String. It returns the commands that result.
 func (s *screen) press(keys ...string) []tea.Cmd {
 	s.t.Helper()
 	var cmds []tea.Cmd
@@ -103,7 +103,7 @@ func record(t testing.TB, d demosource.Options) []*sampler.Sample {
 
 func (s *screen) resize(w, h int) { s.model.Update(tea.WindowSizeMsg{Width: w, Height: h}) }
 
-// setDone tells a Store whether its source has ended.
+// setDone sets in a Store whether its source has ended.
 func setDone(s *store.Store, done bool) {
 	state := s.State()
 	state.Done = done

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// search types a search and ends it with enter.
+// search types a text into the search line of the screen, and presses enter.
 func (s *screen) search(text string) {
 	s.press("/")
 	for _, r := range text {
@@ -20,8 +20,8 @@ func (s *screen) search(text string) {
 	s.press("enter")
 }
 
-// TestSearchListsTheThreadsThatMatch: in every view with threads, a search lists the threads whose names match. Esc
-// lists all threads again.
+// TestSearchListsTheThreadsThatMatch: in every view with threads, a search leaves only the threads whose names match.
+// Esc shows all threads again.
 func TestSearchListsTheThreadsThatMatch(t *testing.T) {
 	for _, view := range []string{"1", "2", "3"} {
 		for _, size := range screenSizes {
@@ -46,7 +46,8 @@ func TestSearchListsTheThreadsThatMatch(t *testing.T) {
 	}
 }
 
-// TestSearchListsTheThreadsThatRanIt: a search for a function lists the threads that ran it.
+// TestSearchListsTheThreadsThatRanIt: if the user searches for a function, the table lists the threads that ran this
+// function.
 func TestSearchListsTheThreadsThatRanIt(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.search("Metrics#flush")
@@ -68,7 +69,8 @@ func TestSearchListsTheThreadsThatRanIt(t *testing.T) {
 	s.sees("nothing is searched for")
 }
 
-// TestSearchInTopAndLocks: a search lists the matching functions and locks, and says how many there are.
+// TestSearchInTopAndLocks: in the views of functions and locks, a search lists the ones that match, and says how many
+// there are.
 func TestSearchInTopAndLocks(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("5")
@@ -87,8 +89,8 @@ func TestSearchInTopAndLocks(t *testing.T) {
 	if len(top.Table.Rows) != all {
 		t.Errorf("%d of %d functions after esc", len(top.Table.Rows), all)
 	}
-	// The user opens a function of the top list in the flamegraph, which searches for it there. This search does not
-	// apply to the top list, which still has all rows.
+	// The user opens a function of the top list in the flamegraph. This searches the flamegraph for the function. The
+	// search must not apply to the top list, which still has all rows.
 	s.press("down", "enter", "5")
 	if len(top.Table.Rows) != all || s.model.Flame.Search == nil {
 		t.Errorf("%d of %d functions after one was shown", len(top.Table.Rows), all)

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestSummaryOfRequests: the summary has a table of the routes in the time that is shown. Names with special characters
-// do not break its Markdown.
+// TestSummaryOfRequests: the summary that the user can copy has a table of the routes in the time that is shown. Names
+// with special characters must not break its Markdown.
 func TestSummaryOfRequests(t *testing.T) {
 	var lengths gvl.Histogram
 	lengths.Add(20e6)

@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// shotVariants are the themes and options with which every picture is drawn, and the sizes for each.
+// shotVariants are the themes and options with which every picture is drawn. Each has the sizes of its pictures.
 var shotVariants = []struct {
 	name    string
 	options scene.Options
@@ -32,8 +32,8 @@ var shotVariants = []struct {
 	{"present", scene.Options{Theme: "dark"}, []string{"P"}, screenSizes},
 }
 
-// shotViews are pictures that no golden file has. They show the live view for each kind of trouble, earlier times, and
-// overlays.
+// shotViews are pictures that have no golden file. They show the live view for each kind of trouble, earlier times, and
+// overlays (boxes over the screen).
 var shotViews = []struct {
 	name, recording string
 	keys            []string
@@ -69,8 +69,8 @@ var shotViews = []struct {
 	{"topfiles", "gc", []string{"5", "right", "right", "right", "down"}},
 }
 
-// TestShots writes pictures of all views, in all variants and sizes, into the folder DDTOP_SHOTS. A person checks
-// them by eye.
+// TestShots writes pictures of all views, in all variants and sizes, into the folder that DDTOP_SHOTS names. A person
+// then checks them by eye.
 func TestShots(t *testing.T) {
 	dir := os.Getenv("DDTOP_SHOTS")
 	if dir == "" {
@@ -117,7 +117,7 @@ func TestShots(t *testing.T) {
 	}
 }
 
-// deadlockScreen is the screen of a service in which three threads wait for each other's locks forever.
+// deadlockScreen returns the screen of a service with a deadlock: three threads wait for each other's locks forever.
 func deadlockScreen(t *testing.T, w, h int, o scene.Options) *screen {
 	t.Helper()
 	src := deadlocked{demosource.New(demosource.Options{Length: 5 * time.Second, HogAfter: -1})}

@@ -31,11 +31,11 @@ type savedMsg struct {
 }
 
 // pageHint is a line in a snapshot's summary. It names the command that makes an HTML page from the snapshot. ddtop
-// does not make this page with the snapshot, because it would have to read ten minutes of history again. This takes
-// seconds of CPU time, and the process to be examined is often in trouble.
+// does not make this page together with the snapshot, because it would have to read ten minutes of history again. This
+// takes seconds of CPU time, while the process to be examined is often in trouble.
 const pageHint = "\n`ddtop report history.ddtop -o incident.html` makes a page for the postmortem of this folder's recording.\n"
 
-// save copies at once what the screen shows, and returns the command that writes it to disk.
+// save copies at once what the screen shows, and returns the command that writes this copy to disk.
 func save(m *Model) tea.Cmd {
 	if m.LastNS == 0 {
 		m.message.Fail("nothing to save yet: no sample has come")
@@ -58,7 +58,7 @@ func save(m *Model) tea.Cmd {
 		Screen:        screenToSave(m),
 		ScreenOptions: screenOptions(&m.Theme, m.Process.Name()),
 	}
-	// The data are copied here, because the views change them while the files are being written.
+	// The data must be copied here. The views change them later, while the files are being written.
 	fromNS, toNS := m.Weights.FromNS, m.Weights.ToNS
 	dict := m.Dict.View()
 	if sample := m.Moment; sample != nil && (!m.Frozen || m.AtNS == m.HeldNS) {
@@ -75,8 +75,8 @@ func save(m *Model) tea.Cmd {
 		e := m.Source.End
 		end = &e
 	}
-	// The recording also includes samples that come before its file is written. Without these samples, a snapshot right
-	// after the start could have a recording of only one sample.
+	// The snapshot's recording also includes samples that come while the snapshot is being made, until the recording is
+	// written. Without them, a snapshot right after the start could have a recording of only one sample.
 	s.Recording = func(w io.Writer) error {
 		return history.SaveAs(w, process, dict, math.MinInt64, math.MaxInt64, end, notes)
 	}
@@ -93,7 +93,7 @@ func save(m *Model) tea.Cmd {
 	}
 }
 
-// screenToSave returns the screen as it is to be saved. It hides the values of objects, which must not be in a file.
+// screenToSave returns a copy of the screen for a file. It hides the values of objects, which must not be in a file.
 func screenToSave(m *Model) snapshot.Screen {
 	m.Saving = true
 	m.Draw()
@@ -103,8 +103,9 @@ func screenToSave(m *Model) snapshot.Screen {
 	return s
 }
 
-// profileOf makes a profile of a time span from the history, as `ddtop record` does. Such a profile has data that the
-// weights on the screen lack: a tracer's spans, the reasons why collections began, and which threads were at rest.
+// profileOf makes a profile of a time span from the history, as `ddtop record` does. It is not made from the weights on
+// the screen, because these have fewer data. They lack a tracer's spans, the reasons why collections began, and which
+// threads were at rest.
 func profileOf(history *recording.History, process sampler.Process, dict *sampler.Dictionary, fromNS, toNS int64) (*profile.Measured, error) {
 	rolling, err := flamegraph.NewRolling(0, 0)
 	if err != nil {
@@ -127,8 +128,8 @@ func profileOf(history *recording.History, process sampler.Process, dict *sample
 }
 
 // saveSnapshot writes a snapshot into a folder, and returns the snapshot's path. If the folder is missing, it makes the
-// folder (mode 0700). It creates all files relative to the open folder and not by path. The folder's owner could
-// otherwise replace a folder inside it by a link.
+// folder (mode 0700). It creates all files relative to the open folder and not by path. Otherwise the folder's owner
+// could replace a folder inside it by a link, and ddtop would write elsewhere.
 func saveSnapshot(parent string, s snapshot.Snapshot) (string, error) {
 	folder, err := safefile.MakeFolder(parent)
 	if err != nil {
@@ -143,7 +144,7 @@ func saveSnapshot(parent string, s snapshot.Snapshot) (string, error) {
 	return filepath.Join(parent, name), nil
 }
 
-// saved shows where the snapshot is and copies its path to the clipboard of the user's terminal (OSC 52).
+// saved tells the user where the snapshot is, and copies its path to the clipboard of the user's terminal (OSC 52).
 func saved(m *Model, msg savedMsg) tea.Cmd {
 	if msg.err != nil {
 		m.message.Fail("not saved: " + msg.err.Error())

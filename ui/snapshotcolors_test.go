@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestSnapshotHasTheScreensColors: the flamegraph in a snapshot is coloured like the one on the screen, by origin or by
-// state.
+// TestSnapshotHasTheScreensColors: the flamegraph in a snapshot has the same colours as the one on the screen. They
+// show the origin of the code or the state of the thread.
 func TestSnapshotHasTheScreensColors(t *testing.T) {
 	for _, colour := range []widget.Colouring{widget.ColourByState, widget.ColourByOrigin} {
 		s := hogged(t, 120, 40)
@@ -40,8 +40,8 @@ func TestSnapshotHasTheScreensColors(t *testing.T) {
 	}
 }
 
-// TestNotesOnTheAxis: a note may cover a part of a time on the axis, such as "-25s". Then the whole time is removed,
-// because its remaining part would look like another time.
+// TestNotesOnTheAxis: a note may cover a part of a time on the axis, such as "-25s". Then the whole time must
+// disappear, because a part of it would look like another time.
 func TestNotesOnTheAxis(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("space", "[", "[")

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/export/snapshot"
 )
 
-// TestSnapshotOfSudoIsTheUsers: if ddtop runs by sudo, a snapshot's folder and files belong to the user who ran sudo.
+// TestSnapshotOfSudoIsTheUsers: if ddtop runs by sudo, the user who ran sudo owns a snapshot's folder and files.
 func TestSnapshotOfSudoIsTheUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestSnapshotProfile: for each thread and state, the profile of a snapshot has the same time as `ddtop stat` shows, to
-// the nanosecond. Collections and requests have the same labels as in a profile that `ddtop record` writes.
+// TestSnapshotProfile: the profile in a snapshot has, for each thread and state, the same time as `ddtop stat` shows,
+// to the nanosecond. Its labels for collections and requests are the same as in a profile that `ddtop record` writes.
 func TestSnapshotProfile(t *testing.T) {
 	d := demosource.Options{Length: 20 * time.Second}
 	o := scene.Options{Folder: t.TempDir(), Window: 30 * time.Second}.WithDefaults()

@@ -23,8 +23,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// churning is a Ruby program that redefines methods under new file names, and starts and ends threads. Each second it
-// makes about 20 new threads and 100 new methods, at modest load.
+// churning is a Ruby program for the test. It redefines methods under new file names, and starts and ends threads. Each
+// second it makes about 20 new threads and 100 new methods, without using much CPU time.
 const churning = `
 STDOUT.sync = true
 class Shop; end
@@ -49,29 +49,30 @@ loop { alive.select!(&:alive?); alive << life.call while alive.size < 8; sleep 0
 `
 
 const (
-	// soakDefault is the length of the test unless DDTOP_SOAK sets another one. soakLeast is the shortest allowed
+	// soakDefault is how long the test runs unless DDTOP_SOAK sets another length. soakLeast is the shortest allowed
 	// length.
 	soakDefault = time.Hour
 	soakLeast   = 10 * time.Minute
-	// soakHistory is short, so that the history is full soon. Entries that only older samples had are evicted four
-	// minutes later.
+	// soakHistory is the length of the history. It is short, so that the history is full soon. Entries that only older
+	// samples refer to are evicted four minutes later.
 	soakHistory = time.Minute
-	// soakWarmup is the time until all collections with a maximum size are full, such as the list of 10,000 ended
-	// threads. It is at most half of a run.
+	// soakWarmup is the time until all lists with a maximum size are full, such as the list of 10,000 ended threads.
+	// Until then memory may grow. It is at most half of a run.
 	soakWarmup = 20 * time.Minute
 	soakEach   = 2 * time.Second
 )
 
-// usage is what ddtop uses at one moment.
+// usage is how much memory and other resources ddtop uses at one moment.
 type usage struct {
 	rss, heap, goroutines, entries float64
 	// ended counts the open /proc files of threads that have ended. fds counts all descriptors except /proc files of
-	// threads. Open files of living threads are in neither, because their number depends on what the threads do.
+	// threads. The open files of living threads are in neither count, because their number depends on what the threads
+	// do.
 	fds, ended float64
 }
 
-// TestSoak samples a live process and shows all views in turn for a long time. After the warm-up, memory, goroutines,
-// descriptors and the Dictionary must not grow.
+// TestSoak samples a live process for a long time and shows all views in turn. After the warm-up, ddtop's memory,
+// goroutines, descriptors and Dictionary must not grow.
 func TestSoak(t *testing.T) {
 	length := soakDefault
 	if v := os.Getenv("DDTOP_SOAK"); v != "" {
@@ -148,7 +149,8 @@ func TestSoak(t *testing.T) {
 	checkGrowth(t, seen, frames, stacks)
 }
 
-// checkGrowth compares the first and the last third of the measurements after the warm-up, by their medians.
+// checkGrowth compares the first third of the measurements after the warm-up with the last third. It compares their
+// medians.
 func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 	t.Helper()
 	third := len(seen) / 3
@@ -158,16 +160,17 @@ func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 	for _, c := range []struct {
 		name string
 		of   func(usage) float64
-		// share and more limit how much a figure may grow: by a share of itself, and by a fixed amount. Some growth is
-		// noise, because Go's collector changes its pace.
+		// share and more say how much a figure may grow: share is a part of the figure, and more a fixed amount.
+		// Figures may grow a little without a leak, because Go's collector changes its pace.
 		share, more, unit float64
 	}{
 		{"resident memory in MB", func(u usage) float64 { return u.rss }, .10, 4e6, 1e6},
 		{"live heap in MB", func(u usage) float64 { return u.heap }, .10, 2e6, 1e6},
 		{"goroutines", func(u usage) float64 { return u.goroutines }, 0, 2, 1},
 		{"descriptors except those of threads", func(u usage) float64 { return u.fds }, 0, 2, 1},
-		// Each second 20 threads end. Up to 30 threads can have ended since ddtop last compared its list of threads. If
-		// the descriptor of one thread in a thousand stayed open forever, 48 would be open after 40 minutes.
+		// Each second 20 threads end. At any moment up to 30 threads may have ended since ddtop last compared its list
+		// of threads. If ddtop forgot to close the descriptor of one thread in a thousand, 48 would be open after 40
+		// minutes.
 		{"descriptors of ended threads", func(u usage) float64 { return u.ended }, 0, 30, 1},
 		{"frames and stacks held", func(u usage) float64 { return u.entries }, .10, 500, 1},
 	} {
@@ -208,8 +211,8 @@ func used(t *testing.T, st *store.Store) usage {
 		t.Fatal(err)
 	}
 	for _, fd := range fds {
-		// An error means that the descriptor has been closed since the folder was listed. An example is the descriptor
-		// of the folder itself.
+		// An error means that the descriptor has been closed since the folder was listed. For example, the descriptor
+		// with which the folder was read is closed now.
 		name, err := os.Readlink("/proc/self/fd/" + fd.Name())
 		if err != nil {
 			continue

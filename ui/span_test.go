@@ -82,7 +82,7 @@ func TestSeeking(t *testing.T) {
 	s.sees("LIVE")
 }
 
-// TestReadingARecordingShowsHowFar: while ddtop reads a recording, a bar shows how much of the recorded time has been
+// TestReadingARecordingShowsHowFar: while ddtop reads a recording, a bar shows how much of the recorded time it has
 // read.
 func TestReadingARecordingShowsHowFar(t *testing.T) {
 	r, err := recording.Open("../screenshots/recordings/hog.ddtop")

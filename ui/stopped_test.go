@@ -15,7 +15,7 @@ import (
 )
 
 // TestStoppedProcess: if the process is stopped or frozen, every view says so, at each size. If the user goes back to a
-// moment before the stop, the views do not say it.
+// moment before the stop, the views must not say so.
 func TestStoppedProcess(t *testing.T) {
 	for _, c := range []struct {
 		hold       func(*sampler.Proc)
@@ -71,7 +71,7 @@ func haltedProcess(t *testing.T, hold func(*sampler.Proc), text, head string) {
 }
 
 // TestStoppedProcessAmongSeveral: in the table of several processes, the row of a stopped process says that it is
-// stopped, at each size. The other rows do not.
+// stopped, at each size. The rows of other processes must not say this.
 func TestStoppedProcessAmongSeveral(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}, {200, 50}} {
 		c := new(cluster)

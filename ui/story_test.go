@@ -20,15 +20,16 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// Each test below is a story: a user presses keys, and the test checks what the screen shows.
+// Each test below is a story: a user presses keys, and the test checks what the screen then shows.
 
-// hogged is the screen of the made-up order service after 30 seconds. Tests that use it share its Store.
+// hogged returns the screen of the made-up order service after 30 seconds, when one thread hogs the GVL. Tests that use
+// it share its Store.
 func hogged(t testing.TB, w, h int) *screen {
 	t.Helper()
 	return shared(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir()})
 }
 
-// sees fails unless all texts are on the screen.
+// sees fails the test unless all texts are on the screen.
 func (s *screen) sees(texts ...string) {
 	s.t.Helper()
 	for _, x := range texts {
@@ -38,7 +39,7 @@ func (s *screen) sees(texts ...string) {
 	}
 }
 
-// misses fails if one of the texts is on the screen.
+// misses fails the test if one of the texts is on the screen.
 func (s *screen) misses(texts ...string) {
 	s.t.Helper()
 	for _, x := range texts {
@@ -84,8 +85,8 @@ func TestSelectingAndFilteringAThread(t *testing.T) {
 	s.sees("▌", "only http")
 }
 
-// TestOpeningAThreadFromTheLiveView: enter opens the selected thread, and esc returns to the same selection. If
-// another thread was opened in the meantime, the live view selects that thread.
+// TestOpeningAThreadFromTheLiveView: enter opens the selected thread, and esc returns to the live view with the same
+// selection. If the user has opened another thread in the meantime, the live view selects that thread.
 func TestOpeningAThreadFromTheLiveView(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("down", "down", "enter")
@@ -338,8 +339,8 @@ func TestHelpNamesEveryKey(t *testing.T) {
 	s.misses("keys and signs")
 }
 
-// TestHelpScrollsOnASmallScreen: the help begins with the legend, and all keys can be reached by scrolling. No text is
-// cut. To scroll back from the end takes as many key presses as to scroll there.
+// TestHelpScrollsOnASmallScreen: the help begins with the legend, and the user can scroll to all keys. No text is cut.
+// From the end, scrolling back to the top takes as many key presses as scrolling down.
 func TestHelpScrollsOnASmallScreen(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}} {
 		s := hogged(t, size[0], size[1])
@@ -416,7 +417,8 @@ func TestQuitting(t *testing.T) {
 	}
 }
 
-// endsWith plays a source through Store.Run, so that the Store knows how the source ended.
+// endsWith plays a source to its end by Store.Run, and returns a screen for it. Store.Run tells the Store how the
+// source ended.
 func endsWith(t *testing.T, src sampler.Source, o scene.Options, w, h int) *screen {
 	t.Helper()
 	store, err := newStore(src, o.WithDefaults())
@@ -450,7 +452,7 @@ func TestReplayEnds(t *testing.T) {
 	s.sees("FROZEN", "recording")
 }
 
-// failing is a source that fails after some samples.
+// failing is a source for tests. It returns an error after a few samples.
 type failing struct {
 	*demosource.Source
 	err   error

@@ -12,11 +12,12 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// suspendedMsg reports the result of the key ctrl-z. err says why ddtop could not be suspended. It is nil if it could.
+// suspendedMsg reports what happened after the key ctrl-z. err says why ddtop could not be suspended. It is nil if
+// ddtop was suspended.
 type suspendedMsg struct{ err error }
 
-// suspend does what ctrl-z does in other programs. It gives the terminal back to the shell and stops ddtop until the
-// shell continues it.
+// suspend does what the key ctrl-z does in other programs: it restores the terminal for the shell, and stops ddtop.
+// ddtop runs again when the shell continues it.
 func suspend(m *Model) tea.Cmd {
 	if !m.Opt.Suspend {
 		m.message.Fail("ctrl-z does nothing here: no shell would continue ddtop, or --pause or --exact forbid it")
@@ -25,12 +26,12 @@ func suspend(m *Model) tea.Cmd {
 	return func() tea.Msg { return suspendedMsg{syscall.Kill(os.Getpid(), syscall.SIGTSTP)} }
 }
 
-// stopOnSIGTSTP handles SIGTSTP, from the key or from another process, until done is called. It gives the terminal back
-// before ddtop stops, and takes it again when ddtop is continued. Otherwise the terminal would be in raw mode while
-// ddtop is stopped. When ddtop is continued, it would not be in raw mode.
+// stopOnSIGTSTP handles SIGTSTP, from the key or from another process, until done is called. It restores the terminal
+// before ddtop stops, and sets it up again when ddtop is continued. Otherwise the shell would get a terminal in raw
+// mode while ddtop is stopped. And ddtop would continue on a terminal that is not in raw mode.
 //
-// While ddtop is stopped, the samplers must not hold anything of a process, such as a copy of a socket. park makes them
-// release it.
+// While ddtop is stopped, its samplers must not hold anything that belongs to a process, such as a copy of a socket.
+// park makes them release it.
 func stopOnSIGTSTP(p *tea.Program, park func() (resume func())) (done func()) {
 	stop, quit := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(stop, syscall.SIGTSTP)
@@ -54,7 +55,8 @@ func stopOnSIGTSTP(p *tea.Program, park func() (resume func())) (done func()) {
 	}
 }
 
-// park calls the method Park of all Sources that have one. resume undoes this.
+// park calls the method Park of all Sources that have one, so that they release what they hold of their processes.
+// resume undoes this.
 func park(o scene.Options) (resume func()) {
 	sources := []sampler.Source{o.Source}
 	if o.Group != nil {
@@ -76,9 +78,9 @@ func park(o scene.Options) (resume func()) {
 	}
 }
 
-// stopUntilContinued stops all processes of ddtop's process group, such as sudo, until SIGCONT. It sends SIGSTOP and
-// not SIGTSTP. After Go's runtime has once handled SIGTSTP, it never leaves this signal to the kernel again. Bubble
-// Tea's own way (2.0.9, suspendProcess) would wait forever.
+// stopUntilContinued stops ddtop's whole process group (sudo, for example) until SIGCONT. It sends SIGSTOP and not
+// SIGTSTP. Once Go's runtime has handled SIGTSTP, it never leaves this signal to the kernel again. So Bubble Tea's own
+// way (2.0.9, suspendProcess) would wait forever.
 func stopUntilContinued(p *tea.Program) error {
 	if err := p.ReleaseTerminal(); err != nil {
 		return fmt.Errorf("giving the terminal back before stopping: %w", err)

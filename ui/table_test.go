@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestAColumnIsOneEntry: to add a column to the table of threads, a single entry in the list of columns is enough. The
-// column then has a head, cells and a sort order. On narrow screens it has its short head, or is left out.
+// TestAColumnIsOneEntry: one entry in the list of columns is enough to add a column to the table of threads. The column
+// then has a head, cells and a sort order. On narrow screens it has a short head, or is left out.
 func TestAColumnIsOneEntry(t *testing.T) {
 	with := func(width int) (*screen, *threads.Page) {
 		s := hogged(t, width, 40)
@@ -62,8 +62,8 @@ func TestAColumnIsOneEntry(t *testing.T) {
 	s.misses("  n ", "members")
 }
 
-// checkColumns fails unless two conditions hold. Each column with a sort order has a comparison, and each column has
-// exactly one way to draw its cells.
+// checkColumns fails the test unless each column has exactly one way to draw its cells. Each column with a sort order
+// must also have a comparison.
 func checkColumns[R any](t *testing.T, table string, columns []widget.Column[R]) {
 	t.Helper()
 	for i := range columns {

@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// templated is the made-up process, in which Rails templates replace the methods. The label of a template is its file.
+// templated is the made-up process, in which Rails templates take the place of the methods. The label of a template is
+// its file.
 type templated struct{ *demosource.Source }
 
 func (c templated) Run(ctx context.Context, emit func(*sampler.Sample)) error {
@@ -44,8 +45,8 @@ func (c templated) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	})
 }
 
-// TestTemplatesAreCalledByFileAndLine: every view names a template by its file and line. The path, which says the
-// same, is not repeated, and line 0 does not appear.
+// TestTemplatesAreCalledByFileAndLine: every view names a Rails template by its file and line. It must not add the
+// path, which says the same, or a line 0.
 func TestTemplatesAreCalledByFileAndLine(t *testing.T) {
 	src := templated{demosource.New(demosource.Options{Length: 12 * time.Second, HogAfter: -1, HTTP: 3})}
 	st, err := newStore(src, scene.Options{History: store.DefaultHistory})

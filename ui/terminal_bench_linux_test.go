@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// counter is a terminal that counts the bytes written to it.
+// counter imitates a terminal. It counts the bytes that are written to it.
 type counter struct{ n atomic.Int64 }
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -36,7 +36,7 @@ func processCPU(tb testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// threadCPU returns the CPU time of the calling thread. Time in which the thread waits for a CPU does not count.
+// threadCPU returns the CPU time of the calling thread. This does not include time in which the thread waits for a CPU.
 func threadCPU(tb testing.TB) time.Duration {
 	tb.Helper()
 	var ts unix.Timespec
@@ -46,10 +46,10 @@ func threadCPU(tb testing.TB) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// BenchmarkTerminal shows each view at 200x50 with 50 threads, as for a live process. For each picture it feeds the
+// BenchmarkTerminal shows each view at 200x50 with 50 threads, as for a live process. Before each picture it feeds the
 // samples of a quarter of a second (stacks at 100 Hz, the GVL at 1 kHz). Bubble Tea writes the picture to a terminal of
-// 24-bit colour. The benchmark runs in real time. feed-% is the CPU time for folding samples into sums, and cpu-% is
-// all other CPU time of this process. Reading a live process is not included.
+// 24-bit colour. The benchmark runs in real time. feed-% is the CPU time for adding up samples, and cpu-% is all other
+// CPU time of this process. Neither includes the reading of a live process.
 func BenchmarkTerminal(b *testing.B) {
 	samples := record(b, demosource.Options{Length: 20 * time.Second, HTTP: 43})
 	views := map[string][]string{"live": nil}
@@ -110,9 +110,9 @@ func BenchmarkTerminal(b *testing.B) {
 	}
 }
 
-// BenchmarkKey measures the time from a key press until its picture is ready, with 500 threads and a minute of history.
-// The keys select the next thread, change the metric, or move the time. cpu-ms/key is the CPU time of this process, so
-// other programs on the machine do not count.
+// BenchmarkKey measures the time from a key press until the new picture is ready, with 500 threads and a minute of
+// history. The keys select the next thread, change the metric, or move the time. cpu-ms/key is the CPU time of this
+// process. Other programs on the machine do not change it.
 func BenchmarkKey(b *testing.B) {
 	s := newScreen(b, 200, 50, demosource.Options{Length: time.Minute, HTTP: 493}, scene.Options{})
 	for _, keys := range [][2]string{{"down", "up"}, {"w", "w"}, {"[", "]"}} {

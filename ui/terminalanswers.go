@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// tornWithin is how late the remaining bytes of a terminal's answer may come, for example over a slow connection.
-	// Bubble Tea waits only 50 ms, and then treats the remaining bytes as key presses. The answer about the background
-	// (ESC ] 11 ; rgb:ffff/ffff/ffff ESC \) would then open views and the search.
+	// tornWithin is how late the rest of a terminal's answer may come, for example over a slow connection. Bubble Tea
+	// waits only 50 ms, and then takes the late bytes for key presses. With the answer about the background (ESC ] 11 ;
+	// rgb:ffff/ffff/ffff ESC \), these would open views and the search.
 	tornWithin = 3 * time.Second
 	// answersWithin is how long after the start a terminal's answer can begin. ddtop asks the terminal only at the
-	// start. During this time, ESC followed by ] or [ is treated as the beginning of an answer. Later it is treated as
+	// start. So during this time ESC followed by ] or [ is taken for the beginning of an answer. Later it is taken for
 	// key presses.
 	answersWithin = 10 * time.Second
-	// maxAnswer limits the length of an answer, in bytes.
+	// maxAnswer limits the length of a terminal's answer, in bytes.
 	maxAnswer = 64
 )
 
-// tornAnswers puts a terminal's answer together if pieces of it arrive as key presses.
+// tornAnswers joins the pieces of a terminal's answer if they arrive as key presses.
 type tornAnswers struct {
 	now    func() time.Time
 	start  time.Time
@@ -33,8 +33,8 @@ type tornAnswers struct {
 
 func newTornAnswers(now func() time.Time) *tornAnswers { return &tornAnswers{now: now, start: now()} }
 
-// filter handles a message. For a piece of an answer it returns nil, and for the last piece the whole answer. It
-// returns any other message unchanged.
+// filter handles a message of Bubble Tea. If the message is a piece of an answer, filter returns nil. At the last piece
+// it returns the whole answer. It returns any other message unchanged.
 func (t *tornAnswers) filter(msg tea.Msg) tea.Msg {
 	if key, ok := msg.(tea.KeyPressMsg); ok {
 		return t.key(key)
@@ -86,8 +86,8 @@ func (t *tornAnswers) key(msg tea.KeyPressMsg) tea.Msg {
 	return msg
 }
 
-// add adds a key press to the answer. ok is false if the key cannot be a part of the answer. ended is true if the key
-// ends the answer.
+// add appends a key press to the answer. ok is false if the key cannot be a part of an answer. ended is true if the
+// answer ends with this key.
 func (t *tornAnswers) add(key string) (ended, ok bool) {
 	if t.answer[1] == ']' { // OSC: ended by ST or BEL
 		if key == `alt+\` || key == `\` || key == "ctrl+g" {

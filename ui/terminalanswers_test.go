@@ -11,11 +11,11 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// unknown is Bubble Tea's event for a sequence that it does not understand.
+// unknown imitates Bubble Tea's event for a sequence that Bubble Tea does not understand.
 type unknown string
 
-// TestTornAnswersAreNoKeyPresses: a terminal's answer can arrive in pieces, which Bubble Tea passes on as key
-// presses. ddtop joins the pieces, and passes on only real key presses.
+// TestTornAnswersAreNoKeyPresses: a terminal's answer can arrive in pieces, which Bubble Tea takes for key presses.
+// ddtop joins the pieces, and passes on only real key presses.
 func TestTornAnswersAreNoKeyPresses(t *testing.T) {
 	typed := func(s string) (out []tea.Msg) {
 		for _, r := range s {
@@ -87,8 +87,8 @@ func TestTornAnswersAreNoKeyPresses(t *testing.T) {
 	}
 }
 
-// TestTornAnswerThroughBubbleTea sends answers in two pieces to the real Bubble Tea. It sends the second piece only
-// after Bubble Tea has stopped waiting for it. No piece may become a key press.
+// TestTornAnswerThroughBubbleTea sends a terminal's answers in two pieces to the real Bubble Tea. The second piece
+// comes only after Bubble Tea has stopped waiting for it. No piece may become a key press.
 func TestTornAnswerThroughBubbleTea(t *testing.T) {
 	k := &keyNames{}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// withFibers returns a screen with a sample in which 8 fibers of the first thread wait. 6 of them serve requests.
+// withFibers returns a screen with a sample in which 8 fibers of the first thread wait. Of these, 6 serve requests.
 func withFibers(t *testing.T, w, h int) *screen {
 	t.Helper()
 	s := newScreen(t, w, h, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
@@ -33,7 +33,7 @@ func withFibers(t *testing.T, w, h int) *screen {
 	return s
 }
 
-// TestThreadFibers: waiting fibers are listed below their thread when the user opens the thread's row.
+// TestThreadFibers: when the user opens a thread's row, the waiting fibers of the thread are listed below it.
 func TestThreadFibers(t *testing.T) {
 	for _, size := range screenSizes {
 		s := withFibers(t, size[0], size[1])

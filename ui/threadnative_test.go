@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestThreadNativeFrames: if a thread has not run for a while, its page requests its C functions and shows them above
-// the Ruby frames. When the thread has run again, the page shows no C functions.
+// TestThreadNativeFrames: if a thread has not run for a while, its page asks for the thread's C functions. It shows
+// them above the Ruby frames. As soon as the thread has run again, the page shows no C functions.
 func TestThreadNativeFrames(t *testing.T) {
 	for _, size := range screenSizes {
 		s := newScreen(t, size[0], size[1], demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir()})
@@ -54,8 +54,9 @@ func TestThreadNativeFrames(t *testing.T) {
 	}
 }
 
-// TestFindingNative: an active finding names the C functions that its first thread has been in for a while. They are in
-// the list of all findings, and in the head if there is room. The thread's page shows them in a recording, too.
+// TestFindingNative: an active finding names the C functions in which its first thread has been for a while. The list
+// of all findings shows them. The top of the screen also shows them if there is room. In a recording the thread's page
+// shows them, too.
 func TestFindingNative(t *testing.T) {
 	for _, size := range screenSizes {
 		s := deadlockScreen(t, size[0], size[1], scene.Options{})

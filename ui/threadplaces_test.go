@@ -12,8 +12,8 @@ import (
 )
 
 // TestWhereTheThreadsAre: if a thread is selected, its stack in the shown sample is drawn below the timeline and below
-// the table of threads. If a group or nothing is selected, the places where the threads are appear there. Each thread
-// is counted at exactly one place.
+// the table of threads. If a group or nothing is selected, a list says at which places in the code the threads are.
+// Each thread counts at exactly one place.
 func TestWhereTheThreadsAre(t *testing.T) {
 	s := hogged(t, 200, 70)
 	m := s.model
@@ -61,8 +61,8 @@ func TestWhereTheThreadsAre(t *testing.T) {
 	}
 }
 
-// TestIdleSaysWhereTheThreadsAre: if all threads rest, the flamegraph is empty. The live view then shows at which
-// places the threads are parked.
+// TestIdleSaysWhereTheThreadsAre: if all threads rest, the flamegraph is empty. The live view then lists instead at
+// which places in the code the threads rest.
 func TestIdleSaysWhereTheThreadsAre(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 2 * time.Second, HogAfter: -1}, scene.Options{})
 	s.press("tab", "/", "z", "z", "enter", "esc", "esc")

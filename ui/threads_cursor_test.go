@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestASelectedThreadHasACursorInTheTable: if a thread is selected in another view, view 2 (the table of threads) opens
-// its group and puts the cursor on the thread. If the user has closed the group, the cursor is on the group.
+// TestASelectedThreadHasACursorInTheTable: the user selects a thread in another view. View 2 (the table of threads)
+// then opens the thread's group and puts the cursor on the thread. If the user has closed the group before, the cursor
+// is on the group.
 func TestASelectedThreadHasACursorInTheTable(t *testing.T) {
 	s := hogged(t, 120, 24) // has no room for the members of groups
 	s.model.Selected.Thread = 2

@@ -64,8 +64,8 @@ func TestThreadsTableOpensAThread(t *testing.T) {
 	}
 }
 
-// TestPagesFollowTime: when the user moves to another moment, the table of threads shows the same moment as the other
-// views.
+// TestPagesFollowTime: when the user moves to another moment, the table of threads must show the same moment as the
+// other views.
 func TestPagesFollowTime(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2")
@@ -95,8 +95,8 @@ func TestPagesFollowTime(t *testing.T) {
 	s.misses("FROZEN")
 }
 
-// TestThreadHeat: each source line on a thread's page has a share of the time. It equals the line's share of the
-// weights.
+// TestThreadHeat: a thread's page shows each source line with its share of the time. This must be the same share that
+// the line has in the flamegraph's weights.
 func TestThreadHeat(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("2", "t")
@@ -152,7 +152,7 @@ func TestSourceIsShownWithItsLine(t *testing.T) {
 	s.sees("permission denied")
 }
 
-// TestSourceIsNotReadWhilePresenting: while a presentation hides directories, ddtop does not read source files.
+// TestSourceIsNotReadWhilePresenting: during a presentation, which hides directories, ddtop does not read source files.
 func TestSourceIsNotReadWhilePresenting(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{})
 	s.press("P", "2", "t")

@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestNothingNewIsNotDrawn: if no new sample comes, one more picture is drawn and then none, whether the screen is live
-// or frozen. A sample, a key or the end of the target causes the next picture. While the process is idle, about one
-// picture a second is drawn.
+// TestNothingNewIsNotDrawn: if no new sample comes, the screen draws one more picture and then none, whether it is live
+// or frozen. A sample, a key or the end of the target causes the next picture. While the process is idle, the screen
+// draws about one picture a second.
 func TestNothingNewIsNotDrawn(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
 	m := s.model
@@ -39,7 +39,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	if one, two := tick(), tick(); !one || two {
 		t.Error("after the last sample there is one picture more, which is complete")
 	}
-	// From here on no thread runs or waits.
+	// In all samples from here on, no thread runs or waits: the process is idle.
 	feed := func(afterNS int64, slow bool) bool {
 		x.TimeNS, x.Slow = x.TimeNS+afterNS, slow
 		s.store.Feed(x)
@@ -84,7 +84,7 @@ func TestNothingNewIsNotDrawn(t *testing.T) {
 	}
 }
 
-// BenchmarkStanding measures how long a tick takes if there is no new sample.
+// BenchmarkStanding measures how long a tick of the screen takes if there is no new sample.
 func BenchmarkStanding(b *testing.B) {
 	s := newScreen(b, 200, 50, demosource.Options{Length: 5 * time.Second, HTTP: 43}, scene.Options{})
 	b.ReportAllocs()

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestTimelineUsesItsWidth: if ddtop has watched a process for less than the window, the time axis covers only the
-// watched time.
+// TestTimelineUsesItsWidth: ddtop has watched a process for less time than the window is long. The time axis must then
+// cover only the watched time.
 func TestTimelineUsesItsWidth(t *testing.T) {
 	var s *screen
 	for _, length := range []time.Duration{700 * time.Millisecond, 4 * time.Second, 13 * time.Second, 40 * time.Second} {
@@ -36,7 +36,7 @@ func TestTimelineUsesItsWidth(t *testing.T) {
 		}
 	}
 	words := s.model.Timeline.Visible[0].Words()
-	// A narrow group shows short words for its states, and a still narrower one shows letters.
+	// If a group is narrow, the timeline shows short words for its states. If it is even narrower, it shows letters.
 	for _, c := range []struct {
 		width int
 		want  string
@@ -51,8 +51,8 @@ func TestTimelineUsesItsWidth(t *testing.T) {
 	}
 }
 
-// TestFewSamplesAreSaid: the picture states its number of samples. If they are very few, it says so beside the number,
-// even on the smallest terminal.
+// TestFewSamplesAreSaid: the picture says on how many samples it is based. If they are very few, it says so beside the
+// number, even on the smallest terminal.
 func TestFewSamplesAreSaid(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {200, 50}} {
 		store, err := newStore(demosource.New(demosource.Options{Length: 3 * time.Second}), scene.Options{})
@@ -85,8 +85,8 @@ func TestFewSamplesAreSaid(t *testing.T) {
 	}
 }
 
-// TestHeadWithoutSamples: waits can be measured without samples. If a picture shows a time without samples, its head
-// therefore does not mention samples.
+// TestHeadWithoutSamples: waits can be measured without samples. If the shown time has no samples, the head of the
+// picture must not mention samples.
 func TestHeadWithoutSamples(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 3 * time.Second}, scene.Options{})
 	for _, page := range []string{"1", "4"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// pressAll presses keys and runs the resulting commands.
+// pressAll presses keys and runs the commands that result from them.
 func (s *screen) pressAll(keys ...string) {
 	for _, k := range keys {
 		for _, cmd := range s.press(k) {
@@ -47,8 +47,8 @@ func TestTimelineCursor(t *testing.T) {
 	s.misses("FROZEN", "▼")
 }
 
-// TestTimelineZoomsToTheHistory: if the time on the screen is one second, a column of the timeline is 10 ms. Such short
-// columns are computed from the samples in the history.
+// TestTimelineZoomsToTheHistory: if the screen shows one second, a column of the timeline is 10 ms. Columns this short
+// must be computed from the samples in the history.
 func TestTimelineZoomsToTheHistory(t *testing.T) {
 	s := hogged(t, 200, 50)
 	s.pressAll("3", "left", "+", "+", "+", "+")
@@ -85,8 +85,8 @@ func TestTimelineOpensGroupsAndThreads(t *testing.T) {
 	s.sees("a column")
 }
 
-// BenchmarkHistory measures how long the timeline's commands read the history. They run outside of the screen's own
-// goroutine.
+// BenchmarkHistory measures how long the timeline's commands take to read the history. They run outside of the screen's
+// own goroutine.
 func BenchmarkHistory(b *testing.B) {
 	for _, threads := range []int{50, 500} {
 		s := newScreen(b, 200, 50, demosource.Options{Length: 20 * time.Second, HTTP: threads - 7}, scene.Options{})

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestTopSumsLikeTheFlamegraph: for every metric, the columns self and total of the top list equal the sums over the
-// flamegraph.
+// TestTopSumsLikeTheFlamegraph: for every metric, the columns self and total of the top list must equal the sums over
+// the flamegraph.
 func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("5", "I")
@@ -40,8 +40,8 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 			}
 		}
 		walk(tree.Root, map[string]bool{})
-		// For allocations, the top list sums up the objects that were seen. The flamegraph has estimated objects,
-		// rounded for each entry, so the two differ a little.
+		// For allocations, the top list adds up the objects that were seen. The flamegraph has estimated objects,
+		// rounded for each entry. So their sums may differ a little.
 		near := func(got, want int64) bool { return got == want }
 		if s.model.Flame.Metric == flamegraph.Allocations {
 			near = func(got, want int64) bool {
@@ -65,8 +65,8 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestTopOfOwnCode: the test folds libraries. Each row of the top list is the program's own code, a C function that
-// this code calls, or a whole library. The rows together have all of the time.
+// TestTopOfOwnCode: in this test the flamegraph folds libraries. Each row of the top list must be a function of the
+// program, a C function that the program calls, or a whole library. The sum of the rows is all of the time.
 func TestTopOfOwnCode(t *testing.T) {
 	r := newRequests(t)
 	p := top.New(new(widget.Parts))

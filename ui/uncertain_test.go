@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// compiled is the made-up process with a JIT. The line of DB#query is uncertain whenever it is the innermost frame.
+// compiled is the made-up process with a JIT. Whenever DB#query is the innermost frame, its line is uncertain.
 type compiled struct{ *demosource.Source }
 
 func (c compiled) Run(ctx context.Context, emit func(*sampler.Sample)) error {
@@ -32,8 +32,8 @@ func (c compiled) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	})
 }
 
-// TestLinesThatCantBeTrustedAreMarked: uncertain lines have a question mark in the table of lines and in stacks. The
-// table of functions shows no question mark, because the first line of a function is certain.
+// TestLinesThatCantBeTrustedAreMarked: an uncertain line has a question mark in the table of lines and in stacks. The
+// table of functions has no question mark, because it shows the first line of a function, which is certain.
 func TestLinesThatCantBeTrustedAreMarked(t *testing.T) {
 	src := compiled{demosource.New(demosource.Options{Length: 20 * time.Second, HogAfter: -1})}
 	store, err := newStore(src, scene.Options{History: store.DefaultHistory})

@@ -10,11 +10,12 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// moving are keys that move the cursor. If there is nothing to move in, the user sees this, so no message is needed.
+// moving are keys that move the cursor. If they have no effect, the user can see why: there is nothing to move in. So
+// no message is needed.
 var moving = []string{"up", "down", "left", "right", "enter", "esc", "tab", "shift+tab", "backspace", "pgup", "pgdown", "home", "end"}
 
-// unknownKey tells the user that a key does nothing in this view. It names a similar key that the user may have meant,
-// or the views in which the key does something.
+// unknownKey tells the user that a key does nothing in this view. The message names a similar key that the user may
+// have meant, or the views in which the key works.
 func unknownKey(m *Model, key string) {
 	if slices.Contains(moving, key) {
 		return
@@ -28,8 +29,8 @@ func unknownKey(m *Model, key string) {
 	m.message.Tell(text + " · ? lists keys")
 }
 
-// otherCase returns the key for the same letter in upper case instead of lower case, or the reverse. It is empty if
-// there is none.
+// otherCase returns the same letter in upper case if key is in lower case, or the reverse. It returns "" if key is not
+// a letter that has a case.
 func otherCase(key string) string {
 	key = strings.TrimPrefix(key, "shift+")
 	r, n := utf8.DecodeRuneInString(key)
@@ -44,8 +45,8 @@ func otherCase(key string) string {
 	return ""
 }
 
-// helpOf returns the help text of a key. Two keys that belong together, such as up and down, have one help text, which
-// is the first one's.
+// helpOf returns the help text of a key. Two keys that belong together, such as up and down, share one help text, which
+// only the first of them has.
 func helpOf(m *Model, b *scene.Binding) string {
 	if b.Help != "" {
 		return b.Help
@@ -70,7 +71,7 @@ func firstWords(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// viewsOf returns the views in which a key does something, as the digits that open them.
+// viewsOf returns the views in which a key does something. Each view is the digit that opens it.
 func viewsOf(m *Model, key string) []string {
 	var out []string
 	for _, t := range tabs(m.Offers) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestUnknownKeysSayWhatIsKnown: if a key does nothing, the message names a similar key, or the views in which the
-// key works. The next key removes the message.
+// TestUnknownKeysSayWhatIsKnown: if a key does nothing in a view, a message names a similar key, or the views in which
+// the key works. The next key removes the message.
 func TestUnknownKeysSayWhatIsKnown(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}} {
 		s := hogged(t, size[0], size[1])
@@ -32,8 +32,8 @@ func TestUnknownKeysSayWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestSortKeysDoNothingElse: the keys < and > only sort tables. A different key moves the time by a tenth of the
-// history.
+// TestSortKeysDoNothingElse: the keys < and > only sort tables. They must not move the time: a different key moves it
+// by a tenth of the history.
 func TestSortKeysDoNothingElse(t *testing.T) {
 	s := hogged(t, 120, 40)
 	for _, view := range []string{"1", "2", "3", "4", "5", "6", "7"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
-// TestHistoryMemory logs how much memory the history of 100 threads takes after ten minutes, with stacks at 100 Hz and
-// the GVL at 1 kHz. It fails above 150 MB. It also logs how long a key press takes.
+// TestHistoryMemory logs how much memory a history of ten minutes takes, for 100 threads with stacks at 100 Hz and the
+// GVL at 1 kHz. It fails above 150 MB. It also logs how long a key press takes.
 func TestHistoryMemory(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()

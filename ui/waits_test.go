@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestWaitThreshold: lists do not show waits that are shorter than the threshold. Totals include these waits all the
-// same.
+// TestWaitThreshold: lists do not show waits that are shorter than the threshold. Totals must include these short waits
+// all the same.
 func TestWaitThreshold(t *testing.T) {
 	const threshold = 100 * time.Millisecond
 	all := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{})
@@ -64,8 +64,8 @@ func TestWaitThreshold(t *testing.T) {
 	none.sees("for 1h00m or longer (--wait-threshold)")
 }
 
-// TestWaitLengthsFitASmallScreen: the quantiles of the waits fit on a screen of 80x24, for one thread and for all
-// threads.
+// TestWaitLengthsFitASmallScreen: the quantiles of the waits' lengths fit on a screen of 80x24, for one thread and for
+// all threads.
 func TestWaitLengthsFitASmallScreen(t *testing.T) {
 	s := hogged(t, 80, 24)
 	s.press("2", "t") // without groups, each thread has its own row

@@ -26,8 +26,8 @@ func (s *screen) settled(keys ...string) {
 	}
 }
 
-// TestWaitsListed: the list has the longest and the latest waits for the GVL. It can be limited to one thread or to a
-// search. The view counts the waits that the list leaves out.
+// TestWaitsListed: the list has the longest and the latest waits for the GVL. The user can limit it to one thread or by
+// a search. The view says how many waits the list leaves out.
 func TestWaitsListed(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{})
 	s.press("0")
@@ -114,7 +114,7 @@ func TestWaitsListed(t *testing.T) {
 	}
 }
 
-// TestWaitsSorted: the list can be sorted by each column, in both directions.
+// TestWaitsSorted: the list of waits can be sorted by each column, in both directions.
 func TestWaitsSorted(t *testing.T) {
 	s := hogged(t, 200, 50)
 	s.press("0")
@@ -136,8 +136,8 @@ func TestWaitsSorted(t *testing.T) {
 	}
 }
 
-// TestAWaitOnTheTimeline: enter on a wait opens the timeline with the cursor at the beginning of the wait. Esc returns
-// to the same row of the list.
+// TestAWaitOnTheTimeline: enter on a wait in the list opens the timeline, with the cursor at the beginning of the wait.
+// Esc returns to the same row of the list.
 func TestAWaitOnTheTimeline(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.settled("0", "down", "down")
@@ -155,8 +155,8 @@ func TestAWaitOnTheTimeline(t *testing.T) {
 	}
 }
 
-// TestWaitChainsAddUp: the view divides a wait into parts, by what delayed the thread. The lengths of the parts add up
-// to the wait's length. The test checks the first 20 waits of the list.
+// TestWaitChainsAddUp: the view divides a wait for the GVL into parts, by what delayed the thread. The lengths of the
+// parts must add up to the wait's length. The test checks the first 20 waits of the list.
 func TestWaitChainsAddUp(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("0")
@@ -176,9 +176,9 @@ func TestWaitChainsAddUp(t *testing.T) {
 	}
 }
 
-// TestNoColumnsOfModeThatEnded: some columns need the exact waits of exact mode. After this mode has ended, most waits
-// are known only from samples, so these columns disappear. If the list was sorted by such a column, it is sorted by
-// length again.
+// TestNoColumnsOfModeThatEnded: some columns need the exact waits that exact mode measures. After exact mode has ended,
+// most waits are known only from samples. So these columns must disappear. If the list was sorted by such a column, it
+// is sorted by length again.
 func TestNoColumnsOfModeThatEnded(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 12 * time.Second, Exact: true})
 	st, err := newStore(src, scene.Options{})

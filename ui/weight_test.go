@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestAllocationsSayThatTheyAreAnEstimate: each view that shows allocations says that their numbers are an estimate,
-// and how large the error may be.
+// TestAllocationsSayThatTheyAreAnEstimate: each view that shows allocations must say that their numbers are an
+// estimate, and how large the error may be.
 func TestAllocationsSayThatTheyAreAnEstimate(t *testing.T) {
 	s := hogged(t, 160, 50)
 	est := s.model.Weights.Allocations()
@@ -33,7 +33,8 @@ func TestAllocationsSayThatTheyAreAnEstimate(t *testing.T) {
 	s.misses("estimate")
 }
 
-// TestTooFewAllocationsAreNoShares: if too few allocations were seen, views show no shares of them.
+// TestTooFewAllocationsAreNoShares: if ddtop has seen too few allocations, views must not show which share of them each
+// function has.
 func TestTooFewAllocationsAreNoShares(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 400 * time.Millisecond}, scene.Options{})
 	if est := s.model.Weights.Allocations(); est.Ticks == 0 || est.Enough() {

@@ -25,8 +25,8 @@ func (s *screen) clickOn(text string) {
 	s.click(x+len([]rune(text))/2, y)
 }
 
-// still replaces the screen's clock by one that stands still unless the test moves it. Two clicks at the same time are
-// then a double click.
+// still replaces the screen's clock by one that stands still unless the test moves it. So two clicks are a double click
+// unless the test moves the clock between them.
 func (s *screen) still() *time.Time {
 	now := time.Unix(1000, 0)
 	s.model.Scene.Now = func() time.Time { return now }
@@ -216,7 +216,8 @@ func TestTheMouseOnTheTimelinePage(t *testing.T) {
 	}
 }
 
-// TestClicksEverywhere: a click at any place of any view does not panic, at any size. The screen stays complete.
+// TestClicksEverywhere: a click at any place of any view, at any size, does not panic. The screen is still drawn
+// completely.
 func TestClicksEverywhere(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second, ExtraNames: hostileNames}, scene.Options{})
 	for _, id := range pagesOfOne() {

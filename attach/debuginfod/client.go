@@ -34,7 +34,7 @@ const (
 	maxAllBytes = 2 << 30
 	// answerTime is how long a server may take to begin its answer. It may have to unpack a package first.
 	answerTime = 30 * time.Second
-	// fileTime limits the time of one server for one file, and allTime the time of all fetching together.
+	// fileTime limits the time that one server may take for one file. allTime limits the time of all fetching together.
 	fileTime, allTime = 2 * time.Minute, 20 * time.Minute
 	// maxAtOnce limits the files that are fetched at the same time.
 	maxAtOnce = 2
@@ -56,13 +56,13 @@ var (
 	errBudget  = errors.New("fetching has taken all of its time or bytes")
 )
 
-// limits has the limits from the constants. Tests use smaller ones.
+// limits has the limits that the constants above define. Tests use smaller ones.
 type limits struct {
 	file, bytes               int64
 	answer, fileTime, allTime time.Duration
 }
 
-// Client gets debug files in the background. A nil Client has no files. Any goroutine may use a Client.
+// Client gets debug files from servers in the background. A nil Client has no files. Any goroutine may use a Client.
 type Client struct {
 	servers []*url.URL
 	folder  string
@@ -86,8 +86,8 @@ type Client struct {
 	waitEnd time.Time
 }
 
-// file is one debug file. done is closed when the file is in the cache or cannot be fetched. err may be read after
-// that.
+// file is one debug file that was requested. done is closed when the file is in the cache or cannot be fetched. After
+// that, err may be read.
 type file struct {
 	buildID, library string
 	done             chan struct{}
@@ -160,8 +160,8 @@ func (c *Client) Want(buildID, library string) {
 	}()
 }
 
-// File opens a debug file after a call of Want. pending is true if the file may still come. f is nil if there is no
-// file. The caller closes f.
+// File opens a debug file after a call of Want. pending is true if the file may still arrive. f is nil if there is no
+// file yet, or if there will be none. The caller closes f.
 func (c *Client) File(buildID string) (f *safefile.File, pending bool) {
 	c.mu.Lock()
 	x := c.files[buildID]
@@ -189,8 +189,8 @@ func (c *Client) File(buildID string) (f *safefile.File, pending bool) {
 	return f, false
 }
 
-// Came returns how many of the files passed to Want are in the cache now. Some may have been there from an earlier run
-// of ddtop.
+// Came returns how many of the files that were passed to Want are in the cache now. Some of them may have been there
+// from an earlier run of ddtop.
 func (c *Client) Came() int64 {
 	if c == nil {
 		return 0
@@ -198,8 +198,8 @@ func (c *Client) Came() int64 {
 	return c.came.Load()
 }
 
-// Wait waits until no file is pending, but at most until the duration most has passed since the first call of Wait. If
-// Wait is called for several processes, they share this time.
+// Wait waits until no file is pending. It gives up when the duration most has passed since the first call of Wait. So
+// if Wait is called for several processes, they share this time.
 func (c *Client) Wait(ctx context.Context, most time.Duration) {
 	c.mu.Lock()
 	if c.waitEnd.IsZero() {

@@ -225,8 +225,8 @@ func TestUnusualBuildIDs(t *testing.T) {
 	}
 }
 
-// TestFewAtOnce: only maxAtOnce files are fetched at once, and the others wait. Wait returns after its time limit, and
-// Close ends all fetches.
+// TestFewAtOnce: ddtop fetches only maxAtOnce files at the same time, and the others wait. Wait returns after its time
+// limit, and Close ends all fetches.
 func TestFewAtOnce(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	c := client(t, long, t.TempDir(), serve(t, func(_ http.ResponseWriter, r *http.Request) {

@@ -53,8 +53,8 @@ func newHTTP(answer time.Duration, servers []*url.URL) *http.Client {
 	}}
 }
 
-// named has the hosts that the user has named: servers and proxies. A hostile server can redirect ddtop to any other
-// host. Some hosts can be reached from ddtop's machine only, such as the host that gives a cloud's machine its
+// named has the hosts that the user has named, as servers or as proxies. A hostile server can redirect ddtop to any
+// other host. Some hosts can be reached from ddtop's machine only, such as the host that gives a cloud's machine its
 // credentials. So ddtop connects to an address within its own network only if the user has named the host.
 type named struct {
 	mu    sync.Mutex
@@ -106,9 +106,9 @@ func outside(address string) error {
 	return nil
 }
 
-// follow allows a redirect to https, or from http to http. It removes this server's URL, which can have a secret, from
-// the request to the next server. It also checks the next server's address, because dial does not see this address if
-// there is a proxy.
+// follow allows a redirect to https, or from http to http. It removes the present server's URL, which can have a
+// secret, from the request to the next server. It also checks the next server's address, because dial does not see this
+// address if there is a proxy.
 func (n *named) follow(next *http.Request, via []*http.Request) error {
 	next.Header.Del("Referer")
 	before := via[len(via)-1].URL.Scheme
@@ -122,8 +122,8 @@ func (n *named) follow(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// fetch gets a file from one server into the cache. Its errors quote nothing that the server sent. The server may
-// repeat the URL, which can have a secret.
+// fetch gets a file from one server into the cache. Its errors quote nothing that the server has sent, because the
+// server may repeat the URL, which can have a secret.
 func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *safefile.Destination) error {
 	c.mu.Lock()
 	most, within := min(c.limits.file, c.limits.bytes), min(c.limits.fileTime, c.limits.allTime)

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// newField ends a line of Differences if the first table has a field that the second lacks. Conflict ignores such
-// lines.
+// newField is the end of a line of Differences about a field that the first table has and the second lacks. Conflict
+// ignores such lines.
 const newField = " is new"
 
-// Differences returns a line for each struct, field and constant whose value differs between the two tables. If both
-// tables have a struct, it also returns a line for each field that only one of them has. It omits the fields that
+// Differences returns a line for each struct, field and constant that has different values in the two tables. If a
+// struct is in both tables, it also returns a line for each field that only one of them has. It omits the fields that
 // depend on whether Ruby was built with a JIT (optional).
 func Differences(a, b *Table) []string {
 	var out []string
@@ -44,9 +44,9 @@ func Differences(a, b *Table) []string {
 	return out
 }
 
-// Conflict reports whether ddtop would misread a Ruby with table b if it used table a. There are two cases. The tables
-// have different values for a struct, field or constant of both. Or a struct of both tables has a field in b, but not
-// in a.
+// Conflict reports whether ddtop would misread a Ruby whose true table is b if it used table a. There are two cases.
+// The tables have different values for a struct, field or constant that is in both. Or a struct that is in both has a
+// field in b, but not in a.
 func Conflict(a, b *Table) bool {
 	return slices.ContainsFunc(Differences(a, b), func(d string) bool { return !strings.HasSuffix(d, newField) })
 }
@@ -56,7 +56,7 @@ func structOf(path string) string {
 	return name
 }
 
-// String writes the place as "offset+size" or "offset+size:bit+bits".
+// String writes the place of a field as "offset+size" or, for a bit field, as "offset+size:bit+bits".
 func (f Field) String() string {
 	if f.BitSize == 0 {
 		return fmt.Sprintf("%d+%d", f.Offset, f.Size)

@@ -15,15 +15,15 @@ import (
 var ErrIncomplete = errors.New("the debug information does not belong to a Ruby VM")
 
 // rubySources are the C source files whose structs a table needs. They include other files, such as vm_insnhelper.c,
-// thread_pthread.c and thread_sync.c, whose structs belong to the same translation unit. Derive reads other units only
-// if something is still missing after these.
+// thread_pthread.c and thread_sync.c, whose structs belong to the same translation unit. Derive reads the units of
+// other source files only if a struct or constant is still missing after these.
 var rubySources = fileSet(`vm.c thread.c cont.c ractor.c gc.c default.c symbol.c iseq.c class.c shape.c variable.c proc.c
 	io.c hash.c st.c encoding.c string.c object.c struct.c imemo.c id_table.c set.c concurrent_set.c box.c namespace.c
 	process.c vm_backtrace.c eval.c array.c`)
 
-// elsewhere are structs that the debug information of Ruby's library does not have. One is the struct of monitor.so,
-// which is another library. The others are the allocator's caches, which ddtop's developers have described by hand.
-// Derive copies them from the table of the nearest known release.
+// elsewhere are structs that are not in the debug information of Ruby's library. One is the struct of monitor.so, which
+// is another library. The others are the allocator's caches, which ddtop's developers have described by hand. Derive
+// copies them from the table of the nearest known release.
 var elsewhere = []string{"rb_monitor", "ractor_newobj_cache", "ractor_newobj_heap_cache"}
 
 // essential are the structs without which ddtop cannot read a process. If one is missing, Derive fails.
@@ -45,8 +45,8 @@ type DeriveOptions struct {
 // Derived is a table made from debug information.
 type Derived struct {
 	Table *Table
-	// Borrowed lists the names of the constants and structs that were copied from Base, sorted. A copied value is
-	// wrong if the target's release has changed it.
+	// Borrowed lists the names of the constants and structs that were copied from Base, sorted. A copied value is wrong
+	// if the target's release of Ruby has another value.
 	Borrowed []string
 	// Units is the number of translation units that were read. Total is the number in the file.
 	Units, Total int
@@ -97,8 +97,8 @@ func derive(ctx context.Context, info *DebugInfo, known *names, o DeriveOptions)
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("%w: it lacks %s", ErrIncomplete, strings.Join(missing, ", "))
 	}
-	// The jmp_buf of a C library has 25 or more words. A smaller field belongs to __builtin_setjmp, which needs only
-	// five.
+	// The size of this field shows which jump buffer this Ruby uses. The jmp_buf of a C library has 25 or more words. A
+	// smaller field belongs to __builtin_setjmp, which needs only five.
 	buf, ok := t.Field(jmpBufField)
 	t.JmpBuf = ok && buf.Size > 5*8
 	d.Table = t
@@ -220,8 +220,8 @@ func (s *scan) units(at []dwarf.Offset) ([]unit, error) {
 	return out, nil
 }
 
-// visit reads the units that define Ruby's structs (rubySources). It reads the other units only if something of the
-// base table is still missing.
+// visit reads the units that define Ruby's structs (rubySources). It reads the other units only if something that the
+// base table has is still missing.
 func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	done := 0
 	for _, first := range []bool{true, false} {
@@ -267,8 +267,8 @@ func (s *scan) hasAlias(name string) bool {
 	return false
 }
 
-// unit records the known structs and constants that one unit defines. It keeps the first definition of a name,
-// because all C units of a program share the same definition.
+// unit records the structs and constants with known names that one unit defines. It keeps the first definition of a
+// name, because all C units of a program share the same definition.
 func (s *scan) unit(at dwarf.Offset) error {
 	s.reader.Seek(at)
 	if _, err := s.next(); err != nil {

@@ -103,10 +103,10 @@ func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, b
 	return nil
 }
 
-// placeField places a member whose type has size bytes in a struct that begins at base. A bit field gets the word, of
-// the size of its type and naturally aligned, that holds all its bits. A packed struct may have no such word. In this
-// case the bit field gets the word that begins with its first byte. The result is false if the numbers are impossible,
-// or if no word holds all bits.
+// placeField places a member whose type has size bytes in a struct that begins at base. The place of a bit field is a
+// word that holds all its bits: it has the size of the field's type and is naturally aligned. A packed struct may have
+// no such word. In this case the word begins with the bit field's first byte. The result is false if the numbers are
+// impossible, or if no word holds all bits.
 func placeField(m member, size, base int) (Field, bool) {
 	if m.bits == 0 {
 		return Field{Offset: base + m.offset, Size: size}, base+m.offset >= 0
@@ -154,8 +154,8 @@ func (s *scan) members(at dwarf.Offset) ([]member, error) {
 			return nil, err
 		}
 	}
-	// A negative bitAt means that the bit field's position is counted from the top of a word, as in DWARF 2 and 3
-	// (readMember). The entry did not give the size of this word, so the size of the member's type is used.
+	// A negative bitAt means that the bit field's position is still counted from the top of a word, as in DWARF 2 and 3
+	// (readMember). The entry did not give the size of this word, so use the size of the member's type.
 	for i := range out {
 		if out[i].bitAt >= 0 {
 			continue
@@ -229,8 +229,8 @@ func (m *member) fromTop(size int) {
 	m.bitAt = max(0, 8*m.offset+8*size-top-m.bits)
 }
 
-// plusConst reads the place of a struct member from the expression DW_OP_plus_uconst N (0x23). Compilers write no other
-// expression for it.
+// plusConst reads the place of a struct member from an expression, DW_OP_plus_uconst N (0x23). Compilers write no other
+// expression for a member's place.
 func plusConst(b []byte) (int, bool) {
 	const opPlusConst = 0x23
 	if len(b) < 2 || b[0] != opPlusConst {

@@ -18,7 +18,7 @@ type Field struct {
 	BitOffset, BitSize int
 }
 
-// Known reports whether the release has the field. A field that the release lacks has the Offset -1.
+// Known reports whether the release has the field. If the release lacks the field, its Offset is -1.
 func (f Field) Known() bool { return f.Offset >= 0 }
 
 // In reads the field from b, the bytes of its struct. b begins at offset 0 of the struct, and must include the whole

@@ -44,7 +44,7 @@ func table(t *testing.T, release, machine string, jmpBuf bool) *Table {
 	return tb
 }
 
-// place returns the value that a table has for a name, as a text in the form of the data files.
+// place returns the value that a table has for a name, as a text in the form that the data files of testdata use.
 func place(tb *Table, name string, likeThis string) string {
 	if structName, ok := strings.CutSuffix(name, ".__size"); ok {
 		if n := tb.Size(structName); n >= 0 {
@@ -72,8 +72,8 @@ func place(tb *Table, name string, likeThis string) string {
 	return fmt.Sprint(f.Offset)
 }
 
-// TestOffsetsThatRubyConfirmed: the tables have the same offsets as the files in testdata. Another program has read
-// real processes with those offsets, and Ruby itself confirmed its results.
+// TestOffsetsThatRubyConfirmed: the tables have the same offsets as the files in testdata. Those offsets are right:
+// another program has read real processes with them, and Ruby itself confirmed its results.
 func TestOffsetsThatRubyConfirmed(t *testing.T) {
 	compared := 0
 	for _, file := range []string{"testdata/stacks.txt", "testdata/gc.txt"} {

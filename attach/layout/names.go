@@ -8,7 +8,8 @@ import (
 // jmpBufField is a field whose size shows whether a build uses the jmp_buf of the C library (Table.JmpBuf).
 const jmpBufField = "rb_context_struct.jmpbuf"
 
-// names are all names that tables contain. They cover everything that ddtop reads from any release.
+// names are all names of structs, fields and constants in the tables. They cover everything that ddtop reads from any
+// release.
 type names struct {
 	structs, fields, constants map[string]bool
 	// inside has the paths of the structs in which fields of the tables are nested. For the field "s.a.b" of a table,

@@ -74,7 +74,7 @@ func (t *packedTable) text(dictionary []byte) ([]byte, error) {
 // ErrUnknownRelease is returned if there is no table for a release or machine.
 var ErrUnknownRelease = errors.New("no layout is known for this Ruby")
 
-// Match describes how well the chosen table fits.
+// Match describes how well the table that For has chosen fits the target's Ruby.
 type Match struct {
 	// Exact is true if the table was made for exactly this release and configuration. If it is false, the table
 	// belongs to the nearest known release of the same series. The caller must verify such a table on the target
@@ -83,15 +83,15 @@ type Match struct {
 	// Made is the newest release for which the table is known to be right. It differs from the target's release if
 	// Exact is false.
 	Made string
-	// Note describes to the user what is not exact. It is empty if Exact is true.
+	// Note describes to the user why the table is not exact. It is empty if Exact is true.
 	Note string
 }
 
 // Release is a release and a machine that have a table.
 type Release struct {
 	Version, Machine string
-	// JmpBuf and Builtin report for which configurations there is a table of exactly this release. JmpBuf is for builds
-	// with jmp_buf of the C library, Builtin for builds with __builtin_setjmp (Table.JmpBuf).
+	// JmpBuf and Builtin report for which configurations of Ruby there is a table of exactly this release. JmpBuf is
+	// for builds with jmp_buf of the C library, Builtin for builds with __builtin_setjmp (Table.JmpBuf).
 	JmpBuf, Builtin bool
 }
 
@@ -249,7 +249,8 @@ var readIndex = sync.OnceValues(func() ([]entry, error) {
 	return index, nil
 })
 
-// table reads the table for a configuration. If there is none, it reads the table for the other configuration.
+// table reads the release's table for a configuration (with or without jmp_buf). If there is none, it reads the table
+// for the other configuration.
 func (e *entry) table(jmpBuf bool) (*Table, error) {
 	want := configurationOf(jmpBuf)
 	file := cmp.Or(e.files[want], e.files[1-want])

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Limits for the search for calls in a file's machine code. libruby has 4 MB of code and 3 MB of relocations.
+// These limits are for the search for calls in a file's machine code. For comparison, libruby has 4 MB of code and 3 MB
+// of relocations.
 const (
 	// MaxCode limits the code of all sections together, in bytes. In a hostile file, sections can overlap.
 	MaxCode = 32 << 20
@@ -120,7 +121,7 @@ func plainSection(s *elf.Section, limit uint64) (*io.SectionReader, error) {
 }
 
 // numbers returns the indexes, in the symbol table, of all symbols with the given name. It includes symbols that this
-// file uses but does not define. It returns an error if there are more than maxSameName.
+// file needs from another file. It returns an error if there are more than maxSameName.
 func (t *symbolTable) numbers(name string) ([]uint32, error) {
 	if t == nil {
 		return nil, nil

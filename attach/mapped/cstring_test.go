@@ -30,8 +30,8 @@ func TestReadCString(t *testing.T) {
 	}
 }
 
-// slow is a memory in which all bytes after a text can be read, up to the end of the page, as in a process. In
-// memtest.Pages alone, only the bytes that were set can be read.
+// slow is a memory in which all bytes from a text to the end of its page can be read, as in a process. It adds this to
+// memtest.Pages, from which only the bytes that were set can be read.
 type slow struct{ *memtest.Pages }
 
 func (s *slow) Read(addr attach.Address, buf []byte) error {

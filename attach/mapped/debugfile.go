@@ -30,15 +30,15 @@ var ErrNoDebugFile = errors.New("no debug information")
 // DebugFile is the ELF file with a module's debug information: the module's own file, or a separate one.
 type DebugFile struct {
 	ELF *elf.File
-	// Path is the file's path. Separate is set if it is not the module's own file.
+	// Path is the file's path. Separate is set if the file is not the module's own file.
 	Path     string
 	Separate bool
 	symbols  *symbolTable
 }
 
-// DebugFile returns the file with the module's DWARF: its own, or a separate one that its build id or .gnu_debuglink
-// names. Separate files are below the target's root or ddtop's. The first call opens the separate file. It is closed
-// with the module. If there is none, the error is ErrNoDebugFile.
+// DebugFile returns the file with the module's DWARF: the module's own file, or a separate one that its build id or
+// .gnu_debuglink names. Separate files are below the target's root or ddtop's root. The first call opens the separate
+// file. Closing the module closes it. If there is none, the error is ErrNoDebugFile.
 func (m *Module) DebugFile() (*DebugFile, error) {
 	if m.HasDWARF() {
 		return &DebugFile{ELF: m.File, Path: m.Path}, nil
@@ -55,7 +55,8 @@ func (m *Module) DebugFile() (*DebugFile, error) {
 	return f, nil
 }
 
-// separate returns the separate debug file. It searches only once. The caller holds m.mu.
+// separate returns the module's separate debug file. It searches only once, and later calls return the same result. The
+// caller holds m.mu.
 func (m *Module) separate() (*DebugFile, error) {
 	if m.debug != nil || m.debugErr != nil {
 		return m.debug, m.debugErr

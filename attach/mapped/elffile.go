@@ -20,9 +20,9 @@ const (
 // errELFLimit is returned for an ELF file with sizes that no real program or library has.
 var errELFLimit = errors.New("it is not an ELF file of a usual size")
 
-// OpenELF reads an ELF file's headers after it has checked their sizes. Without the check, debug/elf would read all
-// that the headers claim, and decompress sections. It would also copy the name of a section as often as headers refer
-// to it. The file may change after the check, so debug/elf gets the bytes that were checked.
+// OpenELF reads an ELF file's headers after it has checked their sizes. Without the check, debug/elf would read as much
+// as the headers claim, and decompress sections. It would also copy the name of a section as often as headers refer to
+// it. The file may change after the check, so debug/elf gets copies of the bytes that were checked.
 func OpenELF(file io.ReaderAt) (*elf.File, error) {
 	var head elf.Header64
 	const size, segment, section = 64, 56, 64 // sizes of the header, a program header, a section header

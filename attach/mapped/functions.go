@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxFunctionsAsked limits the addresses of one call of FunctionsAt.
+	// maxFunctionsAsked limits the addresses that one call of FunctionsAt may look up.
 	maxFunctionsAsked = 4096
 	// maxNamesOfFunctions limits the names that one call reads from a table. Few functions have more than two names.
 	maxNamesOfFunctions = 4 * maxFunctionsAsked
@@ -23,8 +23,8 @@ type askedFunction struct {
 	named bool
 }
 
-// FunctionsAt returns the functions that contain the addresses, parallel to at. A Symbol without a name means that the
-// function is in no table: .dynsym, .symtab, or a separate debug file of the same build id.
+// FunctionsAt returns the functions that contain the addresses: result i is for at[i]. A Symbol without a name means
+// that the function is in no table: .dynsym, .symtab, or a separate debug file of the same build id.
 func (m *Module) FunctionsAt(at []Address) []Symbol {
 	out := make([]Symbol, len(at))
 	var asked []*askedFunction
@@ -56,7 +56,7 @@ func (m *Module) FunctionsAt(at []Address) []Symbol {
 	return out
 }
 
-// functionsAt finds the best symbol in this table for each address. asked is sorted by address.
+// functionsAt finds the best symbol in the table t for each address in asked. asked is sorted by address.
 func (t *symbolTable) functionsAt(asked []*askedFunction) {
 	names := 0
 	// A table that cannot be read counts as a table without symbols, so ignore the error.

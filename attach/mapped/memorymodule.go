@@ -48,8 +48,8 @@ func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error
 		kind, flags := elf.ProgType(binary.LittleEndian.Uint32(h)), elf.ProgFlag(binary.LittleEndian.Uint32(h[4:]))
 		offset, vaddr, memsz := binary.LittleEndian.Uint64(h[8:]), binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[40:])
 		if kind == elf.PT_LOAD && !biased {
-			// The first segment contains the file's first byte, which is at the address start. So the bias follows from
-			// this segment.
+			// The first segment contains the file's first byte, which is at the address start in the process. So this
+			// segment shows the bias.
 			m.Bias, biased = start-Address(vaddr&^(PageSize-1))+Address(offset&^(PageSize-1)), true
 		}
 		span := Span{m.Bias + Address(vaddr), m.Bias + Address(vaddr+memsz)}
@@ -127,7 +127,8 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	if m.dynamic == nil {
 		return ErrNoModule
 	}
-	// Read the tables once now. If a table cannot be read, the error is returned here, and not by the first search.
+	// Read the tables once now. If a table cannot be read, the error is returned here, and not later by the first
+	// search.
 	for _, part := range []*io.SectionReader{m.dynamic.symbols, m.dynamic.names} {
 		if err := pieces(part, searchPiece, 0, func([]byte, int64) bool { return true }); err != nil {
 			return err

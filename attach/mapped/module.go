@@ -68,8 +68,8 @@ type Module struct {
 	debug       *DebugFile
 	debugErr    error
 	debugCloser io.Closer
-	// asked has the results of all searches, so that no table is searched twice for the same name. There are few
-	// results, because only names in ddtop's code are searched.
+	// asked has the results of all searches for symbols, so that no table is searched twice for the same name. There
+	// are few results, because only names in ddtop's code are searched.
 	asked map[askedFor]found
 }
 
@@ -209,7 +209,7 @@ func (m *Module) Symbol(name string) (s Symbol, ok bool) {
 	return Symbol{}, false
 }
 
-// find searches the table t of the module for a name, and keeps the result in m.asked. The caller holds m.mu.
+// find searches the module's table t for a symbol's name, and keeps the result in m.asked. The caller must hold m.mu.
 func (m *Module) find(t *symbolTable, name string) found {
 	key := askedFor{t, name}
 	out, ok := m.asked[key]
@@ -242,7 +242,7 @@ func (m *Module) Exported(name string) (s Symbol, ok bool) {
 	return m.symbolOf(found.symbol, true), true
 }
 
-// inItself reports whether the file itself, not a separate debug file, defines a symbol.
+// inItself reports whether the module's file itself defines a symbol. A separate debug file does not count.
 func (m *Module) inItself(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -346,7 +346,7 @@ func ReadCString(mem Memory, addr Address, limit int) (string, error) {
 	var out strings.Builder
 	buf := make([]byte, 64)
 	for out.Len() < limit {
-		// Do not read beyond the end of a page, because the next page may not exist.
+		// Do not read beyond the end of a page, because the next page may not be mapped.
 		n := min(len(buf), limit-out.Len(), int(PageSize-uint64(addr)%PageSize))
 		if err := mem.Read(addr, buf[:n]); err != nil {
 			return "", err

@@ -85,7 +85,8 @@ func IsLibRuby(path string) bool {
 	return ok && strings.Trim(name, "-.0123456789") == ""
 }
 
-// ForeignProgram has the facts about a program that is not CRuby. Describe names the program by them.
+// ForeignProgram has the facts about a program that is not CRuby. From these facts, Describe finds out what program it
+// is.
 type ForeignProgram struct {
 	Exe, Title string
 	// Libraries are the paths of the mapped files.
@@ -123,16 +124,16 @@ func (f ForeignProgram) Describe() (what, help string) {
 // maxRubies limits how many mapped files that contain a Ruby interpreter are examined in one process.
 const maxRubies = 16
 
-// Image is one mapping of a whole file. A path can have several images. A file may have been replaced and loaded again,
-// or loaded into two namespaces of the dynamic linker (dlmopen(3)).
+// Image is one load of a file, with the mappings that belong to it. A path can have several images: a file may have
+// been replaced and loaded again, or loaded into two namespaces of the dynamic linker (dlmopen(3)).
 type Image struct {
 	Path     string
 	Mappings []Mapping
 }
 
 // MappedImages returns the images of all mapped files, ordered by address. An image begins with the mapping of the
-// file's first byte, if there is one. If a file has an image with code, its images without code are left out. A Ruby
-// that reports a crash makes such images. It maps its own libraries once more to read their debug information
+// file's first byte, if there is one. If one image of a file has code, the file's images without code are left out. A
+// Ruby that reports a crash makes such images: it maps its own libraries once more to read their debug information
 // (addr2line.c, 2.5 to 4.0).
 func MappedImages(mappings []Mapping) []Image {
 	type file struct {
@@ -233,12 +234,12 @@ func FindRubyModules(images []Image, exe string, open func(Image) (*Module, erro
 }
 
 // classesOfRuby are exported variables that hold a class or module once Ruby is initialized, on every release. One of
-// them may stay 0: if the program itself refers to it, the linker moves it into the program (a copy relocation). Then
-// libruby's own copy is never set. So RunningWord tries several variables.
+// them may stay 0 in libruby: if the program itself refers to the variable, the linker moves it into the program (a
+// copy relocation). So RunningWord tries several variables.
 var classesOfRuby = []string{"rb_cObject", "rb_mKernel", "rb_cUnboundMethod", "rb_cRandom"}
 
-// Runs reports whether the VM of a module has started and not been ended by ruby_cleanup. It also returns true if the
-// module exports no variable that shows this.
+// Runs reports whether the VM of a module runs: it has started, and ruby_cleanup has not ended it. Runs also returns
+// true if the module exports no variable that shows this.
 func (m *Module) Runs(mem Memory) bool {
 	for _, name := range append([]string{symbolVM}, classesOfRuby...) {
 		if s, ok := m.Exported(name); ok && !s.TLS {
@@ -281,7 +282,7 @@ func MappedFiles(mappings []Mapping) []string {
 	return out
 }
 
-// keepWorse returns the more specific of two errors. ErrNotRuby is the least specific error.
+// keepWorse returns the error that says more about the cause. ErrNotRuby says the least.
 func keepWorse(old, err error) error {
 	if old == nil || errors.Is(old, ErrNotRuby) && !errors.Is(err, ErrNotRuby) {
 		return err

@@ -63,8 +63,7 @@ func TestFindRubyModules(t *testing.T) {
 	}
 }
 
-// TestMappedImages: if a file was replaced and loaded again, it has two images. If a file was loaded twice, it also has
-// two.
+// TestMappedImages: a file has two images if it was replaced and loaded again, or if it was loaded twice.
 func TestMappedImages(t *testing.T) {
 	m := func(start Address, path string, inode, offset uint64) Mapping {
 		return Mapping{Start: start, End: start + 1, Path: path, Inode: inode, Offset: offset}

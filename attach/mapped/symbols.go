@@ -70,14 +70,15 @@ func (t *symbolTable) hidden(number int64) bool {
 	return err == nil && binary.LittleEndian.Uint16(b[:])&hiddenVersion != 0
 }
 
-// found is the result of a search for a name: its definition, and whether an undefined symbol has the name.
+// found is the result of a search for a symbol's name: its definition, and whether an undefined symbol has the same
+// name.
 type found struct {
 	symbol             elf.Symbol
 	defined, undefined bool
 }
 
-// find searches for a name. If a name has several definitions, find returns the one with the default version, or else
-// the first. A nil table has no symbols.
+// find searches the table for a symbol's name. If a name has several definitions, find returns the one with the default
+// version, or else the first. A nil table has no symbols.
 func (t *symbolTable) find(name string) (out found, err error) {
 	if t == nil || name == "" || len(name) > maxSymbolName {
 		return out, nil

@@ -40,9 +40,10 @@ const (
 	relocDescriptor = elf.R_X86_64_TLSDESC
 )
 
-// ThreadLocal finds the place of a thread-local variable that the module defines. It reads the words that the dynamic
-// linker has written for the module's own code, which also needs the place. program is set if the module is the program
-// itself. vectors is set if each thread has glibc's vector (dtv), which points to the thread's blocks of variables.
+// ThreadLocal finds the place of a thread-local variable that the module defines. The module's own code needs this
+// place, too: ThreadLocal reads the words that the dynamic linker has written for it. program is set if the module is
+// the program itself. vectors is set if each thread has glibc's vector (dtv), which points to the thread's blocks of
+// variables.
 func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (ThreadLocal, error) {
 	fail := func(format string, args ...any) (ThreadLocal, error) {
 		return ThreadLocal{}, fmt.Errorf("%s: %w: %s", m.Path, ErrNoThreadLocal, fmt.Sprintf(format, args...))
@@ -99,8 +100,8 @@ func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (Th
 	return fail("its code does not use %s", name)
 }
 
-// relocated reads what the dynamic linker stored for a relocation, and derives the variable's place from it. It
-// returns false if the relocation belongs to another variable, or if the place is not aligned to 8 bytes.
+// relocated reads what the dynamic linker has stored for a relocation, and derives the variable's place in a thread
+// from it. It returns false if the relocation belongs to another variable, or if the place is not aligned to 8 bytes.
 func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Address, name string, value, addend uint64) (v ThreadLocal, is bool, err error) {
 	if symbol != 0 && !m.isSymbol(symbol, name) || symbol == 0 && kind != relocModule && addend != value {
 		return v, false, nil // another variable
@@ -128,7 +129,8 @@ func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Addr
 	}
 	generation := uint64(0)
 	if kind == relocDescriptor {
-		// The argument points to module, offset and generation (struct tlsdesc_dynamic_arg, glibc).
+		// The argument of this TLS descriptor points to the module's number, the variable's offset and the generation
+		// (struct tlsdesc_dynamic_arg, glibc).
 		var b [24]byte
 		if err := mem.Read(Address(words[0]), b[:]); err != nil {
 			return v, false, err
@@ -185,7 +187,7 @@ func (m *Module) HasThreadLocals() bool {
 	return false
 }
 
-// Word is the address of a word in a target's memory, and its expected value.
+// Word is the address of a word in a target's memory, and the value that it is expected to have.
 type Word struct {
 	Addr  Address
 	Value uint64

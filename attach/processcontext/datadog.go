@@ -67,8 +67,8 @@ func (p *packed) number(n uint64) (v uint64, ok bool) {
 	return binary.BigEndian.Uint64(b), true
 }
 
-// mapSize reads the head of a map and returns its number of pairs. It refuses more pairs than the remaining bytes can
-// hold.
+// mapSize reads the head of a MessagePack map and returns its number of pairs. It refuses more pairs than the remaining
+// bytes can hold.
 func (p *packed) mapSize() (n uint64, ok bool) {
 	kind, ok := p.number(1)
 	switch {
@@ -86,8 +86,8 @@ func (p *packed) mapSize() (n uint64, ok bool) {
 	return n, ok && n <= uint64(len(p.b))/2
 }
 
-// text reads the next value. If the value is a text, it returns the text and sets isText. Otherwise it skips the value
-// with everything inside it. ok is false if the bytes end too early.
+// text reads the next value of any kind. If the value is a text, it returns the text and sets isText. Otherwise it
+// skips the value with everything inside it. ok is false if the bytes end too early.
 func (p *packed) text() (text string, isText, ok bool) {
 	if len(p.b) > 0 {
 		size, is := uint64(0), true
@@ -113,8 +113,8 @@ func (p *packed) text() (text string, isText, ok bool) {
 	return "", false, p.skip()
 }
 
-// skip skips one value with everything inside it. The members of a map or an array are the values that follow. So skip
-// counts how many values it still has to skip.
+// skip skips one value with everything inside it. In MessagePack, the members of a map or an array are the values that
+// follow it. So skip counts how many values it still has to skip.
 func (p *packed) skip() bool {
 	for left := uint64(1); left > 0; left-- {
 		kind, ok := p.number(1)

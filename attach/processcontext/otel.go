@@ -163,7 +163,8 @@ func (c *Context) pair(message []byte) error {
 	})
 }
 
-// texts decodes an ArrayValue of names. A value that is not text becomes "", so that the others keep their indexes.
+// texts decodes an ArrayValue of names. If a value is not text, its name is "", so that the other names keep their
+// indexes.
 func texts(array []byte) (out []string, err error) {
 	err = eachField(array, func(number int, value []byte) error {
 		if number != arrayValue || len(out) >= maxKeys {

@@ -19,8 +19,8 @@ func text(key, value string) []byte {
 }
 
 // TestTexts: a value with control characters, invalid bytes or too great a length is left out. If an attribute comes
-// several times, the last one counts. The environment has an old and a new attribute name. If both are present, the new
-// one counts.
+// several times, the last one counts. The attribute for the environment (Context.Env) has an old and a new name. If
+// both are present, the new one counts.
 func TestTexts(t *testing.T) {
 	var c Context
 	for _, a := range []Attribute{{keyService, "first"}, {keyService, "shop"}, {keyVersion, "a\x1b[31m"}, {keyHost, "\xff"}, {keyContainer, strings.Repeat("x", maxText+1)},

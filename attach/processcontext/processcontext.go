@@ -44,8 +44,8 @@ type Context struct {
 	Threads ThreadSchema
 	// Source says where the context was found.
 	Source Source
-	// PublishedNS is the time at which the process published the context, CLOCK_BOOTTIME in ns. If the process
-	// publishes again, the time is another. It is zero if unknown.
+	// PublishedNS is the time at which the process published the context, CLOCK_BOOTTIME in ns. It changes when the
+	// process publishes again. It is zero if unknown.
 	PublishedNS uint64
 }
 
@@ -86,10 +86,10 @@ func (s Source) String() string {
 // errNot means that bytes do not have the expected format.
 var errNot = errors.New("it can't be understood")
 
-// Read reads what a process publishes. It returns the zero Context if the process publishes nothing, or in an unknown
-// format. It lists the process's mappings and descriptors, which takes a millisecond or more for large programs. Call
-// it at most every ten seconds. A program only publishes again when it is configured, and after a fork. An error means
-// that the process cannot be read: attach.ErrGone, attach.ErrPermission or the kernel's error.
+// Read reads what a process publishes about itself. It returns the zero Context if the process publishes nothing, or in
+// an unknown format. It lists the process's mappings and descriptors, which takes a millisecond or more for large
+// programs. So call it at most every ten seconds. A program only publishes again when it is configured, and after a
+// fork. An error means that the process cannot be read: attach.ErrGone, attach.ErrPermission or the kernel's error.
 func Read(p *attach.Process) (Context, error) {
 	mappings, err := p.Maps()
 	if err != nil {

@@ -38,8 +38,8 @@ func (p *publisher) line(t *testing.T) string {
 	return strings.TrimSpace(s)
 }
 
-// publish starts the program of the tests. It writes each argument of type []byte to a file, and passes the file's name
-// instead.
+// publish compiles and starts the C program that publishes what the tests need. It writes each argument of type []byte
+// to a file, and passes the file's name to the program instead.
 func publish(t *testing.T, args ...any) *publisher {
 	t.Helper()
 	dir := t.TempDir()
@@ -181,8 +181,8 @@ func TestHostileMapping(t *testing.T) {
 	}
 }
 
-// TestRacingWriter: a program publishes two contexts in turn, in memory that it frees afterwards. ddtop must never read
-// a mix of both contexts.
+// TestRacingWriter: a program publishes two contexts alternately, in memory that it frees afterwards. ddtop must never
+// read a mix of both contexts.
 func TestRacingWriter(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rounds := 20_000

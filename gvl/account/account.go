@@ -8,11 +8,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxGoneThreads is the number of ended threads that an Account lists separately. Threads that end later are added to
+// maxGoneThreads is the number of ended threads that an Account lists separately. Further threads that end are added to
 // their ractor's sum and counted in Stat.ThreadsOmitted.
 const maxGoneThreads = 10_000
 
-// threadTotals adds up the settled time of one thread, or of several. Settled time is time whose state is final.
+// threadTotals adds up the time of one thread, or of several, whose state is final: no late answer of the kernel can
+// change it.
 type threadTotals struct {
 	id     sampler.ThreadID
 	ractor sampler.RactorID
@@ -20,7 +21,7 @@ type threadTotals struct {
 	main   bool
 	gone   bool
 
-	// Each sample reads these fields, so they are stored next to each other.
+	// Each sample reads the fields from here on, so they are stored next to each other.
 	waitedAtRead bool
 	inRead       bool      // stateRead is valid
 	stateRead    gvl.State // at the last reading
@@ -36,8 +37,8 @@ type threadTotals struct {
 	afterNS [gvl.NumStates]int64
 	hist    gvl.Lengths
 
-	// noCPUNS is the time without a CPU, by state. Time between two readings of the counters is included only if the
-	// thread was in the same state at both readings.
+	// noCPUNS is the time without a CPU, by state. Two readings of the counters show how long the thread was without a
+	// CPU between them. This time is included only if the thread was in the same state at both readings.
 	noCPUNS [gvl.NumStates]int64
 }
 
@@ -74,18 +75,20 @@ type Account struct {
 	stoppedNS, frozenNS int64
 	lastSelf            sampler.Self
 	lowered             bool // the rates were lowered at any time
-	// sampledNS is the time between samples during which changes of the GVL may be unknown, in ns. sampledSteps is the
-	// number of times between two samples in sampledNS. exactNS is the time during which every change is known, in ns.
+	// sampledNS is the time, in ns, in which only samples show who holds the GVL, because changes of the GVL may be
+	// missing. sampledSteps is the number of times between two samples in sampledNS. exactNS is the time in which every
+	// change is known, in ns.
 	sampledNS, sampledSteps int64
 	quality                 sampler.Quality
 	exactNS                 int64
 	firstReads, lastRead    sampler.Reads
 	self, switches          Meter
 	pauses                  pauseTotals
-	// firstQueues and lastQueues are the first and the last reading of the queues of requests before the process
-	// (sampler.Queues). They are nil if no sample had such a reading.
+	// firstQueues and lastQueues are the first and the last reading of the queues in which requests wait before the
+	// process accepts them (sampler.Queues). They are nil if no sample had such a reading.
 	firstQueues, lastQueues *sampler.Queues
-	// mostBacklog is the largest backlog that a sample showed. It is UnknownCount if no sample showed one.
+	// mostBacklog is the largest number of waiting connections (backlog) that a sample showed. It is UnknownCount if no
+	// sample showed a number.
 	mostBacklog int64
 }
 
@@ -166,9 +169,9 @@ func (t *threadTotals) add(i *gvl.Interval) {
 	}
 }
 
-// newTotals returns the totals for a thread that was not in the last sample. If the thread was listed before, it
-// returns the old totals, because an incomplete list can lack a thread for a moment. IDs grow, so a new thread has a
-// higher ID than all threads before it.
+// newTotals returns the totals for a thread that was not in the last sample. Usually the thread is new. But an
+// incomplete list can lack a thread for a moment, so if the thread was listed before, newTotals returns its old totals.
+// IDs grow, so a new thread has a higher ID than all threads before it.
 func (a *Account) newTotals(ts *gvl.ThreadState) threadTotals {
 	if ts.Thread > a.maxID {
 		a.maxID = ts.Thread
@@ -248,8 +251,7 @@ func (a *Account) tickProcess(k *gvl.Tick) {
 	a.lastNS = k.ToNS
 }
 
-// held adds ns to the time in which the process was stopped or frozen, if the sample p shows that it was stopped or
-// frozen.
+// held adds ns to stoppedNS if the sample p shows the process stopped, and to frozenNS if the sample shows it frozen.
 func (a *Account) held(p *sampler.Proc, ns int64) {
 	if p.Stopped {
 		a.stoppedNS += ns
@@ -291,7 +293,8 @@ func (t *threadTotals) counters(th *sampler.Thread, state gvl.State) {
 	t.stateRead, t.inRead = state, true
 }
 
-// retire keeps the totals of a thread that has ended.
+// retire moves the totals of a thread that has ended to the ended threads. If there are too many of them, it adds them
+// to a sum.
 func (a *Account) retire(t *threadTotals) {
 	t.gone = true
 	if len(a.gone) < maxGoneThreads {

@@ -129,8 +129,8 @@ func TestManyShortThreads(t *testing.T) {
 	}
 }
 
-// TestNoRunDelayFromAGap: the part of a wait without a CPU is never longer than the wait itself. Time in a gap of the
-// samples counts as unknown, although the kernel's counters go on during the gap.
+// TestNoRunDelayFromAGap: the part of a wait without a CPU is never longer than the wait itself. The kernel's counters
+// go on during a gap of the samples, but the time in the gap counts as unknown.
 func TestNoRunDelayFromAGap(t *testing.T) {
 	x := newAccounted(sampler.NewDictionary())
 	at := int64(gvltest.Base)
@@ -154,9 +154,9 @@ func TestNoRunDelayFromAGap(t *testing.T) {
 	}
 }
 
-// TestOwnCostIsOfTheTimeBetweenReadings: ddtop's own CPU time is measured between two readings of its counter. The
-// counter is read less often than samples are made. A window without two readings has no cost. Readings before the
-// window do not count.
+// TestOwnCostIsOfTheTimeBetweenReadings: the CPU time that ddtop itself uses is measured between two readings of its
+// counter. The counter is read less often than samples are made. In a window without two readings, the CPU time is
+// unknown. Readings before the window do not count.
 func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -185,8 +185,7 @@ func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
 }
 
 // TestContextSwitchesAreOfTheTimeBetweenReadings: context switches are measured between two readings of their counter.
-// A window of about two seconds may contain only two readings, one second apart: it has the switches of this one
-// second.
+// If a window of about two seconds has only two readings, one second apart, the figure has the switches of this second.
 func TestContextSwitchesAreOfTheTimeBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -212,7 +211,7 @@ func TestContextSwitchesAreOfTheTimeBetweenReadings(t *testing.T) {
 }
 
 // TestNoCPUByState: time without a CPU counts for a state only if both readings of the counter found the thread in this
-// state. No other state may be seen between the readings. Time around a change of state counts for no state.
+// state. The thread must also be seen in no other state in between. Time around a change of state counts for no state.
 func TestNoCPUByState(t *testing.T) {
 	x := newAccounted(sampler.NewDictionary())
 	at := int64(gvltest.Base)
@@ -242,7 +241,8 @@ func TestNoCPUByState(t *testing.T) {
 	}
 }
 
-// TestUnheldGVL: only time in which threads wait and no thread holds the GVL counts as unheld.
+// TestUnheldGVL: the figure for an unheld GVL has only the time in which threads wait for the GVL and no thread holds
+// it.
 func TestUnheldGVL(t *testing.T) {
 	t.Parallel()
 	a := New(stream.New(gvltest.ProcOf(sampler.EraSched)), gvltest.ProcOf(sampler.EraSched), nil)

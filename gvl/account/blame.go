@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// maxBlameEntries limits how many holders (thread, stack, kind) are counted separately since the start. Waits
-	// caused by further holders are added up in OtherNS.
+	// maxBlameEntries limits how many holders (thread, stack, kind) are counted separately over the whole run. Waits
+	// that further holders cause are added up in OtherNS.
 	maxBlameEntries = 1 << 16
-	// MaxBlameWindowNS is the longest window of Top. Only a window of the whole run can be longer.
+	// MaxBlameWindowNS is the longest window of recent time for Top. Top can also cover the whole run.
 	MaxBlameWindowNS = 120e9
 	blameBucketNS    = 1e9
 	// maxBlameRecent limits how many holders are counted separately in each second of the recent past.
@@ -22,11 +22,11 @@ const (
 	blameBuckets   = MaxBlameWindowNS/blameBucketNS + 1
 )
 
-// BlameEntry is waiting time charged to one holder of the GVL, in ns, added up over the waiting threads: if 2 threads
-// wait for 1 s, it is 2 s.
+// BlameEntry is waiting time charged to one holder of the GVL, in ns. It is added up over the waiting threads: if 2
+// threads wait for 1 s, it is 2 s.
 type BlameEntry struct {
 	// Thread, Stack and Kind are the holder, its stack, and how it held the GVL (Running, GC or Stalled). If an entry
-	// is a group of charges, they come from the largest charge of the group.
+	// is the sum of several such combinations, they come from the one that caused the most waiting.
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	Kind   gvl.State
@@ -35,7 +35,7 @@ type BlameEntry struct {
 	// Share is NS divided by the whole waiting time of the period (0 to 1).
 	NS    int64
 	Share float64
-	// HeldNS is how long the entry held the GVL while a thread waited.
+	// HeldNS is how long the holder of this entry held the GVL while another thread waited for it.
 	HeldNS int64
 }
 
@@ -48,12 +48,13 @@ const (
 	ByStack BlameBy = iota
 	// ByThread makes one entry for each holder.
 	ByThread
-	// ByFrame makes one entry for each innermost frame.
+	// ByFrame makes one entry for each innermost frame of the holders' stacks.
 	ByFrame
 )
 
-// BlameReport is the time that threads waited for the GVL in a period, in ns, added up over the threads, and its
-// causes. TotalNS is the sum of NobodyNS, OtherNS and the NS of all causes. Entries has only the largest causes.
+// BlameReport says for how long threads waited for the GVL in a period, and because of which holders. Times are in ns,
+// added up over the waiting threads. TotalNS is the sum of NobodyNS, OtherNS and the NS of all holders. Entries has
+// only the holders with the most time.
 type BlameReport struct {
 	TotalNS int64
 	// NobodyNS is the waiting time in which no thread held the GVL (mostly hand-over), or the holder was stopped from
@@ -79,7 +80,8 @@ type blameSum struct {
 	frame      sampler.FrameID // the innermost frame of the stack
 }
 
-// blameBucket has the sums of one second, or of the whole run. Thread 0 in a key means that no thread held the GVL.
+// blameBucket has the sums of one second, or of the whole run. In a key, thread 0 is for waits in which no thread held
+// the GVL.
 type blameBucket struct {
 	second int64
 	sums   map[blameKey]blameSum
@@ -115,8 +117,8 @@ type Blame struct {
 	run    blameBucket
 	recent []blameBucket
 	second int64 // the newest second
-	// charges is the number of charges so far. window caches a sum of recent seconds, because the findings read the
-	// same sum several times. The cache is valid until charges changes.
+	// charges counts the calls that have charged a holder. window keeps a sum of recent seconds, because the findings
+	// read the same sum several times. The sum is valid until charges changes.
 	charges uint64
 	window  blameWindow
 	groups  map[blameKey]blameGroup // the groups of the report that Top is making
@@ -130,7 +132,7 @@ type blameWindow struct {
 	sum         blameBucket
 }
 
-// NewBlame returns the Blame of a stream whose IDs point into dict.
+// NewBlame returns a Blame that reads the stream s. The IDs in the stream point into dict.
 func NewBlame(s *stream.Stream, dict *sampler.Dictionary) *Blame {
 	b := &Blame{dict: dict, stream: s, recent: make([]blameBucket, blameBuckets), groups: make(map[blameKey]blameGroup)}
 	b.run.sums = make(map[blameKey]blameSum)
@@ -178,8 +180,8 @@ func (b *Blame) bucket(second int64) *blameBucket {
 	return k
 }
 
-// Top returns the n largest entries of the last windowNS. The window consists of whole seconds. The last second is
-// still in progress. If windowNS is 0, the window is the whole run.
+// Top returns the n largest entries of the last windowNS. The window consists of whole seconds, and of the current
+// second so far. If windowNS is 0, the window is the whole run.
 func (b *Blame) Top(n int, by BlameBy, windowNS int64) BlameReport {
 	var rep BlameReport
 	clear(b.groups)
@@ -207,7 +209,8 @@ func compareCharges(x, y BlameEntry) int {
 	return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Thread, y.Thread), cmp.Compare(x.Stack, y.Stack), cmp.Compare(x.Kind, y.Kind))
 }
 
-// sumsOf returns the sum of a window, which is defined as for Top. The result is valid until the next call or charge.
+// sumsOf returns the sum of a window. windowNS means the same as for Top. The result is valid until the next call or
+// charge.
 func (b *Blame) sumsOf(windowNS int64) *blameBucket {
 	b.stream.SettleLocks()
 	if windowNS <= 0 {

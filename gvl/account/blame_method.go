@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// culpritShare is the least part of a thread's charged time that a method must cover: only then is it named. A
-	// method covers the time charged to the stacks that contain it.
+	// culpritShare is a share of the waiting time charged to a thread. A method is named as the cause only if at least
+	// this share was charged to stacks that contain it.
 	culpritShare = .7
-	// innerShare is the least part of the covered time that must be charged to stacks with the same innermost C
-	// function. Only then is this function named.
+	// innerShare is a share of the waiting time charged to the stacks that contain the named method. A C function is
+	// named as well only if it is the innermost frame for at least this share.
 	innerShare = .5
 	// maxCulpritStacks limits how many stacks are examined. They are the stacks with the largest charges.
 	maxCulpritStacks = 256
 )
 
-// Method names the code with which a thread makes others wait: "Reports#build → JSON.generate". It covers the last
-// windowNS, or the whole run if windowNS is 0. The first part is the innermost method that is on the stack for most of
-// the charged time, preferably one of the program's own. The last part is the C function that takes most of this time.
-// Method returns "" if no stack is known.
+// Method names the code with which a thread makes others wait: "Reports#build → JSON.generate". The first part is the
+// innermost method that is on the stack for most of the charged time. If possible, it is a method of the program
+// itself. The last part is the C function that takes most of this time. Method looks at the last windowNS, or the whole
+// run if windowNS is 0. It returns "" if no stack is known.
 func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	if b.dict == nil {
 		return ""

@@ -10,8 +10,8 @@ import (
 // maxStatBlame limits the places and the threads that a Stat lists as causes of waits.
 const maxStatBlame = 10
 
-// codeOf names the code of a frame. If the frame is Ruby's own, codeOf also names the nearest caller that is not Ruby's
-// own. It searches this caller in the stack outer.
+// codeOf names the code of a frame. For a frame of Ruby itself (builtIn), it also names the nearest caller that is not
+// part of Ruby. It looks for this caller in the stack outer.
 func codeOf(dict *sampler.Dictionary, frame sampler.FrameID, outer sampler.StackID, builtIn func(*sampler.Frame) bool) report.StatCode {
 	f := dict.Frame(frame)
 	c := report.StatCode{Label: f.Label, Path: f.Path, Line: f.Line, Uncertain: f.Uncertain, Mark: f.Mark()}

@@ -72,8 +72,8 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestBlameUnlisted: if a thread waits while a thread that no sample listed holds the GVL, the wait is charged to no
-// stack. It counts in the total.
+// TestBlameUnlisted: if the GVL is held by a thread that no sample listed, the time for which others wait is charged to
+// no stack. It is still part of the total.
 func TestBlameUnlisted(t *testing.T) {
 	b := NewBlame(stream.New(gvltest.ProcOf(sampler.EraSched)), nil)
 	for _, i := range []gvl.LockInterval{

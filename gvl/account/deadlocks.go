@@ -12,8 +12,8 @@ import (
 const maxCycles = 64
 
 // Deadlocks returns the cycles of threads that wait for each other without a deadline: for a Mutex, for a Monitor or in
-// Thread#join. A thread that seems to wait for itself is not a deadlock. Ruby refuses such a wait with a ThreadError,
-// so the state was read while Ruby was changing it. Each cycle begins with its smallest ID, and the cycles are ordered
+// Thread#join. If a thread seems to wait for itself, this is no deadlock: Ruby refuses such a wait with a ThreadError.
+// Its data was then read while Ruby was changing it. Each cycle begins with its smallest ID, and the cycles are ordered
 // by this ID.
 func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 	next := make(map[sampler.ThreadID]sampler.ThreadID)
@@ -58,8 +58,8 @@ func waitsFor(ts *gvl.ThreadState) sampler.ThreadID {
 	return 0
 }
 
-// StuckBehind returns the threads outside a cycle that wait for a thread of the cycle, directly or through other
-// threads.
+// StuckBehind returns the threads that wait, directly or through other threads, for a thread of the cycle, and are not
+// in the cycle themselves.
 func StuckBehind(states []gvl.ThreadState, cycle []sampler.ThreadID) (behind []sampler.ThreadID) {
 	next := make(map[sampler.ThreadID]sampler.ThreadID)
 	for i := range states {

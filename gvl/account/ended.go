@@ -6,12 +6,13 @@ import "github.com/ddtop/ddtop/sampler"
 const OtherEndpoints = "(other)"
 
 // EndedCounts counts the requests and jobs that end, by their last known endpoint. It counts the same as Requests, but
-// does not keep the requests, so it can run for weeks. If changes do not show which requests begin, a request shorter
-// than the time between two readings of stacks may be missed. EndedCounts is not safe for concurrent use.
+// does not keep the requests, so it can run for weeks. Changes of the GVL may not show which requests begin. In this
+// case, a request shorter than the time between two readings of stacks may be missed. EndedCounts is not safe for
+// concurrent use.
 type EndedCounts struct {
 	dict *sampler.Dictionary
 	open map[sampler.WorkNumber]*countedRequest
-	// of has the last request of each thread. With it, most requests are found without the Dictionary.
+	// of has the last request of each thread. With it, most requests are found without a search in the Dictionary.
 	of     map[sampler.ThreadID]servedBy
 	round  uint64
 	counts map[string]int64
@@ -27,8 +28,8 @@ type servedBy struct {
 // countedRequest is a request in progress.
 type countedRequest struct {
 	work sampler.Work
-	// seenNS is when a sample last showed a thread that worked for the request. round is the number of that sample.
-	// readings is the number of samples since then.
+	// seenNS is when a sample last showed a thread that worked for the request. round is the number of this sample.
+	// readings is the number of later samples.
 	seenNS   int64
 	round    uint64
 	readings int
@@ -42,9 +43,9 @@ func NewEndedCounts(dict *sampler.Dictionary) *EndedCounts {
 	}
 }
 
-// Feed adds the next sample. Any sample can show that a request has begun, because ddtop reads the stack of a thread at
-// once if the thread begins new work. Changes show requests that have begun between two samples. Only samples that read
-// all stacks show that a request has ended.
+// Feed adds the next sample. Three kinds of data count. Any sample can show that a request has begun, because ddtop
+// reads the stack of a thread at once if the thread begins new work. Changes of the GVL show requests that have begun
+// between two samples. Only samples that read all stacks show that a request has ended.
 func (c *EndedCounts) Feed(s *sampler.Sample) {
 	for i := range s.Changes.List {
 		if x := &s.Changes.List[i]; x.Thread != 0 && x.Doing.Work != 0 {
@@ -100,8 +101,8 @@ func (c *EndedCounts) begun(s *sampler.Sample) {
 	}
 }
 
-// serves notes that a thread works for a request from atNS on. fiber is true if the thread works for it on a resumed
-// fiber.
+// serves notes that a thread works for a request from atNS on. fiber is true if the thread does this on a fiber that
+// was resumed.
 func (c *EndedCounts) serves(thread sampler.ThreadID, work sampler.WorkID, atNS int64, fiber bool) {
 	if work == c.of[thread].work {
 		return
@@ -114,8 +115,8 @@ func (c *EndedCounts) serves(thread sampler.ThreadID, work sampler.WorkID, atNS 
 }
 
 // find returns the request with an ID. If the request is new, find adds it. It returns nil if dict does not know the
-// ID, or if there are too many requests. If a request was counted as ended but continues, it is counted again. This is
-// rare, because each request has its own number.
+// ID, or if there are too many requests. A request that was counted as ended, but still continues, is new again and is
+// counted twice. This is rare, because each request has its own number.
 func (c *EndedCounts) find(id sampler.WorkID) *countedRequest {
 	w := c.dict.Work(id)
 	q := c.open[w.Number]

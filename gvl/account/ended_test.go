@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestEndedCounts: each request counts once, when it ends, under the route that was known last. The counts equal those
-// that Requests computes.
+// TestEndedCounts: each request counts once, when it ends, under the route that was known last. The counts equal the
+// numbers that Requests computes.
 func TestEndedCounts(t *testing.T) {
 	y := newRequestStory()
 	c := NewEndedCounts(y.dict)
@@ -76,8 +76,8 @@ func TestEndedCounts(t *testing.T) {
 	}
 }
 
-// TestEndedCountsAreBounded: endpoints beyond the limit are counted together as OtherEndpoints. The number of requests
-// that never end is limited, too.
+// TestEndedCountsAreBounded: endpoints beyond the limit are counted together as OtherEndpoints. The number of
+// remembered requests is limited even if requests never end.
 func TestEndedCountsAreBounded(t *testing.T) {
 	y := newRequestStory()
 	c := NewEndedCounts(y.dict)

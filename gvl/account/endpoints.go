@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// maxEndpoints limits the endpoints that are listed separately over a whole run. maxSecondEndpoints limits those in
-	// each second. All further endpoints are added up as "other".
+	// maxEndpoints limits the endpoints that are listed separately over a whole run. maxSecondEndpoints limits the
+	// endpoints listed separately in each second. All further endpoints are added up as "other".
 	maxEndpoints       = 1024
 	maxSecondEndpoints = 128
 	// maxEndpointSeconds limits how many recent seconds have their own sums by endpoint: 15 minutes.
 	maxEndpointSeconds = 900
-	// maxRequestSeconds limits the seconds that are kept separately for a request in progress, until its last endpoint
-	// is known. If there are more seconds, the earlier half is charged to the endpoint that is known at that time.
+	// maxRequestSeconds limits the seconds for which the time of a request in progress is kept separately. Only when
+	// the request has ended is its endpoint final. If there are more seconds, the earlier half is charged to the
+	// endpoint that is known at that time.
 	maxRequestSeconds = 64
 )
 
@@ -28,7 +29,7 @@ type endpointKey struct {
 	other bool
 }
 
-// named returns the key k with its route in place of its name, if the name has a route (Dictionary.Routes).
+// named returns the key k. If the name in k has a route (Dictionary.Routes), the route replaces it.
 func (k endpointKey) named(routes map[string]string) endpointKey {
 	if k.kind == sampler.WorkRequest {
 		k.name = cmp.Or(routes[k.name], k.name)
@@ -44,9 +45,9 @@ type peerTime struct {
 	ns    int64
 }
 
-// peerSums is the time in state io by peer. If there are more than maxSumPeers peers, the peers with the least time are
-// dropped. A peer with more than 1/maxSumPeers of the total time is never dropped (Misra and Gries, "Finding repeated
-// elements", 1982).
+// peerSums is the time in state io by peer, for at most maxSumPeers peers. If there are more, the peers with the least
+// time are dropped. A peer with more than 1/maxSumPeers of the total time is never dropped (Misra and Gries, "Finding
+// repeated elements", 1982).
 type peerSums []peerTime
 
 func (p *peerSums) add(group uint32, ns int64) {
@@ -121,8 +122,8 @@ func (s *endpointSecond) merge(o *endpointSecond) {
 	s.fiberNS += o.fiberNS
 }
 
-// bySecond divides a charge into the seconds in which its time lies, and calls fn with each part. There are at most
-// maxRequestSeconds parts. The first part also has all time before it.
+// bySecond divides a charge at the borders of seconds, and calls fn with each part. There are at most maxRequestSeconds
+// parts. If the time is longer, the first part also has all earlier time.
 func (c requestCharge) bySecond(fn func(second int64, part *requestCharge)) {
 	part := c
 	last := (c.toNS - 1) / 1e9
@@ -206,12 +207,13 @@ type endpointTable struct {
 	second int64
 	sums   map[endpointKey]*endpointSum
 	begun  begunCount
-	// routes replaces names by routes (Dictionary.Routes). While time is added, it is nil, because routes can still
-	// change.
+	// routes replaces names by routes (Dictionary.Routes). It is nil in a table to which time is still added, because
+	// routes can still change.
 	routes map[string]string
 }
 
-// sum returns the sum of an endpoint. If there are limit endpoints already, a new endpoint is added to "other".
+// sum returns the sum of an endpoint, and adds it if it is new. If the table already has limit endpoints, a new
+// endpoint's sum is "other".
 func (t *endpointTable) sum(k endpointKey, limit int) *endpointSum {
 	k = k.named(t.routes)
 	s := t.sums[k]
@@ -282,8 +284,8 @@ func (e *endpointSums) settle(q *openRequest) {
 	}
 }
 
-// ToldSince returns the earliest time of a period for which Endpoints still has sums. all is true if Endpoints has sums
-// for the whole period. A period that covers all samples always has all sums.
+// ToldSince returns the earliest time in a period from which Endpoints still has sums. Older sums are dropped. all is
+// true if Endpoints has sums for the whole period. A period that covers all samples always has all sums.
 func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	fromNS = max(fromNS, r.firstNS)
 	kept := (r.nowNS/1e9 - int64(len(r.endpoints.recent)) + 1) * 1e9
@@ -293,16 +295,16 @@ func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	return kept, false
 }
 
-// EndpointsOf returns the endpoints in the last windowNS before the last sample, but not before fromNS. spanNS is the
-// length of the time that they cover.
+// EndpointsOf returns the endpoints of the last windowNS before the last sample, but not from before fromNS. spanNS is
+// the length of the time that this list covers.
 func (r *Requests) EndpointsOf(windowNS, fromNS int64) (list []Endpoint, spanNS int64) {
 	from := max((r.nowNS/1e9-windowNS/1e9)*1e9, fromNS/1e9*1e9, r.firstNS)
 	return r.Endpoints(from, r.nowNS), r.nowNS - from
 }
 
-// Endpoints returns the endpoints between two times, rounded outwards to whole seconds. If fromNS is 0, the time begins
-// with the first sample. The endpoint with the most time comes first. The last element is the sum of all endpoints that
-// are not listed. The caller owns the slice.
+// Endpoints returns the endpoints between two times, rounded outwards to whole seconds. If fromNS is 0, the period
+// begins with the first sample. The endpoint with the most time comes first. If endpoints are left out, the last
+// element is their sum. The caller owns the slice.
 func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	r.stream.SettleLocks()
 	whole := fromNS <= r.firstNS && toNS >= r.nowNS

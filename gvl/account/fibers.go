@@ -6,14 +6,15 @@ import (
 )
 
 const (
-	// lackingLooks is the number of readings of the waiting fibers that must lack a request before the request counts
-	// as ended. One reading is not enough, because the request's fiber may have run at that time. If readings are
-	// incomplete, the number is cutLooks.
+	// lackingLooks is a number of readings of the waiting fibers. A request counts as ended if so many readings in a
+	// row have no fiber for it. One reading is not enough, because the request's fiber may have run at that time. If
+	// readings are incomplete, the number is cutLooks.
 	lackingLooks, cutLooks = 2, 4
-	// staleNS is how long a fiber counts as waiting after it was last read, in ns. In this time readings may fail.
+	// staleNS is how long a fiber counts as waiting after it was last read, in ns. A shorter time would end requests
+	// when readings fail.
 	staleNS = int64(60e9)
 	// lookBehindNS limits when a reading of fibers ends, in ns after the time of its sample. A real reading ends within
-	// the tick of its sample, but a damaged recording can hold any time.
+	// the tick of its sample, but a damaged recording can contain any time.
 	lookBehindNS = int64(10e6)
 )
 
@@ -21,25 +22,24 @@ const (
 type fiberLooks struct {
 	last   *sampler.Fibers
 	number int
-	// switches has the living threads in which a fiber has waited for a request. If such a thread leaves a request, the
-	// request may not have ended: it may wait in a fiber.
+	// switches has the living threads in which a fiber has waited for a request. If such a thread turns to other work,
+	// its request may not have ended: it may wait in a fiber.
 	switches map[sampler.ThreadID]bool
 }
 
-// fiberWait is the state of the fiber that waits for a request while no thread works for the request.
+// fiberWait describes a request for which no thread works at this moment: its fiber may be waiting.
 type fiberWait struct {
-	// freeNS is the time up to which the request was charged. If its fiber waits, the fiber has waited since freeNS.
+	// freeNS is the time up to which the request was charged. If the request's fiber waits, its wait began at freeNS.
 	freeNS int64
-	// look is the number of the last reading that had the fiber. lacking is the number of readings since then. They
-	// lack the fiber.
+	// look is the number of the last reading that showed the fiber. lacking is how many later readings did not show it.
 	look, lacking int
 }
 
-// stale reports whether the last reading that had the fiber is older than staleNS. Time without samples does not count.
+// stale reports whether no reading had the fiber for longer than staleNS. Time without samples does not count.
 func (w *fiberWait) stale(atNS int64) bool { return atNS-w.freeNS > staleNS }
 
-// Fibers returns the last reading of the waiting fibers, and its age in ns. It returns nil if there was no reading.
-// Callers must not change the result.
+// Fibers returns the last reading of the waiting fibers, and how old it is, in ns. It returns nil if there was no
+// reading. Callers must not change the result.
 func (r *Requests) Fibers() (look *sampler.Fibers, ageNS int64) {
 	if r.looks.last == nil {
 		return nil, 0
@@ -103,8 +103,8 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	q.Now, q.Serving, q.Stack = gvl.ThreadState{}, x.Serving, x.Stack
 }
 
-// lacks notes that a reading of the waiting fibers has no fiber for a request. It is called for a request whose fiber
-// waited in an earlier reading, and for a request that its thread has left for another one.
+// lacks notes that a reading of the waiting fibers has no fiber for a request. It is called in two cases: an earlier
+// reading had a fiber for the request, or the thread of the request has turned to another request.
 func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	ns := min(max(look.AtNS, 0), r.nowNS)
 	if ns < max(q.wait.freeNS, q.awayNS) {
@@ -125,7 +125,7 @@ func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	q.Waits, q.fiber = false, false
 }
 
-// chargeWait charges a request with the time in which its fiber waited.
+// chargeWait adds the time in which a request's fiber waited, up to toNS, to the request.
 func (r *Requests) chargeWait(q *openRequest, toNS int64) {
 	if c := (requestCharge{fromNS: q.wait.freeNS, toNS: toNS, fiber: true}); c.toNS > c.fromNS {
 		q.add(&c)
@@ -143,7 +143,7 @@ func (r *Requests) resumes(q *openRequest, c *requestCharge) {
 	q.wait.freeNS = max(q.wait.freeNS, c.toNS)
 }
 
-// skipWaits leaves out time without samples, up to toNS, from the waits of fibers.
+// skipWaits excludes a gap in the samples, which lasts until toNS, from the waits of fibers.
 func (r *Requests) skipWaits(toNS int64) {
 	for _, q := range r.open {
 		if q.Waits {
@@ -152,7 +152,8 @@ func (r *Requests) skipWaits(toNS int64) {
 	}
 }
 
-// waits returns the part of a request's wait in a fiber that is not charged yet. ok is false if there is no such part.
+// waits returns the part of a request's wait in a fiber that was not yet added to the request. ok is false if there is
+// no such part.
 func (q *openRequest) waits(toNS int64) (c requestCharge, ok bool) {
 	c = requestCharge{fromNS: q.wait.freeNS, toNS: min(toNS, q.wait.freeNS+staleNS), fiber: true}
 	return c, q.Waits && q.threads == 0 && q.wait.lacking == 0 && c.toNS > c.fromNS

@@ -57,8 +57,9 @@ func (f *fiberStory) feed(depth sampler.Depth, runs sampler.WorkID, holds bool) 
 	f.m.Feed(s)
 }
 
-// locks feeds nine lock ticks, one per millisecond, and then a stack tick that finds the thread working for next. From
-// lock tick number since on, the thread's state is the one that it has while it works for next.
+// locks feeds nine lock ticks, one per millisecond, and then a stack tick that finds the thread working for next.
+// Before the lock tick with the number since, the thread has its old state. From this tick on, it has the state in
+// which it works for next.
 func (f *fiberStory) locks(since int, next sampler.WorkID) {
 	from := f.now
 	for i := range 9 {
@@ -81,8 +82,8 @@ func (f *fiberStory) only(t *testing.T) (report.StatRequests, report.StatEndpoin
 	return r, r.Endpoints[0]
 }
 
-// TestFibersWait: the time in which a request's fiber waits counts for the request, from reading to reading. It stops
-// counting when readings lack the fiber.
+// TestFibersWait: the time in which a request's fiber waits counts for the request. It counts from each reading of the
+// fibers to the next, while the readings show the fiber.
 func TestFibersWait(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -104,7 +105,8 @@ func TestFibersWait(t *testing.T) {
 		f.tick(0, true, a)
 	}
 	r, e = f.only(t)
-	// At 105 ms request b was still there. A reading 10 ms later, which took 1 ms, did not have it.
+	// The reading at 105 ms still had the fiber of request b. The next reading, 10 ms later, took 1 ms and did not have
+	// it.
 	if len(r.Running) != 1 || e.Ended != 1 || e.Measured != 1 || e.MaxNS < 110e6 || e.MaxNS > 111e6 || e.UncertaintyNS != 10_500_000 {
 		t.Errorf("when one has ended: %+v, %+v", e, r.Running)
 	}
@@ -113,16 +115,16 @@ func TestFibersWait(t *testing.T) {
 	}
 }
 
-// TestFibersAndThreads: a request waits in its fiber, and between these waits a thread works for it. No time is counted
-// twice. If its thread has left a request, the request waits while readings have its fiber.
+// TestFibersAndThreads: a request waits in its fiber, and between two such waits a thread works for it. No time counts
+// twice. If the thread turns to another request, the first request counts as waiting while readings show its fiber.
 func TestFibersAndThreads(t *testing.T) {
 	for since := range 10 {
 		testFibersAndThreads(t, since)
 	}
 }
 
-// testFibersAndThreads tests the same with a change of the thread's state before each reading of its stack. The change
-// is at lock tick number since.
+// testFibersAndThreads is TestFibersAndThreads with one position of a change: before each reading of the stack, the
+// thread's state changes at the lock tick with the number since.
 func testFibersAndThreads(t *testing.T, since int) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -153,7 +155,7 @@ func testFibersAndThreads(t *testing.T, since int) {
 	}
 }
 
-// TestFibersLost: if readings may lack some fibers, a request counts as ended later than if readings are complete. A
+// TestFibersLost: if readings may lack some fibers, a request counts as ended only after more readings without it. A
 // gap in the samples adds no time.
 func TestFibersLost(t *testing.T) {
 	f := newFiberStory()
@@ -173,8 +175,8 @@ func TestFibersLost(t *testing.T) {
 	}
 }
 
-// TestFibersHostile: a damaged recording can have readings at impossible times. ddtop replaces them by the times of the
-// samples.
+// TestFibersHostile: a damaged recording can have readings of fibers at impossible times. ddtop then uses the times of
+// the samples in their place.
 func TestFibersHostile(t *testing.T) {
 	times := []int64{math.MinInt64, -1, 0, 1e9, 1 << 61, math.MaxInt64 - 1, math.MaxInt64}
 	for _, lookAt := range times {
@@ -205,8 +207,8 @@ func TestFibersHostile(t *testing.T) {
 	}
 }
 
-// TestFibersAgain: if several samples have the same reading of fibers, as in a recording's blocks, the reading counts
-// once.
+// TestFibersAgain: several samples can contain the same reading of fibers, for example in the blocks of a recording.
+// The reading counts only once.
 func TestFibersAgain(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -224,8 +226,8 @@ func TestFibersAgain(t *testing.T) {
 	}
 }
 
-// TestFibersOlderLook: if a thread has worked for a request after a reading of fibers, this reading does not count for
-// the request. When a thread has ended, nothing about its fibers is kept.
+// TestFibersOlderLook: a reading of fibers says nothing about a request for which a thread has worked after the
+// reading. When a thread has ended, nothing about its fibers is kept.
 func TestFibersOlderLook(t *testing.T) {
 	f := newFiberStory()
 	old := f.dict.InternWork(sampler.Work{Number: 1, Kind: sampler.WorkRequest, SinceNS: f.now + 10e6, BeforeNS: f.now})
@@ -245,8 +247,8 @@ func TestFibersOlderLook(t *testing.T) {
 	}
 }
 
-// TestFibersStale: if fibers are not read for staleNS, a suspended request counts as ended. A gap in the samples does
-// not end a request.
+// TestFibersStale: a suspended request counts as ended if fibers are not read for staleNS. Time without samples does
+// not count towards staleNS.
 func TestFibersStale(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)

@@ -12,33 +12,35 @@ import (
 )
 
 const (
-	// maxGCStacks limits how many stacks are counted separately, of those that start collections and of those that pay
-	// for them.
+	// maxGCStacks limits how many stacks are counted separately. It applies to the stacks that start collections, and
+	// also to the stacks in whose time the collector works.
 	maxGCStacks = 4096
-	// maxStatGC limits the places in each list of a Stat.
+	// maxStatGC limits the places in the code in each list about collections of a Stat.
 	maxStatGC = 10
 )
 
-// gcAccount counts collections by reason, by the code that starts them, and by the code that pays for them. Lazy
-// sweeping and incremental marking are paid for by the code that allocates next (docs/internals/gc.md#whether-it-runs).
+// gcAccount counts collections by reason, by the code that starts them, and by the code that pays for them with its
+// time. Lazy sweeping and incremental marking run when code allocates next, so this code pays
+// (docs/internals/gc.md#whether-it-runs).
 type gcAccount struct {
 	known    bool
 	count    uint64
 	triggers map[sampler.StackID]gcStarts
 	payers   map[sampler.StackID]int64
-	// lost is the number of collections started by stacks beyond maxGCStacks. lostNS is the time of such stacks.
+	// lost is the number of collections that were started by stacks beyond the limit maxGCStacks. lostNS is the time
+	// that such stacks paid.
 	lost   uint64
 	lostNS int64
-	// byTrigger and byMajor count cycles by the words of their reason. missed counts cycles whose reason is unknown,
-	// because the next cycle overwrote it before it was read.
+	// byTrigger and byMajor count collections by the words for their reason. missed counts collections whose reason is
+	// unknown, because the next collection overwrote it before ddtop read it.
 	byTrigger [len(gcTriggers) + 1]uint64
 	byMajor   [len(gcMajors) + 1]uint64
 	missed    uint64
 	phaseNS   [4]int64
 }
 
-// gcStarts counts cycles that began in a stack. seen counts the cycles that were still running when a sample first saw
-// them. probable counts the cycles that had already ended when a sample first saw them: they began in this stack or
+// gcStarts counts the collections that one stack started. seen counts the collections that were still running when a
+// sample first saw them. probable counts the collections that had already ended by then: they began in this stack or
 // shortly before it.
 type gcStarts struct{ seen, probable uint64 }
 
@@ -51,7 +53,7 @@ func newGCAccount() gcAccount {
 	return gcAccount{triggers: make(map[sampler.StackID]gcStarts), payers: make(map[sampler.StackID]int64)}
 }
 
-// tick counts the cycles that began since the last sample.
+// tick counts the collections that began since the last sample.
 func (g *gcAccount) tick(k *gvl.Tick) {
 	gc := &k.GC
 	if gc.Valid && g.known && gc.Count > g.count {
@@ -72,7 +74,7 @@ func (g *gcAccount) pay(stack sampler.StackID, mode sampler.GCMode, ns int64) {
 	g.payers[stack] += ns
 }
 
-// start counts n cycles that began since the last sample. Only the reason of the last of them is known.
+// start counts n collections that began since the last sample. Only the reason of the last one is known.
 func (g *gcAccount) start(gc *sampler.GC, n uint64, stack sampler.StackID, known bool) {
 	g.missed += n - 1
 	g.byTrigger[wordIndex(gcTriggers[:], sampler.GCTrigger(gc.Reason))]++

@@ -34,7 +34,7 @@ func (f *gcFeeder) feed(holder sampler.ThreadID, stack sampler.StackID, gc sampl
 	f.last = gc
 }
 
-// TestGCAccount: the account distinguishes code that starts collections from code that pays for them, and counts
+// TestGCAccount: the account distinguishes code that starts collections from code in whose time they run, and counts
 // nothing twice.
 func TestGCAccount(t *testing.T) {
 	d := sampler.NewDictionary()
@@ -50,18 +50,18 @@ func TestGCAccount(t *testing.T) {
 	f := &gcFeeder{s: stream.New(p), at: 1e9}
 	f.a = New(f.s, p, d)
 	f.feed(1, maker, sampler.GC{Count: 10, MinorCount: 9, MajorCount: 1, Allocated: 1000})
-	// GC.start collects. One sample sees it while it marks, and one while it sweeps. Together with half an interval on
-	// either side, it takes 2 ms.
+	// GC.start collects. One sample sees it mark, and one sees it sweep. It takes 2 ms: the 1 ms between the samples,
+	// and half an interval before and after.
 	method := uint32(sampler.GCByMethod | sampler.GCMajorByForce)
 	f.feed(1, starter, sampler.GC{Count: 11, During: true, Mode: sampler.GCMarking, Reason: method, MinorCount: 9, MajorCount: 2})
 	f.feed(1, starter, sampler.GC{Count: 11, During: true, Mode: sampler.GCSweeping, Reason: method, MinorCount: 9, MajorCount: 2})
 	f.feed(1, maker, sampler.GC{Count: 11, Reason: method, MinorCount: 9, MajorCount: 2})
-	// A cycle begins because there is no free slot. The first sample that sees it is between two of its steps. The
-	// other thread sweeps in Array#dup.
+	// A collection begins because there is no free slot. It works in steps, and the first sample that sees it lies
+	// between two steps. Later, the other thread sweeps in Array#dup.
 	newobj := uint32(sampler.GCByNewObject)
 	f.feed(1, maker, sampler.GC{Count: 12, Mode: sampler.GCSweeping, Reason: newobj, MinorCount: 10, MajorCount: 2})
 	f.feed(2, sweeper, sampler.GC{Count: 12, During: true, Mode: sampler.GCSweeping, Reason: newobj, MinorCount: 10, MajorCount: 2})
-	// Three cycles begin between two samples. Only the reason of the last one is known.
+	// Three collections begin between two samples. Only the reason of the last one is known.
 	f.feed(1, maker, sampler.GC{Count: 15, Reason: uint32(sampler.GCByMalloc | sampler.GCMajorByOldMalloc), MinorCount: 12, MajorCount: 3, Allocated: 5000})
 	g := f.a.Stat().GC
 	if g.Count != 5 || g.Minor != 3 || g.Major != 2 || g.Allocated != 4000 || g.NS != 3e6 {
@@ -92,7 +92,8 @@ func TestGCAccount(t *testing.T) {
 	}
 }
 
-// TestGCAccountLimits: if there are more stacks than the account keeps, the totals still have all time and all cycles.
+// TestGCAccountLimits: the account keeps a limited number of stacks. If there are more, the totals still have all time
+// and all collections.
 func TestGCAccountLimits(t *testing.T) {
 	g := newGCAccount()
 	for i := range uint64(maxGCStacks + 100) {

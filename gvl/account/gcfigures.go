@@ -2,8 +2,8 @@ package account
 
 import "github.com/ddtop/ddtop/sampler"
 
-// DescribeGCReason says in words what kind of collection has this reason, and what started it: "minor, by no free
-// slot", "major (too many old objects), by the malloc limit". It is empty before the first collection.
+// DescribeGCReason describes a collection with the given reason: its kind, and what started it. For example: "minor, by
+// no free slot", "major (too many old objects), by the malloc limit". It is empty before the first collection.
 func DescribeGCReason(reason uint32) string {
 	by := map[string]string{
 		"newobj": "no free slot", "malloc": "the malloc limit", "method": "GC.start", "capi": "a C extension",

@@ -9,21 +9,23 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MaxLineLagNS limits how long after its end a line is reported, in ns. If the states of some threads become known only
-// after that, they count in the next line.
+// MaxLineLagNS limits how long after its end a line is reported, in ns. If the states of some threads become known even
+// later, they count in the next line.
 const MaxLineLagNS = 5_000_000_000
 
-// maxOpenLines limits the unfinished lines. If there are more, the oldest line is reported as it is.
+// maxOpenLines limits the unfinished lines. If there are more, the oldest line is reported although its figures are not
+// final.
 const maxOpenLines = 1000
 
 const maxLineRactors = 256
 
-// LineSums are the sums for a line. A line is one of the equal intervals into which Lines divides the time.
+// LineSums has the sums for one line. Each line covers one of the equal periods into which Lines divides the time, as
+// for `ddtop stat --interval`.
 type LineSums struct {
 	startNS, endNS int64
 	NS             [gvl.NumStates]int64
 	GCNS           int64
-	// HeldNS is the time in which each ractor's GVL was held.
+	// HeldNS is, for each ractor, how long a thread held its GVL, in ns.
 	HeldNS  []RactorNS
 	Waits   gvl.Lengths
 	samples uint64
@@ -52,8 +54,8 @@ func AddRactor(list []RactorNS, id sampler.RactorID, ns int64) []RactorNS {
 	return list
 }
 
-// lineEnd has the figures at the last sample of a line. The difference between two consecutive lineEnds gives a line's
-// collections and CPU time.
+// lineEnd has the figures of counters at the last sample of a line. The difference between two consecutive lineEnds is
+// a line's collections and CPU time.
 type lineEnd struct {
 	threads      int
 	gc           sampler.GC
@@ -85,16 +87,16 @@ func NewLines(s *stream.Stream, p sampler.Process, length int64, out func(report
 	return NewLinesWithSums(s, p, length, func(l report.StatLine, _ *LineSums) { out(l) })
 }
 
-// NewLinesWithSums is like NewLines, but also passes the sums of each line to the function out. The function may keep
-// them.
+// NewLinesWithSums is like NewLines, but also passes the sums of each line to the function out. out may keep the sums
+// after it returns.
 func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out func(report.StatLine, *LineSums)) *Lines {
 	l := &Lines{proc: p, length: length, out: out}
 	s.Attach(l)
 	return l
 }
 
-// eachLine calls visit with each line that overlaps a period, and the length of the overlap. Time before the first open
-// line counts in the first open line.
+// eachLine calls visit with each line that overlaps a period, and the length of the overlap. Earlier lines are already
+// reported, so time before the first open line counts in this line.
 func (l *Lines) eachLine(fromNS, toNS int64, visit func(s *LineSums, ns int64)) {
 	if len(l.open) == 0 || toNS <= fromNS {
 		return
@@ -111,7 +113,7 @@ func (l *Lines) eachLine(fromNS, toNS int64, visit func(s *LineSums, ns int64)) 
 	}
 }
 
-// reach opens new lines until the last one covers the time ns.
+// reach opens new lines, one after the other, until the last one covers the time ns.
 func (l *Lines) reach(ns int64) {
 	for len(l.open) > 0 && l.open[len(l.open)-1].endNS < ns {
 		if len(l.open) >= maxOpenLines {
@@ -234,7 +236,7 @@ func (l *Lines) Finish() {
 	l.open = nil
 }
 
-// tell reports the first open line. If the period of this line has not passed yet, the line ends at nowNS.
+// tell reports the first open line. If nowNS is before the end of this line, the line ends at nowNS.
 func (l *Lines) tell(nowNS int64) {
 	s := &l.open[0]
 	endNS := min(s.endNS, nowNS)

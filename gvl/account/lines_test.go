@@ -25,8 +25,9 @@ func (s *sumsOf) Interval(i *gvl.Interval)     { s.ns[i.State] += i.NS() }
 func (s *sumsOf) Collecting(i *gvl.GCInterval) { s.gcNS += i.NS() }
 func (s *sumsOf) Waited(w *gvl.Wait)           { s.waits++; s.longest = max(s.longest, w.MostNS) }
 
-// TestLinesSumUp: for every stream, also after a long gap, lines follow each other without a gap from the first sample
-// to the last. A line is written when its figures are final. All lines together have all data of the stream.
+// TestLinesSumUp: the lines of every stream follow each other without a gap from the first sample to the last, even if
+// samples have a long gap. A line is written when its figures are final. All lines together have all data of the
+// stream.
 func TestLinesSumUp(t *testing.T) {
 	for seed := uint64(0); seed < 40; seed++ {
 		p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()
@@ -131,8 +132,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLinesExact: ExactNS of a line is the part of its time in which every change of the GVL is known. This must also
-// be right if the time between two samples crosses the end of a line.
+// TestLinesExact: ExactNS of a line is the part of the line's time in which every change of the GVL is known. This must
+// also be right for a line that ends between two samples.
 func TestLinesExact(t *testing.T) {
 	const ms = 1_000_000
 	p := streamtest.Process(1000, 100)
@@ -148,7 +149,8 @@ func TestLinesExact(t *testing.T) {
 	}
 	stream.Finish()
 	l.Finish()
-	// Lines begin with the first sample, at 5 ms. They end at 105, 205, 305 and 355 ms.
+	// Lines begin with the first sample, at 5 ms, so they end at 105, 205, 305 and 355 ms. want has, for each line, the
+	// time in which changes are known, in ms.
 	if want := []int64{50, 100, 50, 0}; !slices.Equal(got, want) {
 		t.Errorf("of the lines %v ms are exact, want %v", got, want)
 	}

@@ -14,29 +14,29 @@ const (
 	maxHolds = 1 << 16
 	// maxHeldLocks limits how many locks are watched at a time.
 	maxHeldLocks = 1024
-	// manyThreads is the number of threads above which stack ticks do not read all waiting threads, but some at each
-	// tick, in turn. In this case turnNS limits the age of a thread's state, in ns (sampler.StackFresh).
+	// manyThreads is a number of threads. If there are more, a stack tick does not read all waiting threads: each tick
+	// reads some of them, in turn. In this case turnNS limits the age of a thread's state, in ns (sampler.StackFresh).
 	manyThreads = 32
 	turnNS      = int64(50e6)
 	// forgetLockNS is how long a lock is remembered while no thread waits for it, in ns.
 	forgetLockNS = int64(10e9)
 )
 
-// A LockHold is one hold of a Mutex or Monitor whose beginning and end were seen. A lock is only seen while a thread
-// waits for it, because ddtop reads the holder together with the waiting threads.
+// A LockHold is one hold of a Mutex or Monitor that samples saw begin and end. They show the holder of a lock only
+// while another thread waits for the lock.
 type LockHold struct {
 	Object uint64
 	Kind   string // as in Detail.Kind
 	Thread sampler.ThreadID
-	// FromNS and ToNS are the beginning and the end, CLOCK_MONOTONIC in ns. Each is the middle between two samples.
-	// GapNS is the possible error of the length ToNS − FromNS. FromNS is zero if the thread already held the lock when
-	// the first thread began to wait for it. In this case the thread has held the lock at least since SeenNS.
+	// FromNS and ToNS are the beginning and the end of the hold, CLOCK_MONOTONIC in ns. Each is the middle between two
+	// samples. GapNS is the possible error of the length ToNS − FromNS. FromNS is zero if the thread already held the
+	// lock when another thread first waited for it. In this case the thread has held the lock at least since SeenNS.
 	FromNS, ToNS, GapNS, SeenNS int64
 	// Perhaps is set if a waiting thread was woken during the hold. What looks like one hold may then be several holds
 	// of the same thread.
 	Perhaps bool
-	// LeastNS is the longest time, in ns, in which no waiting thread was woken. For this time, the lock was certainly
-	// held without a break.
+	// LeastNS is the longest period of the hold, in ns, in which no waiting thread was woken. In this period, the lock
+	// was certainly held without a break.
 	LeastNS int64
 }
 
@@ -44,7 +44,7 @@ type LockHold struct {
 func (h *LockHold) mostNS() int64 { return h.ToNS - h.FromNS + h.GapNS }
 
 // LockHolds finds the holders of the locks that threads wait for. It is a gvl.Consumer. The zero value is ready to use.
-// Every sample reads the waiting threads, but only samples that read stacks also read the holders.
+// Every sample shows which threads wait, but only samples that read stacks also show the holders.
 type LockHolds struct {
 	gvl.Ignore
 	open map[uint64]*openHold
@@ -59,15 +59,15 @@ type LockHolds struct {
 // openHold is a hold in progress.
 type openHold struct {
 	LockHold
-	// lastNS is when the hold was last seen. freeNS is the time of the first later sample that did not show the hold,
-	// or zero if all showed it.
+	// lastNS is when a sample last showed the hold. freeNS is the time of the first later sample without the hold. It
+	// is zero if all later samples showed it.
 	lastNS, freeNS int64
 	sureNS         int64              // it is known to be one hold since this sample
 	waiters        []sampler.ThreadID // the waiting threads at lastNS
 	left           bool               // one of the waiters has stopped waiting since lastNS
 	tick           uint64
-	// next is another thread that seems to be the holder since nextNS. If there are more than manyThreads threads, a
-	// sample can show a state as old as turnNS. So next counts as the holder only after turnNS.
+	// next is another thread that samples show as the holder since nextNS. If there are more than manyThreads threads,
+	// a sample can show a state as old as turnNS. So next counts as the holder only after turnNS.
 	next   sampler.ThreadID
 	nextNS int64
 }
@@ -132,8 +132,8 @@ func (l *LockHolds) Tick(t *gvl.Tick) {
 	}
 }
 
-// see updates the hold of a lock. waiters are all threads that wait for this lock in one sample. fresh is true if this
-// sample read the holder. stale limits how old the reading of a thread can be, in ns.
+// see updates the hold of a lock. waiters has all threads that wait for this lock in one sample. fresh is true if this
+// sample read the holder. stale is the greatest age, in ns, of a thread's state that still counts.
 func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64) {
 	object, holder, agree := waiters[0].object, sampler.ThreadID(0), true
 	for i := range waiters {
@@ -211,22 +211,23 @@ func (l *LockHolds) add(h LockHold) {
 
 // LockUse describes how a lock was used in a period, as samples show it.
 type LockUse struct {
-	// Taken is how often samples show a new holder. The lock was taken at least this often, because short holds are
-	// missed.
+	// Taken is how often a sample shows a new holder. It is a lower bound of how often the lock was taken, because
+	// samples miss short holds.
 	Taken int64
-	// Held has the lengths of the holds whose beginning and end were seen. A length that is not much longer than the
-	// time between two samples is an upper bound, because shorter holds are missed.
+	// Held has the lengths of the holds whose beginning and end were seen. Samples miss shorter holds in between. So a
+	// length that is not much longer than the time between two samples is an upper bound.
 	Held gvl.Lengths
 	// perhaps counts the holds with LockHold.Perhaps.
 	perhaps int64
-	// HeldNow is how long the holder at the end of the period (Now) has had the lock. It is a lower bound if the hold
-	// began before any thread waited, or if it may be several holds. It is zero if it is not known.
+	// HeldNow is how long the thread Now has held the lock at the end of the period. It is a lower bound if the hold
+	// began before another thread waited, or if it may be several holds. It is zero if it is not known.
 	HeldNow gvl.Bounded
 	Now     sampler.ThreadID // zero if there is none, or it is not known
 }
 
 // Told returns quantiles of the lengths of the holds. The share 0.5 is the median. shares must be in ascending order.
-// If what looks like one hold may be several, all lengths are lower bounds. They are zero if nothing is known.
+// If some holds may each be several shorter ones (LockHold.Perhaps), all lengths are lower bounds. They are zero if
+// nothing is known.
 func (u *LockUse) Told(shares ...float64) []gvl.Bounded {
 	if u.perhaps > 0 {
 		return u.Held.Least(shares...)
@@ -259,8 +260,8 @@ func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 	return u
 }
 
-// now sets Now and HeldNow from h, a hold that is in progress at atNS. leastNS is a lower bound of its length: for this
-// time before atNS, h is certainly a single hold.
+// now sets Now and HeldNow from h, a hold that is in progress at atNS. leastNS is a lower bound of its length: for so
+// long, the thread certainly held the lock without a break.
 func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
 	u.Now = h.Thread
 	switch {
@@ -273,7 +274,7 @@ func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
 	}
 }
 
-// FromNS returns the time from which on all holds are remembered. It is zero if no hold was dropped.
+// FromNS returns the time since which all holds are remembered. It is zero if all holds since the start are remembered.
 func (l *LockHolds) FromNS() int64 {
 	if len(l.ring) < maxHolds {
 		return 0

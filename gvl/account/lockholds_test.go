@@ -43,8 +43,9 @@ func TestLockHolds(t *testing.T) {
 			t.Errorf("held %s at %g, want %s", got.Prose(), q, want.Prose())
 		}
 	}
-	// In the first sample after thread 3 last held the lock, thread 4 does not wait. So thread 4 has had the lock since
-	// then, unless it released the lock while no thread waited.
+	// Thread 4 does not wait in the first sample without thread 3 as the holder. So thread 4 probably took the lock
+	// then. But it may have released the lock and taken it again while no thread waited, so the length is an upper
+	// bound.
 	if got := u.HeldNow; u.Now != 4 || got.NS < 44e6 || got.NS > 46.5e6 || got.Bound != gvl.AtMost {
 		t.Errorf("thread %d holds it for %s", u.Now, got.Prose())
 	}
@@ -60,8 +61,8 @@ func TestLockHolds(t *testing.T) {
 }
 
 // TestOneThreadThatAlwaysWins: waiting threads are woken again and again, but the same thread keeps the lock or takes
-// it again. At each wake-up its hold may have ended. So a lower bound of a hold is the time from one wake-up to the
-// next, not the whole time.
+// it again. Its hold may have ended at each wake-up. So the lower bound of a hold is the time between two wake-ups, not
+// the whole time.
 func TestOneThreadThatAlwaysWins(t *testing.T) {
 	var l lockTicks
 	l.tick(1, 2, 1, 3)
@@ -89,7 +90,8 @@ func TestOneThreadThatAlwaysWins(t *testing.T) {
 	}
 }
 
-// TestShortHoldsAreAtMost: the length of a short hold is an upper bound, because samples show its ends only roughly.
+// TestShortHoldsAreAtMost: the length of a short hold is an upper bound. Its ends are known only to within the time
+// between two samples, which is a large part of the hold.
 func TestShortHoldsAreAtMost(t *testing.T) {
 	var l lockTicks
 	for range 20 {
@@ -101,8 +103,8 @@ func TestShortHoldsAreAtMost(t *testing.T) {
 	}
 }
 
-// TestHoldsAreBounded: if there are too many holds, the oldest are dropped. A lock for which no thread waits is
-// forgotten.
+// TestHoldsAreBounded: the number of remembered holds is limited, and the oldest are dropped first. A lock for which no
+// thread waits is forgotten.
 func TestHoldsAreBounded(t *testing.T) {
 	var l lockTicks
 	for i := range maxHolds + 10 {
@@ -119,7 +121,7 @@ func TestHoldsAreBounded(t *testing.T) {
 }
 
 // TestHoldersThatAreReadInTurn: if there are many threads, the data of some may be old. Two waiting threads can then
-// name different holders although the lock has not changed hands.
+// name different holders, although the lock has the same holder. This is not a new hold.
 func TestHoldersThatAreReadInTurn(t *testing.T) {
 	var l LockHolds
 	now := int64(0)
@@ -148,7 +150,8 @@ func TestHoldersThatAreReadInTurn(t *testing.T) {
 }
 
 // TestHoldFromTheFirstSample: a thread has a lock in the first sample. The lower bound of its hold is the time in which
-// this is certainly a single hold. If waiting threads are woken in vain, this time begins again.
+// the thread certainly did not release the lock. If waiting threads are woken but do not get the lock, this time begins
+// again.
 func TestHoldFromTheFirstSample(t *testing.T) {
 	var l lockTicks
 	l.tick(50, 1, 2, 3)

@@ -9,14 +9,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Contended is an object for which threads wait at one instant: a Mutex or Monitor with its holder, or a Queue,
-// SizedQueue, ConditionVariable, thread to join or Ractor.
+// Contended is an object for which threads wait at one instant. It is a Mutex or Monitor with its holder, or a Queue,
+// SizedQueue, ConditionVariable or Ractor. It can also be a thread that others join.
 type Contended struct {
 	// Kind is the kind of object, as in Detail.Kind. Object is its address. It is 0 for a thread that others join.
 	Kind   string
 	Object uint64
-	// Exclusive is set for a Mutex or Monitor, whose holder blocks the waiting threads. It is not set for other
-	// objects. Idle workers wait for those too, so waiting threads do not show a problem.
+	// Exclusive is set for a Mutex or Monitor: its holder makes the other threads wait. For other objects, such as a
+	// Queue, waiting threads are no sign of a problem, because idle workers also wait there.
 	Exclusive bool
 	// Holder is the thread that holds the lock, or the thread that others join. It is zero if there is no such thread
 	// or if it is not known. While a lock changes hands, it has no holder for a moment.
@@ -25,9 +25,9 @@ type Contended struct {
 	HolderState gvl.State
 	HolderStack sampler.StackID
 	// Waiters are the threads that wait, the one with the longest wait first. LongestNS is the length of the longest
-	// wait in ns, and LongestBound says whether this is a lower or upper bound. LongestNS is zero if it is unknown:
-	// each thread may have had the lock for a moment since ddtop first saw it wait. SeenNS is the longest time, in ns,
-	// for which ddtop has seen a thread wait.
+	// wait in ns, and LongestBound says whether this is a lower or upper bound. LongestNS is zero if no length is
+	// known, because each thread may have had the lock for a moment since ddtop first saw it wait. SeenNS is the
+	// longest time, in ns, for which ddtop has seen a thread wait.
 	Waiters      []sampler.ThreadID
 	LongestNS    int64
 	LongestBound gvl.Bound
@@ -39,9 +39,9 @@ type Contended struct {
 // Longest returns the length of the longest wait.
 func (c *Contended) Longest() gvl.Bounded { return gvl.Bounded{NS: c.LongestNS, Bound: c.LongestBound} }
 
-// Locks returns what the threads of one sample wait for. First come locks, then other objects, and last the threads
-// that others join. Within each kind the object with the most waiters comes first. Sleeps and I/O are left out. In Ruby
-// 2.5, Monitor is written in Ruby, so a Monitor appears as the Mutex in it.
+// Locks returns the objects that threads wait for in one sample. First come locks, next other objects, and last the
+// threads that others join. Within each group the object with the most waiters comes first. Sleeps and I/O are left
+// out. In Ruby 2.5, Monitor is written in Ruby, so a Monitor appears as the Mutex inside it.
 func Locks(states []gvl.ThreadState) []Contended {
 	type key struct {
 		kind   string
@@ -75,7 +75,7 @@ func Locks(states []gvl.ThreadState) []Contended {
 		if d.DeadlineNS != 0 {
 			c.Timed++
 		}
-		// While a lock changes hands, only some of the waiting threads show a holder.
+		// While a lock changes hands, the data of only some of the waiting threads names a holder.
 		if h := max(d.Holder, d.Joined); h != 0 && c.Holder == 0 {
 			c.Holder = h
 		}

@@ -22,7 +22,8 @@ func TestContended(t *testing.T) {
 		at(5, gvl.Lock, 30, gvl.Detail{Kind: "Mutex", Object: 0x20, Holder: 6}),
 		at(6, gvl.Waiting, 1, gvl.Detail{}),
 		at(7, gvl.Lock, 99, gvl.Detail{Kind: "Monitor", Object: 0x30, Holder: 6}),
-		// Two threads join the same thread. Each of them waits for a separate object.
+		// Two threads join the same thread. Each waits for an object of its own, but the list must have one entry: the
+		// joined thread.
 		at(8, gvl.Parked, 1, gvl.Detail{Kind: "Thread", Object: 0x40, Joined: 1}),
 		at(9, gvl.Parked, 2, gvl.Detail{Kind: "Thread", Object: 0x41, Joined: 1}),
 		at(10, gvl.Sleeping, 2, gvl.Detail{}), at(11, gvl.IO, 2, gvl.Detail{FD: 3}),
@@ -43,8 +44,8 @@ func TestContended(t *testing.T) {
 }
 
 // TestLocksTellWhatIsKnown: threads that join another thread come last in the list, however many there are. If the
-// waiters of a lock have had a CPU meanwhile, the list shows how long they have certainly waited. It does not show how
-// long ddtop has seen them wait.
+// waiters of a lock have had a CPU while they waited, they may have had the lock. The list then shows how long they
+// have certainly waited, not how long ddtop has seen them wait.
 func TestLocksTellWhatIsKnown(t *testing.T) {
 	joins := func(id sampler.ThreadID) gvl.ThreadState {
 		return gvl.ThreadState{Thread: id, State: gvl.Parked, AtNS: 10 * gvltest.Sec, Detail: gvl.Detail{Kind: "Thread", Joined: 1}}

@@ -8,7 +8,7 @@ import (
 // maxLockWaits limits the waits for locks that are remembered: 2 MB, or half a minute at a thousand waits a second.
 const maxLockWaits = 1 << 15
 
-// lockWait is a time in which a thread waited for a Mutex or Monitor.
+// lockWait is a period in which a thread waited for a Mutex or Monitor.
 type lockWait struct {
 	object       uint64
 	kind         string
@@ -20,7 +20,7 @@ type lockWait struct {
 // lockWaits remembers which thread waited for which lock, and when.
 type lockWaits struct {
 	// ring has the waits in the order of their beginnings. Once ring is full, next is the index of the oldest wait. all
-	// is the number of waits since the start.
+	// is the number of waits since the start, including those that were dropped.
 	ring []lockWait
 	next int
 	all  int
@@ -32,8 +32,8 @@ type LockCost struct {
 	Object   uint64
 	Kind     string // as in Detail.Kind
 	WaitedNS int64
-	// Stack is the waiting thread's stack in the longest wait whose stack fits such a wait (see Costs). It is zero if
-	// no wait has a stack that fits.
+	// Stack is the stack of a thread that waited for this lock. It comes from the longest of the waits whose stack can
+	// belong to such a wait (see Costs). It is zero if there is no such stack.
 	Stack     sampler.StackID
 	longestNS int64
 }
@@ -66,9 +66,9 @@ func (l *LockHolds) Interval(i *gvl.Interval) {
 	w.next = (w.next + 1) % len(w.ring)
 }
 
-// Costs returns, for each lock, how long threads waited for it between two times. A wait in progress counts until the
-// last sample. The stack noted for a wait can be older than the wait. So the function fits must report whether a stack
-// can belong to a wait for this kind of lock (gvl.FitsLock).
+// Costs returns, for each lock, how long threads waited for it between two times. A wait in progress counts up to the
+// last sample. The stack that was read for a wait can be older than the wait and show other code. So the caller passes
+// a function fits, which reports whether a stack can belong to a wait for this kind of lock (gvl.FitsLock).
 func (l *LockHolds) Costs(fromNS, toNS int64, fits func(stack sampler.StackID, kind string) bool) map[uint64]LockCost {
 	out := make(map[uint64]LockCost)
 	for i := range l.waits.ring {

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLockCosts: the cost of a lock is the time in which threads waited for it, added up over all threads. The stack
-// comes from the longest wait whose stack fits a wait for a lock.
+// TestLockCosts: the cost of a lock is the time in which threads waited for it, added up over all threads. Its stack
+// comes from the longest wait whose stack can belong to a wait for a lock.
 func TestLockCosts(t *testing.T) {
 	var l LockHolds
 	const older = 99

@@ -22,12 +22,12 @@ func (m *Meter) Feed(value, atNS int64) {
 	m.seen, m.value = true, value
 }
 
-// Known reports whether the counter exists. For a core file it does not.
+// Known reports whether the counter exists. In a core file, for example, it does not exist.
 func (m *Meter) Known() bool { return m.value != 0 }
 
 // Since returns the growth of the counter between an earlier reading and the last one, and the time between these
-// readings in ns. from is a copy of the Meter at the earlier reading. For the zero Meter, Since counts from the first
-// reading. If there are not two readings, spanNS is zero.
+// readings in ns. from is a copy of the Meter made at the earlier reading. If from is the zero Meter, Since counts from
+// the first reading. spanNS is zero if there were fewer than two readings.
 func (m *Meter) Since(from *Meter) (grown, spanNS int64) {
 	r := from.last
 	if r.atNS == 0 {

@@ -9,17 +9,17 @@ const (
 	// mostMissed is the share of missed requests above which figures are shown as lower bounds. A missed request is one
 	// that no sample has shown.
 	mostMissed = 1. / 20
-	// copiedShare is a share of the ended requests. Changes (sampler.Change) must show the beginnings of at least this
-	// share. Otherwise they do not show how many requests were missed.
+	// copiedShare is a share of the ended requests. If changes (sampler.Change) show the beginnings of at least this
+	// share, they also show how many requests were missed. With a smaller share, ddtop does not use them for this.
 	copiedShare = .9
-	// tickNS is the time between two records of the BPF programs about a thread that keeps its CPU, in ns. The programs
+	// tickNS is the time between two records that the BPF programs make about a thread that keeps its CPU, in ns. They
 	// make these records at the CPU's clock interrupt, at about 100 Hz. A request that begins and ends between two
 	// records leaves no record.
 	tickNS = 10e6
 )
 
-// brief reports whether a request ran most of the time, and was shorter than 2 * tickNS. Some such requests leave no
-// record, so nothing shows how many of them were missed.
+// brief reports whether a request was shorter than 2 * tickNS and ran for most of this time. Some requests like this
+// one leave no record, so nothing shows how many of them were missed.
 func (q *PastRequest) brief() bool {
 	slept := q.FiberNS
 	for s, ns := range q.NS {
@@ -30,14 +30,14 @@ func (q *PastRequest) brief() bool {
 	return q.DurationNS() < 2*tickNS && 2*slept < q.DurationNS()
 }
 
-// begunCount counts requests. begun is the number of requests whose beginning changes show. missed is how many of
-// these requests no sample has shown.
+// begunCount counts requests. begun is the number of requests whose beginning is shown by changes of the GVL. missed is
+// how many of these no sample has shown.
 type begunCount struct{ begun, missed int }
 
 func (b *begunCount) merge(o begunCount) { b.begun, b.missed = b.begun+o.begun, b.missed+o.missed }
 
-// mark sets AtLeast of all endpoints of one period if figures are lower bounds. The endpoint of a missed request is not
-// known, so the request counts for all endpoints.
+// mark sets AtLeast of all endpoints of one period if so many requests were missed that figures are only lower bounds.
+// The endpoint of a missed request is not known, so the request counts against all endpoints.
 func (b begunCount) mark(list []Endpoint) {
 	ended := 0
 	for i := range list {
@@ -49,7 +49,8 @@ func (b begunCount) mark(list []Endpoint) {
 	}
 }
 
-// AtLeast reports whether the sums of endpoints are lower bounds. list has all endpoints of one period.
+// AtLeast reports whether the sums of endpoints are lower bounds, because requests were missed. list has all endpoints
+// of one period.
 func AtLeast(list []Endpoint) bool {
 	if len(list) == 0 {
 		return false
@@ -61,13 +62,13 @@ func AtLeast(list []Endpoint) bool {
 	return list[0].begun.atLeast(ended, list)
 }
 
-// atLeast reports whether more than mostMissed of the requests may be missed. ended is the number of all requests that
-// were seen to end. list has the endpoints in question.
+// atLeast reports whether more than the share mostMissed of the requests may be missed. ended is the number of all
+// requests that were seen to end. list has the endpoints in question.
 //
 // If changes show when requests begin, they also show how many were missed, except brief ones. Otherwise a request is
 // missed if it begins and ends between two readings of its thread. SlackNS is the mean time between two such readings.
-// If a share of mostMissed of the seen requests is shorter than twice SlackNS, others were probably too short to be
-// seen.
+// The requests that were seen show whether this is likely. If the share mostMissed of them is shorter than twice
+// SlackNS, other requests were probably too short to be seen.
 func (b begunCount) atLeast(ended int, list []Endpoint) bool {
 	if b.begun > 0 && float64(b.begun) >= copiedShare*float64(ended) {
 		own, brief := 0, 0
@@ -92,15 +93,15 @@ func (b begunCount) atLeast(ended int, list []Endpoint) bool {
 	return lengths.Quantile(mostMissed) < 2*slackNS/n
 }
 
-// begunRequests has the requests that threads have begun according to changes of the GVL, but that no sample has shown
-// yet.
+// begunRequests has the requests of which only a change of the GVL shows the beginning. No sample has shown them yet.
 type begunRequests struct {
-	// unfound is, for each thread, when it began a request that no sample has shown yet, CLOCK_MONOTONIC in ns.
+	// unfound is, for each thread, the time at which it began a request that no sample has shown yet, CLOCK_MONOTONIC
+	// in ns.
 	unfound map[sampler.ThreadID]int64
 }
 
-// changes counts the requests that threads have begun according to the changes in list. It also counts which of these
-// requests were missed. r knows which requests samples have shown.
+// changes counts the requests that begin in the changes in list, and how many of them were missed: no sample has shown
+// them. r knows which requests samples have shown.
 func (b *begunRequests) changes(list []sampler.Change, r *Requests) {
 	for i := range list {
 		c := &list[i]
@@ -126,8 +127,8 @@ func (b *begunRequests) changes(list []sampler.Change, r *Requests) {
 	}
 }
 
-// seen notes that a sample or a change has shown the request w of a thread. It reports whether w is the begun request
-// in unfound.
+// seen notes that a sample or a change has shown the request w of a thread. It reports whether w is the request whose
+// beginning is in unfound.
 func (b *begunRequests) seen(id sampler.ThreadID, w *sampler.Work) bool {
 	at, ok := b.unfound[id]
 	if ok = ok && within(w, at); ok {

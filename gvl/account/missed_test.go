@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMissedBetweenReadings: if many of the seen requests are about as short as the time between two readings, others
-// were probably missed. Figures are then lower bounds. If all requests are much longer, none was missed.
+// TestMissedBetweenReadings: if many of the seen requests are about as short as the time between two readings, other
+// requests were probably missed. Figures are then lower bounds. If all seen requests are much longer, no request was
+// missed.
 func TestMissedBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -45,16 +46,17 @@ func TestMissedBetweenReadings(t *testing.T) {
 	}
 }
 
-// TestMissedByCopies: if changes show which requests begin, they also show how many of these were not seen. If the
-// threads sleep, this count is reliable even with few samples and short requests. A request that a sample or a later
-// change shows was not missed.
+// TestMissedByCopies: if changes show which requests begin, they also show how many of these were missed. If the
+// threads sleep, this count is reliable even with few samples and short requests. A request counts as missed only if
+// neither a sample nor a later change shows it.
 func TestMissedByCopies(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// unfound means that one request in ten is not found by the change that shows its beginning. A sample (sampled)
-		// or a later change (later) may still show it.
+		// unfound is set if one beginning in ten is a change that does not show which request begins. A sample
+		// (sampled) or a later change (later) may still show the request.
 		unfound, sampled, later bool
-		// runs is true if the thread keeps the GVL and its CPU all the time.
+		// runs is true if the thread keeps the GVL and its CPU all the time. want is true if figures must be lower
+		// bounds.
 		runs, want bool
 	}{
 		{"all found", false, false, false, false, false},

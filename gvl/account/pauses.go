@@ -19,7 +19,7 @@ func (p *pauseTotals) feed(s *sampler.Sample) {
 	}
 }
 
-// stat returns the totals. first and last are the counters at the window's ends.
+// stat returns the totals of a window. first and last are the counters at the beginning and at the end of the window.
 func (p *pauseTotals) stat(first, last *sampler.Reads) report.StatPauses {
 	n, longest := p.hist.Count()
 	if n == 0 {

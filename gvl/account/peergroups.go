@@ -23,7 +23,7 @@ type PeerGroup struct {
 	Inbound bool
 }
 
-// GroupOf returns the number of a peer's group, or 0 if the peer has none.
+// GroupOf returns the number of a peer's group. It is 0 if the peer belongs to no group.
 func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 	if id == 0 || g.Dict == nil {
 		return 0
@@ -51,7 +51,7 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 	}
 	n, ok := g.byName[name]
 	if !ok && len(g.list) > maxPeerGroups {
-		// There are too many groups. All further remote ends of one kind are one group without a name.
+		// The limit of groups is reached. All further remote ends of the same kind share one group, which has no name.
 		p, id, in, name = sampler.Peer{Kind: p.Kind}, 0, false, gvl.PeerKindWord(p.Kind)
 		n, ok = g.byName[name]
 	}
@@ -69,9 +69,9 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 // Group returns the group with a number that GroupOf has returned.
 func (g *PeerGroups) Group(n uint32) *PeerGroup { return &g.list[n] }
 
-// clientOf reports whether the other end of a connection is a client that has opened the connection. The ports show
-// this. This end has a port, because the program chose it. The other end has no port, because the reader leaves out
-// ports that the kernel chose.
+// clientOf reports whether the other end of a connection is a client that has opened the connection. A port that the
+// program chose is known, and the reader leaves out a port that the kernel chose. So if this end has a port and the
+// other end has none, the other end opened the connection.
 func clientOf(p sampler.Peer) bool {
 	return p.Kind == sampler.PeerTCP && p.Service == "" && hasPort(p.Local) && !hasPort(p.Remote)
 }

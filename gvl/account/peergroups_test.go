@@ -8,7 +8,7 @@ import (
 )
 
 // TestPeerGroupsAreBounded: if a program connects to more and more remote ends, ddtop distinguishes only a limited
-// number of them. A remote end that it already knows keeps its group.
+// number of them. A remote end that ddtop already knows keeps its group.
 func TestPeerGroupsAreBounded(t *testing.T) {
 	d := sampler.NewDictionary()
 	g := PeerGroups{Dict: d}

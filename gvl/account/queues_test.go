@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestStatQueues: a Stat has the last backlog and the largest one, and the number of connections that the kernel
-// refused in the window. Unknown values are null.
+// TestStatQueues: a Stat has the last and the largest backlog, the number of connections that wait to be accepted. It
+// also has the number of connections that the kernel refused in the window. Unknown values are null.
 func TestStatQueues(t *testing.T) {
 	st := stream.New(sampler.Process{})
 	a := New(st, sampler.Process{}, nil)
@@ -42,7 +42,7 @@ func TestStatQueues(t *testing.T) {
 }
 
 // TestQueuedByRoute: for each route, a Stat has how long its requests waited before a thread took them. Each request
-// counts once. If the time is not known for the requests of a route, the route has none.
+// counts once. A route has no such time if the time is known for none of its requests.
 func TestQueuedByRoute(t *testing.T) {
 	y := newRequestStory()
 	n := sampler.WorkNumber(0)

@@ -15,9 +15,9 @@ type PeerNS struct {
 type Request struct {
 	PastRequest
 	// The fields below describe a request in progress, as of the last sample. If Suspended is set, its thread works for
-	// other requests at this moment. Otherwise Now is the thread's state, and Serving and Stack were read with it. If
-	// Waits is also set, one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns). In
-	// that case, Serving and Stack belong to this fiber.
+	// other requests at this moment. Otherwise Now is the thread's state, and Serving and Stack were read with it.
+	// Waits is set if one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns). In that
+	// case, Serving and Stack belong to this fiber.
 	Suspended bool
 	Waits     bool
 	FiberAtNS int64
@@ -33,28 +33,27 @@ type PastRequest struct {
 	Thread sampler.ThreadID
 	// FromNS and ToNS are the beginning and the end, CLOCK_MONOTONIC in ns. Each is the middle between two readings of
 	// the thread's stack: one with the request and one without it. If InProgress is set, ToNS is the time of the last
-	// sample. If AtLeast is set, the request took longer than ToNS − FromNS, for one of three reasons. It may have
-	// begun before its thread was first read. It may have ended while nothing was sampled. Or the samples since ToNS
-	// could not read whether it has ended.
+	// sample. AtLeast is set if the request took longer than ToNS − FromNS, for one of three reasons. It may have begun
+	// before its thread was first read. It may have ended in a gap of the samples. Or the samples since ToNS could not
+	// read whether it has ended.
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool
 	// SlackNS is how much shorter or longer than measured the request may be, in ns. It is half of the time between the
-	// two readings around the beginning. If the request has ended, half of the time between the readings around the end
-	// is added.
+	// two readings around the request's beginning, plus the same for its end if it has ended.
 	SlackNS int64
-	// Late is set if a sample between BeforeNS and SinceNS of Work read the thread's stack, but had no time to search
-	// it. The beginning of the request is then less certain than usual. Such requests tend to be long, so they are left
-	// out of an endpoint's Durations. Late is also set if the last samples before the end could not read whether the
-	// request has ended.
+	// Late is set if the request may have begun much earlier than ddtop found it. A sample between BeforeNS and SinceNS
+	// of Work read the thread's stack, but had no time to search it for requests. Requests found like this tend to be
+	// long, so they are left out of an endpoint's Durations. Late is also set if the last samples before the end could
+	// not read whether the request has ended.
 	Late bool
-	// NS is the time of the request's threads by state. It does not include time before the measurement, time without
-	// samples, and time in which the request was suspended: a fiber that does not run has no state.
+	// NS is the time of the request's threads by state. Three times are left out: before the measurement, without
+	// samples, and with the request suspended, because a fiber that does not run has no state.
 	NS [gvl.NumStates]int64
 	// FiberNS is the time in which a fiber waited for the request and no thread worked for the request, in ns.
 	FiberNS int64
-	// Peers are the peers for which the request waited longest in state io, the longest first. There are at most
-	// maxRequestPeers. If the request waited for more than maxSumPeers peers, the times can be too small.
+	// Peers are the peers for which the request waited longest in state io, the longest first, at most maxRequestPeers.
+	// If the request waited for more than maxSumPeers peers, their times may be too low.
 	Peers []PeerNS
 	// BlameNS is how long threads waited for the GVL while the request's thread held it, in ns, added up over the
 	// waiting threads.
@@ -78,9 +77,9 @@ func beginSlack(w *sampler.Work) int64 {
 	return 0
 }
 
-// An Endpoint is a route or a class of jobs in a period. Requests shorter than the time between two readings of stacks
-// may be missed, so all figures describe only the requests that were seen. AtLeast is set if too many requests were
-// missed.
+// An Endpoint is a route or a class of jobs, with its figures in a period. Requests shorter than the time between two
+// readings of stacks may be missed. So all figures describe only the requests that were seen. AtLeast is set if too
+// many requests were missed.
 type Endpoint struct {
 	// Kind and Name are as in sampler.Work. If Other is set, this Endpoint is the sum of all endpoints and requests
 	// for which there was no room.
@@ -112,9 +111,9 @@ type Endpoint struct {
 	begun     begunCount // of all endpoints together
 }
 
-// Slack returns slackNS, the possible error of several lengths, or zero if this error is too small to be shown.
-// shortestNS is the shortest of the lengths. The error is too small if the two bounds of this length differ by less
-// than a sixteenth.
+// Slack returns slackNS, the possible error of several lengths, or zero if texts need not show it. shortestNS is the
+// shortest of the lengths, for which the error matters most. Texts need not show the error if the two bounds of this
+// length differ by less than a sixteenth.
 func Slack(shortestNS, slackNS int64) int64 {
 	if _, vague := Length(shortestNS, slackNS); vague {
 		return slackNS
@@ -134,7 +133,7 @@ func (e *Endpoint) Slack() int64 {
 	return Slack(e.LongestNS, e.SlackNS)
 }
 
-// Length returns the number with which texts show a length between ns-slackNS and ns+slackNS. If these bounds differ by
+// Length returns the number that texts show for a length between ns-slackNS and ns+slackNS. If these bounds differ by
 // more than a sixteenth, it returns the upper bound, and atMost is true.
 func Length(ns, slackNS int64) (_ int64, atMost bool) {
 	if ns > 0 && 2*slackNS > (ns+slackNS)/gvl.PlainParts {
@@ -143,8 +142,8 @@ func Length(ns, slackNS int64) (_ int64, atMost bool) {
 	return ns, false
 }
 
-// Seen reports whether a request of the endpoint was seen in this period. If not, the endpoint's NS belongs to requests
-// that ended just before the period. Shares of NS then have no meaning.
+// Seen reports whether a request of the endpoint was seen in this period. If not, the endpoint's NS is the remaining
+// time of requests that ended just before the period. Shares of this NS mean nothing.
 func (e *Endpoint) Seen() bool { return e.Other || e.Ended+e.Running > 0 }
 
 func (e *Endpoint) TotalNS() int64 {

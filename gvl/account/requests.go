@@ -12,22 +12,24 @@ const (
 	// maxOpenRequests limits the requests and jobs in progress that are followed separately. The time of all further
 	// ones is added up as "other".
 	maxOpenRequests = 4096
-	// maxEndedRequests limits the ended requests that are remembered: the last ones, in 4 MB, and 1 MB to find them.
+	// maxEndedRequests limits the ended requests that are remembered: only the last ones are kept. They take 4 MB, and
+	// 1 MB for the index that finds them.
 	maxEndedRequests = 1 << 14
-	// maxRequestPeers limits the reported peers of one request or endpoint: the peers with the most time. maxSumPeers
-	// limits the peers for which time is added up, to find the peers with the most time.
+	// maxRequestPeers limits the peers that are reported for one request or endpoint: those with the most time. To find
+	// them, time is added up for at most maxSumPeers peers.
 	maxRequestPeers, maxSumPeers = 6, 16
-	// A request counts as ended if leftReadings consecutive samples of stacks do not show it, and leftNS (in ns) have
-	// passed. One sample is not enough, because reading a stack can fail.
+	// leftReadings and leftNS decide when a request counts as ended. At least leftReadings samples of stacks in a row
+	// must lack it, and leftNS (in ns) must have passed. One sample is not enough, because reading a stack can fail.
 	leftReadings = 3
 	leftNS       = int64(100e6)
-	// suspendedNS is used in place of leftNS and leftReadings for a request on a fiber, in ns. Such a fiber can be
+	// suspendedNS replaces leftNS and leftReadings if the request runs on a fiber, in ns. Such a fiber can be
 	// suspended, and samples then do not show the request.
 	suspendedNS = int64(10e9)
 )
 
-// Requests follows the requests and jobs that threads work for (sampler.Serving). All time of a request, from its
-// beginning on, belongs to its last known endpoint. Requests is a gvl.Consumer. It is not safe for concurrent use.
+// Requests follows the requests and jobs that threads work for (sampler.Serving). A request's endpoint can become known
+// late: all time of the request, from its beginning on, then belongs to the last known endpoint. Requests is a
+// gvl.Consumer. It is not safe for concurrent use.
 type Requests struct {
 	gvl.Ignore
 	dict    *sampler.Dictionary
@@ -56,10 +58,11 @@ type requestSlot struct {
 	thread sampler.ThreadID
 	work   sampler.WorkID
 	q      *openRequest
-	// over is the work that the thread has already ended, according to changes. Samples still show this work until they
-	// read the thread's stack again.
+	// over is work that the thread has already ended, as changes of the GVL show. Samples still report this work until
+	// they read the thread's stack again.
 	over sampler.WorkID
-	// left is the request last counted in Requests.leftOut.
+	// left is the last request of this thread that was counted in Requests.leftOut. It prevents counting the request
+	// twice.
 	left sampler.WorkNumber
 	// readNS are the last two times at which the thread's stack was read, the later one first.
 	readNS [2]int64
@@ -69,8 +72,8 @@ type requestSlot struct {
 type openRequest struct {
 	Request
 	threads int // the number of threads that work for it
-	// readNS is when a sample last showed the request. awayNS is when the last thread left it. readings is the number
-	// of samples since awayNS.
+	// readNS is when a sample last showed the request. awayNS is when the last thread stopped working for it. readings
+	// is the number of samples since awayNS.
 	readNS, awayNS int64
 	readings       int
 	slackNS        int64 // by how much awayNS can be wrong
@@ -88,8 +91,8 @@ type openRequest struct {
 	seconds []endpointSecond
 }
 
-// NewRequests returns the Requests of a stream whose IDs point into dict. It keeps figures of endpoints for each second
-// of the last keepNS, but for at most maxEndpointSeconds seconds.
+// NewRequests returns a Requests that reads the stream s. The IDs in the stream point into dict. It keeps figures of
+// endpoints for each second of the last keepNS, but for at most maxEndpointSeconds seconds.
 func NewRequests(s *stream.Stream, dict *sampler.Dictionary, keepNS int64) *Requests {
 	r := &Requests{dict: dict, groups: PeerGroups{Dict: dict}, stream: s, open: make(map[sampler.WorkNumber]*openRequest), endpoints: newEndpointSums(keepNS)}
 	r.ended.at, r.begun.unfound = make(map[sampler.WorkNumber]int), make(map[sampler.ThreadID]int64)
@@ -134,8 +137,8 @@ func (r *Requests) Lock(i *gvl.LockInterval) {
 	r.charge(s, i.Thread, id, requestCharge{fromNS: i.FromNS, toNS: i.ToNS, waiters: i.Waiters})
 }
 
-// requestCharge is time that is added to a request. It is the request's time in one state. If waiters is above 0, it is
-// time in which the request's thread made others wait for the GVL.
+// requestCharge is time that is added to a request. It is time of the request in one state. Or, if waiters is above 0,
+// it is time in which the request's thread made others wait for the GVL.
 type requestCharge struct {
 	fromNS, toNS int64
 	state        gvl.State
@@ -152,8 +155,8 @@ func (r *Requests) timeCharge(i *gvl.Interval) requestCharge {
 	return c
 }
 
-// charge adds the charge c to the request with the given id. s is what the thread worked for in the last sample, or
-// nil.
+// charge adds the charge c to the request with the given id. s is what the thread worked for in the last sample. It may
+// be nil.
 func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.WorkID, c requestCharge) {
 	if id == 0 {
 		r.none.add(&c, c.toNS-c.fromNS)
@@ -163,7 +166,7 @@ func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.Wo
 	if s != nil && s.work == id && (s.q == nil || !s.q.done) {
 		q = s.q
 	} else if q = r.find(id, thread, c.fromNS); q == nil {
-		// the thread's time was reported after the request had ended
+		// the stream reported this time of the thread only after the request had ended
 		if e := r.ended.get(r.dict.OwnWork(id).Number); e != nil {
 			e.add(&c)
 			r.endpoints.charge(keyOf(&e.Work), &c)
@@ -184,8 +187,8 @@ func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.Wo
 	c.bySecond(func(second int64, part *requestCharge) { r.secondOf(q, second).add(part, part.toNS-part.fromNS) })
 }
 
-// find returns the request in progress with an ID. It adds the request if it was not known. It returns nil if the
-// request has ended, if there is no room, or if the Dictionary does not know the ID.
+// find returns the request in progress with an ID. If the request is new, find adds it. It returns nil in three cases:
+// the request has ended, there is no room, or the Dictionary does not know the ID.
 func (r *Requests) find(id sampler.WorkID, thread sampler.ThreadID, atNS int64) *openRequest {
 	if id == 0 {
 		return nil
@@ -217,7 +220,7 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	return q
 }
 
-// away notes that no thread has worked for a request since atNS. From then on, Tick checks whether the request has
+// away notes that no thread has worked for a request since atNS. From this time on, Tick checks whether the request has
 // ended.
 func (r *Requests) away(q *openRequest, atNS int64) {
 	q.awayNS, q.readings = atNS, 0
@@ -227,7 +230,7 @@ func (r *Requests) away(q *openRequest, atNS int64) {
 	}
 }
 
-// Ended notes that the thread with a slot has ended, and so has left its request.
+// Ended notes that the thread with a slot has ended, so it has stopped working for its request.
 func (r *Requests) Ended(slot int, atNS int64) {
 	if slot >= len(r.slots) {
 		return
@@ -406,9 +409,9 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	return true
 }
 
-// hasLeft reports whether a request for which no thread works has ended. readings is the number of readings of stacks
-// since its last thread left it, and sinceNS is the time since then. fiber is true if the request is on a fiber that
-// can be resumed.
+// hasLeft reports whether a request for which no thread works counts as ended. readings is the number of readings of
+// stacks since the last thread stopped working for it, and sinceNS is the time since then. fiber is true if the request
+// runs on a fiber that can be resumed.
 func hasLeft(fiber bool, readings int, sinceNS int64) bool {
 	if fiber {
 		return sinceNS > suspendedNS
@@ -416,7 +419,8 @@ func hasLeft(fiber bool, readings int, sinceNS int64) bool {
 	return readings >= leftReadings && sinceNS >= leftNS
 }
 
-// stands sets the end, the slack and the progress of x, by what is known at atNS. x is the request q or a copy of it.
+// stands sets the fields of x that depend on the time: its end, its SlackNS, and whether it is in progress. It uses
+// only what is known at atNS. x is the request q or a copy of it.
 func (x *Request) stands(q *openRequest, atNS int64) {
 	if q.hasEnded() && q.awayNS <= atNS {
 		x.ToNS, x.AtLeast = max(q.awayNS, x.FromNS), x.AtLeast || q.cut

@@ -6,12 +6,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// roundedNS limits by how much the times of changes are rounded, in ns.
+// roundedNS is the largest error, in ns, by which the times of changes are rounded.
 const roundedNS = 1000
 
-// afterOthers raises a request's BeforeNS, the time before which it has not begun: a request cannot begin before its
-// thread has ended other work. The new value is the last end of other work before SinceNS that changes report. The loop
-// skips the change at the beginning of the request itself, whose time beginOf returns.
+// afterOthers raises BeforeNS of a request, the time at which it had certainly not begun. A request cannot begin before
+// its thread has ended its earlier work. So the new value is the last end of other work before SinceNS that changes
+// report. The loop skips the change at the beginning of the request itself, whose time beginOf returns.
 func afterOthers(s *stream.Stream, w *sampler.Work, thread sampler.ThreadID) {
 	own := beginOf(w, 0)
 	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left, _ = s.LeftWork(thread, left+1) {
@@ -32,8 +32,8 @@ func beginOf(w *sampler.Work, atNS int64) int64 {
 	return atNS
 }
 
-// over reports whether a sample still shows work that the thread has already ended, according to changes. If so, over
-// ends this work for the thread. It is for samples that did not read the thread's stack.
+// over reports whether a sample still shows work that the thread has already ended, as changes of the GVL show. In this
+// case, over ends this work for the thread. It is for samples that did not read the thread's stack.
 func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
 	if q := s.q; q != nil && !q.done && t.Serving.Work == s.work {
 		if left, slack := leftRequest(r.stream, q, t.ID); left != 0 {
@@ -45,16 +45,16 @@ func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
 	return s.over != 0 && s.over == t.Serving.Work
 }
 
-// setNow sets the field Now of a request that no sample has shown (unsampled). It does not change other requests. q may
-// be nil.
+// setNow sets the field Now of a request that only changes have shown, and no sample (unsampled). It ignores other
+// requests. q may be nil.
 func setNow(q *openRequest, now gvl.ThreadState) {
 	if q != nil && q.unsampled {
 		q.Now = now
 	}
 }
 
-// leftRequest returns when a thread left a request according to changes, and the possible error of this time, in ns.
-// Both are zero if no change shows that the thread has left the request.
+// leftRequest returns when a thread stopped working for a request, as changes of the GVL show, and the possible error
+// of this time, in ns. Both are zero if no change shows this.
 func leftRequest(s *stream.Stream, q *openRequest, thread sampler.ThreadID) (atNS, slackNS int64) {
 	fromNS := max(q.readNS, q.FromNS+1)
 	left, exact := s.LeftWork(thread, fromNS)

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRequestEndsWhenLeft: a request ends when its thread returns to the place where it waits for work. The end is this
-// time, not the middle between two samples.
+// TestRequestEndsWhenLeft: a request ends when its thread returns to the place where it waits for work. A change of the
+// GVL shows the exact time, so ddtop uses it, and not the middle between two samples.
 func TestRequestEndsWhenLeft(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
@@ -49,8 +49,8 @@ func TestRequestEndsWhenLeft(t *testing.T) {
 	}
 }
 
-// TestRequestsBetweenSamples: a request that begins and ends between two samples is known from changes, with its length
-// and the states of its thread. The thread may begin the next request at once.
+// TestRequestsBetweenSamples: a request begins and ends between two samples. Changes of the GVL show the request, its
+// length and the states of its thread. The thread may begin the next request at once.
 func TestRequestsBetweenSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
@@ -113,7 +113,7 @@ func TestRequestsBetweenSamples(t *testing.T) {
 }
 
 // TestRequestOverBetweenReadings: samples that do not read stacks repeat the request of the last reading. If changes
-// show that this request has ended and another one has begun, the new request counts as running.
+// show that the thread has ended this request and begun another one, the new request counts as running.
 func TestRequestOverBetweenReadings(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
@@ -171,9 +171,9 @@ func TestRequestOverBetweenReadings(t *testing.T) {
 	}
 }
 
-// TestRequestLeftBeforeChanges: the first change of a thread shows that it has begun another request. No change shows
-// the end of the request before. Its end is set to the middle between its last reading and the beginning of the next
-// request. SlackNS is the possible error of the length.
+// TestRequestLeftBeforeChanges: a thread's first change shows the beginning of a request, and no change shows the end
+// of the request before it. The end is set to the middle between the last reading of the old request and the beginning
+// of the new one. SlackNS is the possible error of the length.
 func TestRequestLeftBeforeChanges(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOnlyWhatWasSeen: a long request gets another name while it runs. ddtop stat has no row for the old name, although
-// a part of the request's time was counted under it.
+// TestOnlyWhatWasSeen: a long request gets another name while it runs. A part of its time was counted under the old
+// name, but the request itself counts only under the new name. So ddtop stat has no row for the old name.
 func TestOnlyWhatWasSeen(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)

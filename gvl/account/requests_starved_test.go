@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLengthsOnAFullMachine: without a free CPU, ddtop reads stacks only 20 to 30 times per second. Each quantile of a
-// route's lengths is still right to within the bound shown beside it, even if some readings lack requests.
+// TestLengthsOnAFullMachine: without a free CPU, ddtop reads stacks only 20 to 30 times per second, and some readings
+// lack requests. Each quantile of a route's lengths must still be right, within the possible error shown beside it.
 func TestLengthsOnAFullMachine(t *testing.T) {
 	const ms = int64(gvltest.MS)
 	routes := []struct {
@@ -45,7 +45,7 @@ func TestLengthsOnAFullMachine(t *testing.T) {
 				}
 				th := gvltest.Answered(gvltest.Released(sampler.ThreadID(i+1)), s.TimeNS, "read", 3, y.peer)
 				th.Quality |= sampler.StackFresh
-				// A thread that could not be read is often not read in the next sample either.
+				// Failures come in series: if a sample could not read a thread, the next sample often cannot either.
 				if x.unread = rng.Float64() < part*.4 || x.unread && rng.Float64() < part*2; x.unread {
 					th.Quality |= sampler.WorkUnknown
 				} else {

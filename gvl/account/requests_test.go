@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// servers assigns requests to the threads of a stream, as a reader does. The request of a thread changes only when its
-// stack is read.
+// servers assigns requests to the threads of a stream. As with a real reader, the request of a thread changes only when
+// the thread's stack is read.
 type servers struct {
 	rng  *rand.Rand
 	dict *sampler.Dictionary
@@ -31,7 +31,7 @@ func newServers(seed uint64, dict *sampler.Dictionary) *servers {
 	}
 }
 
-// fill sets the requests of the threads in a sample.
+// fill sets the request of each thread in a sample.
 func (v *servers) fill(s *sampler.Sample) {
 	for i := range s.Threads {
 		t := &s.Threads[i]
@@ -65,9 +65,9 @@ func (v *servers) turn(id sampler.ThreadID, atNS int64) {
 	}
 }
 
-// TestRequestsAddUp: for every stream, the times of all endpoints and of threads without a request add up to the time
-// of all threads, to the ns. The waiting time charged to endpoints adds up in the same way. The times of consecutive
-// windows add up to the time of the whole.
+// TestRequestsAddUp: for every stream, no time is lost or counted twice. The times of all endpoints and of threads
+// without a request add up to the time of all threads, to the ns. The waiting time charged to endpoints adds up in the
+// same way. The times of consecutive windows add up to the time of the whole.
 func TestRequestsAddUp(t *testing.T) {
 	for seed := range uint64(24) {
 		dict := sampler.NewDictionary()
@@ -167,7 +167,7 @@ func sumEndpoints(list []Endpoint) (ns [gvl.NumStates]int64, blame int64) {
 	return ns, blame
 }
 
-// requestStory is a stream of stack ticks, 10 ms apart. Its threads work for the requests in works.
+// requestStory is a stream of stack ticks, 10 ms apart. The map works has the requests that its threads work for.
 type requestStory struct {
 	*folded
 	dict  *sampler.Dictionary
@@ -228,7 +228,7 @@ func (y *requestStory) ticks(n int, threads ...sampler.ThreadID) {
 	}
 }
 
-// seconds returns the ring of the seconds for which endpoints are kept.
+// seconds returns the ring buffer of the recent seconds, with the sums of endpoints in each second.
 func (y *requestStory) seconds() []endpointTable { return y.Requests.endpoints.recent }
 
 func (y *requestStory) endpoints() []Endpoint {
@@ -239,14 +239,14 @@ func (y *requestStory) running() []Request {
 	return y.Requests.Running()
 }
 
-// work returns request n. The next tick is the first that shows it.
+// work returns request n, which begins just before the next tick. So the next tick is the first that shows it.
 func (y *requestStory) work(n sampler.WorkNumber, endpoint string) sampler.Work {
 	return sampler.Work{Number: n, Kind: sampler.WorkRequest, Endpoint: endpoint, SinceNS: y.atNS + 10*gvltest.MS, BeforeNS: y.atNS}
 }
 
-// TestConnectionsOfAPoolAreOnePeer: all connections to a remote end are one peer, whichever connection of a pool a
-// request uses. If ddtop learns more about the remote end later, it is still the same peer. The newest connection
-// represents all.
+// TestConnectionsOfAPoolAreOnePeer: all connections to a remote end count as one peer, whichever connection of a pool a
+// request uses. They stay one peer if ddtop learns more about the remote end later. The newest connection represents
+// all.
 func TestConnectionsOfAPoolAreOnePeer(t *testing.T) {
 	y := newRequestStory()
 	pool := func(local, process string) sampler.PeerID {
@@ -263,8 +263,8 @@ func TestConnectionsOfAPoolAreOnePeer(t *testing.T) {
 	}
 }
 
-// TestRequestFromBeginToEnd: the whole request has the route that is known last. Its beginning and its end are each in
-// the middle between a reading with the request and a reading without it.
+// TestRequestFromBeginToEnd: all time of a request has the route that is known last. The beginning of the request is in
+// the middle between the last reading without it and the first reading with it. Its end is set in the same way.
 func TestRequestFromBeginToEnd(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -308,7 +308,7 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 }
 
 // TestRequestsShorterThanReadings: if only one reading shows a request, the request took up to twice the interval
-// between readings. The possible error of any length is this interval. A length is shown without a bound if the
+// between readings. The possible error of any length is this interval. So a length is shown without a bound only if the
 // interval is a small part of it.
 func TestRequestsShorterThanReadings(t *testing.T) {
 	y := newRequestStory()
@@ -335,8 +335,8 @@ func TestRequestsShorterThanReadings(t *testing.T) {
 	}
 }
 
-// TestRequestSeenWithoutStack: if only lock ticks show a request, it took at most twice the interval between lock
-// ticks.
+// TestRequestSeenWithoutStack: if a request is shown only by lock ticks, between two readings of all stacks, it took at
+// most twice the interval between lock ticks.
 func TestRequestSeenWithoutStack(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -353,8 +353,8 @@ func TestRequestSeenWithoutStack(t *testing.T) {
 }
 
 // TestRequestsWithoutEdges: if a request began before the first sample or ended in a gap of the samples, its length is
-// a lower bound. If it ends with its thread, its length is known. If it is seen on both sides of a gap, it also lasted
-// during the gap.
+// a lower bound. If it ended because its thread ended, its length is known. If it is seen before and after a gap, it
+// also lasted during the gap.
 func TestRequestsWithoutEdges(t *testing.T) {
 	y := newRequestStory()
 	early := y.work(1, "GET early")
@@ -391,7 +391,8 @@ func TestRequestsWithoutEdges(t *testing.T) {
 	}
 }
 
-// TestRequestDiedInGap: if the thread of a request ends in a gap of the samples, the request's length is a lower bound.
+// TestRequestDiedInGap: the thread of a request ends in a gap of the samples, so no sample shows when the request
+// ended. Its length is a lower bound.
 func TestRequestDiedInGap(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(2)
@@ -405,8 +406,8 @@ func TestRequestDiedInGap(t *testing.T) {
 	}
 }
 
-// TestRequestsThatComeBack: one failed reading does not end a request. If the thread of a request on a fiber works for
-// another request, the first one counts as suspended, not as ended.
+// TestRequestsThatComeBack: one failed reading does not end a request. If a request runs on a fiber, and its thread
+// turns to another request, the first one counts as suspended, not as ended.
 func TestRequestsThatComeBack(t *testing.T) {
 	y := newRequestStory()
 	w := y.work(1, "GET a")
@@ -453,8 +454,8 @@ func TestRequestsBlame(t *testing.T) {
 	}
 }
 
-// TestRequestsOfLyingTimes: a damaged recording can have any number as the beginning of a request. The request then
-// gets no more time than is possible, and no seconds of other requests.
+// TestRequestsOfLyingTimes: in a damaged recording, the beginning of a request can be any number. The request then gets
+// no more time than is possible, and no time that belongs to other requests.
 func TestRequestsOfLyingTimes(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -565,8 +566,8 @@ func sum(ns [gvl.NumStates]int64) (total int64) {
 	return total
 }
 
-// TestLargestPeersAreKept: the result names the peers with the most time, not the peers that came first. The time of a
-// peer is never too high. If there are few peers, it is exact.
+// TestLargestPeersAreKept: time is added up for a limited number of peers only. The result names the peers with the
+// most time, not the first ones. The time of a peer is never too high. If there are few peers, it is exact.
 func TestLargestPeersAreKept(t *testing.T) {
 	const large = 1000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -604,8 +605,9 @@ func TestLargestPeersAreKept(t *testing.T) {
 	}
 }
 
-// TestAgesSayTheirUncertainty: an age of a request is shown with its known bounds. A request that was first seen just
-// now began after the reading before. While the longest request is in progress, its length is a lower bound.
+// TestAgesSayTheirUncertainty: the age of a request is shown with its known bounds. A request that the last reading
+// shows for the first time began after the reading before. While the longest request is in progress, its length is a
+// lower bound.
 func TestAgesSayTheirUncertainty(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -633,9 +635,9 @@ func TestAgesSayTheirUncertainty(t *testing.T) {
 	}
 }
 
-// TestRequestsFoundLate: if a reader has no time to search stacks for requests, it only reads the stacks. A request
-// that begins in this time is found late, so its age is uncertain by this time. Its length is not counted, because
-// shorter requests may have ended before they could be found.
+// TestRequestsFoundLate: a reader without time reads stacks, but does not search them for requests. A request that
+// begins in this time is found late, so its age is uncertain by this time. Its length is not counted in the quantiles,
+// because shorter requests may have ended before they could be found.
 func TestRequestsFoundLate(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)

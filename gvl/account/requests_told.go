@@ -16,7 +16,7 @@ func (r *Requests) Running() []Request {
 	return out
 }
 
-// now returns the requests in progress that fn chooses, as of the last sample.
+// now returns the requests in progress for which fn returns true, as of the last sample.
 func (r *Requests) now(fn func(*openRequest) bool) []Request {
 	r.stream.SettleLocks()
 	more := make(map[*openRequest]*openRequest)
@@ -45,14 +45,14 @@ func (r *Requests) now(fn func(*openRequest) bool) []Request {
 	return out
 }
 
-// named returns the request x under the route that is known now.
+// named returns the request x with its endpoint replaced by the route that is known now.
 func (x Request) named(routes map[string]string) Request {
 	x.Work.Endpoint = keyOf(&x.Work).named(routes).name
 	return x
 }
 
-// sumsByPeer returns the peers with the most time. Only a limited number of peers are distinguished. The others share a
-// group without a name, which is left out.
+// sumsByPeer returns the peers with the most time. Only a limited number of peers have a group of their own. All others
+// share a group without a name, which is left out of the result.
 func (r *Requests) sumsByPeer(sums peerSums) []PeerNS {
 	var out []PeerNS
 	for _, p := range sums.list() {
@@ -63,8 +63,8 @@ func (r *Requests) sumsByPeer(sums peerSums) []PeerNS {
 	return out
 }
 
-// pending calls fn with the latest time of requests in progress. The stream has not settled this time yet: the next
-// reading of a stack can still change its state (Stream.Pending).
+// pending calls fn with the latest time of each request in progress. This time is still pending in the stream: the next
+// reading of a stack can change its state (Stream.Pending).
 func (r *Requests) pending(fn func(*openRequest, *requestCharge)) {
 	one := func(s *requestSlot) func(*gvl.Interval) {
 		return func(i *gvl.Interval) {
@@ -89,8 +89,8 @@ func compareRequests(a, b Request) int {
 	return cmp.Or(cmp.Compare(a.FromNS, b.FromNS), cmp.Compare(a.Work.Number, b.Work.Number))
 }
 
-// At returns the remembered requests that were in progress at an earlier time, the oldest first. Each request is
-// returned in its present form, or as it was at its end. So NS also has time after atNS.
+// At returns the remembered requests that were in progress at an earlier time, the oldest first. Their figures are as
+// of now, or as of the request's end, and not as of atNS. So NS also has time after atNS.
 func (r *Requests) At(atNS int64) []Request {
 	out := r.now(func(q *openRequest) bool { return q.FromNS <= atNS && (!q.hasEnded() || q.awayNS > atNS) })
 	r.ended.visit(func(q *PastRequest) {
@@ -139,7 +139,7 @@ func (r *Requests) Of(thread sampler.ThreadID, fromNS, toNS int64) []Request {
 	return out
 }
 
-// endedRequests are the last requests that ended, in the order in which their ends were seen.
+// endedRequests has the last requests that ended, in the order in which ddtop saw them end.
 type endedRequests struct {
 	ring []PastRequest
 	next int // the index of the oldest, once ring is full
@@ -173,8 +173,8 @@ func (e *endedRequests) visit(fn func(*PastRequest)) {
 	}
 }
 
-// Longest returns the n longest requests and jobs that are remembered, the longest first. The caller owns the slice. It
-// includes a request that a thread has just left, even if a thread may still return to it.
+// Longest returns the n longest requests and jobs that are remembered, the longest first. It includes a request for
+// which no thread works at this moment, even if a thread may return to it. The caller owns the slice.
 func (r *Requests) Longest(n int) []Request {
 	all := r.now(func(*openRequest) bool { return true })
 	r.ended.visit(func(q *PastRequest) { all = append(all, q.request().named(r.dict.Routes())) })

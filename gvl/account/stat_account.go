@@ -10,11 +10,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Totals are the totals so far of one thread that is listed now.
+// Totals are the sums so far for one thread that the last sample lists.
 type Totals struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
-	// NS is the time by state. It adds up to the time in which the thread was listed.
+	// NS is the thread's time by state. The sum over all states is the time in which samples listed the thread.
 	NS         [gvl.NumStates]int64
 	CPUNS      int64
 	RunDelayNS int64
@@ -22,7 +22,7 @@ type Totals struct {
 	NoCPU      report.StatNoCPU
 }
 
-// Thread returns the totals so far of a thread that is listed now.
+// Thread returns the totals so far of a thread. ok is false if the last sample does not list the thread.
 func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
 	slot, ok := a.stream.SlotOf(id)
 	if !ok {
@@ -35,8 +35,8 @@ func (a *Account) Thread(id sampler.ThreadID) (t Totals, ok bool) {
 	}, true
 }
 
-// upToNow returns a copy of a listed thread's totals. It adds the time whose state is not final yet, and the wait in
-// progress. open is the number of waits in progress: 0 or 1.
+// upToNow returns a copy of a listed thread's totals, with two additions: the time whose state is not final yet, and
+// the wait in progress. open is the number of waits in progress: 0 or 1.
 func (a *Account) upToNow(t *threadTotals) (v threadTotals, open int64) {
 	v = *t
 	a.stream.Pending(v.id, v.add)
@@ -52,7 +52,8 @@ func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]i
 		QueueNS: ns[gvl.WaitQueue], HandoverNS: ns[gvl.WaitHandover], YieldNS: ns[gvl.WaitYield], CPUSlotNS: ns[gvl.WaitCPUSlot],
 		InProgress: open, AfterNS: report.StatesOf(*after),
 	}
-	// The kernel's counters are not read exactly when waits begin and end, so delay can be longer than the waits.
+	// The kernel's counters are not read exactly at the beginnings and ends of waits. So delay, the time without a CPU,
+	// can be longer than the waits, and is limited to them.
 	w.RunDelayNS = min(delay, w.QueueNS+w.HandoverNS+w.YieldNS+w.CPUSlotNS)
 	if a.sampledSteps > 0 {
 		w.ResolutionNS = a.sampledNS / a.sampledSteps
@@ -67,8 +68,8 @@ func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]i
 	return w
 }
 
-// Stat returns the totals so far, whatever their quality. Measure.Stat differs: it leaves out figures that are computed
-// from too few samples.
+// Stat returns the totals so far, even if they are computed from few samples. Measure.Stat differs: it leaves out
+// figures for which there are too few samples.
 func (a *Account) Stat() report.Stat {
 	a.stream.SettleLocks()
 	window := a.lastNS - a.startNS
@@ -140,8 +141,8 @@ func (a *Account) statThreads(s *report.Stat) {
 	sorting.By(s.GVL, func(x, y report.StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
 }
 
-// noCPU returns, for each state, the time in which the thread had no CPU. It is limited to the whole time in the state.
-// Without this limit it could be longer, because states begin and end between the readings of the counters.
+// noCPU returns, for each state, the time in which the thread had no CPU. Readings of the counters and changes of state
+// do not coincide, so this time can be longer than the whole time in the state. It is limited to the whole time.
 func (t *threadTotals) noCPU() report.StatNoCPU {
 	part := func(s gvl.State) int64 { return min(t.noCPUNS[s], t.ns[s]) }
 	return report.StatNoCPU{Running: part(gvl.Running), GC: part(gvl.GC), Native: part(gvl.Native)}
@@ -221,11 +222,11 @@ func (a *Account) statProcess(s *report.Stat) {
 	}
 }
 
-// Alloc returns what was allocated during the stream, by class.
+// Alloc returns how much was allocated during the stream, by class of the objects.
 func (a *Account) Alloc() report.StatAlloc { return AllocOf(a.firstClasses, a.lastClasses) }
 
-// pressureOf returns the growth of the pressure between two readings. The result is empty if the readings have
-// different Sources: one is about the process's cgroup, the other about the whole machine.
+// pressureOf returns the growth of the kernel's pressure figures (PSI) between two readings. The result is empty if the
+// readings have different Sources, because one is about the process's cgroup and the other about the whole machine.
 func pressureOf(first, last *sampler.Pressure) report.StatPressure {
 	if first.Source != last.Source {
 		return report.StatPressure{Source: sampler.PressureNone.String()}

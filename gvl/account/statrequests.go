@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxStatEndpoints and maxStatRunning limit the lists of a Stat. These lists have the endpoints with the most time, and
-// the oldest requests in progress.
+// maxStatEndpoints limits the endpoints in a Stat to those with the most time. maxStatRunning limits its requests in
+// progress to the oldest.
 const (
 	maxStatEndpoints = 100
 	maxStatRunning   = 500
@@ -45,8 +45,8 @@ func spanOrNil(id uint64) *string {
 	return &s
 }
 
-// Stat returns the requests and jobs of the endpoints for which match returns true, or of all endpoints if match is
-// nil. waitedNS is the time that all threads waited for the GVL.
+// Stat returns figures about the requests and jobs of the endpoints for which match returns true, or of all endpoints
+// if match is nil. waitedNS is the time for which all threads together waited for the GVL.
 func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) report.StatRequests {
 	if match == nil {
 		match = func(string) bool { return true }
@@ -87,7 +87,8 @@ func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) report
 	return out
 }
 
-// statFibers counts the fibers in a reading, and the requests that they wait for and that match chooses.
+// statFibers counts the fibers in a reading. It also counts the requests that these fibers wait for, if match returns
+// true for the request's endpoint.
 func (r *Requests) statFibers(look *sampler.Fibers, ageNS int64, match func(endpoint string) bool) *report.StatFibers {
 	out := &report.StatFibers{Waiting: len(look.List), AgeNS: ageNS, LookNS: look.ReadNS, Cut: look.Cut}
 	for i := range look.List {

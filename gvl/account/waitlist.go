@@ -13,10 +13,10 @@ import (
 // maxLongestWaits is how many waits a waitList keeps.
 const maxLongestWaits = 100
 
-// waitList keeps the single waits for the GVL of a run with the largest MostNS. At a gap in the samples, a wait counts
-// as ended (Wait.Cut).
+// waitList keeps the longest waits for the GVL of a run, by their upper bound MostNS. At a gap in the samples, a wait
+// counts as ended (Wait.Cut).
 type waitList struct {
-	// top is a heap. The shortest wait is at its root.
+	// top is a heap with the shortest of the kept waits at its root, where a longer wait replaces it.
 	top []gvl.Wait
 }
 

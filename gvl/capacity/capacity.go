@@ -13,22 +13,22 @@ import (
 const (
 	// leastRequests is the number of ended requests that a prediction needs. With fewer requests, a mean says little.
 	leastRequests = 20
-	// leastSeen is a condition for a prediction. Of the time in which the pool's threads held the GVL, at least this
-	// part must belong to requests that ddtop saw.
+	// leastSeen is the smallest share of requests that ddtop must have seen, or there is no prediction. The share is by
+	// time: of the time in which the pool's threads held the GVL, this part must belong to requests that ddtop saw.
 	leastSeen = .25
-	// oneThreadHeld is for pools of one thread. If a request holds the GVL for a larger part of its time, there is no
-	// prediction. With more threads, they would soon wait for each other, and one thread does not show the cost of a
-	// hand-over of the GVL.
+	// oneThreadHeld is for pools of one thread. If the requests hold the GVL for a larger part of their time, there is
+	// no prediction. With more threads, they would soon wait for each other. The cost of handing over the GVL would
+	// then matter, and it cannot be measured with one thread.
 	oneThreadHeld = .3
-	// maxForeign limits effects that the model does not include, such as waits for locks. If one of them takes a larger
-	// share of the requests' time, or of the time with the GVL, there is no prediction.
+	// maxForeign is a limit for effects that the model does not include, such as waits for locks. If one of them takes
+	// a larger share of the requests' time, or of the time with the GVL, there is no prediction.
 	maxForeign = .15
-	// slowRoute and fewRequests are shares. There is no prediction if one route takes at least slowRoute of all time
-	// but has less than fewRequests of the requests.
+	// slowRoute and fewRequests are shares. If one route takes at least slowRoute of the time of all requests, but has
+	// less than fewRequests of their number, there is no prediction.
 	slowRoute, fewRequests = .5, .1
-	// The predicted curve goes up to twice the present number of threads. Its end is at least leastCurve and at most
-	// maxThreads. If the GVL is in use for more than saturated of the time, more threads change little. To show this,
-	// the curve then goes at least up to saturatedCurve.
+	// leastCurve, saturatedCurve and maxThreads limit the predicted curve. It ends at twice the present number of
+	// threads, but not below leastCurve and not above maxThreads. If the GVL is in use for more than the share
+	// saturated of the time, more threads change little. To show this, the curve then ends at saturatedCurve or later.
 	leastCurve, saturatedCurve, maxThreads = 8, 16, 64
 	saturated                              = .8
 )
@@ -46,8 +46,8 @@ func Of(s *report.Stat) *report.StatCapacity {
 		return nil
 	}
 	part := work.of(&sum, s.GVL[0].UnheldNS)
-	// A thread that serves no requests can have a fitting name, such as Puma's reactor. Its time must not count. So
-	// limit the time to the total that the given number of threads can have.
+	// A thread can have a name that fits the pool but serve no requests, such as Puma's reactor. Its time must not
+	// count. So limit the time to what the given number of threads can have in total.
 	rest := int64(threads)*s.DurationNS - part.held - part.waiting - part.contended
 	part.outside = min(part.outside, max(rest, 0))
 	total := part.held + part.outside + part.waiting
@@ -85,25 +85,26 @@ func Of(s *report.Stat) *report.StatCapacity {
 	return out
 }
 
-// serverThreads has, for each kind of pool, a word in the names of its threads: "puma srv tp 001" and "puma reactor"
-// (Puma 4 to 8, lib/puma/thread_pool.rb and reactor.rb), "processor" (Sidekiq 5 to 8, lib/sidekiq/processor.rb).
-// GoodJob 2 to 4 has "GoodJob::Scheduler(queues=* max_threads=5)-thread-1" (lib/good_job/scheduler.rb). Solid Queue's
-// pool has no name, so concurrent-ruby names its threads "worker-1". The size of Que's pool is not known.
+// serverThreads has, for each kind of pool, a word that the names of its threads contain. Puma 4 to 8 has "puma srv tp
+// 001" and "puma reactor" (lib/puma/thread_pool.rb and reactor.rb). Sidekiq 5 to 8 has "processor"
+// (lib/sidekiq/processor.rb). GoodJob 2 to 4 has "GoodJob::Scheduler(queues=* max_threads=5)-thread-1"
+// (lib/good_job/scheduler.rb). Solid Queue's pool has no name, so concurrent-ruby names its threads "worker-1". Que is
+// not in the list, because the size of its pool is not known.
 var serverThreads = map[string]string{sampler.PoolPuma.String(): "puma", sampler.PoolSidekiq.String(): "processor",
 	sampler.PoolGoodJob.String(): "GoodJob::Scheduler", sampler.PoolSolidQueue.String(): "worker-"}
 
-// poolTime is the time of a server's threads by state, in ns, with and without a request.
+// poolTime is the time of a server's threads by state, in ns. It includes the time in which a thread has no request.
 type poolTime struct {
 	ns report.StatStates
-	// delay is the time in which the threads were ready but had no CPU. noCPU is the part of delay in which they held
-	// the GVL.
+	// delay is the time in which the threads were ready to run but had no CPU. noCPU is the part of delay in which a
+	// thread held the GVL.
 	delay, noCPU int64
 }
 
 func (p *poolTime) held() int64 { return p.ns.Running + p.ns.Stalled + p.ns.GC }
 
-// poolTimes returns two times: pool is the time of the server's threads, and others is the time in which all other
-// threads held the GVL. pool includes the server's own work before and after the application's part of a request.
+// poolTimes returns the time of the server's threads (pool), and the time in which all other threads held the GVL
+// (others). pool includes the server's own work before and after the application's part of a request.
 func poolTimes(s *report.Stat) (pool poolTime, others int64) {
 	word := serverThreads[s.Queues.Pools[0].Kind]
 	ns := pool.ns.Array()
@@ -125,30 +126,31 @@ func poolTimes(s *report.Stat) (pool poolTime, others int64) {
 	return pool, others
 }
 
-// parts is the time of all requests of the measurement, divided by what it was used for, in ns.
+// parts is the time of all requests of the measurement, in ns, divided into kinds of time that the model treats
+// differently.
 type parts struct {
 	// held is time with the GVL, including the server's own work for a request. waiting is the time of waits for the
 	// GVL.
 	held, waiting int64
-	// outside is the time that requests need without the GVL, whatever other requests do.
+	// outside is the time that requests need without the GVL. It does not depend on what other requests do.
 	outside int64
-	// contended is the time in which requests waited for a lock, or were ready without the GVL and without a CPU. Other
-	// requests have the lock or the CPU in this time, so with one thread there is almost no such time.
+	// contended is the time in which requests waited for a lock, or were ready to run without the GVL but had no CPU.
+	// Other requests use the lock or the CPU in this time. So a pool of one thread has almost no such time.
 	contended int64
 }
 
 // of estimates the time of all requests, including the requests that ddtop did not see. r is the time of the requests
-// that it saw. unheld is the time in which threads waited for the GVL and no thread held it, in ns.
+// that ddtop saw. unheld is the time in which threads waited for the GVL and no thread held it, in ns.
 func (p *poolTime) of(r *requests, unheld int64) parts {
-	// The factor from seen requests to all requests is the time of all threads with the GVL, divided by the seen
-	// requests' time with it. This is right because threads without a request almost never hold the GVL. In other
-	// states, a thread may just wait for a request.
+	// Scale the times of the seen requests up to all requests. The factor is the time for which all threads held the
+	// GVL, divided by the time for which seen requests held it. This works because threads without a request almost
+	// never hold the GVL. In other states, a thread may just wait for a request.
 	missed := max(gvl.Ratio(p.held(), r.held()), 1)
 	all, seen := p.ns.Array(), r.ns.Array()
 	ns := func(state gvl.State) int64 { return min(int64(float64(seen[state])*missed), all[state]) }
 	native := ns(gvl.Native)
-	// delay also includes the time in which a thread was woken to take the GVL but got no CPU. No thread holds the GVL
-	// in this time, so unheld includes it, too. Subtract it, because it is not work outside the GVL.
+	// delay also includes the time in which a thread was woken to take the GVL but got no CPU. This time is no work
+	// outside the GVL, so subtract it. No thread holds the GVL then, so this time is a part of unheld.
 	starved := min(native, max(p.delay-p.noCPU-unheld, 0))
 	return parts{
 		held: p.held(), waiting: p.ns.Waiting,
@@ -174,7 +176,7 @@ func poolSize(s *report.Stat) (threads int) {
 	for _, p := range s.Queues.Pools {
 		size := p.Max
 		if p.Kind == sampler.PoolSidekiq.String() {
-			// Sidekiq starts all its threads at once. If one dies, it starts a new one (Sidekiq 5 to 8,
+			// Sidekiq starts all its threads at once. If a thread dies, Sidekiq starts a new one (Sidekiq 5 to 8,
 			// lib/sidekiq/manager.rb). So the number of threads is the size of the pool.
 			size = p.Threads
 		}
@@ -249,7 +251,8 @@ func obstacle(s *report.Stat, r *requests, part *parts, others float64) string {
 	return slowAlone(r)
 }
 
-// slowAlone returns a text if one route has most of the time but few of the requests. Otherwise it returns "".
+// slowAlone returns the reason for no prediction if one route has most of the time but few of the requests. Otherwise
+// it returns "".
 func slowAlone(r *requests) string {
 	e, share := r.slowest, gvl.Ratio(r.slowest.NS.Sum(), r.ns.Sum())
 	if share < slowRoute || float64(e.Ended) >= fewRequests*float64(r.ended) {
@@ -263,7 +266,7 @@ func slowAlone(r *requests) string {
 		units.Plural(e.Ended, r.work, r.work+"s"), r.ended)
 }
 
-// shortOfCPU returns a lower bound of the share of the time with the GVL in which the holder had no CPU.
+// shortOfCPU returns a lower bound of a share: the part of the time with the GVL in which the holder had no CPU.
 func shortOfCPU(s *report.Stat) float64 {
 	var without, held int64
 	for i := range s.Threads {
@@ -278,7 +281,8 @@ func shortOfCPU(s *report.Stat) float64 {
 	return gvl.Ratio(without, held)
 }
 
-// majorFaultsPerSecond is a rate of major page faults. A process with this rate or more waits for its memory.
+// majorFaultsPerSecond is a rate of major page faults (pages read from the disk). At this rate or more, the process is
+// limited by waiting for its memory.
 const majorFaultsPerSecond = 50
 
 func swaps(s *report.Stat) bool {

@@ -11,12 +11,12 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// server is a server that is simulated event by event. Its threads hold one GVL in the order of arrival, each for at
-// most a time slice. All other time of a request is outside the GVL.
+// server describes a server that the test simulates event by event. Its threads take one GVL in the order of arrival,
+// and keep it for at most a time slice. All other time of a request is outside the GVL.
 type server struct {
 	threads int
-	// hold and outside return random lengths in ms, for one hold of the GVL and for one time outside it. A request has
-	// as many of each as parts says.
+	// hold returns a random length of one hold of the GVL, and outside of one period without it, in ms. A request
+	// consists of as many holds and as many such periods as the number parts.
 	hold, outside func(*rand.Rand) float64
 	parts         int
 	// handover is the time after a hold in which no thread holds the GVL although a thread waits for it, in ms.
@@ -99,7 +99,7 @@ func uniform(ms float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 { return 2 * ms * r.Float64() }
 }
 
-// mixed returns random lengths that are mostly short. One in ten is long.
+// mixed returns random lengths: nine in ten are short, and one in ten is long.
 func mixed(ms float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 {
 		if r.IntN(10) == 0 {
@@ -217,8 +217,8 @@ func TestRefusesToPredict(t *testing.T) {
 	}
 }
 
-// TestPartsOfRequestsNotSeen: if only a part of the requests was seen, the time of the other requests is computed from
-// the threads of the pool. Time in which requests wait for locks or a CPU does not count as time outside the GVL.
+// TestPartsOfRequestsNotSeen: if ddtop saw only some of the requests, the time of all requests is computed from the
+// threads of the pool. Time in which requests wait for locks or a CPU does not count as time outside the GVL.
 func TestPartsOfRequestsNotSeen(t *testing.T) {
 	t.Parallel()
 	const ms = 1e6
@@ -250,8 +250,8 @@ func TestPartsOfRequestsNotSeen(t *testing.T) {
 		}
 	}
 	// The threads held the GVL for 500 ms, waited for it for 400 ms, did I/O for 1600 ms, and were native for 800 ms.
-	// They had no CPU for 700 ms. For 100 ms of this time no thread held the GVL, so 600 ms of the native time had no
-	// CPU.
+	// They had no CPU for 700 ms. For 100 ms of these 700 ms, no thread held the GVL. So 600 ms of the native time were
+	// without a CPU.
 	near("busy", c.BusyMean, 3.5)
 	near("with the GVL", c.HeldShare, .5/(.5+1.6+.2))
 	near("waiting", c.WaitingShare, .4/3.5)

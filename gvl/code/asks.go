@@ -11,7 +11,8 @@ import (
 // Ask is code that asked the kernel for memory: a C function, and the Ruby code that called it. Either can be empty.
 type Ask struct {
 	C, Ruby string
-	// Calls, Bytes and Held are sums over all stacks of this code. Stack is the stack that asked for most memory.
+	// Calls, Bytes and Held are sums over all stacks with this code. Stack is the one of these stacks that asked for
+	// the most memory.
 	Calls, Bytes, Held uint64
 	Stack              sampler.StackID
 }
@@ -27,7 +28,7 @@ func (a *Ask) String() string {
 	return a.Ruby + " → " + a.C
 }
 
-// allocators are libraries that ask for memory on behalf of their callers.
+// allocators are libraries that ask the kernel for memory only on behalf of the code that calls them.
 var allocators = []string{"libc", "ld-linux", "libpthread", "libjemalloc", "libtcmalloc", "libmimalloc", "kernel"}
 
 func isAllocator(library string) bool {
@@ -41,8 +42,8 @@ func isAllocator(library string) bool {
 
 func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
 
-// Asks adds up requests for memory by the code that made them. The code whose requests have the most memory still
-// mapped comes first.
+// Asks adds up requests for memory by the code that made them. First comes the code for which the most memory is still
+// mapped.
 func Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks) (out []Ask) {
 	type place struct{ c, ruby string }
 	rows := make(map[place]*Ask)
@@ -65,8 +66,8 @@ func Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks) (out []Ask) {
 	return out
 }
 
-// asker names the innermost C function of a stack outside the allocator libraries, and the Ruby code that called it. A
-// function without a name is used only if no other function has a name.
+// asker names the code of a stack that asked for memory. It is the innermost C function outside the allocator
+// libraries, and the Ruby code that called it. A function without a name is used only if no other function has a name.
 func asker(dict *sampler.Dictionary, stack sampler.StackID) (c, ruby string) {
 	nameless, malloc := "", ""
 	for at, f := range Frames(dict, stack, MaxFrames) {

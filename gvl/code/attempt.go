@@ -6,22 +6,22 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Attempt is the kind of a call that only waits or tries something, and does no work itself. A thread that repeats such
-// calls while it holds the GVL may spin: it waits in a loop.
+// Attempt is the kind of a call that does no work itself: it only waits, or tries whether something is possible. A
+// thread that repeats such calls while it holds the GVL may spin: it waits in a loop.
 type Attempt uint8
 
 const (
-	// AttemptPause waits for a time, a thread or a descriptor.
+	// AttemptPause is a call that waits for a time, a thread or a descriptor.
 	AttemptPause Attempt = 1 << iota
-	// AttemptAsk asks whether something has happened, or lets other threads run.
+	// AttemptAsk is a call that asks whether something has happened, or lets other threads run.
 	AttemptAsk
-	// AttemptRead and AttemptWrite read and write without waiting.
+	// AttemptRead and AttemptWrite are calls that read or write, and return at once if they would have to wait.
 	AttemptRead
 	AttemptWrite
 )
 
-// attempts has the calls in which threads wait or try. The keys are labels of Ruby 3.4, without "Thread::" at their
-// beginning.
+// attempts has the calls in which threads only wait or try something, with their kind. The keys are labels of Ruby 3.4,
+// without "Thread::" at their beginning.
 var attempts = func() map[string]Attempt {
 	m := make(map[string]Attempt)
 	for a, labels := range attemptLabels {
@@ -57,12 +57,12 @@ var attemptLabels = map[Attempt][]string{
 	},
 }
 
-// maxAttemptFrames limits how many frames AttemptOf examines. One call of a method of Ruby itself can have several
-// frames: <internal:io> has a method around IO#__write_nonblock.
+// maxAttemptFrames limits how many frames AttemptOf examines. One is not enough, because one call of a method of Ruby
+// itself can have several frames. For example, <internal:io> has a method around IO#__write_nonblock.
 const maxAttemptFrames = 6
 
-// AttemptOf returns what the innermost call of a stack waits for or tries, or zero if it does neither. Methods of Ruby
-// itself that are written in Ruby count as calls.
+// AttemptOf returns the kind of attempt that the innermost call of a stack makes, or zero if it makes none. A method of
+// Ruby itself counts as a call even if it is written in Ruby.
 func AttemptOf(dict *sampler.Dictionary, stack sampler.StackID) Attempt {
 	for _, f := range Frames(dict, stack, maxAttemptFrames) {
 		if a := attempts[strings.TrimPrefix(Method(f.Label), "Thread::")]; a != 0 {

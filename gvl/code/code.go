@@ -25,12 +25,12 @@ const (
 	// MaxNear limits how many frames are searched for a method written in Ruby. The search begins with the innermost
 	// frame.
 	MaxNear = 32
-	// MaxFrames limits how many frames other searches of a stack read. They begin with the innermost frame.
+	// MaxFrames limits how many frames all other searches of a stack examine. They begin with the innermost frame.
 	MaxFrames = 200
 )
 
-// Frames iterates over a stack's frames, beginning with the innermost. It stops after the number of frames in most.
-// With each frame it yields the part of the stack from the outermost frame to this frame.
+// Frames iterates over a stack's frames, beginning with the innermost. most limits their number. With each frame it
+// yields the part of the stack from the outermost frame to this frame.
 func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2[sampler.StackID, sampler.Frame] {
 	return func(yield func(sampler.StackID, sampler.Frame) bool) {
 		for depth := 0; dict != nil && stack != 0 && depth < most; depth++ {
@@ -72,9 +72,9 @@ func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return Join("", ruby, c)
 }
 
-// IsOwn reports whether a frame is the program's own code: a method, or a block in the body of a class. For example,
-// such a block is a route of Sinatra. label is Method(f.Label). The top level of a file is not own code, because a
-// server's bin/puma is such a file, too. A recording without origins has no own frames.
+// IsOwn reports whether a frame is the program's own code: a method, or a block in the body of a class (a route of
+// Sinatra, for example). label is Method(f.Label). The top level of a file does not count, because a server's bin/puma
+// is such a file, too. A recording that does not have the origins of code has no own frames.
 func IsOwn(f *sampler.Frame, label string) bool {
 	body := strings.HasPrefix(label, "<")
 	if body && f.Label != label {
@@ -83,8 +83,8 @@ func IsOwn(f *sampler.Frame, label string) bool {
 	return f.Origin != sampler.OriginUnknown && f.Own() && !body
 }
 
-// OwnStack returns the part of a stack from the outermost frame to the innermost own method. If there is no own
-// method, it returns the whole stack.
+// OwnStack returns the part of a stack from the outermost frame to the program's innermost own method. If there is no
+// own method, it returns the whole stack.
 func OwnStack(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
 	for own, f := range Frames(dict, stack, MaxFrames) {
 		if !f.C && IsOwn(&f, Method(f.Label)) {
@@ -94,8 +94,8 @@ func OwnStack(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
 	return stack
 }
 
-// HasOwn reports whether a stack has a method of the program's own. It is also true if the origins of code are not
-// known.
+// HasOwn reports whether a stack has a method of the program itself. It is also true if ddtop does not know which code
+// is the program's.
 func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	for _, f := range Frames(dict, stack, MaxFrames) {
 		if f.Origin == sampler.OriginUnknown || IsOwn(&f, Method(f.Label)) {
@@ -105,9 +105,9 @@ func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	return false
 }
 
-// Join joins at most two of three names with an arrow: the program's own method, the library's method that it called,
-// and the C function. Each name can be empty. If all three are there, it leaves out the library's method. If the C
-// function is a primitive, it leaves out the C function instead.
+// Join joins up to two names with an arrow. own is the program's own method, library is the library's method that it
+// called, and c is the C function. Each can be empty. If all three are given, Join leaves out library. But if c is a
+// primitive, it leaves out c instead.
 func Join(own, library, c string) string {
 	outer, inner := own, c
 	switch {
@@ -125,8 +125,8 @@ func Join(own, library, c string) string {
 	return outer + " → " + inner
 }
 
-// primitives are the beginnings of names of C functions in which all kinds of libraries wait, such as IO#read. So such
-// a name does not show what a thread waits for.
+// primitives are the beginnings of names of general C functions, such as IO#read. All kinds of libraries wait in these
+// functions, so such a name does not show what a thread waits for.
 var primitives = []string{
 	"IO#", "IO.", "Kernel#", "Thread", "Monitor#", "Process.", "BasicSocket#", "Socket", "TCPSocket", "UNIXSocket",
 	"UDPSocket", "OpenSSL::SSL::SSLSocket#",
@@ -147,8 +147,8 @@ func Line(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return ""
 }
 
-// OwnLine names the place of the innermost frame of the program's own: "order.rb:39". If there is none, it names the
-// place of the innermost frame written in Ruby.
+// OwnLine names the place of the innermost frame with the program's own code: "order.rb:39". If there is no such frame,
+// it names the place of the innermost frame written in Ruby.
 func OwnLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	ruby := ""
 	for _, f := range Frames(dict, stack, MaxFrames) {
@@ -163,7 +163,7 @@ func OwnLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return ruby
 }
 
-// RootLine returns the line that the outermost frame written in Ruby executes: " (order.rb:39)".
+// RootLine returns the place of the outermost frame written in Ruby, with the line that it executes: " (order.rb:39)".
 func RootLine(dict *sampler.Dictionary, stack sampler.StackID) string {
 	line := ""
 	for _, f := range Frames(dict, stack, MaxFrames) {
@@ -203,8 +203,8 @@ func Innermost(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return Method(dict.Frame(id).Label)
 }
 
-// Calls returns the innermost frame that is written in Ruby and is not part of Ruby itself (<internal:…>). It is the
-// zero Frame if there is none.
+// Calls returns the innermost frame of code that is written in Ruby, but is not part of Ruby itself (<internal:…>). It
+// is the zero Frame if there is none.
 func Calls(dict *sampler.Dictionary, stack sampler.StackID) sampler.Frame {
 	for _, f := range Frames(dict, stack, MaxFrames) {
 		if !f.C && !strings.HasPrefix(f.Path, "<internal:") {
@@ -215,7 +215,7 @@ func Calls(dict *sampler.Dictionary, stack sampler.StackID) sampler.Frame {
 }
 
 // Owner returns the class or module in a label: "Shop::Log" for "block in Shop::Log#write". It returns "" for a method
-// that every object has.
+// of Object, which every object has, and for a label without a class.
 func Owner(label string) string {
 	owner := Method(label)
 	if i := strings.LastIndexAny(owner, "#."); i > 0 && owner[:i] != "Object" {

@@ -1,3 +1,3 @@
-// Package code makes the words with which a sentence, such as the text of a finding, refers to the code of a stack: the
-// program's innermost own method, the C function that it called, and the line.
+// Package code names the code of a stack in words, for sentences such as the text of a finding. It names the program's
+// own innermost method, the C function that this method called, and the line.
 package code

@@ -10,8 +10,8 @@ import (
 // advice is one suggestion of what to do about a finding.
 type advice = tips.Advice
 
-// leading are the rules about a shortage on the whole machine. Their advice is chosen first. The advice of all other
-// findings must not contradict it.
+// leading has the rules about a shortage on the whole machine. Their advice is chosen first, and the advice of all
+// other findings must not contradict it.
 var leading = []string{ruleStarved, "memory_stall"}
 
 // Told has the findings of one process. Processes with the same Program run the same code with the same number of
@@ -24,9 +24,9 @@ type Told struct {
 // plan chooses the advice for the findings of one process.
 func plan(list []Finding) { PlanTogether(Told{List: list}) }
 
-// PlanTogether sets Next of all findings. No two pieces of advice contradict each other, neither in one process nor
-// among the processes of one program. Advice about a shortage of the whole machine limits the advice for all programs.
-// If a finding's first advice does not fit, it gets the next one that does. Active findings choose before ended ones.
+// PlanTogether sets Next of all findings. No two pieces of advice contradict each other within one process or one
+// program. Advice about a shortage of the whole machine limits the advice for all programs. If a finding's first piece
+// of advice does not fit, it gets the next one that does. Active findings choose before ended ones.
 func PlanTogether(all ...Told) {
 	var p planned
 	for _, t := range all {
@@ -40,12 +40,12 @@ func PlanTogether(all ...Told) {
 // planned is the advice chosen so far.
 type planned struct {
 	todo []planning
-	// The effects of all advice chosen so far: of has them by program, machine from leading rules, any from all rules.
+	// of, machine and any are the effects of all advice so far: by program, from leading rules, and from all rules.
 	of           map[string]tips.Effect
 	machine, any tips.Effect
 }
 
-// planning is a process, with the findings whose advice has been chosen.
+// planning is a process and its findings, while their advice is being chosen.
 type planning struct {
 	Told
 	chosen []bool
@@ -97,7 +97,7 @@ func (t *planning) allows(i int, a *advice) bool {
 			now++
 		}
 	}
-	// Advice that says to get more CPU first is wrong if another finding explains the shortage of CPU.
+	// If another finding explains the shortage of CPU, the advice to get more CPU first is wrong.
 	begins := func(x Finding) bool {
 		return x.ID != ruleStarved || !slices.ContainsFunc(t.List, func(y Finding) bool { return y.explains(&x) })
 	}
@@ -107,7 +107,7 @@ func (t *planning) allows(i int, a *advice) bool {
 		!(a.Alone && (over || now > 1))
 }
 
-// advise sets the pieces of advice to choose from, best first. The last one must go with any other advice.
+// advise sets the pieces of advice to choose from, best first. The last one must never contradict other advice.
 func (h *hit) advise(list ...advice) { h.advice = list }
 
 // advices returns the list that advise has set. If advise was not called, h.next is the only piece of advice.

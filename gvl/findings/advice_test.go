@@ -26,14 +26,14 @@ var variants = map[string][][]advice{
 	"all_busy":      {tips.AllBusy()},
 }
 
-// contradictions are pairs of sentences that must not appear together. Each is recognized by its words alone.
+// contradictions are pairs of pieces of advice that must not appear together. The test finds them by these words.
 var contradictions = [][2]*regexp.Regexp{
 	{regexp.MustCompile(`more processes|other process|another process|add worker processes`), regexp.MustCompile(`fewer (threads or )?(processes|workers)|run fewer workers`)},
 	{regexp.MustCompile(`so more threads`), regexp.MustCompile(`fewer threads|run fewer workers`)},
 }
 
-// TestAdviceOfPairs: if two findings are shown together, in any order, their advice does not contradict. The advice of
-// the first finding does not refer to a finding above it, because there is none.
+// TestAdviceOfPairs: if two findings are shown together, in any order, their pieces of advice do not contradict each
+// other. No finding is above the first one, so its advice must not say "the advice above".
 func TestAdviceOfPairs(t *testing.T) {
 	finding := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].Text, advice: list} }
 	var all []Finding
@@ -86,8 +86,8 @@ func TestAdviceOfPairs(t *testing.T) {
 	}
 }
 
-// TestAdviceHasAnEnd: if a rule has several pieces of advice, the last one does not contradict the advice of any other
-// finding. So there is always one to choose.
+// TestAdviceHasAnEnd: if a rule has several pieces of advice, the last one contradicts no advice of any other finding.
+// So each finding always gets a piece of advice.
 func TestAdviceHasAnEnd(t *testing.T) {
 	for id, all := range variants {
 		for _, list := range all {
@@ -98,8 +98,8 @@ func TestAdviceHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestAdviceIsInThePlan: only the plan of all advice may suggest another number of processes or threads. No rule may do
-// so by itself, because its advice could contradict other advice.
+// TestAdviceIsInThePlan: a rule may suggest another number of processes or threads only by alternatives, from which the
+// plan of all advice chooses. If a rule wrote such advice directly, it could contradict other advice.
 func TestAdviceIsInThePlan(t *testing.T) {
 	files, err := filepath.Glob("rules_*.go")
 	if err != nil || len(files) == 0 {

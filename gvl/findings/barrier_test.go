@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestBarrier: if a thread goes on while other ractors wait at a barrier, the finding names this thread. There is no
-// finding in two cases: a thread that moves has joined one barrier and delays only the next one, and a thread without a
-// CPU cannot join.
+// TestBarrier: if a thread goes on while other ractors wait for it at a barrier, the finding names this thread. There
+// is no finding in two cases. A thread that moves has joined one barrier and delays only the next one. A thread without
+// a CPU cannot join.
 func TestBarrier(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -28,8 +28,8 @@ func (s *scene) starved(d int64, labels ...string) {
 	})
 }
 
-// TestStartIsNoLoad: what a program does while it starts raises no finding, neither at once nor later. If the same load
-// continues after the start, it raises one.
+// TestStartIsNoLoad: the work of a program while it starts raises no finding, neither at once nor later. If the same
+// load continues after the start, it raises one.
 func TestStartIsNoLoad(t *testing.T) {
 	loading := []string{"c:Kernel#require", "<top (required)>"}
 	work := []string{"Work#step"}

@@ -2,7 +2,7 @@ package findings
 
 import "slices"
 
-// A cause is a rule whose finding explains another finding.
+// A cause is a rule whose finding can explain the finding of another rule (the symptom).
 type cause struct {
 	by string
 	// least is a factor: the cause's share of busy time must be at least least times the symptom's share. Zero means
@@ -10,13 +10,13 @@ type cause struct {
 	least float64
 	// shared is set if the cause's finding must name the symptom's first thread, or the same peer as the symptom.
 	shared bool
-	// If own is set, the process itself must use most of the CPU time. If others is set, it must not.
+	// If own is set, the process itself must take most of the used CPU time. If others is set, it must not.
 	own, others bool
 }
 
 // causes has the possible causes of each symptom, by the names of their rules.
 var causes = map[string][]cause{
-	// While a page is read from the disk, the holder of the GVL sleeps.
+	// A lack of memory keeps the GVL held: its holder sleeps while a page is read from the disk.
 	"gvl_stuck": {{by: "memory_stall", least: .5}},
 	// A process that grows uses up the memory, and its collector marks more objects each time.
 	"memory_stall": {{by: "memory_grows"}},
@@ -67,8 +67,8 @@ func (f *Finding) shares(symptom *Finding) bool {
 	return f.Peer != 0 && f.Peer == symptom.Peer || len(symptom.Threads) > 0 && slices.Contains(f.Threads, symptom.Threads[0])
 }
 
-// causesFirst puts the causes of a finding before it, and otherwise keeps the order. If a symptom is more severe than
-// its cause, the cause gets the severity of the symptom.
+// causesFirst moves the causes of a finding before it, and otherwise keeps the order. If a symptom is more severe than
+// its cause, the cause is shown with the severity of the symptom.
 func causesFirst(list []Finding) []Finding {
 	out, placed := make([]Finding, 0, len(list)), make([]bool, len(list))
 	var place func(i int)

@@ -21,12 +21,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hold is one hold of the GVL while other threads waited for it.
+// hold is the part of one hold of the GVL in which other threads waited for it.
 type hold struct {
 	thread sampler.ThreadID
 	stack  sampler.StackID
 	kind   gvl.State
-	// ns is the length since another thread began to wait. Time in GC and time without a CPU do not count.
+	// ns is the hold's length since another thread began to wait, without time in GC and time without a CPU.
 	ns      int64
 	waiters int64
 	// least is set if ns is a lower bound.
@@ -38,7 +38,7 @@ type second struct {
 	at   int64
 	sums map[sumKey]int64
 	counts
-	// gc, proc and self are the last readings in this second. self is ddtop's own CPU time.
+	// gc, proc and self are the last readings in this second: of the collector, the process, and ddtop's own CPU time.
 	gc   sampler.GC
 	proc sampler.Proc
 	self account.Meter
@@ -50,22 +50,22 @@ type counts struct {
 	quality   sampler.Quality
 	gcNS      int64
 	waits     gvl.Lengths
-	// longest is the longest hold. stuckNS is the total time of holds above their threshold (stuckHold or stuckAsleep).
+	// longest is the longest hold. stuckNS is the total time of holds above the threshold (stuckHold, stuckAsleep).
 	longest hold
 	stuckNS int64
-	// pause is the collection with most time on a CPU. full is the one with the largest result of longFull. lackedNS is
-	// the time without a CPU of long collections that ended in this second.
+	// pause is the collection with the most time on a CPU, full the one with the largest result of longFull. lackedNS
+	// is the time without a CPU in long collections that ended in this second.
 	pause, full pauses.Pause
 	lackedNS    int64
-	// poolNS is the longest wait for a connection of a pool, poolStack its stack, poolTold its length for texts.
+	// poolNS is the longest wait for a connection of a pool, poolStack its stack, poolTold its length as text.
 	poolNS    int64
 	poolStack sampler.StackID
 	poolTold  gvl.Bounded
-	// The time on a CPU, and ready without one, of threads that held the GVL and of threads that worked without it.
+	// These are times with a CPU, and ready but without a CPU. Holders have the GVL, native threads work without it.
 	holderCPU, holderWait, nativeCPU, nativeWait int64
 }
 
-// add adds the totals of o to c. Of the longest times, it keeps the longer one.
+// add adds the totals of o to c. For each longest time, c keeps the longer of the two.
 func (c *counts) add(o *counts) {
 	c.sampledNS += o.sampledNS
 	c.quality.Add(&o.quality)
@@ -91,7 +91,7 @@ func (c *counts) add(o *counts) {
 	}
 }
 
-// watch is what the type collector remembers about one thread.
+// watch has what the type collector remembers about one thread from sample to sample.
 type watch struct {
 	id      sampler.ThreadID
 	slot    int
@@ -103,38 +103,38 @@ type watch struct {
 	stillNS int64 // lower bound of the state's length (ThreadState.StillNS)
 	stack   sampler.StackID
 	stackNS int64 // when the stack last changed
-	// moved is set if ddtop saw the thread come to stack, from another stack or back to it.
+	// moved is set if ddtop saw the thread begin with this stack, after another stack or after a return to this one.
 	moved bool
 	// listens is true if the thread waits on a connection, but not for an answer (sampler.Kernel.Listens).
 	listens bool
 	// began is set if ddtop saw the state begin. timed is set if the wait has a time limit.
 	began, timed bool
-	// runCPU is the thread's CPU time since its counters were first read after stackNS.
+	// runCPU is the CPU time that the thread has used with this stack, from the first reading of its counters on.
 	runCPU int64
 	usual  usual.Stack
 	spin   spin.Stay
 	loop   loop.Stay
 	// barrier measures for how long the thread has made other ractors wait.
 	barrier barrier.Stay
-	// poolNS is when the thread entered a pool's code. Since then, all samples show it there with the same work
-	// (poolFor). It is zero if the thread is elsewhere, or if its work is not known.
+	// poolNS is since when all samples show the thread in a pool's code, with the same request or job (poolFor). It is
+	// zero if the thread is not in such code, or if its work is not known.
 	poolNS  int64
 	poolFor sampler.WorkNumber
-	// vainNS is when the thread was first seen waiting for a Queue that has items. It is zero if it does not do so.
+	// vainNS is when the thread was first seen waiting for a Queue that has items, or zero if it does not.
 	vainNS int64
-	// ending is how the thread shows that the program ends. endingNS is when ending last changed. courseNS is the last
-	// time after the program's start when the thread showed no sign of an end. It is zero if there is no such time.
+	// ending is how the thread shows that the program ends, and endingNS when this changed. courseNS is the last time
+	// after the program's start at which the thread showed no sign of an end. It is zero if there is none.
 	ending             ending
 	endingNS, courseNS int64
 	// gate is the gate at which the thread waits, or nil. A gate is a method that lets only some threads in.
 	gate                 *gates.Gate
 	cpuAt, cpu, runDelay int64
 	stateAtRead          gvl.State
-	// cpuNS is the thread's CPU time that is not yet in the sums of a second.
+	// cpuNS is CPU time of the thread that was not yet added to the sums of a second.
 	cpuNS int64
 }
 
-// turn follows the hold of one ractor's GVL.
+// turn follows one ractor's GVL from the time at which a thread gets it until the thread gives it up.
 type turn struct {
 	ractor sampler.RactorID
 	hold   hold
@@ -147,18 +147,18 @@ type turn struct {
 	countNS      int64
 	waiters      int64
 	holderAt     int // index in the sample; -1 if there is none
-	// head is the first thread in the GVL's queue, or zero. moved is set if a waiting thread's stack has changed.
+	// head is the first thread in the GVL's queue, or zero. moved is set if the stack of a waiting thread has changed.
 	head  sampler.ThreadID
 	moved bool
-	// Between doubtNS and untilNS another thread may have held the GVL, because samples were too far apart. Both are
-	// zero if there is no such time, or if counters have proven that no other thread held it.
+	// Samples were too far apart between doubtNS and untilNS, so another thread may have held the GVL. Both are zero if
+	// there is no such time, or if the threads' counters have proven that no other thread held it.
 	doubtNS, untilNS int64
 	// turns is how often the holder has got a CPU (sampler.Kernel.Turns). It has not changed since turnsNS.
 	turns, turnsNS int64
 }
 
-// collector adds up the last seconds for the rules. It is a gvl.Consumer. Intervals have the times. Samples show where
-// threads are, how often they move, and which thread holds the GVL.
+// collector adds up the last seconds for the rules. It is a gvl.Consumer. Intervals give it the times. Samples show
+// where threads are, how often they move, and which thread holds the GVL.
 type collector struct {
 	gvl.Ignore
 	stream   *stream.Stream
@@ -185,7 +185,7 @@ type collector struct {
 	growth memory.Growth
 	gc     pauses.Watch
 	counts [threadCounts]threadCount
-	// toldGroup is the peer group that a text last named, and toldCalls the number of calls in it (steadyCalls).
+	// toldGroup is the peer group that the last text named, toldCalls the number of calls in it (steadyCalls).
 	toldGroup uint32
 	toldCalls float64
 	self      account.Meter
@@ -222,8 +222,8 @@ func newCollector(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary,
 	return c
 }
 
-// extendStartup extends the program's start (bootNS) while the program loads code. ddtop may attach after the start. If
-// it then sees loading in its first seconds, the program counts as loading since its start.
+// extendStartup extends the program's start (bootNS) while the program loads code. If ddtop attaches later and sees
+// code being loaded in its own first seconds, the program counts as loading since its beginning.
 func (c *collector) extendStartup(b *second) {
 	end := (b.at + 1) * 1e9
 	if end > max(c.bootNS, c.proc.AttachedNS)+loadedNS {
@@ -240,7 +240,7 @@ func (c *collector) extendStartup(b *second) {
 	}
 }
 
-// Tick adds a sample. If the process is stopped in a sample, it leaves out the sample, and the time up to the next one.
+// Tick adds a sample. If a sample shows the process stopped, Tick ignores it, and the time up to the next sample.
 func (c *collector) Tick(k *gvl.Tick) {
 	wasStopped := c.stopped()
 	if !k.Gap && !wasStopped && c.cur != nil {
@@ -289,7 +289,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.allocated(s, k.States)
 	c.contests.Add(k.ToNS, s, k.States, c.proc.Pauses)
 	c.queues.Add(s, k.States)
-	// In exact mode, samples between two stack ticks read only few stacks: too few to count threads at gates.
+	// If all changes of the GVL are known, only stack ticks read enough stacks to count the threads at gates.
 	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.Count(k.ToNS, k.States, c.threadAt(k.Slots)) {
 		for i, slot := range k.Slots {
 			if slot >= 0 {
@@ -304,7 +304,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.countThreads(len(s.Threads), k.ToNS)
 }
 
-// allocated adds to a stack's sums how many objects were made just before the stack was read (AllocPair).
+// allocated counts the objects that were made just before a stack was read (AllocPair) for this stack.
 func (c *collector) allocated(s *sampler.Sample, states []gvl.ThreadState) {
 	if s.GC.Pair.Objects == 0 || len(c.cur.sums) >= maxSums {
 		return
@@ -330,7 +330,7 @@ func (c *collector) Ended(slot int, _ int64) {
 	}
 }
 
-// addAll adds what tallies and watches have not added yet to the sums of the seconds.
+// addAll brings the sums of the seconds up to date: it adds the time that tallies and watches have not added yet.
 func (c *collector) addAll() {
 	for i := range c.tallies {
 		c.add(&c.tallies[i])
@@ -364,7 +364,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	} else if fresh {
 		w.flags = withServing(c.classes.Of(ts.Stack), t.Serving.Work)
 	} else if changed && w.state == gvl.IO && ts.State == gvl.IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
-		// The thread waits at the same place again. Samples missed what it did between the two waits.
+		// The thread waits at the same place again. It left this place between two samples, so no sample shows why.
 		w.moved = w.moved || !w.idle
 		w.usual.Stayed(w.stack, at-w.stackNS)
 		w.stackNS = at
@@ -393,7 +393,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	w.listens, w.timed = ts.State == gvl.IO && t.Kernel.Listens, t.Status == sampler.Stopped
 	// A wait at a gate does not count here: gateWait judges it by the number of waiting threads.
 	if w.waitsForPool(ts.State) && w.gate == nil {
-		// Before it got this stack, the thread may have been idle, and samples may have missed its run in between.
+		// With an earlier stack, the thread may have been idle. So count only the time with the present stack.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
 			c.cur.poolNS, c.cur.poolStack = ns, ts.Stack
 			c.cur.poolTold = ts.Told()
@@ -412,7 +412,7 @@ func (c *collector) rests(w *watch, ts *gvl.ThreadState) {
 	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
 }
 
-// threadAt returns a function for gates. It returns the stack and flags of the i-th thread of a sample.
+// threadAt returns a function that the type Gates needs: it returns the stack and flags of a sample's i-th thread.
 func (c *collector) threadAt(slots []int) func(int) gates.Thread {
 	return func(i int) gates.Thread {
 		if slot := slots[i]; slot >= 0 {
@@ -422,7 +422,7 @@ func (c *collector) threadAt(slots []int) func(int) gates.Thread {
 	}
 }
 
-// maxTakers limits the queues in takers. When it is reached, takers is cleared and filled again.
+// maxTakers limits the number of queues in takers. If it is reached, takers is emptied and filled again.
 const maxTakers = 256
 
 // takes records a thread that waits to take from a SizedQueue.
@@ -443,8 +443,8 @@ func (w *watch) waitsForPool(s gvl.State) bool {
 	return (w.flags&stackkind.Pool != 0 || w.gate != nil) && (s == gvl.Parked || s == gvl.Sleeping)
 }
 
-// idle reports whether a thread rests: it waits for work, a client or a clock. A thread that serves a request or does
-// a job never rests, whatever it waits for.
+// idle reports whether a thread is at rest: it waits for work, for a client or for a time. A thread that serves a
+// request or does a job is never at rest, whatever it waits for.
 func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, group uint32) bool {
 	serves := serves(flags)
 	switch s {
@@ -466,7 +466,7 @@ func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, grou
 	return false
 }
 
-// Waited counts a wait for the GVL. The evidence begins at sinceNS, so only the part of the wait after that counts.
+// Waited counts a wait for the GVL. If the wait began before sinceNS, where the evidence begins, it counts from there.
 func (c *collector) Waited(w *gvl.Wait) {
 	if from := max(w.FromNS, c.sinceNS); c.cur != nil && !c.stopped() && w.ToNS > from {
 		x := *w
@@ -488,14 +488,14 @@ func (c *collector) rotate(sec int64) {
 		}
 		c.addAll()
 		c.extendStartup(c.cur)
-		// After a gap, next can have the same place in the ring as cur. Copy cur before the place is cleared.
+		// After a gap, cur and next can be the same place in the ring. It is cleared, so copy cur's readings.
 		gc, proc, self := c.cur.gc, c.cur.proc, c.cur.self
 		c.cur = c.secondAt(next)
 		c.cur.gc, c.cur.proc, c.cur.self = gc, proc, self
 	}
 }
 
-// counters adds a thread's CPU time and run delay since the last read, if it held the GVL or worked without it.
+// counters adds the CPU time and run delay of a thread that held the GVL, or worked without it, since the last reading.
 func (c *collector) counters(t *sampler.Thread, w *watch) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == w.cpuAt || t.TID == 0 {

@@ -8,12 +8,12 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// A call is one wait of a thread for a peer. An answer in two pieces counts as two calls. Several calls between two
-// reads of a thread's counters may count as one. Reads are 10 ms apart, or an eighth of a longer wait. So lengths may
-// be too long, and numbers too small. While counters do not change, it is certainly one call. This lower bound of its
-// length alone decides if calls are slow.
+// A call is one wait of a thread for a peer. An answer in two pieces counts as two calls. A thread's counters are read
+// every 10 ms, or every eighth of a longer wait. Several calls between two reads may count as one. So lengths may be
+// too long, and numbers too small. While counters do not change, the thread is in a single call. Only this proven
+// length decides if calls are slow.
 
-// callBucketBits is the width of a gvl.Histogram bucket in an id of dimCall, in bits. Such an id consists of a peer
+// callBucketBits is the width in bits of a gvl.Histogram bucket in an id of dimCall. Such an id consists of a peer
 // group, the bucket of the shortest possible length, and the bucket of the longest.
 const callBucketBits = 16
 
@@ -29,7 +29,7 @@ type calls struct {
 	longest gvl.Histogram
 }
 
-// groupSleep is a peer group for sleep during a request or job. The lengths of such sleeps are counted like calls.
+// groupSleep stands in for a peer group: it counts sleeps in requests and jobs by length, in the same way as calls.
 const groupSleep = math.MaxUint32
 
 // called counts an ended wait in input or output, or an ended sleep during a request or job. It leaves out waits whose
@@ -54,9 +54,9 @@ func (w *past) addCalls(id uint64, n int64) {
 	of.longest.AddBucket(cell.longest, n)
 }
 
-// callLength returns a typical length of the calls to a peer group, in ns: calls of this length or more take half of
-// all time in calls. It uses the lower bound of each length. Calls in progress count with their length so far. It is
-// zero if there is no call.
+// callLength returns a typical length of the calls to a peer group, in ns: calls of this length or more make up half of
+// the time of all calls. It uses the lower bound of each length. Calls in progress count with their length so far. It
+// is zero if there is no call.
 func (w *window) callLength(group uint32) int64 {
 	var cells []callCell
 	if of := w.calls[group]; of != nil {

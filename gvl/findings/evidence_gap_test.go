@@ -3,8 +3,8 @@ package findings
 import "testing"
 
 // TestLastReadingSurvivesAGap: the last readings of the garbage collector and of the process are kept over a gap of any
-// length. They are in a ring of seconds. They must be kept even if the gap ends at the place of the ring where it
-// began.
+// length. They are stored in a ring of seconds. If the lengths of gap and ring are equal, the second after the gap
+// overwrites the second before it. The readings must still be there.
 func TestLastReadingSurvivesAGap(t *testing.T) {
 	c := &collector{}
 	for i := range c.ring {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// dim is the kind of a sum. The comment at each kind says what the id means, and which time or number is added up.
+// dim is the kind of a sum. At each kind, a comment says what its id means, and which time or number it adds up.
 type dim uint8
 
 const (
@@ -36,26 +36,26 @@ type sumKey struct {
 	idle   bool
 }
 
-// The ids of dimOp: opResolves is for threads that resolve names, opChildren for threads that wait for children.
+// These are the ids of dimOp. opResolves is for threads that resolve names, opChildren for waits for child processes.
 const (
 	opResolves = iota
 	opChildren
 	numOps
 )
 
-// maxSums limits the sums of a second: 20,000 threads need three each. Beyond it, only sums of all threads are kept.
+// maxSums limits the sums of a second: 20,000 threads need three each. Further time counts only in sums of all threads.
 const maxSums = 1 << 16
 
-// tally has the time of a thread that is not yet in the sums of the seconds.
+// tally has the latest time of one thread, which is not yet added to the sums of the seconds.
 type tally struct {
-	// last is the thread's newest interval. If the next one belongs to the same sums, it is merged into last.
+	// last is the thread's newest interval. If the next interval belongs to the same sums, it is joined to last.
 	last gvl.Interval
-	// stack is the thread's present stack. heldNS is how long the thread has held the GVL with it.
+	// stack is the thread's present stack. heldNS is for how long the thread has held the GVL with this stack.
 	stack  sampler.StackID
 	heldNS int64
 }
 
-// alike reports whether two intervals of a thread belong to the same sums.
+// alike reports whether two intervals of a thread belong to the same sums, so that they can be added together.
 func alike(x, y *gvl.Interval) bool {
 	a, b := &x.Detail, &y.Detail
 	return x.State == y.State && x.Stack == y.Stack && a.Peer == b.Peer && a.Object == b.Object && a.FDs == b.FDs && a.Op == b.Op &&
@@ -88,7 +88,7 @@ func (c *collector) add(t *tally) {
 	i.FromNS = i.ToNS
 }
 
-// hold adds an interval to heldNS if the thread held the GVL in it. If the stack is new, heldNS begins at zero.
+// hold adds the length of an interval to heldNS if the thread held the GVL. A new stack first sets heldNS to zero.
 func (t *tally) hold(i *gvl.Interval, c *collector) {
 	if i.Stack != t.stack {
 		t.stack, t.heldNS = i.Stack, 0
@@ -110,8 +110,8 @@ func (b *second) add(keys []sumKey, ns int64) {
 	}
 }
 
-// keysOf returns the keys of the sums that an interval counts for. The first key is for the thread itself. An interval
-// without samples has no keys. The result is valid until the next call.
+// keysOf returns the keys of the sums to which an interval is added. The first is the key of the thread itself. An
+// interval without samples has no keys. The result is valid until the next call.
 func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	if !i.Sampled() {
 		return nil
@@ -156,7 +156,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	return keys
 }
 
-// pending calls fn for each second of the intervals that are not final yet: the stream may still change them.
+// pending calls fn for each second of intervals that the stream may still change, because they are not final.
 func (c *collector) pending(fn func(b *second, keys []sumKey, ns int64)) {
 	for k := range c.threads {
 		if id := c.threads[k].id; id != 0 {
@@ -189,10 +189,10 @@ type stop struct {
 	frozen       bool
 }
 
-// maxStops limits the remembered stops. Intervals usually arrive within a second, so few are needed.
+// maxStops limits the remembered stops. Few are needed: the intervals around a stop usually arrive within a second.
 const maxStops = 16
 
-// stop notes that the process has been stopped. spread leaves out the time until it continues, so no rule counts it.
+// stop notes that the process was stopped at atNS. spread leaves out the time until it continues: no rule counts it.
 func (c *collector) stop(atNS int64, frozen bool) {
 	if c.stopped() {
 		last := &c.stops[len(c.stops)-1]
@@ -211,7 +211,7 @@ func (c *collector) stopped() bool {
 	return n > 0 && c.stops[n-1].toNS == math.MaxInt64
 }
 
-// spread splits a period by seconds and calls fn for each. It leaves out stops, and time that is too old for the ring.
+// spread splits a period by seconds and calls fn for each. It leaves out stops, and seconds older than the ring keeps.
 func (c *collector) spread(fromNS, toNS int64, fn func(b *second, ns int64)) {
 	fromNS = max(fromNS, toNS-int64(len(c.ring))*1e9)
 	for _, s := range c.stops {
@@ -235,7 +235,7 @@ func (c *collector) bySecond(fromNS, toNS int64, fn func(b *second, ns int64)) {
 	}
 }
 
-// secondAt returns the sums of a second, or nil if it is too old.
+// secondAt returns the sums of a second, or nil if the second is so old that the ring does not keep it.
 func (c *collector) secondAt(sec int64) *second {
 	b := &c.ring[sec%int64(len(c.ring))]
 	switch {

@@ -37,15 +37,15 @@ func (s Severity) String() string {
 // A Finding is a problem, described in plain words for a person who does not know the GVL. docs/reference/findings.md
 // lists all findings.
 type Finding struct {
-	// ID is the rule's name: "gvl_saturated", "deadlock" …
+	// ID is the name of the rule that raised the finding: "gvl_saturated", "deadlock" …
 	ID       string
 	Severity Severity
-	// Title is a few words ("GVL saturated"). Text has the figures and the culprit ("held 98 %, 6.2 threads wait; …").
-	// Next is advice.
+	// Title is a few words ("GVL saturated"). Text has the figures and the cause ("held 98 %, 6.2 threads wait; …").
+	// Next says what to do.
 	Title, Text, Next string
 	// SinceNS is when the condition became true, CLOCK_MONOTONIC in ns. UntilNS is when it ended, and AgoNS how long
-	// ago this was, in ns. Both are zero while the finding is active. After its end, a finding's text is in the past
-	// tense and describes it at its worst.
+	// ago this was, in ns. Both are zero while the finding is active. An ended finding has a text in the past tense,
+	// which describes it at its worst.
 	SinceNS, UntilNS, AgoNS int64
 	// Threads lists the thread that causes the problem first. Stack is the stack of this thread.
 	Threads []sampler.ThreadID
@@ -56,15 +56,15 @@ type Finding struct {
 	Endpoint string
 	// Native has the C functions at the end of the stack of Threads[0], outermost first. The screen sets it.
 	Native string
-	// Explains is the share of the threads' busy time in the last ten seconds that the finding accounts for, from 0 to
-	// 1. Busy time is all time except rest, so it includes the time of waits.
+	// Explains is the share of the threads' busy time in the last ten seconds that this problem takes, from 0 to 1.
+	// Busy time is all time except rest, so it includes waits.
 	Explains float64
 	// Evidence is the quality of the samples that the figures are computed from. They cover ten seconds.
 	Evidence sampler.Quality
-	// advice has the alternatives for Next (plan). steady is Explains, but changes only in steps of explainsBand.
+	// advice has all texts that Next can be (plan). steady is Explains, but it changes only in steps of explainsBand.
 	advice []advice
 	steady float64
-	// ownCPU is set if the process lacks CPU, and uses most of the machine's CPU time itself.
+	// ownCPU is set if the process lacks CPU, and takes most of the machine's CPU time itself.
 	ownCPU bool
 }
 
@@ -75,15 +75,15 @@ func (f Finding) String() string { return f.When() + f.Title + ": " + f.Text }
 // finding is active.
 func (f Finding) When() string { return report.Ago(f.AgoNS) }
 
-// FindingsWindowNS is the length of the period that a finding's figures describe, in ns.
+// FindingsWindowNS is the length of the period that the figures in a finding's text describe, in ns.
 const FindingsWindowNS = 10e9
 
 // These constants say when findings are raised and when they end, in ns of the stream's time.
 const (
 	// findingsWindowNS is the length of the window that rules use: ten whole seconds and the current one.
 	findingsWindowNS = FindingsWindowNS
-	// trailNS is the length of the short window that shows the end of a condition. It has ended if the rule's score in
-	// this window is below endedShare.
+	// trailNS is the length of the latest part of the window. The condition has ended if the rule's score in this part
+	// alone is below endedShare.
 	trailNS    = 4e9
 	endedShare = .2
 	// recentNS is how long an ended finding is shown, in ns.
@@ -92,33 +92,33 @@ const (
 	evaluateNS = 250e6
 	// raiseNS is how long a condition must last before its finding is raised, unless the rule sets its own time.
 	raiseNS = 3e9
-	// raiseSoonNS replaces raiseNS for rules whose condition is already a mean over some time.
+	// raiseSoonNS replaces raiseNS for rules that already judge a mean over some time, so they need not wait as long.
 	raiseSoonNS = 200e6
 	// clearNS is how long a rule's score must be below ClearShare before its finding ends.
 	clearNS = 5e9
-	// ClearShare is the score below which a raised finding may end, after clearNS.
+	// ClearShare is a score. If a raised finding's score stays below it for clearNS, the finding ends.
 	ClearShare = 0.8
 	// bootNS is the shortest length of a program's start. Most rules ignore the start, because loading code is no work.
 	bootNS = 5e9
-	// maxBootNS is the longest length of the start, even if the program still loads code.
+	// maxBootNS is the longest time that counts as a program's start, even if it still loads code.
 	maxBootNS = 30e9
-	// If loading code takes at least loadingShare of a second, the program counts as loading in this second. Waits for
-	// the GVL in order to load code are included. The start ends after loadedNS without loading.
+	// loadingShare is a part of a second. If loading code, with its waits for the GVL, takes this part or more, the
+	// program counts as loading in this second. The start ends after loadedNS without loading.
 	loadingShare = .2
 	loadedNS     = 2e9
 	// minWindowNS is the shortest sampled time for which rules are evaluated.
 	minWindowNS = 500e6
 )
 
-// hit is the result of a rule for a window.
+// hit is the result of evaluating a rule for a window: how far its condition is met, and the texts.
 type hit struct {
 	// score is the measured value divided by its threshold. If a rule has several conditions, it is the smallest of
 	// their scores. The rule matches if score is at least 1.
 	score    float64
 	severity Severity
-	// The fields below are set if score is at least 1. Words that depend on tense are marked (tense).
+	// The fields below are set if score is at least 1. Verbs in them whose tense can change are marked (tense).
 	title, text, next string
-	// advice has alternatives. The method plan chooses the first one that fits. If it is empty, next is the advice.
+	// advice has pieces of advice, of which plan chooses the first that fits. If it is empty, next is the advice.
 	advice  []advice
 	threads []sampler.ThreadID
 	stack   sampler.StackID
@@ -130,8 +130,8 @@ type hit struct {
 	// explains is the time that the finding costs the threads of the window, in ns: its own time, and the time for
 	// which other threads waited because of it.
 	explains int64
-	// tell adds the parts of text that are costly to find, such as the code to blame. It is called before a user sees
-	// the finding, or at the next evaluation. Until then the window has changed little.
+	// tell adds parts of text that take time to find, such as the code to blame. It is called before a user sees the
+	// finding, or else at the next evaluation, while the window has changed little.
 	tell func(*hit)
 }
 
@@ -144,8 +144,8 @@ func (h hit) inTense() hit {
 	return h
 }
 
-// explainsBand is how much a finding's share must change before the finding may move in the list, as a part of the
-// share. So two findings with about the same share do not keep changing places at the top.
+// explainsBand is a part of a finding's share. The finding keeps its position in the list until its share changes by
+// more than this part. So two findings with about equal shares do not keep changing places.
 const explainsBand = .25
 
 // ruleState is what Findings remembers about a rule between evaluations.
@@ -153,16 +153,16 @@ type ruleState struct {
 	raised bool
 	trueNS int64 // since when the rule has matched; zero if it does not match
 	lowNS  int64 // since when the score is below ClearShare; zero if it is not
-	// sureNS is when the rule last matched in the short window (trail), too. When trail shows the end, endedNS becomes
-	// sureNS, even if the whole window still matches. endedNS is zero while the finding is active.
+	// sureNS is when the rule last matched both in the window and in its latest part (trail). If trail shows an end,
+	// endedNS becomes sureNS, even if the window still matches. endedNS is zero while the finding is active.
 	sureNS, endedNS int64
 	// last is the rule's last hit.
 	last hit
-	// worst is the finding at its highest score since it was raised. shown is set if it was visible since then.
+	// worst is the finding at its highest score since it was raised. shown is set if a user could see it since then.
 	worst      Finding
 	worstScore float64
 	shown      bool
-	// lastExplains is the finding's share of busy time. explains is the same, in steps of explainsBand.
+	// lastExplains is the finding's share of busy time. explains is this share, in steps of explainsBand.
 	lastExplains, explains float64
 	lastEvidence           sampler.Quality
 }
@@ -178,7 +178,7 @@ type Findings struct {
 	rules  *Rules
 	states [len(rules)]ruleState
 	nextNS int64
-	// win is the last ten seconds. late is the part of win after the program's start. trail is the last trailNS of win.
+	// win is the last ten seconds. late is the part after the program's start, and trail the last trailNS of win.
 	win, late, trail window
 	past             []Finding // ended findings at their highest score, as passed to tell
 }
@@ -197,7 +197,7 @@ func New(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary, b *accou
 	return f
 }
 
-// Tick evaluates the rules every evaluateNS. Before it is called, the collector has added the sample.
+// Tick evaluates the rules every evaluateNS. The collector adds the sample first, so the rules can use it.
 func (f *Findings) Tick(k *gvl.Tick) {
 	now := k.ToNS
 	if now < f.nextNS {
@@ -212,7 +212,7 @@ func (f *Findings) Tick(k *gvl.Tick) {
 	if f.win.sampledNS < minWindowNS {
 		return
 	}
-	// If no part of the window is in the program's start, late is the same as win.
+	// late is win without the program's start. If the start ended before the window begins, they are the same.
 	late := &f.win
 	if boot := f.ev.bootNS; now-boot <= findingsWindowNS+1e9 {
 		late = &f.late
@@ -235,13 +235,13 @@ func (f *Findings) Tick(k *gvl.Tick) {
 	}
 }
 
-// Early reports whether the program has started so recently that rules could not raise a finding yet. In this case a
-// missing finding proves nothing.
+// Early reports whether the program started so recently that no rule had time to raise a finding. The absence of
+// findings then proves nothing.
 func (f *Findings) Early() bool {
 	return f.ev.lastNS-f.ev.bootNS < minWindowNS+raiseNS+evaluateNS
 }
 
-// judge evaluates a rule and updates its state. late is the window without the program's start.
+// judge evaluates a rule and updates its state. late is the part of the window after the program's start.
 func (f *Findings) judge(i int, now int64, late *window) {
 	if f.rules.off[i] {
 		return
@@ -310,7 +310,7 @@ func (f *Findings) judge(i int, now int64, late *window) {
 	}
 }
 
-// trails notes whether a condition has ended. The short window shows this earlier than the whole window's score.
+// trails notes whether a condition has ended. The latest part of the window shows this before the whole window does.
 func (f *Findings) trails(i int, now int64, score float64) {
 	st := &f.states[i]
 	if st.raised && !rules[i].sparse && f.trail.sampledNS >= minWindowNS {
@@ -324,14 +324,14 @@ func (f *Findings) trails(i int, now int64, score float64) {
 	}
 }
 
-// ended returns the finding of a rule whose condition has ended, with the figures of its highest score.
+// ended returns the finding of a rule whose condition has ended. It has the figures from the highest score.
 func (st *ruleState) ended() Finding {
 	w := st.worst
 	w.UntilNS = st.endedNS
 	return w
 }
 
-// finding returns the finding of a raised rule. tell must still complete it.
+// finding returns the finding of a raised rule. Its text is not complete: the caller passes it to tell.
 func (f *Findings) finding(i int) Finding {
 	st := &f.states[i]
 	st.last = st.last.inTense()
@@ -378,12 +378,12 @@ func tell(list []Finding, nowNS int64) []Finding {
 	return list
 }
 
-// Current returns the active findings, followed by those that ended a moment ago. Standstills come first, then the
-// more severe findings. Among findings of one severity, causes come before symptoms, and findings with a larger share
-// before others. A finding always comes before those that it explains. The caller owns the slice.
+// Current returns the active findings, followed by those that ended a moment ago. Standstills come first, then the more
+// severe findings. If two are equally severe, causes come before symptoms, then larger shares before smaller ones. A
+// finding always comes before the findings that it explains. The caller owns the slice.
 func (f *Findings) Current() []Finding { return tell(f.current(), f.ev.lastNS) }
 
-// current returns the findings of Current. tell must still complete them.
+// current returns the same findings as Current. Their texts are not complete: the caller passes them to tell.
 func (f *Findings) current() []Finding {
 	var out []Finding
 	for _, i := range f.ranked() {
@@ -399,12 +399,12 @@ func (f *Findings) current() []Finding {
 	return out
 }
 
-// Told returns the findings that a screen shows: Current, and the last finding of each rule that ended in the last 30
+// Told returns the findings that a screen shows: Current, and for each rule the last finding that ended in the last 30
 // s. Active findings come first, then the ended ones by severity, then the latest. The caller owns the slice.
 func (f *Findings) Told() []Finding { return f.toldAt(f.current(), f.ev.lastNS) }
 
-// ToldOfEnded is like Told, for a process that ended at endNS and a reader at nowNS. Findings that were active at endNS
-// count as ended at that time. All findings disappear 30 s later.
+// ToldOfEnded is like Told, for a process that ended at endNS, read at the later time nowNS. Findings that were active
+// at endNS count as ended then. 30 s after endNS, there are no findings.
 func (f *Findings) ToldOfEnded(endNS, nowNS int64) []Finding {
 	list := f.current()
 	for i := range list {

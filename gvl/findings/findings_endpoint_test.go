@@ -42,8 +42,8 @@ func (s *scene) names(f Finding, endpoint string, words ...string) {
 	}
 }
 
-// TestFindingsNameWhoTakesTheGVL: a finding names the route that holds the GVL, and its share. It names no route if the
-// route is not known, or if no thread serves a request.
+// TestFindingsNameWhoTakesTheGVL: a finding about the GVL names the route whose requests hold it, and their share. It
+// names no route if the route is not known, or if no thread serves a request.
 func TestFindingsNameWhoTakesTheGVL(t *testing.T) {
 	s := newScene(t)
 	s.named(1, "worker-3", false)
@@ -67,12 +67,13 @@ func TestFindingsNameWhoTakesTheGVL(t *testing.T) {
 	}
 }
 
-// TestFindingsNameARouteOnManyThreads: the requests of a route hold the GVL on several threads, and no single thread
-// leads. The finding must say that the route hogs the GVL. If all requests have the same route, it must say this of no
-// route.
+// TestFindingsNameARouteOnManyThreads: the requests of one route hold the GVL for most of the time, on several threads.
+// No single thread holds it much longer than others. The finding must say that the route hogs the GVL. If all requests
+// have the same route, it must not name the route.
 func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 	const reports, all = 4, 8
-	// goOn plays samples. In the first ticks of every 20, one of the first threads holds the GVL for its request.
+	// goOn plays samples in rounds of 20 ticks. In the first ticks of each round, one of the first threads holds the
+	// GVL for its request.
 	goOn := func(s *scene, seconds int64, ticks int) {
 		long, short := s.stack("c:JSON.generate", "Reports#build"), s.stack("Server#handle")
 		s.play(seconds*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -135,8 +136,8 @@ func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 	}
 }
 
-// TestFindingsNameWhoAsks: the finding about a slow service names the route that waits most for it, and the route's
-// current statement.
+// TestFindingsNameWhoAsks: the finding about a slow service names the route that waits most for the service. It also
+// names the statement that this route waits for now.
 func TestFindingsNameWhoAsks(t *testing.T) {
 	db := sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.0.0.5:5432", Local: "10.0.0.1", Service: "PostgreSQL"}
 	s := newScene(t)

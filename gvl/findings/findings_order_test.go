@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOrder: standstills come first, then causes, then symptoms. Within one of these ranks, severe findings come first,
-// then findings that explain more of the time.
+// TestOrder: standstills come first, then causes, then symptoms. Among findings of the same rank, the more severe come
+// first, then those that explain more of the time.
 func TestOrder(t *testing.T) {
 	type raised struct {
 		id       string
@@ -69,9 +69,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// explainedPairs lists each symptom with its causes, and the evidence that each cause needs. A number is the least part
-// of the symptom's time that the cause must have. "shared" means that both must have the same thread or remote end.
-// "own" means that the process itself must take the CPU. "others" means that it must not.
+// explainedPairs lists each symptom with its causes, and the evidence that each cause needs. A number is a share: the
+// cause must take at least this part of the symptom's time. "shared" means that cause and symptom must have the same
+// thread or remote end. "own" means that the process itself must take the CPU. "others" means that it must not.
 const explainedPairs = `
 gvl_stuck: memory_stall 0.5
 memory_stall: memory_grows 0
@@ -88,8 +88,8 @@ stuck_thread: lock_starved shared, lock_convoy shared, dns_slow shared, child_wa
 all_busy: cpu_starved 0
 `
 
-// TestOrderOfAllPairs: of any two findings, the cause comes before the symptom if the evidence is there, however severe
-// the symptom is. All other pairs are ordered by standstill, severity, rank and the time that they explain.
+// TestOrderOfAllPairs: if there is evidence that one of two findings causes the other, the cause comes first, however
+// severe the symptom is. All other pairs are ordered by standstill, severity, rank and the time that they explain.
 func TestOrderOfAllPairs(t *testing.T) {
 	want := make(map[[2]string]string)
 	for _, line := range strings.Split(strings.TrimSpace(explainedPairs), "\n") {
@@ -113,8 +113,8 @@ func TestOrderOfAllPairs(t *testing.T) {
 				f.states[i] = ruleState{raised: true, shown: true, explains: yExplains, last: hit{severity: ySevere, threads: []sampler.ThreadID{thread}, ownCPU: own}}
 			}
 		}
-		// A finding can hide another one. This test uses all findings, even hidden ones, because it only tests the
-		// order.
+		// A screen leaves out a finding that another one hides. This test only tests the order, so it uses all
+		// findings.
 		var list []Finding
 		for _, i := range f.ranked() {
 			list = append(list, f.finding(i))
@@ -144,7 +144,8 @@ func TestOrderOfAllPairs(t *testing.T) {
 			t.Errorf("%s and %s explain each other", x.id, y.id)
 		}
 		if !explained {
-			// Without evidence the more severe finding comes first, unless the other one is its cause or a standstill.
+			// Without evidence that x or y causes the other, the more severe one comes first, unless the other is a
+			// standstill.
 			if !other && y.rank != rankStandstill {
 				if got := first(x, y, SeverityCrit, SeverityWarn, .1, .9, true, own); got != x.id {
 					t.Errorf("%s (crit) and %s (warn): %s leads", x.id, y.id, got)
@@ -227,8 +228,8 @@ func TestDocsListTheCauses(t *testing.T) {
 	}
 }
 
-// TestAdviceNamesACause: if the advice of a finding depends on another finding, this other finding must be one of its
-// causes.
+// TestAdviceNamesACause: a piece of advice may be only for the case that another finding is active (Advice.With). This
+// other finding must be listed as a cause of the finding.
 func TestAdviceNamesACause(t *testing.T) {
 	for id, all := range variants {
 		for _, list := range all {
@@ -241,8 +242,8 @@ func TestAdviceNamesACause(t *testing.T) {
 	}
 }
 
-// TestCollectorBeforeSaturation: if the garbage collector runs 40 % of the time, threads queue for the GVL. The finding
-// about the collector comes before the finding about this queue.
+// TestCollectorBeforeSaturation: if the garbage collector runs 40 % of the time, threads queue for the GVL. The
+// collector is the cause, so its finding comes before the finding about the queue.
 func TestCollectorBeforeSaturation(t *testing.T) {
 	s := newScene(t)
 	work := s.stack("Work#a")
@@ -267,14 +268,14 @@ func TestCollectorBeforeSaturation(t *testing.T) {
 	}
 }
 
-// TestOrderByWhatIsExplained: of two problems, the one that explains more time comes first. While both explain about
-// the same, they do not change places.
+// TestOrderByWhatIsExplained: of two problems, the one that explains more time comes first. While they explain about
+// the same time, they do not change places.
 func TestOrderByWhatIsExplained(t *testing.T) {
 	s := newScene(t)
 	work := s.stack("Work#a")
 	var cpu, delay int64
-	// collects is how many of 20 ticks the garbage collector runs. lacks is the part of each tick in which the thread
-	// has no CPU, in percent.
+	// collects is a number of ticks: of every 20 ticks, the garbage collector runs in the first ones, up to this
+	// number. lacks is the part of each tick in which the thread has no CPU, in percent.
 	play := func(d int64, collects int, lacks int64) {
 		s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			s.gc.During = i%20 < collects

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFindingsNeedQuality: with too few samples, no finding about shares is raised. With more samples of the same load,
-// or with known changes of the GVL, it is raised. The finding shows how many samples it is based on.
+// TestFindingsNeedQuality: with too few samples, no finding about shares of the time is raised. With more samples of
+// the same load, or with known changes of the GVL, it is raised. The finding shows how many samples it is based on.
 func TestFindingsNeedQuality(t *testing.T) {
 	for _, c := range []struct {
 		name  string

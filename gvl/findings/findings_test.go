@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// scene feeds samples to Findings, 5 ms apart. Every second sample is a stack tick.
+// scene feeds samples of a made-up program to Findings, 5 ms apart. Every second sample reads all stacks.
 type scene struct {
 	t      *testing.T
 	dict   *sampler.Dictionary
@@ -45,7 +45,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// watch gives the scene a new stream and new findings.
+// watch gives the scene a new stream of the target p, and new findings by the rules r.
 func (s *scene) watch(p sampler.Process, r *Rules) {
 	s.stream = stream.New(p)
 	s.f = New(s.stream, p, s.dict, account.NewBlame(s.stream, s.dict), account.NewRequests(s.stream, s.dict, account.MaxBlameWindowNS), r)
@@ -71,8 +71,8 @@ func (s *scene) at(th sampler.Thread, stack sampler.StackID) sampler.Thread {
 	return th
 }
 
-// play feeds samples for d ns. For each tick, gen gets its number and returns the thread that holds the GVL, and all
-// threads.
+// play feeds samples for d ns. The function gen is called for each sample with its number. It returns the thread that
+// holds the GVL, and all threads.
 func (s *scene) play(d int64, gen func(i int) (sampler.ThreadID, []sampler.Thread)) {
 	for end := s.now + d; s.now < end; {
 		s.now += sceneTick
@@ -142,14 +142,15 @@ func TestNoFindingWhenNothingIsWrong(t *testing.T) {
 	s := newScene(t)
 	s.calm(90 * gvltest.Sec)
 	s.want("calm", nil)
-	// A single thread that computes all the time delays no other thread.
+	// There must be no finding if a single thread computes all the time, because it delays no other thread.
 	s = newScene(t)
 	st := []sampler.StackID{s.stack("Batch#a"), s.stack("Batch#b")}
 	s.play(40*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		return 1, []sampler.Thread{s.at(gvltest.Holder(1), st[i%2]), gvltest.Asleep(2, sampler.StoppedForever, sampler.BlockJoin)}
 	})
 	s.want("batch", nil)
-	// Two threads compute and share the GVL fairly. The GVL is always held, but neither thread takes too much of it.
+	// Two threads compute and share the GVL fairly. The GVL is always held, but neither thread takes too much of it. So
+	// no finding may say that a thread hogs it or is stuck.
 	s = newScene(t)
 	s.play(20*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		a, b := s.at(gvltest.Holder(1), st[i%2]), s.at(gvltest.Queued(2), st[i%2])
@@ -166,9 +167,9 @@ func TestNoFindingWhenNothingIsWrong(t *testing.T) {
 	}
 }
 
-// TestOneLongTurnMakesNoHog: in a server with nothing to do, one hold takes long because its thread lacks a CPU. Four
-// threads that want to check the time wait for the GVL meanwhile. The finding must not call the holder a hog of the
-// GVL.
+// TestOneLongTurnMakesNoHog: in a server with nothing to do, a thread lacks a CPU while it holds the GVL, so its hold
+// takes long. Meanwhile, four threads that only want to check the time wait for the GVL. The finding must not call the
+// holder a hog of the GVL.
 func TestOneLongTurnMakesNoHog(t *testing.T) {
 	s := newScene(t)
 	beat, look := s.stack("c:BasicSocket#__write_nonblock", "Redis::Client#io"), s.stack("Poller#wait")
@@ -195,8 +196,8 @@ func TestOneLongTurnMakesNoHog(t *testing.T) {
 	}
 }
 
-// turns plays a GVL that is always held. A hog holds it for hogTicks, and then one of n other threads holds it for one
-// tick.
+// turns plays a GVL that is always held. A thread that hogs it holds it for hogTicks, and then one of n other threads
+// holds it for one tick. This repeats.
 func (s *scene) turns(d int64, n, hogTicks int) {
 	hog := []sampler.StackID{s.stack("c:JSON.generate", "Reports#build"), s.stack("c:JSON.generate", "Reports#build", "x")}
 	small := s.stack("Server#handle")
@@ -242,8 +243,9 @@ func TestSaturatedAndHog(t *testing.T) {
 	s.want("calm again", nil)
 }
 
-// TestHandedOn: while the GVL is handed on, no thread holds it. It is held for only 80 % of the time here. If threads
-// lose most of their time to waits for it, it is saturated all the same. If they lose less time, it is not saturated.
+// TestHandedOn: while the GVL passes from one thread to the next, no thread holds it. So it can be saturated although
+// it is held for only 80 % of the time. This is true if threads lose most of their time to waits for it. If they lose
+// less time, it is not saturated.
 func TestHandedOn(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -281,8 +283,8 @@ func TestHandedOn(t *testing.T) {
 	}
 }
 
-// TestWordsWaitForAReader: to save work, ddtop looks for the code to blame only at the worst moment of a finding, and
-// when a caller reads the findings. Each text that is read must be complete.
+// TestWordsWaitForAReader: to save work, ddtop looks for the code to blame only at two times: at the worst moment of a
+// finding, and when a caller reads the findings. Each text that is read must still be complete.
 func TestWordsWaitForAReader(t *testing.T) {
 	s := newScene(t)
 	s.turns(12*gvltest.Sec, 6, 19)
@@ -321,7 +323,7 @@ func TestStuck(t *testing.T) {
 	if f := s.f.Current()[0]; !strings.Contains(f.Next, "C function") {
 		t.Errorf("in a C function: %+v", f)
 	}
-	// The same happens in Ruby code. No C function is to blame.
+	// The same happens in Ruby code. The finding must name no C function.
 	s = newScene(t)
 	power := s.stack("Keys#power", "Keys#sign")
 	s.play(5*gvltest.Sec, func(int) (sampler.ThreadID, []sampler.Thread) {
@@ -338,7 +340,7 @@ func TestStuck(t *testing.T) {
 	if f := s.f.Current()[0]; f.ID != "gvl_stuck" || strings.Contains(f.Next, "this C function") || !strings.Contains(f.Next, "look at its stack") {
 		t.Errorf("no stack: %+v", f)
 	}
-	// The holder of the GVL sleeps in the kernel.
+	// The holder of the GVL sleeps in the kernel, and another thread waits. There must be a finding.
 	s = newScene(t)
 	keep := s.stack("c:Fiddle::Function#call", "CardTerminal#settle")
 	s.play(5*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -348,7 +350,7 @@ func TestStuck(t *testing.T) {
 		return 0, []sampler.Thread{s.at(gvltest.Asleep(1, sampler.Stopped, sampler.BlockSleep), keep), gvltest.Asleep(2, sampler.Stopped, sampler.BlockSleep)}
 	})
 	s.want("stalled", []string{"gvl_stuck"}, "CardTerminal#settle → Fiddle::Function#call", "slept in the kernel", "1 thread waiting")
-	// The holder sleeps in the same way, but no thread waits. This does no harm.
+	// The holder sleeps in the same way, but no thread waits for the GVL. This does no harm, so there is no finding.
 	s = newScene(t)
 	s.play(5*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		return 1, []sampler.Thread{s.at(gvltest.Rechecked(gvltest.Answered(gvltest.Holder(1), s.now, "poll", -1, 0)), keep)}
@@ -367,7 +369,8 @@ func TestGarbageCollection(t *testing.T) {
 		return 1, []sampler.Thread{s.at(gvltest.Holder(1), build)}
 	})
 	s.want("pressure", []string{"gc_pressure"}, "25 % of the time", "Importer#import → Array#map", "minor")
-	// A server with little to do works for 12 % of the time. One full collection takes a quarter of this work.
+	// A server with little to do works for 12 % of the time. One full collection takes a quarter of this work, which is
+	// too little for a finding.
 	s = newScene(t)
 	s.play(10*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		s.gc.During = i%1000 < 30
@@ -436,8 +439,8 @@ func TestStarved(t *testing.T) {
 	if next := s.f.Current()[0].Next; !strings.HasPrefix(next, "let ddtop take less") {
 		t.Errorf("what to do: %s", next)
 	}
-	// The counters show a short hold only if it was interrupted. Here one hold in six is interrupted,
-	// and its thread had no CPU for half of the time. In all other holds, the thread always had a CPU.
+	// A thread's counters show a short hold only if the thread lost its CPU in it. Here this happens in one hold in
+	// six, and the thread then had no CPU for half of the time. In all other holds, the thread always had a CPU.
 	s = newScene(t)
 	var readAt, cpu, delay int64
 	s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -535,7 +538,7 @@ func TestLocks(t *testing.T) {
 		for id := sampler.ThreadID(2); id < 8; id++ {
 			list = append(list, lock(id, 1, 0xa8))
 		}
-		// The threads do this in turn, so that no thread is stuck.
+		// A different thread sleeps in each tick, so no single thread is stuck.
 		list[1+i%6] = s.at(gvltest.Asleep(sampler.ThreadID(2+i%6), sampler.Stopped, sampler.BlockSleep), 0)
 		return 0, list
 	})
@@ -551,7 +554,7 @@ func TestLocks(t *testing.T) {
 	mixed := []gvl.ThreadState{
 		{Thread: 5, State: gvl.Lock, Detail: gvl.Detail{Holder: 4}}, {Thread: 3, State: gvl.Parked, Detail: gvl.Detail{Joined: 5}},
 		{Thread: 4, State: gvl.Lock, Detail: gvl.Detail{Holder: 3}}, {Thread: 6, State: gvl.Lock, Detail: gvl.Detail{Holder: 5}},
-		// No Ruby thread can wait for itself. Ruby was changing this thread's state when it was read.
+		// A thread that seems to wait for itself is no deadlock: Ruby was changing its state while ddtop read it.
 		{Thread: 8, State: gvl.Lock, Detail: gvl.Detail{Holder: 8}},
 	}
 	if c := account.Deadlocks(mixed); len(c) != 1 || !slices.Equal(c[0], []sampler.ThreadID{3, 5, 4}) {

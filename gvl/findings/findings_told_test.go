@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// TestToldInTime: when the condition of a finding has ended, its text describes the window in which the condition was
-// true. This must not depend on when the text is read.
+// TestToldInTime: when a condition has ended, the text of its finding describes the window in which the condition was
+// true. The text must be the same whether it is read early or late.
 func TestToldInTime(t *testing.T) {
 	s := newScene(t)
 	s.calm(2 * gvltest.Sec)

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// readers plays n threads that read from a peer nearly all the time. Between two calls, each thread holds the GVL for a
+// readers plays n threads that read from a peer nearly all the time. Between two reads, a thread holds the GVL for one
 // tick.
 func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
 	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -29,8 +29,8 @@ func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
 	})
 }
 
-// TestKeptConnections: workers of a server that wait for the next requests of their clients do not count as doing I/O.
-// The finding io_busy names a peer, and a place in the code of a thread that waits for this peer.
+// TestKeptConnections: workers of a server that wait for the next requests of their clients are at rest, and do not
+// count as doing I/O. The finding io_busy names a peer, and a place in the code of a thread that waits for this peer.
 func TestKeptConnections(t *testing.T) {
 	server := []string{"Puma::Server#process_client", "block in Puma::Server#run", "block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}
 	kept := append([]string{"c:IO#wait_readable", "Puma::Client#reset"}, server...)
@@ -97,8 +97,9 @@ func TestSlowPeers(t *testing.T) {
 	}
 }
 
-// callers plays n threads for d ns. There are 20 samples per second, and each finds all threads reading from a peer.
-// The threads' CPU counters are read four times per second, and grow by cpuNS for each call of 400 ms.
+// callers plays n threads for d ns. All of the 20 samples per second find each thread reading from a peer. But the
+// threads make calls of 400 ms, and use cpuNS of CPU time in each. Their CPU counters, which are read four times per
+// second, show this.
 func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 	const reading, call = 250 * gvltest.MS, 400 * gvltest.MS
 	stack := s.stack("c:IO#gets", "Client#ask")
@@ -119,8 +120,8 @@ func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 }
 
 // TestCallsBetweenSamples: threads call a slow service again and again, and every sample finds them waiting for its
-// answer. Because they had a CPU in between, they must not count as readers of a stream. No single wait may be reported
-// with the whole time as its length.
+// answer. Their counters show that they had a CPU in between, so each made several calls. They must not count as
+// threads that read one endless stream. No text may report the whole time as the length of a single wait.
 func TestCallsBetweenSamples(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -134,7 +135,8 @@ func TestCallsBetweenSamples(t *testing.T) {
 		if longest := s.f.win.state(1).DurationNS(); c.ids != nil && longest > 2*gvltest.Sec || c.ids == nil && longest < 14*gvltest.Sec {
 			t.Errorf("%s: the wait going on has lasted %v ns", c.what, longest)
 		}
-		// Now samples see the threads at work. For twelve seconds no sample did, but no single wait took so long.
+		// From now on, samples also see the threads at work. In the twelve seconds before, all samples found them
+		// waiting. Texts must still not report a single wait of twelve seconds.
 		s.readers(5*gvltest.Sec, 3, peer, "c:IO#gets", "Client#ask")
 		if c.ids != nil {
 			s.want(c.what+", then seen at work", c.ids)
@@ -142,8 +144,8 @@ func TestCallsBetweenSamples(t *testing.T) {
 	}
 }
 
-// TestNotReachable: repeated attempts to connect to a service are not slow answers of the service. If the thread reads
-// after each connection, they are.
+// TestNotReachable: repeated attempts to connect to a service mean that it is not reachable, not that it answers
+// slowly. If the thread reads after each connection, the service answers slowly.
 func TestNotReachable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -217,8 +219,8 @@ func TestOtherWaits(t *testing.T) {
 	})
 	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection", "longest wait 5.75 s in")
 
-	// Meanwhile the thread that has the pool's connection calls another service. Sidekiq's scheduler sleeps in its own
-	// pool, and does not count.
+	// Threads wait for a pool, and the thread with the pool's connection calls another service meanwhile. Sidekiq's
+	// scheduler, which sleeps in a pool of its own, does not count.
 	s = newScene(t)
 	s.named(3, "worker-3", false)
 	checkout := s.stack("c:Thread::ConditionVariable#wait", "ConnectionPool::TimedStack#pop", "ConnectionPool#checkout", "ConnectionPool#with",
@@ -234,8 +236,9 @@ func TestOtherWaits(t *testing.T) {
 	s.want("holders of a pool", []string{"pool_wait"}, "2 threads wait for a connection",
 		"; 1 thread has one: worker-3 in Renderer.render → IO#wait_readable")
 
-	// One of nine threads waits for the pool again and again. If its waits take 1.2 s, there is a finding, also between
-	// two waits, because earlier waits are still in the window. If they take 700 ms, there is none.
+	// One of nine threads waits for the pool again and again. If its waits take 1.2 s, there is a finding. It is also
+	// there between two waits, because earlier waits are still in the window. If the waits take 700 ms, there is no
+	// finding.
 	for _, c := range []struct {
 		what   string
 		waitNS int64
@@ -281,8 +284,8 @@ func TestOtherWaits(t *testing.T) {
 	}
 }
 
-// TestLongPolling: requests that wait for news, with a time limit, do no harm while the server has a free worker.
-// Without a time limit, or without a free worker, they do harm.
+// TestLongPolling: some requests only wait for news, with a time limit. While the server has a free worker, this is no
+// problem, so there is no finding. Without a time limit, or without a free worker, there is one.
 func TestLongPolling(t *testing.T) {
 	server := []string{"Puma::Server#process_client", "block in Puma::Server#run",
 		"block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}
@@ -316,9 +319,9 @@ func TestLongPolling(t *testing.T) {
 	}
 }
 
-// TestCollectionsAreNotBlamedOnWaits: a thread that only waits makes no objects, so it cannot cause a collection. If it
-// has such a stack, the stack was read before the collection, and the finding does not name it. A thread that reads
-// makes Strings, so it can be named.
+// TestCollectionsAreNotBlamedOnWaits: a thread that only waits makes no objects, so it cannot cause a collection. If a
+// collecting thread has such a stack, the stack was read before the collection, so the finding does not name it. A
+// thread that reads makes Strings, so the finding can name its stack.
 func TestCollectionsAreNotBlamedOnWaits(t *testing.T) {
 	for innermost, blamed := range map[string]bool{"c:IO#wait_readable": false, "c:Kernel#sleep": false,
 		"c:Thread::Queue#pop": false, "c:IO#gets": true, "c:Array#map": true} {

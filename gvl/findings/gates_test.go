@@ -15,15 +15,15 @@ func (s *scene) waitsIn(id sampler.ThreadID, turns int64, labels ...string) samp
 	return s.at(th, s.stack(append([]string{"c:Thread::Queue#pop"}, labels...)...))
 }
 
-// TestGates: a gate is a method that lets only some threads in. ddtop must not take a method in which workers wait for
-// jobs for a gate.
+// TestGates: a gate is a method that lets only some threads in, while others wait in it. A method in which workers wait
+// for jobs looks alike, but ddtop must not take it for a gate.
 func TestGates(t *testing.T) {
 	wait := []string{"Pool#with", "Shop#order", "Web#run"}
 	inside := []string{"c:IO#read", "Shop#query", "block in Shop#order", "Pool#with", "Shop#order", "Web#run"}
 	for _, c := range []struct {
 		what string
-		// in returns the threads, of six, that are inside the method in a given second. vain is true if the waiting
-		// threads are woken again and again, but do not get in.
+		// in returns the threads that are inside the method in a given second. There are six threads. vain is true if
+		// the waiting threads are woken again and again, but do not get in.
 		in   func(second int64) []sampler.ThreadID
 		vain bool
 		want []string

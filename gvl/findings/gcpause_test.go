@@ -10,7 +10,7 @@ import (
 )
 
 // TestFullCollections: there is a finding for a full collection that takes 300 ms, or marks for 200 ms. There is none
-// for a minor collection of this length, for a collection in steps, or for one whose time the program chose.
+// for three other collections of this length: a minor one, one in steps, and one whose time the program chose.
 func TestFullCollections(t *testing.T) {
 	const full, ms = sampler.GCMajorByOldGen | sampler.GCByNewObject, gvltest.MS
 	for _, c := range []struct {
@@ -25,7 +25,8 @@ func TestFullCollections(t *testing.T) {
 		by       string
 		waits    bool
 		boots    bool
-		// early is true if the first sample of the collection read its thread before the thread had the GVL.
+		// early is true if the first sample of the collection read the thread's stack before the thread had the GVL.
+		// This stack does not show what started the collection.
 		early bool
 		says  []string
 	}{
@@ -105,7 +106,7 @@ func TestFullCollections(t *testing.T) {
 	}
 }
 
-// TestFullCollectionsAreCounted: the finding about a second long collection counts both.
+// TestFullCollectionsAreCounted: after a second long collection, the finding says that there were two.
 func TestFullCollectionsAreCounted(t *testing.T) {
 	s := newScene(t)
 	stack := s.stack("Shop#build")

@@ -61,7 +61,8 @@ func TestMemoryGrows(t *testing.T) {
 }
 
 // TestMemoryGrowsThroughRareCollections: full collections are 90 s apart, and between them memory sometimes does not
-// grow. The memory right after each collection shows the growth. ddtop must remember it for longer than other notes.
+// grow. Only the memory right after each collection shows the growth. So ddtop must remember it for longer than other
+// readings.
 func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
@@ -69,7 +70,7 @@ func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 		rss  func(second int64) int64
 		want []string
 	}{
-		// The memory grows in the first ten seconds of every 30 s.
+		// In every 30 s, the memory grows in the first ten seconds only.
 		{"grows", func(s int64) int64 { return 200 + s/30*30 + 3*min(s%30, 10) }, []string{"memory_grows"}},
 		{"a saw-tooth", func(s int64) int64 { return 200 + s%180/30*60 }, nil},
 		{"fills up", func(s int64) int64 { return 200 + 400*s/(s+60) }, nil},
@@ -96,13 +97,13 @@ func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 	}
 }
 
-// TestMemoryOfC: Ruby counts the bytes that it has malloc'ed. If memory grows by more than this count, the rest is
-// memory of C code. The count restarts at a full collection.
+// TestMemoryOfC: Ruby counts the bytes that it has malloc'ed since the last full collection. If the process grows by
+// more than this count, the remaining growth is memory of C code.
 func TestMemoryOfC(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
 		what string
-		// counted is how many MiB Ruby mallocs without freeing them, per second.
+		// counted is how many MiB per second Ruby allocates by malloc and does not free.
 		counted int64
 		says    string
 	}{
@@ -130,8 +131,8 @@ func TestMemoryOfC(t *testing.T) {
 	}
 }
 
-// TestMakerOfObjects: ddtop names the place in the code that makes most objects, if it was seen at enough instants to
-// be distinguished from the next place. The callers of the place make no difference.
+// TestMakerOfObjects: ddtop names the place in the code that makes the most objects. It does so only if enough instants
+// showed this place to tell it apart from the next one. Objects count for the place, whichever code called it.
 func TestMakerOfObjects(t *testing.T) {
 	s := newScene(t)
 	own := func(labels ...string) sampler.StackID {
@@ -146,8 +147,8 @@ func TestMakerOfObjects(t *testing.T) {
 	calls := own("c:String#*", "Cache#put")
 	for _, c := range []struct {
 		what string
-		// instants has two numbers for each stack: at how many instants it made objects, and how many objects each
-		// time.
+		// instants has two numbers for each stack: at how many instants the stack made objects, and how many objects it
+		// made at each of them.
 		instants map[sampler.StackID][2]int64
 		want     sampler.StackID
 		place    string

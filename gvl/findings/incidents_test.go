@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLoopBlockedInTurn: several fibers compute one after the other. Together they block the event loop, even if each
-// computes for less than a second.
+// TestLoopBlockedInTurn: several fibers compute one after the other, each for less than a second. Together they block
+// the event loop, so there must be a finding.
 func TestLoopBlockedInTurn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -39,8 +39,9 @@ func TestLoopBlockedInTurn(t *testing.T) {
 	}
 }
 
-// TestBatch: if the main thread of a program without requests computes, the GVL is saturated. The finding reports this
-// as a fact, not as a fault. If another thread serves a request, the finding says that the main thread hogs the GVL.
+// TestBatch: if the main thread of a program without requests computes all the time, the GVL is saturated. The finding
+// reports this as a fact, not as a fault. If another thread serves a request, the finding says that the main thread
+// hogs the GVL.
 func TestBatch(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -64,8 +65,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestPoolHolders: the finding names the thread that has a connection of the pool, and its place in the code. Active
-// Record's list shows which thread this is. Threads without a connection are not named.
+// TestPoolHolders: the finding about a pool names the thread that has a connection of it, and this thread's place in
+// the code. Active Record's list of connections shows which thread this is. Threads without a connection are not named.
 func TestPoolHolders(t *testing.T) {
 	s := newScene(t)
 	for id := range sampler.ThreadID(4) {
@@ -89,7 +90,8 @@ func TestPoolHolders(t *testing.T) {
 }
 
 // TestManyCallsStay: there is a finding for requests with twelve calls of 75 ms each. It stays active while such
-// requests arrive, although many of them are only partly in the window. It also stays if there are a few calls less.
+// requests arrive, although many of them are only partly in the window. It also stays if the number of calls drops a
+// little.
 func TestManyCallsStay(t *testing.T) {
 	const threads, cycle = 8, 16 // ticks from one call to the next
 	s := newScene(t)
@@ -140,7 +142,8 @@ func TestManyCallsStay(t *testing.T) {
 	}
 }
 
-// TestSteadyCalls: the number of calls in a text stays the same until the calls change by more than a quarter.
+// TestSteadyCalls: so that a text does not flicker, its number of calls stays the same until the calls change by more
+// than a quarter.
 func TestSteadyCalls(t *testing.T) {
 	var c collector
 	for i, x := range []struct {
@@ -154,15 +157,15 @@ func TestSteadyCalls(t *testing.T) {
 	}
 }
 
-// TestFullQueue: any thread that runs the program's code might take from a full queue. If there is no such thread
-// except those that put into the queue, the finding says that no thread takes from it. In a forked worker, the thread
-// that should take may exist only in the master.
+// TestFullQueue: threads wait to put into a full queue, and any thread that runs the program's code might take from it.
+// If only threads that put into the queue run such code, the finding says that no thread takes from it. In a forked
+// worker, the thread that should take may exist only in the master.
 func TestFullQueue(t *testing.T) {
 	const gone = "no thread of this process takes from the full queue of Recorder#track"
 	for _, c := range []struct {
 		name, part, title, says string
 		severity                Severity
-		// other is the stack of another thread, innermost first.
+		// other is the stack of a thread that does not put into the queue, innermost frame first.
 		other []string
 	}{
 		{"forked", "w0", "No thread empties queue",
@@ -204,8 +207,8 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// TestRegexInTwoThreads: two threads match regular expressions endlessly. The finding always names the thread whose
-// match began first, and counts the other one. The advice depends on the version of Ruby.
+// TestRegexInTwoThreads: two threads match regular expressions endlessly. The finding always names the thread that
+// began first, and says that there is one more. The advice depends on the version of Ruby.
 func TestRegexInTwoThreads(t *testing.T) {
 	for version, advice := range map[string]string{
 		"3.1.2": "rewrite the expression without nested repetitions, limit the length of the text before it is matched; " +
@@ -249,8 +252,8 @@ func TestRegexInTwoThreads(t *testing.T) {
 }
 
 // TestPoolWaitOfOneJob: a thread that waits for a connection wakes up now and then, but another thread takes the
-// connection first. The text says for how long one job has waited in total. If a thread with a connection waits for
-// another service, the text must not advise a larger pool.
+// connection first. The text says for how long the job has waited in total, over all these waits. If a thread with a
+// connection waits for another service, the text must not advise a larger pool.
 func TestPoolWaitOfOneJob(t *testing.T) {
 	s := newScene(t)
 	for id, job := range []string{"UsageJob", "UsageJob", "InvoiceJob"} {
@@ -281,8 +284,8 @@ func TestPoolWaitOfOneJob(t *testing.T) {
 		"give the connection back before waiting for 10.0.0.9:8080 HTTP; a larger pool only moves the limit")
 }
 
-// TestFindingsNameTheRoute: a finding names the route that most of its threads work for. It also does so if these
-// threads are only slowed down by threads that serve no request.
+// TestFindingsNameTheRoute: a finding names the route that most of its threads work for. It names it even if threads
+// without a request cause the problem and only slow down these threads.
 func TestFindingsNameTheRoute(t *testing.T) {
 	s := newScene(t)
 	for id := sampler.ThreadID(3); id <= 5; id++ {
@@ -309,8 +312,8 @@ func TestFindingsNameTheRoute(t *testing.T) {
 	s.names(s.one("log_blocked"), "GET /parcels/:code", "for GET /parcels/:code")
 }
 
-// TestManyCalls: if each request makes many calls to a service, the finding gives their number as the cause. If threads
-// serve no requests, the finding says that the service is slow.
+// TestManyCalls: if each request makes many calls to a service, the finding says that their number is the problem. If
+// the threads serve no requests, the finding says that the service is slow.
 func TestManyCalls(t *testing.T) {
 	titles := map[string]string{"GET orders#index": "Many calls per request", "": "Another service is slow"}
 	for endpoint, title := range titles {

@@ -19,7 +19,8 @@ import (
 // span is a period of time.
 type span struct{ fromNS, toNS int64 }
 
-// ledger adds up the results of a Stream. It also adds up for how long samples list each thread.
+// ledger adds up the results of a Stream, to compare them with the sums of its consumers. It also adds up for how long
+// samples list each thread.
 type ledger struct {
 	t       *testing.T
 	ns      map[sampler.ThreadID]*[gvl.NumStates]int64
@@ -30,26 +31,25 @@ type ledger struct {
 	begun   map[sampler.ThreadID]int64
 	listed  map[sampler.ThreadID]int64
 	damaged bool
-	// lockUntil is the end of the last interval of each ractor's GVL. lockWait and lockHeld are the times in which
-	// threads waited for the GVLs and held them.
+	// lockUntil is, for each ractor, the end of the last LockInterval of its GVL. lockWait is the time for which
+	// threads waited for the GVLs, and lockHeld the time for which they held them.
 	lockUntil          map[sampler.RactorID]int64
 	lockWait, lockHeld int64
-	// unlistedWait is the part of lockWait in which threads waited that no sample lists. unlistedHeld is how long such
-	// threads held the GVLs.
+	// unlistedWait and unlistedHeld are the parts of lockWait and lockHeld that belong to threads that no sample lists.
 	unlistedWait, unlistedHeld int64
 	gc                         int64
-	// intervals, gcs and steps are all results of the Stream. The ledger keeps them because consumers forget old time.
-	// stops are the periods in which the process was stopped.
+	// intervals, gcs and steps keep all results of the Stream, because its consumers forget old time. stops has the
+	// periods in which the process was stopped.
 	intervals []gvl.Interval
 	gcs       []gvl.GCInterval
 	steps     []span
 	stops     []span
 	stopped   bool
-	// exact is true if samples have changes of the GVL. Times are then known exactly, and a thread can begin at any
-	// time.
+	// exact is true if samples have all changes of the GVL. Times are then exact, and a thread can begin between two
+	// samples.
 	exact bool
-	// exactSteps counts the times between two samples that changes divide. exactWaits counts the waits of which both
-	// ends are exact.
+	// exactSteps counts the times between two samples that are divided by a change of the GVL. exactWaits counts the
+	// waits with two exact ends.
 	exactSteps, exactWaits int
 }
 
@@ -171,7 +171,8 @@ func (l *ledger) Tick(k *gvl.Tick) {
 	}
 }
 
-// counts returns how long a period is, without the time before sinceNS and without stops.
+// counts returns the length of a period as the findings count it: without the time before sinceNS, and without time in
+// which the process was stopped.
 func (l *ledger) counts(fromNS, toNS, sinceNS int64) int64 {
 	fromNS = max(fromNS, sinceNS)
 	ns := max(toNS-fromNS, 0)
@@ -243,7 +244,7 @@ func (l *ledger) agreesWith(c *collector, seed uint64) {
 }
 
 // TestIntervalsAddUp: for every stream, a thread's intervals follow each other without a gap from its beginning to its
-// end. The sums of each consumer, by thread and state, equal the sums of the intervals, to the ns.
+// end. All consumers add up the same time: their sums, by thread and state, equal the sums of the intervals, to the ns.
 func TestIntervalsAddUp(t *testing.T) {
 	step := uint64(1)
 	if rubytest.Short(t) {
@@ -278,7 +279,8 @@ func TestIntervalsAddUp(t *testing.T) {
 				l.agreesWith(found.ev, seed)
 			}
 		}
-		// Before the end of the stream, the account also includes the intervals that are not final yet.
+		// While the stream goes on, the account's sums also include the intervals that are not final yet. Add their
+		// time here.
 		var pending, open int64
 		for id := range l.until {
 			of.Pending(id, func(i *gvl.Interval) { pending += i.NS() })
@@ -343,9 +345,9 @@ func TestIntervalsAddUp(t *testing.T) {
 	}
 }
 
-// TestTimelineAddsUp: the timeline counts time in 50,000ths of a column, so columns of 50 µs or less are right to the
-// ns. Its sums include intervals that are not final yet. They also include the intervals of the GVLs and of the garbage
-// collector.
+// TestTimelineAddsUp: the sums of the timeline equal the sums of the Stream's intervals. The timeline counts time in
+// 50,000ths of a column, so columns of 50 µs or less are right to the ns. The sums include intervals that are not final
+// yet, and the intervals of the GVLs and of the garbage collector.
 func TestTimelineAddsUp(t *testing.T) {
 	for seed := range uint64(12) {
 		dict := sampler.NewDictionary()

@@ -51,10 +51,10 @@ type limits struct {
 	poolBusy                                                                float64
 }
 
-// The units of thresholds, which decide how users write them.
+// These are the units of thresholds. The unit decides how users write a threshold: as a number, "60%" or "80ms".
 const unitNumber, unitShare, unitTime = threshold.Number, threshold.Share, threshold.Time
 
-// limitSpec describes one threshold: its rule, name, unit, default value, and its field in limits.
+// limitSpec describes one threshold: its rule, name, unit and default value, and which field of limits it is.
 type limitSpec struct {
 	rule, name string
 	unit       threshold.Unit
@@ -62,7 +62,7 @@ type limitSpec struct {
 	at         func(*limits) *float64
 }
 
-// limitFor is the name of a threshold that every rule has: how long its condition must last.
+// limitFor is the name of a threshold that every rule has: how long its condition must last to raise a finding.
 const limitFor = "for"
 
 // limitSpecs lists all thresholds except limitFor, in the order of rules.
@@ -181,8 +181,8 @@ func NewRules() *Rules {
 	return r
 }
 
-// Set changes one rule: "gvl_hog=off" turns it off, "gvl_hog=on" on, "gvl_hog.blame=60%" changes a threshold. Shares
-// are written 60% or 0.6, times 80ms or 1.5s (a bare number is in seconds). All must be above 0. The error lists the
+// Set changes one rule: "gvl_hog=off" turns it off, "gvl_hog=on" on, "gvl_hog.blame=60%" changes a threshold. A share
+// is written 60% or 0.6, a time 80ms or 1.5s (a bare number is in seconds). Values must be above 0. The error lists the
 // valid names.
 func (r *Rules) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
@@ -235,7 +235,7 @@ func RuleIDs() []string {
 	return out
 }
 
-// Limit is a threshold as users write it: "gvl_hog.blame", "50 %".
+// Limit is a threshold of a rule in the form that users write: "gvl_hog.blame", "50 %".
 type Limit struct{ Name, Value string }
 
 // Limits returns the thresholds of a rule, or nil if there is no such rule.
@@ -264,10 +264,10 @@ func limitNames(id string) []string {
 	return append(out, limitFor)
 }
 
-// MaxLimitTime is the longest time that a threshold can be, in ns: a day.
+// MaxLimitTime is the largest value, in ns, of a threshold that is a time: a day.
 const MaxLimitTime = threshold.MaxTime
 
-// CauseAgoNS returns how far back the cause of a finding can lie, in ns before the condition of its rule became true.
+// CauseAgoNS returns how early the cause of a finding can have begun, in ns before the finding's condition became true.
 // It is the length of the rule's window, or the rule's longest threshold in time if this is longer.
 func (r *Rules) CauseAgoNS(id string) int64 {
 	ago := float64(findingsWindowNS)

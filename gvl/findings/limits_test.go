@@ -50,7 +50,8 @@ func TestRulesSet(t *testing.T) {
 	}
 }
 
-// TestLimitsAreWhole: every rule has a threshold. Every threshold has a rule, a default, and a field that no other has.
+// TestLimitsAreWhole: every rule has a threshold. Every threshold has a rule, a default, and a field in limits that no
+// other threshold uses.
 func TestLimitsAreWhole(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/reference/findings.md")
 	if err != nil {
@@ -97,8 +98,8 @@ func TestDocsExplainTheRules(t *testing.T) {
 	}
 }
 
-// TestDocsGroupTheRules: the text of docs/reference/findings.md lists the rules of each rank, and the rules that wait
-// for the end of a program's start.
+// TestDocsGroupTheRules: docs/reference/findings.md lists the rules of each rank. It also lists the rules that ignore a
+// program's start. Both lists must equal the ones in the code.
 func TestDocsGroupTheRules(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/findings.md")
 	if err != nil {
@@ -177,7 +178,7 @@ func TestRaised(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	// If another finding explained a finding all the time, the explained one is not in the list.
+	// A finding that another finding explains from its beginning to its end is not in the list.
 	s = newScene(t)
 	s.calm(3 * gvltest.Sec)
 	s.turns(8*gvltest.Sec, 3, 79)

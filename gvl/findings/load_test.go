@@ -27,8 +27,8 @@ func (s *scene) loadingAt(file string, calls ...sampler.Frame) sampler.StackID {
 	return s.dict.InternStackOf(ids)
 }
 
-// TestLoadsInACircle: if two threads wait for each other to load a file, the finding names the lines of both files. If
-// one of them waits for a lock of another kind, the finding is a deadlock.
+// TestLoadsInACircle: if two threads each wait for a file that the other one is loading, the finding names the lines of
+// both files. If one of them waits for a lock of another kind, the finding is a deadlock.
 func TestLoadsInACircle(t *testing.T) {
 	require := func(file string) sampler.Frame {
 		return sampler.Frame{Label: "Kernel#require", Path: "/app/" + file, Line: 1, C: true}
@@ -39,7 +39,7 @@ func TestLoadsInACircle(t *testing.T) {
 	}{
 		{require("second.rb"), "Loads wait for each other: first.rb:1 ↔ second.rb:1: left waits for Mutex 0x10 held by right"},
 		{sampler.Frame{Label: "Thread::Mutex#synchronize", Path: "/app/second.rb", Line: 1, C: true}, "Deadlock: left waits for Mutex 0x10"},
-		// An autoload has no frame, so the innermost frame is the code that triggers it.
+		// An autoload has no frame of its own. So the innermost frame is the code that triggers it by using a constant.
 		{sampler.Frame{Label: "<class:Second>", Path: "/app/second.rb", Line: 2}, "Loads wait for each other: first.rb:1 ↔ second.rb:2: "},
 	} {
 		s := newScene(t)

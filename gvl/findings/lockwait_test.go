@@ -20,8 +20,9 @@ func lockedSince(id, holder sampler.ThreadID, turns, readNS int64) sampler.Threa
 	return th
 }
 
-// TestTurnsOfPauses: if ddtop stops the threads for every sample, a thread gets a CPU after each stop, although it
-// still waits for the lock. Without such stops, a thread that gets a CPU again and again may have had the lock.
+// TestTurnsOfPauses: a waiting thread that gets a CPU again and again may have had the lock. But if ddtop stops the
+// threads for every sample, each thread gets a CPU after each stop. It still waits for the lock, and this must count as
+// one wait.
 func TestTurnsOfPauses(t *testing.T) {
 	for _, c := range []struct {
 		pauses bool
@@ -42,9 +43,9 @@ func TestTurnsOfPauses(t *testing.T) {
 	}
 }
 
-// TestLockWaitsAtLoweredRates: samples show two threads that wait for each other's lock. Each may have had the lock in
-// between. If a budget has lowered the rates, only readings of how often the threads got a CPU can exclude this. Until
-// the next reading nothing is certain. The second reading proves that neither thread moves.
+// TestLockWaitsAtLoweredRates: samples show two threads that wait for each other's lock. Each may have had the lock
+// between two samples. If a budget has lowered the rates, only readings of how often the threads got a CPU can exclude
+// this. Until the second reading nothing is certain. The second reading proves that neither thread has moved.
 func TestLockWaitsAtLoweredRates(t *testing.T) {
 	for _, c := range []struct {
 		what    string
@@ -76,9 +77,9 @@ func TestLockWaitsAtLoweredRates(t *testing.T) {
 	}
 }
 
-// TestBusyLockIsToldByWhatIsKnown: for ten seconds, samples show threads in the queue for a busy lock, but between two
-// samples they had it again and again. The finding must not say that they waited for ten seconds. It says how long a
-// thread has certainly waited.
+// TestBusyLockIsToldByWhatIsKnown: for ten seconds, samples show the same threads in the queue for a busy lock. But
+// between two samples they had the lock again and again. The finding must not say that they waited for ten seconds. It
+// says how long a thread has certainly waited.
 func TestBusyLockIsToldByWhatIsKnown(t *testing.T) {
 	for _, c := range []struct {
 		what  string

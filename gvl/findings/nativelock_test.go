@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLockWithMostWaiters: of several lost locks, the finding is about the lock with the most waiting threads. A lock
-// that a thread holds is never lost, so the finding is never about it.
+// TestLockWithMostWaiters: a lost lock is a lock in C code that no thread can release. If there are several, the
+// finding is about the lost lock with the most waiting threads. A lock with a holder is not lost, so the finding is
+// never about it.
 func TestLockWithMostWaiters(t *testing.T) {
 	locks := &sampler.NativeLocks{List: []sampler.NativeLock{
 		{Address: 1, State: sampler.LockHeld, Waiters: []sampler.ThreadID{1, 2, 3}},

@@ -9,8 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPoolCycle: a pool is in a circle of waits if each holder waits for another connection, or for a thread that waits
-// for its first one. If one holder goes on, the waits can end.
+// TestPoolCycle: a pool hangs if each thread with a connection waits for another connection, or for a thread that waits
+// for its first one. The finding reports this circle. If one thread with a connection goes on, it can release the
+// connection, so there is no finding.
 func TestPoolCycle(t *testing.T) {
 	wait := []string{"Pool#with", "Shop#order", "Web#run"}
 	second := []string{"Pool#with", "Shop#audit", "block in Shop#order", "Pool#with", "Shop#order", "Web#run"}
@@ -23,7 +24,8 @@ func TestPoolCycle(t *testing.T) {
 	}{
 		{"want another one", [2]string{"second", "second"}, []string{"5 threads wait in Pool#with (app.rb:10)",
 			"all 2 that it has are held by threads that wait", "web-1 waits for another one in Shop#audit", "it needs at least 6"}},
-		// The pool needs connections for the two holders, and for the two threads for which no holder waits.
+		// Three threads use the pool: the two that have a connection, and web-5, for which neither of them waits. With
+		// one connection more than that, one of them can always go on.
 		{"wait for a thread each", [2]string{"join 3", "join 4"}, []string{"3 threads wait in Pool#with (app.rb:10)",
 			"web-1 waits for web-3 in ", "web-2 waits for web-4 in ", "it needs at least 4"}},
 		{"one of them reads", [2]string{"second", "read"}, nil},

@@ -7,12 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Resting decides whether a waiting thread works or rests. For example, a server's thread rests while it waits for the
-// next client. It is not safe for concurrent use.
+// Resting decides whether a thread that waits is busy or at rest. For example, a server's thread is at rest while it
+// waits for the next client. It is not safe for concurrent use.
 type Resting struct {
 	dict    *sampler.Dictionary
 	classes *stackkind.Classes
-	// gates are the gates found in the same stream, or nil.
+	// gates are the gates (methods that let few threads in) that were found in the same stream. It can be nil.
 	gates *gates.Gates
 }
 
@@ -21,7 +21,7 @@ func NewResting(dict *sampler.Dictionary) *Resting {
 	return &Resting{dict: dict, classes: stackkind.New(dict)}
 }
 
-// Resting returns a Resting that also uses the gates (pools) that f has found.
+// Resting returns a Resting that also uses the gates that f has found: methods, as of pools, that let few threads in.
 func (f *Findings) Resting() *Resting {
 	r := NewResting(f.ev.dict)
 	r.gates = f.ev.gates
@@ -47,13 +47,13 @@ func (r *Resting) Idle(st gvl.State, d *gvl.Detail, stack sampler.StackID) strin
 	return "waits for input"
 }
 
-// Rests reports whether a thread has nothing to do. For such a thread, State returns Parked.
+// Rests reports whether a thread has nothing to do. For such a thread, the method State returns Parked.
 func (r *Resting) Rests(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) bool {
 	return r.State(st, d, stack, work) == gvl.Parked
 }
 
-// State returns the state for a screen that shows only work. Parked includes all rest: threads for which Idle has a
-// text, and sleep outside of a request or job. Lock includes waits for something that other threads give back
+// State returns the state for a screen that shows only work. Parked stands for all rest: threads for which Idle returns
+// a text, and sleep outside of requests and jobs. Lock includes waits for an object that other threads give back
 // (pool_wait), and waits for another thread during a request or job (thread_wait).
 func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) gvl.State {
 	if r.gates != nil && r.gates.Closed(st, d, stack) != nil {

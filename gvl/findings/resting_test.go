@@ -54,8 +54,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestWhatRests: a thread that sleeps or waits for another thread during a request or a job does not rest. ddtop may
-// know of the request from the stack or from the request's record.
+// TestWhatRests: a thread that sleeps or waits for another thread during a request or a job is not at rest. ddtop may
+// know of the request from the thread's stack or from the record of the request.
 func TestWhatRests(t *testing.T) {
 	s := newScene(t)
 	r := NewResting(s.dict)

@@ -7,14 +7,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// rank orders findings. Standstills come first. Among other findings of the same severity, causes come before symptoms.
+// rank orders findings: first standstills. If others are equally severe, causes come before symptoms.
 type rank uint8
 
 const (
 	// rankStandstill is for findings about threads that make no progress at all.
 	rankStandstill rank = iota
 	rankCause
-	// rankSymptom is for findings that usually have the finding of another rule as their cause.
+	// rankSymptom is for findings about symptoms: another rule usually finds their cause.
 	rankSymptom
 )
 
@@ -23,17 +23,17 @@ type rule struct {
 	id string
 	// raise is how long the condition must last before the finding is raised, in ns.
 	raise int64
-	// boot is set if the rule also applies while the program starts.
+	// boot is set if the rule also applies during the program's start, which most rules ignore.
 	boot bool
-	// settled is set if the rule applies only when no part of the program's start is in the window any longer.
+	// settled is set if the rule applies only when the whole window lies after the program's start.
 	settled bool
-	// sparse is set if the rule's events are so rare that their absence in the short window (trailNS) proves no end.
+	// sparse is set if the rule's events are rare: if the short window (trailNS) has none, this does not prove an end.
 	sparse bool
 	rank   rank
 	// hiddenBy names the rules that explain this rule's finding. While one of them is raised, the finding is not shown.
 	hiddenBy []string
-	// needs are the kinds of figures that the rule compares with thresholds. If one is based on too few samples, the
-	// rule is not evaluated. Rules without needs use single samples over a long time, or counters.
+	// needs are the kinds of figures that the rule compares with thresholds. If there are too few samples for one of
+	// them, the rule is not evaluated. Rules without needs use single samples over a long time, or counters.
 	needs []sampler.Figure
 	eval  func(*window) hit
 }
@@ -44,7 +44,7 @@ var (
 	needWaits  = []sampler.Figure{sampler.FigureStates, sampler.FigureWaits}
 )
 
-// lacks reports whether a figure that the rule needs is based on too few samples.
+// lacks reports whether there are too few samples for one of the figures that the rule needs.
 func (r *rule) lacks(w *window) bool {
 	return slices.ContainsFunc(r.needs, func(f sampler.Figure) bool { return w.quality.Lacks(f) != "" })
 }
@@ -52,7 +52,7 @@ func (r *rule) lacks(w *window) bool {
 // ruleStarved is the rule for a process that lacks CPU. Its finding changes the advice of other findings.
 const ruleStarved = tips.RuleStarved
 
-// rules lists causes before symptoms. This order decides if two findings have equal rank, severity and share.
+// rules lists causes before symptoms. If two findings have equal rank, severity and share, this order decides.
 var rules = [...]rule{
 	{id: ruleFrozen, rank: rankStandstill, boot: true, eval: evalFrozen},
 	{id: "deadlock", rank: rankStandstill, boot: true, eval: evalDeadlock},

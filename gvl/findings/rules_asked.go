@@ -11,14 +11,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The rules of this file are about waits that the program's code asks for: for a child process, a time, or a thread.
+// The rules of this file are about waits that the program's code requests: for a child process, a time, or a thread.
 
 // inChild reports whether a thread in I/O waits for a child process: for its end or its output.
 func inChild(s gvl.State, d *gvl.Detail, flags stackkind.Flags) bool {
 	return s == gvl.IO && (d.Op == gvl.OpChild || flags&stackkind.Child != 0)
 }
 
-// restsAtWork reports whether a thread sleeps, or waits for another thread, during a request or a job.
+// restsAtWork reports whether a thread sleeps, or waits for another thread, in the middle of a request or a job.
 func restsAtWork(s gvl.State, flags stackkind.Flags) bool {
 	return (s == gvl.Sleeping || s == gvl.Parked) && serves(flags) && flags&stackkind.Pool == 0
 }
@@ -45,7 +45,7 @@ func evalChild(w *window) hit {
 		if !inChild(ts.State, &ts.Detail, x.flags) {
 			return false
 		}
-		// The thread of Process.detach has no frame. It only waits for the child, so it does not count.
+		// Process.detach has a thread without a frame. It only waits for the child, so it does not count.
 		if ts.Stack == 0 || w.isMain(ts.Thread) {
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[gvl.IO]
@@ -71,7 +71,7 @@ func evalChild(w *window) hit {
 	share := w.ofBusy(ns) / w.limits.childShare
 	h := hit{
 		score: max(float64(long)/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[opChildren])/w.limits.childShare),
-			// A thread must be waiting now: the time alone may come from supervisors that have ended.
+			// At least one thread must be waiting now: the time alone may come from threads that wait no more.
 			least(float64(reading), share, w.share(ns)/w.limits.childMean, float64(w.sampledNS)/raiseNS)),
 		severity: SeverityWarn, threads: ids,
 	}
@@ -190,8 +190,8 @@ func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	})
 }
 
-// noTaker returns a text if the thread of waits is stuck at a full queue and no thread can take from this queue: all
-// other threads serve requests, wait at it, or run no code of the program. Otherwise it returns "".
+// noTaker returns a text if the thread of waits is stuck at a full queue that no thread can empty. This is the case if
+// all other threads serve requests, wait at it, or run no code of the program. Otherwise it returns "".
 func (w *moment) noTaker(waits *gvl.ThreadState) string {
 	calls := code.Calls(w.dict, waits.Stack)
 	if !calls.Own() {
@@ -219,7 +219,7 @@ func (w *moment) noTaker(waits *gvl.ThreadState) string {
 }
 
 // taker describes the thread that takes from a queue, and what it does now. waits is the thread that puts into the
-// queue. The taker was seen waiting at this queue, or runs code of the same class outside of requests and jobs.
+// queue. The taker was seen waiting at this queue, or it is the only thread with code of the same class (soleIn).
 func (w *moment) taker(waits *gvl.ThreadState) string {
 	id, seen := w.ev.takers[waits.Detail.Object]
 	words := " takes from it and " + tenseIs + " "
@@ -238,8 +238,8 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 	return w.name(id) + words + holderDoes(ts) + w.in(w.watch(id).stack)
 }
 
-// soleIn returns the only thread outside of requests and jobs that has a method of the class on its stack. Threads at
-// the same queue as waits do not count. It is zero if there is no such thread, or if there are several.
+// soleIn returns the only thread with a method of the class on its stack. Threads in requests and jobs, and threads at
+// the same queue as waits, do not count. It is zero if no thread, or more than one, is left.
 func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 	var found sampler.ThreadID
 	for i := range w.states {

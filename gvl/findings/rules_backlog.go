@@ -23,7 +23,7 @@ func evalQueueGrows(w *window) hit {
 	return h
 }
 
-// queueText describes how fast a Queue grows, and what the threads do that were seen taking from it.
+// queueText describes how fast a Queue grows, and what the threads that were seen taking from it do now.
 func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
 	over := w.limits.queueTime
 	h.title = "Queue grows"
@@ -59,7 +59,7 @@ func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
 	}
 }
 
-// endedBy names one of the threads that ended, with its exception. A thread that an exception ended comes first.
+// endedBy names one of the threads in ids, which have ended, and its exception. One with an exception comes first.
 func (w *moment) endedBy(ids []sampler.ThreadID) string {
 	for _, id := range ids {
 		if info, _ := w.dict.Thread(id); info.Exception != "" {

@@ -13,11 +13,11 @@ import (
 const ruleNeverBooted = "never_booted"
 
 const (
-	// A process that has done nothing but start as a fork has used at most forkedCPU of CPU time, in ns. Starting Ruby
-	// takes more, so a parent that waits in its own fork has used more. forkedSeenNS is how long such a process must be
-	// observed, in ns.
+	// forkedCPU is the most CPU time, in ns, that a process has used if it has done nothing but begin as a fork.
+	// Starting Ruby takes more, so a parent that waits in its own call of fork has used more. forkedSeenNS is how long
+	// ddtop must have observed such a process, in ns.
 	forkedCPU, forkedSeenNS = 20e6, 1e9
-	// servesThread is a part of a thread's name. A worker of Puma has this thread after its start until it ends.
+	// servesThread is a part of a thread's name. After its start, a worker of Puma has such a thread until it ends.
 	servesThread = "stat pld"
 )
 
@@ -47,7 +47,7 @@ func evalNeverBooted(w *window) hit {
 	return h
 }
 
-// starts reports whether the process is a server's worker that has not started a Puma worker's threads yet.
+// starts reports whether the process is a server's worker that does not have a Puma worker's threads yet.
 func (w *moment) starts() bool {
 	for i := range w.states {
 		if strings.Contains(w.name(w.states[i].Thread), servesThread) {

@@ -13,16 +13,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalGCPressure matches only if the GVL is held for gcMinHeld of the time, and the collector has gcMinWall of it.
-// Otherwise one full collection in ten seconds would be a finding: it is a large part of a quiet server's work.
+// evalGCPressure matches only if the GVL is held for the share gcMinHeld of the time, and the collector runs for
+// gcMinWall. Otherwise one full collection in ten seconds would raise it in a server with little work.
 const gcMinHeld, gcMinWall = .10, .05
 
-// evalCPUStarved matches if the container is throttled, or threads that hold the GVL or work without it lack CPU.
+// evalCPUStarved matches if the container is throttled, or if threads with the GVL, or at work without it, lack CPU.
 func evalCPUStarved(w *window) hit {
-	// Most short holds fall between two readings of a thread's counters. If the thread loses its CPU, the hold is
-	// longer, and the counters show it more often. So the time without a CPU is divided by all time as a holder. A
-	// division by the time that the counters saw would give too large a share. The same is true for work outside the
-	// GVL.
+	// A thread's counters miss most short holds, which fall between two readings. A hold in which the thread loses its
+	// CPU takes longer, so the counters show it more often. So divide the time without a CPU by all time as a holder:
+	// the time that the counters saw would give too large a share. The same is true for work outside the GVL.
 	ran := max(w.holderCPU+w.holderWait, w.total.ns[gvl.Running])
 	worked := max(w.nativeCPU+w.nativeWait, w.total.ns[gvl.Native])
 	delay, delayOutside := gvl.Ratio(w.holderWait, ran), gvl.Ratio(w.nativeWait, worked)
@@ -30,10 +29,10 @@ func evalCPUStarved(w *window) hit {
 	throttled := gvl.Ratio(last.ThrottledPeriods-first.ThrottledPeriods, last.Periods-first.Periods)
 	stopped := w.share(last.ThrottledNS - first.ThrottledNS)
 	holders := least(delay/w.limits.starvedDelay, w.share(ran)/w.limits.starvedTurns)
-	// Work outside the GVL makes no other thread wait. So a little of it beside much other work is no problem.
+	// Work outside the GVL delays no other thread. So a little of it beside much other work does not count.
 	outside := least(delayOutside/w.limits.starvedDelay, w.share(worked)/w.limits.starvedTurns, w.ofBusy(worked)/w.limits.starvedTurns)
 	container := least(throttled/w.limits.throttled, stopped/w.limits.starvedTurns)
-	// At low rates, the counters of each thread are read too rarely. The counters of the process are read often enough.
+	// At low rates, each thread's counters are read too rarely. So use the counters of the whole process as well.
 	used, lacked := w.heldWithoutCPU()
 	process := least(lacked/w.limits.starvedDelay, w.share(w.total.ns[gvl.Running]+w.total.ns[gvl.GC])/w.limits.starvedTurns)
 	h := hit{severity: SeverityWarn, score: max(holders, outside, container, process)}
@@ -66,7 +65,7 @@ func evalCPUStarved(w *window) hit {
 		said = append(said, "the container was throttled in "+units.RoundPercent(throttled)+" of its periods"+cpuuse.Limit(w.s.CPUUse))
 		next = tips.Throttled()
 	}
-	// The affinity comes before the list of other processes, because narrow screens cut off the end of the text.
+	// Narrow screens cut off the end of the text. So the affinity comes before the list of other processes.
 	if may := cpuuse.Affinity(w.s.CPUUse, w.ev.proc.CPUs); may != "" {
 		said = append(said, may)
 	}
@@ -92,15 +91,15 @@ func evalCPUStarved(w *window) hit {
 }
 
 const (
-	// counterSpanNS is the shortest time between two readings of the process's counters that a rule uses.
+	// counterSpanNS is the shortest time between two readings of the process's counters that rules compare.
 	counterSpanNS = 2e9
-	// heldSigmas is how many standard deviations the GVL's share must be above the used CPU time to count.
+	// heldSigmas is by how many standard deviations the GVL's share must exceed the used CPU time to count.
 	heldSigmas = 4
 )
 
 // heldWithoutCPU returns two shares. used is how many CPUs the process used. lacked is the least share of the time with
-// the GVL in which Ruby code had no CPU: it assumes that only holders of the GVL used CPUs. At low rates, a sleeping
-// holder can look like one without a CPU. So lacked is zero unless the kernel reports waits for CPUs (PSI).
+// the GVL in which its holder had no CPU, as if only holders used CPUs. At low rates, a sleeping holder can look like
+// one without a CPU. So lacked is zero unless the kernel reports waits for CPUs (PSI).
 func (w *window) heldWithoutCPU() (used, lacked float64) {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS
@@ -113,7 +112,7 @@ func (w *window) heldWithoutCPU() (used, lacked float64) {
 		gvl.Ratio(last.Pressure.CPUSomeNS-first.Pressure.CPUSomeNS, span) < w.limits.starvedDelay {
 		return used, 0
 	}
-	// All samples in one time slice can see the same thread, so for the standard deviation they count as one.
+	// Samples within one time slice often see the same thread, so the standard deviation counts them as one sample.
 	n := min(float64(w.quality.Samples), float64(w.sampledNS)/gvl.TimeSliceNS)
 	most := float64(max(len(w.ractors), 1))
 	sure := held - heldSigmas*math.Sqrt(held*max(most-held, 0)/max(n, 1))
@@ -121,17 +120,17 @@ func (w *window) heldWithoutCPU() (used, lacked float64) {
 }
 
 const (
-	// ownSaid is the share of a CPU from which a finding about missing CPU time mentions ddtop's own use. If the share
-	// is ownMuch or more, the advice begins with how to make ddtop use less.
+	// ownSaid is the share of a CPU from which on a finding about missing CPU time mentions what ddtop uses. From the
+	// share ownMuch on, the advice begins with how to make ddtop use less.
 	ownSaid, ownMuch = .01, .05
 )
 
-// If major faults reach this part of their threshold, memory pressure of the whole machine counts for this process.
-// With fewer faults, the process that lacks memory may be another one.
+// machineFaults is a part of the threshold for major faults. If a process reaches it, memory pressure of the whole
+// machine counts for this process. With fewer faults, another process may be the one that lacks memory.
 const machineFaults = .1
 
-// evalMemoryStall matches if the GVL's holder often sleeps until a page is read from the disk. It also matches if all
-// tasks of the cgroup or machine stand still because they lack memory.
+// evalMemoryStall matches if the GVL's holder often sleeps until a page is read from the disk. It also matches if lack
+// of memory stops all tasks of the cgroup or machine.
 func evalMemoryStall(w *window) hit {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS
@@ -176,10 +175,10 @@ func evalMemoryStall(w *window) hit {
 // evalGCPressure matches if the collector takes a large part of the time.
 func evalGCPressure(w *window) hit {
 	held := w.total.held()
-	// Time in which collections had no CPU is left out, because the machine is the reason.
+	// Leave out the time in which collections had no CPU: its cause is the machine, not the program's objects.
 	gc, wall := gvl.Ratio(max(w.total.ns[gvl.GC]-w.lackedNS, 0), max(held-w.lackedNS, 1)), w.share(max(w.gcNS-w.lackedNS, 0))
-	// With half of a CPU, a collector takes twice as long. The rule cpu_starved reports this, and fewer allocations do
-	// not help. So the collector's time is multiplied by its share of a CPU.
+	// With half of a CPU, a collector takes twice as long. This is not due to allocations, and the rule cpu_starved
+	// reports it. So multiply the collector's time by its share of a CPU.
 	ran := 1 - min(gvl.Ratio(w.holderWait, max(w.holderCPU+w.holderWait, held)), 1)
 	h := hit{severity: SeverityWarn}
 	h.score = max(least(gc/w.limits.gcOfHeld, ran*w.share(held)/gcMinHeld, ran*wall/gcMinWall), ran*wall/w.limits.gcOfWall)
@@ -198,8 +197,8 @@ func evalGCPressure(w *window) hit {
 		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
 			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
 	}
-	// If a collection is in a library's own thread, its stack does not show which code allocates most. Neither does the
-	// stack of a method that only waits: it allocates nothing, so the stack was read before.
+	// Two stacks do not show which code allocates most. One is in a library's own thread. The other has an innermost
+	// method that only waits: such a method allocates nothing, so the stack was read before the collection.
 	waits := gvl.OnlyWaits(w.dict, stack)
 	h.next = "allocate less there; then tune the heap (the autotuner gem)"
 	if maker, made := w.maker(); maker != 0 && (waits || !code.HasOwn(w.dict, stack)) {
@@ -214,7 +213,7 @@ func evalGCPressure(w *window) hit {
 	return h
 }
 
-// evalGCMajors matches if full collections are frequent while threads wait for the GVL.
+// evalGCMajors matches if full collections are frequent and, at the same time, threads wait for the GVL.
 func evalGCMajors(w *window) hit {
 	if !w.firstGC.Valid || !w.lastGC.Valid {
 		return hit{}

@@ -21,7 +21,7 @@ const (
 	endingNot ending = iota
 	// endingWaits means that the main thread has ended its code, and waits for the other threads.
 	endingWaits
-	// endingLast means that no thread is left, and the process still runs C code.
+	// endingLast means that all Ruby threads have ended, and the process still runs C code.
 	endingLast
 	// endingServer means that a server or job runner waits for the work in progress.
 	endingServer
@@ -29,14 +29,14 @@ const (
 	endingUnwinds
 	// endingHook means that an at_exit hook or a finalizer runs at the program's end.
 	endingHook
-	// endingHandler means that a signal's handler or a finalizer has interrupted the main thread, and now waits.
+	// endingHandler means that the main thread waits in code that interrupted it: a signal's handler or a finalizer.
 	endingHandler
 )
 
 // exits are the exceptions that end a program, raised by exit, by a signal without a handler, and by ctrl-c.
 var exits = []string{"SystemExit", "SignalException", "Interrupt"}
 
-// exits reports whether an exception that a thread handles ends the program.
+// exits reports whether a thread handles an exception that ends the program: one of the list exits.
 func (c *collector) exits(exception sampler.TextID) bool {
 	if exception == 0 || c.dict == nil {
 		return false
@@ -74,11 +74,11 @@ func (w *watch) ends(e ending, at, bootNS int64) {
 	}
 }
 
-// runners are beginnings of method names. Programs with such methods do all of their work in an at_exit hook.
+// runners are beginnings of method names. A program with such a method does all of its work in an at_exit hook.
 var runners = []string{"Minitest.", "Test::Unit::", "RSpec::Core::", "Sinatra::", "Rack::Handler::",
 	"Rackup::", "Cucumber::"}
 
-// unseenCourse multiplies the threshold for a hook if ddtop did not see the program run before the hook.
+// unseenCourse is a factor for the threshold of a hook, if ddtop did not see the program run before the hook.
 const unseenCourse = 3
 
 // evalEnding matches if the program was asked to end, or has run all its code, and does not end.
@@ -125,8 +125,8 @@ func (w *moment) restsFor(ts *gvl.ThreadState, x *watch) int64 {
 	return 0
 }
 
-// hookHangs reports whether a hook at the program's end hangs. In test frameworks and small servers, this hook is the
-// program itself. So it hangs only if the program was seen to run before it, or if no thread has moved since then.
+// hookHangs reports whether a hook at the program's end hangs. In test frameworks and small servers, such a hook is the
+// program itself. So ddtop must have seen the program run before it, or no thread may have moved since then.
 func (w *moment) hookHangs(ts *gvl.ThreadState, x *watch, age int64) bool {
 	if x.flags&(stackkind.Server|stackkind.Idle) != 0 {
 		return false
@@ -216,7 +216,7 @@ func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
 	w.serves(h, others[0])
 }
 
-// remaining lists the threads for which ok is true, except but. The thread with the longest state comes first.
+// remaining lists the threads for which ok is true, without the thread but. The longest present state comes first.
 func (w *moment) remaining(but sampler.ThreadID, ok func(*gvl.ThreadState, *watch) bool) []sampler.ThreadID {
 	ids, _ := w.waiting(func(o *gvl.ThreadState, y *watch) bool { return o.Thread != but && ok(o, y) })
 	return ids

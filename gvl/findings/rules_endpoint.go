@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// endpointShare is the smallest share of a total with which a finding names an endpoint.
+	// endpointShare is a share of a total: a finding names an endpoint only if it has at least this share.
 	endpointShare = .5
 	// maxToldStatement limits the characters of a statement in a finding's text.
 	maxToldStatement = 120
 )
 
-// then adds a function that completes the hit's text. It is called only for hits that a user will see (hit.tell).
+// then adds a function that completes the hit's text (hit.tell). Only hits that a user will see are completed.
 func (h *hit) then(tell func(*hit)) {
 	before := h.tell
 	h.tell = func(h *hit) {
@@ -27,8 +27,8 @@ func (h *hit) then(tell func(*hit)) {
 	}
 }
 
-// endpoints returns the endpoints of the last seconds, and the length ns of this time. It can be a little longer than
-// the window, because time passes between adding up the window and completing the texts.
+// endpoints returns the endpoints of the last seconds, and the length ns of this time. This can be a little longer than
+// the window, because the texts are completed a little later than the window is added up.
 func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	r := w.requests
 	if r == nil {
@@ -37,8 +37,8 @@ func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	return r.EndpointsOf(findingsWindowNS, w.fromNS)
 }
 
-// mostly returns the endpoint with the largest share of total, and this share. The function of returns how much of
-// total an endpoint has. The result is nil if the share is below endpointShare.
+// mostly returns the endpoint with the largest part of total, and its share. The function of returns an endpoint's part
+// of total. The endpoint is nil if the share is below endpointShare.
 func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int64) (*account.Endpoint, float64) {
 	var most *account.Endpoint
 	for i := range list {
@@ -56,11 +56,11 @@ func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int
 	return most, share
 }
 
-// waitsMuch is a share of an endpoint's time. A finding names it as a victim if it waits this much for the GVL.
+// waitsMuch is a share of an endpoint's time. With this share in waits for the GVL, it is named as a victim.
 const waitsMuch = .3
 
-// whoTakesGVL adds two endpoints to the text: the one that causes most of the waiting for the GVL, with its share of
-// the GVL, and the one that waits most.
+// whoTakesGVL adds two endpoints to the text. The first causes most of the waiting for the GVL, and its share of the
+// GVL is added. The second waits most for it.
 func (w *window) whoTakesGVL(h *hit) {
 	list, length := w.endpoints()
 	if len(list) == 0 {
@@ -88,12 +88,12 @@ func (w *window) whoTakesGVL(h *hit) {
 	}
 }
 
-// callsMany is a number of calls per request to one peer group. If there are this many, their number is the problem. If
-// there are fewer, the length of each call is.
+// callsMany is a number of calls per request to one peer group. With this many calls or more, the problem is their
+// number. With fewer, it is the length of each call.
 const callsMany = 10
 
-// asker returns the endpoint that waits most for a peer group. ns is the time of all waits for the group. share is the
-// endpoint's part of it, and calls its mean number of calls per request. e is nil if share is below endpointShare.
+// asker returns the endpoint that waits most for a peer group. ns is the time of all waits for the group. share is this
+// endpoint's part of ns, and calls its mean number of calls per request. e is nil if share is below endpointShare.
 func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls float64) {
 	list, length := w.endpoints()
 	e, share = mostly(list, int64(w.share(ns)*float64(length)), func(e *account.Endpoint) int64 {
@@ -112,7 +112,7 @@ func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls
 	return e, share, calls
 }
 
-// requestsOf returns how many of an endpoint's requests are in the window: its time divided by a typical duration. So a
+// requestsOf returns how many requests of an endpoint fit into the window: its time divided by a typical duration. So a
 // request that is partly in the window counts as a part. It is at least 1 and at most the number of requests.
 func requestsOf(e *account.Endpoint) float64 {
 	n := float64(e.Ended + e.Running)
@@ -147,7 +147,7 @@ func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 	}
 }
 
-// steadyCalls returns the number of calls for a text. It changes only if calls has changed by more than explainsBand.
+// steadyCalls returns the number of calls for a text. It keeps the last number until calls differs by explainsBand.
 func (c *collector) steadyCalls(group uint32, calls float64) int64 {
 	if c.toldGroup != group || math.Abs(calls-c.toldCalls) > explainsBand*c.toldCalls {
 		c.toldGroup, c.toldCalls = group, calls
@@ -183,7 +183,7 @@ func (w *moment) endpointOf(id sampler.ThreadID) string {
 	return w.dict.Work(w.servingOf(id).Work).Endpoint
 }
 
-// nameRoute adds to the text the endpoint of most of a hit's threads, unless the text already names an endpoint.
+// nameRoute adds an endpoint to the text, unless it already names one: the endpoint of most of the hit's threads.
 func (w *window) nameRoute(h *hit) {
 	if h.endpoint != "" {
 		return

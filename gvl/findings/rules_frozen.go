@@ -16,7 +16,7 @@ func frozenRule() int {
 	return slices.IndexFunc(rules[:], func(r rule) bool { return r.id == ruleFrozen })
 }
 
-// frozenBy reports whether the process's cgroup has stopped it. If not, a signal or a debugger has.
+// frozenBy reports whether the process was stopped by its cgroup, and not by a signal or a debugger.
 func frozenBy(k *gvl.Tick) bool {
 	return k.Proc.Frozen || slices.ContainsFunc(k.States, func(t gvl.ThreadState) bool {
 		return t.Stopped() && t.Detail.Syscall == sampler.SyscallFrozen

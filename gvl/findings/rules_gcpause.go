@@ -14,7 +14,7 @@ var gcMajorCauses = map[string]string{
 	"shady": "objects without a write barrier had reached their limit", "oldmalloc": "malloc had reached its limit",
 }
 
-// evalGCPause matches if a collection reached the threshold gcPause, or a full one a lower threshold of longFull.
+// evalGCPause matches if a collection reached the threshold gcPause, or a full one a lower one (see longFull).
 func evalGCPause(w *window) hit {
 	p, full := w.pause, false
 	h := hit{score: float64(p.RanNS) / w.limits.gcPause, severity: SeverityWarn}

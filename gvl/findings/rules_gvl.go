@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalSaturated matches if one GVL is nearly always held, and threads lose much of their time to waits for it. If they
-// lose most of it, less held time is enough: hand-overs are not held time (18 % in a busy Rails on 3.1).
+// evalSaturated matches if one GVL is nearly always held, and threads lose much time to waits for it. If they lose most
+// of their time, less held time is enough: hand-overs are not held time (18 % in a busy Rails on 3.1).
 func evalSaturated(w *window) hit {
 	var h hit
 	for id, r := range w.ractors {
@@ -53,12 +53,12 @@ func evalSaturated(w *window) hit {
 	return h
 }
 
-// batchShare is the smallest share of all time with the GVL that the main thread of a batch program has (batch).
+// batchShare is a share of all time with the GVL. The main thread of a batch program holds it for this share or more.
 const batchShare = .7
 
-// batch returns the main thread of a program without requests and jobs, if it holds the GVL most, and its share of the
-// GVL's time. Such a program uses the one CPU that the GVL allows, which is no fault: its other threads help it, and no
-// caller waits for them. For other programs the thread is zero.
+// batch returns the main thread of a program without requests and jobs, if it holds the GVL most, and its share. Such a
+// program uses the one CPU that the GVL allows. This is no fault: its other threads help it, and no caller waits for
+// them. For other programs the thread is zero.
 func batch(w *window) (id sampler.ThreadID, share float64) {
 	for i := range w.states {
 		t := w.states[i].Thread
@@ -82,7 +82,7 @@ func batch(w *window) (id sampler.ThreadID, share float64) {
 	return id, share
 }
 
-// blameText adds to the text the code that causes most of the waiting, if its share is large enough.
+// blameText adds to the text the code that causes most of the waiting, if it causes enough of it.
 func (w *window) blameText(h *hit) {
 	rep := w.blame.Top(1, account.ByFrame, w.blamed())
 	by := w.blame.Top(1, account.ByThread, w.blamed())
@@ -106,7 +106,7 @@ func (w *window) blameText(h *hit) {
 	}
 }
 
-// culprit names the code and the thread of an entry of blame.
+// culprit names the code and the thread that an entry of the blame report is about.
 func (w *window) culprit(e account.BlameEntry) string {
 	if m := w.blame.Method(e.Thread, w.blamed()); m != "" {
 		at := ""
@@ -119,7 +119,7 @@ func (w *window) culprit(e account.BlameEntry) string {
 	return w.behind(e.Thread, e.Stack)
 }
 
-// Below this share of its holds with a CPU, a thread's holds may be long only because it lacked a CPU.
+// hogHadCPU is a share of a thread's holds. If it had a CPU for less, they may be long only for lack of a CPU.
 const hogHadCPU = .7
 
 // computes returns a thread's share of the CPU time of all threads with the GVL, or 1 if CPU times are unknown.
@@ -134,14 +134,14 @@ func (w *window) computes(t *sums) float64 {
 	return gvl.Ratio(min(t.cpu, t.held()), all)
 }
 
-// usualWait returns an estimate of the 95th percentile of the waits for the GVL, in ns. The threshold of gvl_hog is
-// shorter than three samples at 30 Hz: with a lower bound of the waits the rule would miss most hogs. The result is at
-// most twice the lower bound.
+// usualWait returns an estimate of the 95th percentile of the waits for the GVL, in ns. A lower bound is not enough:
+// gvl_hog's threshold is shorter than three samples at 30 Hz, so the rule would miss most hogs. The result is at most
+// twice the lower bound.
 func (w *window) usualWait() int64 {
 	return min(w.waits.Likely().Quantile(.95), 2*w.waits.Sure().Quantile(.95))
 }
 
-// evalHog matches if one thread, or a route on several threads, causes most waiting by holds of about a time slice.
+// evalHog matches if one thread, or a route on several, causes most waiting, by holds of about a time slice each.
 func evalHog(w *window) hit {
 	h := w.threadHogs()
 	if h.score < 1 {
@@ -172,7 +172,7 @@ func (w *window) threadHogs() hit {
 	if t := w.threads[e.Thread]; t != nil {
 		held = w.share(t.held()) // a single long hold makes no hog
 		if e.Kind == gvl.Running && float64(t.cpu) < hogHadCPU*float64(t.held()) {
-			// Without a CPU a hold takes longer. So compare how much CPU time the threads used in their holds.
+			// Without a CPU a hold takes longer. So compare how much CPU time each thread used while it held the GVL.
 			computes = w.computes(t)
 		}
 	}
@@ -198,11 +198,11 @@ func (w *window) threadHogs() hit {
 	return h
 }
 
-// hogWaits is the smallest share of all waiting that routes other than the hog must have. If nearly all requests belong
-// to one route, they only wait for each other.
+// hogWaits is a share of all waiting. Routes other than the hog must have at least this share. Otherwise the requests
+// of one route mainly wait for each other.
 const hogWaits = .3
 
-// routeHogs is evalHog for a route, or a class of jobs, whose requests run on several threads.
+// routeHogs does what evalHog does for a thread: for a route, or a class of jobs, with requests on several threads.
 func (w *window) routeHogs() hit {
 	p95, lost, had := w.usualWait(), w.ofBusy(w.total.ns[gvl.Waiting]), 1.0
 	if w.holderCPU+w.holderWait > 0 {
@@ -231,7 +231,7 @@ func (w *window) routeHogs() hit {
 	if next > 0 {
 		lead = float64(e.BlameNS) / float64(next)
 	}
-	// The routes' figures can cover a little more time than all.TotalNS. So divide by the larger of both sums.
+	// The routes' figures can cover more time than all.TotalNS. To get a share of at most 1, divide by the larger sum.
 	share, held := gvl.Ratio(e.BlameNS, max(blamed, all.TotalNS)), gvl.Ratio(e.NS[gvl.Running]+e.NS[gvl.Stalled]+e.NS[gvl.GC], length)
 	h.score = least(h.score, share/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld,
 		gvl.Ratio(waits, waits+e.NS[gvl.Waiting])/hogWaits)
@@ -281,9 +281,9 @@ func evalStuck(w *window) hit {
 	return h
 }
 
-// innermost reports whether a stack's innermost frame is known, and whether it is a C function. If it is Ruby code that
-// keeps the GVL, it does much between two checks of the timer, such as making a huge string. Or the timer is late
-// because the machine is very slow.
+// innermost reports whether a stack's innermost frame is known, and whether it is a C function. Ruby code can keep the
+// GVL, too: by long work between two checks of the timer, such as making a huge string. Or the timer is late because
+// the machine is very slow.
 func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	if w.dict == nil || stack == 0 {
 		return false, false
@@ -293,9 +293,9 @@ func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	return id != 0 && !f.Uncertain, f.C
 }
 
-// evalRegex matches if a thread has been in one regular expression match for a second of GVL time, and of CPU time.
-// Without the CPU time, several short matches could look like one. The finding names the thread whose match began
-// first, so the name stays the same during this match.
+// evalRegex matches if a thread has been in one regular expression match for a second of GVL time, and of CPU time. The
+// CPU time excludes several short matches that look like one. The finding names the thread whose match began first, so
+// the name stays the same during this match.
 func evalRegex(w *window) hit {
 	var first *watch
 	var ran, most int64 // GVL time of first, and the longest of all

@@ -37,14 +37,14 @@ func PoolName(thread string) string {
 	return trimmed
 }
 
-// workers are the threads of one pool. io is the time for which they waited for I/O, lock for locks, in ns.
+// workers are the threads of one pool. io and lock are the times for which they waited for I/O and for locks, in ns.
 type workers struct {
 	name     string
 	ids      []sampler.ThreadID
 	io, lock int64
 }
 
-// pools groups the threads by pool. Threads whose work is to wait for messages (listens) are left out.
+// pools groups the threads by pool. It leaves out threads whose work is to wait for messages (see listens).
 func (w *window) pools() map[string]*workers {
 	pools := make(map[string]*workers)
 	for i := range w.states {
@@ -66,8 +66,8 @@ func (w *window) pools() map[string]*workers {
 	return pools
 }
 
-// listens reports whether a thread waits for messages rather than for an answer. One of three facts is enough. The
-// traffic on the connection shows it. The thread was never seen doing anything else. Or it has waited at its usual
+// listens reports whether a thread waits for messages rather than for an answer. One of three facts is enough: the
+// traffic on the connection shows it, or the thread was never seen doing anything else. Or it has waited at its usual
 // stack for longer than a call takes. A thread of a server's pool, or in a request, does not listen.
 func (w *moment) listens(x *watch) bool {
 	if x.flags&(stackkind.Server|stackkind.Serving) != 0 {
@@ -76,7 +76,7 @@ func (w *moment) listens(x *watch) bool {
 	return x.listens || consumer(x) || x.usual.Matches(x.stack) && float64(x.usual.LongestNS) >= usual.Wait*w.limits.httpWait
 }
 
-// evalIOBusy matches if most threads of a pool wait. This alone is no fault: rules that find a fault hide this finding.
+// evalIOBusy matches if most threads of a pool wait. This alone is no fault, so rules about faults hide this finding.
 func evalIOBusy(w *window) hit {
 	var most *workers
 	var h hit
@@ -120,8 +120,8 @@ func evalIOBusy(w *window) hit {
 	return h
 }
 
-// waitsSo reports whether a thread waits in the way that io_busy reports. If lock is set, this is for a lock. Else it
-// is for I/O with a peer of the group, or for any I/O if group is 0, and idle threads do not count.
+// waitsSo reports whether a thread waits as io_busy says. If lock is set, it waits for a lock. Otherwise it waits for
+// I/O with the peer group, or for any I/O if group is 0. Then idle threads do not count.
 func (x *watch) waitsSo(lock bool, group uint32) bool {
 	if lock {
 		return x.stack != 0 && x.state == gvl.Lock

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// loadAdvice says how to keep threads from loading code.
+// loadAdvice says how to have code loaded before threads need it.
 const loadAdvice = "load the files before threads start: eager_load, or require them at the program's start"
 
 // evalLoadWait matches if a thread waits until another one has loaded a file.
@@ -42,8 +42,8 @@ func evalLoadWait(w *window) hit {
 	return h
 }
 
-// loader returns the thread at the end of a chain of threads that wait for each other's loads. It loads a file itself
-// and waits for no other load. It is zero if the chain is a cycle, or leads to a thread that is not listed.
+// loader returns the last thread of a chain in which each waits for the next one to load a file. This thread loads a
+// file and waits for no other load. It is zero if the chain is a cycle, or leads to a thread that is not listed.
 func (w *moment) loader(ts *gvl.ThreadState) sampler.ThreadID {
 	for range w.states {
 		next := w.state(ts.Detail.Holder)

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalDeadlock matches if threads wait for each other in a circle, and none has moved for the threshold's time.
+// evalDeadlock matches if threads wait for each other in a circle, and none has moved for the time of the threshold.
 func evalDeadlock(w *window) hit {
 	var h hit
 	for _, cycle := range account.Deadlocks(w.states) {
@@ -134,7 +134,7 @@ func evalConvoy(w *window) hit {
 	return h
 }
 
-// evalStarved matches if one thread gets a lock again and again, while other threads are woken in vain.
+// evalStarved matches if one thread gets a lock again and again, and others that are woken for it do not get it.
 func evalStarved(w *window) hit {
 	var h hit
 	for _, x := range w.ev.contests.List {
@@ -169,10 +169,10 @@ func evalStarved(w *window) hit {
 	return h
 }
 
-// leastToldNS is the shortest wait for which a text says "at least", in ns: the time between two reads of stacks.
+// leastToldNS is the shortest wait for which a text says "at least", in ns. Stacks are read at this interval.
 const leastToldNS = 10e6
 
-// longestText returns lead and the longest wait of some threads. It returns "" if no length is known.
+// longestText returns lead followed by the longest wait of the threads in ids, or "" if no length is known.
 func (w *window) longestText(lead string, ids []sampler.ThreadID) string {
 	var longest gvl.Bounded
 	for _, id := range ids {

@@ -61,7 +61,7 @@ func loopKept(w *window, ts *gvl.ThreadState, x *watch, behind int) (h hit) {
 	return h
 }
 
-// loopTurns is the least number of long runs of fibers in the window. If there are fewer, loopKept judges each alone.
+// loopTurns is a number of long runs of fibers in the window. If there are fewer, loopKept judges each run alone.
 const loopTurns = 3
 
 // loopKeptInTurn returns the hit about fibers that block a thread's event loop one after another.
@@ -92,15 +92,15 @@ func (w *moment) fibersBehind(n int) string {
 		" meanwhile"
 }
 
-// waitsForEvents reports whether a thread waits as an event loop does, in select, poll or epoll. The event loop may run
-// in any fiber.
+// waitsForEvents reports whether a thread waits for events in select, poll or epoll, as an event loop does. The loop
+// may run in any fiber of the thread.
 func waitsForEvents(ts *gvl.ThreadState) bool {
 	d := &ts.Detail
 	return ts.State == gvl.IO &&
 		(d.Op == gvl.OpSelect || d.Op == gvl.OpPoll && d.FDs != 1 || strings.HasPrefix(d.Syscall, "epoll_"))
 }
 
-// fibersOf returns how many fibers of a thread wait. It is zero if that is not known.
+// fibersOf returns how many fibers of a thread wait. It is zero if ddtop did not read the fibers.
 func (w *moment) fibersOf(id sampler.ThreadID) (n int) {
 	if w.s.Fibers == nil {
 		return 0

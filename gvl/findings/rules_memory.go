@@ -11,18 +11,18 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// growsMuch is a growth in bytes that counts as large even if it is a small part of the process's memory.
+// growsMuch is a growth in bytes that is always large, even if it is a small part of the process's memory.
 const growsMuch = 512 << 20
 
-// Growing describes memory (RSS) that has grown all the time, without a break. All fields are zero if it has not.
+// Growing describes memory (RSS) that has grown without a break. If it has not, all fields are zero.
 type Growing struct {
 	FromBytes, ToBytes, SpanNS int64
 	// OfC is set if most of the growth is memory of C code. It is false if this is not known.
 	OfC bool
 }
 
-// growingBytes is the least growth that Growing returns, in bytes. growingNS is its shortest duration, in ns. Over
-// three intervals of memory.EveryNS, a single leap can look like growth, so four are needed.
+// growingBytes is the least growth that Growing returns, in bytes. growingNS is its shortest duration, in ns: four
+// intervals of memory.EveryNS. In three intervals, a single leap can look like growth.
 const growingBytes, growingNS = 8 << 20, 4 * memory.EveryNS
 
 // Growing returns how the process's memory grows, even if the growth is too small for a finding.
@@ -54,7 +54,7 @@ func evalMemoryGrows(w *window) hit {
 	return h
 }
 
-// grown returns the hit for the growth between two readings of the memory. It is the zero hit if from is nil.
+// grown returns the hit for memory that has grown between the readings from and now. If from is nil, there is none.
 func (w *window) grown(from, now *memory.Note) hit {
 	if from == nil {
 		return hit{}
@@ -111,16 +111,16 @@ func (w *window) grown(from, now *memory.Note) hit {
 	return h
 }
 
-// allocs counts objects made just before a stack was read: their number, and the sum of the squares over the readings.
+// allocs counts objects made just before a stack was read: their number, and the sum of squares over the readings.
 type allocs struct{ objects, squares int64 }
 
-// makerSigmas is how far the first place must lead the second to be named, in standard errors of the difference. If
-// both make about the same number, a lead of two errors names the wrong one in 2 % of windows. A place without a rival
-// needs four samples. A window has that many even if all CPUs are busy.
+// makerSigmas is how far the place that makes most objects must lead the second to be named, in standard errors of the
+// difference. If both make about the same number, a lead of two errors names the wrong one in 2 % of windows. A place
+// without a second one needs four samples, which a window has even if all CPUs are busy.
 const makerSigmas = 2
 
-// maker returns the stack that makes most of the window's new objects, and a text about its place: a line of the
-// program's own code, and what it calls if this is always the same. The stack is 0 if too few samples show it.
+// maker returns the stack that makes most new objects in the window, and a text about its place. The text is a line of
+// the program, and what it calls if this is always the same. The stack is 0 if too few samples show it.
 func (w *window) maker() (sampler.StackID, string) {
 	type maker struct {
 		allocs

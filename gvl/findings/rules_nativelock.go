@@ -22,7 +22,7 @@ func evalNobodyHolds(w *window) hit {
 	if lock != nil {
 		others = lock.Others
 	}
-	// others counts helper threads. They are not added: the Ruby thread that needs a helper waits, too, and counts.
+	// others counts helper threads. Do not add it: the Ruby thread that needs a helper also waits, and is in ids.
 	waiters := max(len(ids), int(others))
 	h := hit{score: float64(waiters) / w.limits.nobodyHoldsWaiters, severity: SeverityCrit, threads: ids}
 	if h.score < 1 || waiters == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalPoolWait matches if threads wait for a pool's connections: it is too small, or connections are held too long.
+// evalPoolWait matches if threads wait for a pool's connections. The pool is too small, or threads keep them too long.
 func evalPoolWait(w *window) hit {
 	share := w.ofBusy(w.flag(stackkind.Pool))
 	if h := w.poolCycle(); h.score >= 1 {
@@ -62,8 +62,8 @@ func evalPoolWait(w *window) hit {
 	return h
 }
 
-// inPool sets poolNS to the time when the thread began to wait for a pool's connection, for one request or job. If the
-// thread wakes up but another thread is faster, this is still the same wait.
+// inPool sets poolNS: since when the thread waits for a pool's connection in one request or job. If it wakes up but
+// another thread takes the connection first, this is still the same wait.
 func (w *watch) inPool(dict *sampler.Dictionary, id sampler.WorkID, at int64) {
 	switch {
 	case w.flags&stackkind.Pool == 0 || id == 0 || dict == nil:
@@ -89,8 +89,8 @@ func (w *moment) longestForOne(ids []sampler.ThreadID, told int64) string {
 }
 
 // poolHolders returns the threads that have a connection of the awaited pool, the longest wait first. Active Record
-// lists these threads as owners. Other pools have no list. So poolHolders also takes threads that are in the same
-// method of the pool as a waiting thread, but do not wait there.
+// lists these threads as owners. Other pools have no list. There, a thread counts if it is in the same method of the
+// pool as a waiting thread, but does not wait in it.
 func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 	owners, methods := make(map[sampler.ThreadID]bool), make(map[string]bool)
 	for _, id := range waiting {
@@ -170,7 +170,7 @@ func (w *window) gateWait(share float64) hit {
 	} else {
 		name += " "
 	}
-	// waiting is a mean over the window, so it can be larger than the present number of threads.
+	// waiting is a mean over the window. It can exceed the present number of threads, so limit it to this number.
 	h.text = itoa(min(int64(math.Round(waiting)), int64(all))) + " of " + itoa(int64(all)) + " " + name + "threads"
 	what := "one of " + itoa(int64(g.Size))
 	if g.Size == 1 {
@@ -187,7 +187,7 @@ func (w *window) gateWait(share float64) hit {
 	return h
 }
 
-// gatePlace returns the name of a gate's method, and the line that this method executes in the given stack.
+// gatePlace returns the name of a gate's method, and the line at which the given stack is in this method.
 func (w *window) gatePlace(g *gates.Gate, stack sampler.StackID) string {
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {
 		if w.ev.gates.Is(&f, g.ID) {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poolUse is a pool, and the threads that hold its objects. ddtop finds pools by their gates (methods that hand out
-// objects), and Active Record's pools by the list that Active Record keeps.
+// poolUse is a pool, and the threads that hold its objects. ddtop finds most pools by their gate, the method that hands
+// out objects. It finds Active Record's pools by the list that Active Record keeps.
 type poolUse struct {
 	// gate is nil for Active Record's pools. queue is the address of their queue, and zero for other pools.
 	gate    *gates.Gate
@@ -52,7 +52,7 @@ func fullPools(w *window) (out []poolUse) {
 	return out
 }
 
-// poolCycle matches if each thread that holds an object of a pool waits for a thread that itself waits for the pool.
+// poolCycle matches if a pool hangs: each thread that holds an object of it waits for a thread that waits for the pool.
 func (w *window) poolCycle() hit {
 	var h hit
 	for _, p := range fullPools(w) {
@@ -77,8 +77,8 @@ func (w *window) poolCycle() hit {
 	return h
 }
 
-// atPool follows the chain of threads from id on. Each thread in it waits for the next one: for its end or for its
-// lock. If the last thread waits for the pool p, atPool returns this thread, otherwise zero.
+// atPool follows a chain of threads from id on. Each thread waits for the next one to end, or to release a lock. If the
+// last thread waits for the pool p, atPool returns this thread, otherwise zero.
 func (w *moment) atPool(p *poolUse, id sampler.ThreadID) sampler.ThreadID {
 	for range w.states {
 		ts, x := w.state(id), w.watch(id)
@@ -101,7 +101,7 @@ func (w *window) poolCycleText(h *hit, p *poolUse, ends map[sampler.ThreadID]sam
 	for holder, end := range ends {
 		helpers[end] = helpers[end] || end != holder
 	}
-	// A thread that waits for its first object will later need a second one, unless a holder waits for this thread.
+	// A thread that waits for its first object later needs a second one, unless a thread with an object waits for it.
 	users := len(ends)
 	at := sampler.StackID(0)
 	for i := range w.states {
@@ -145,8 +145,8 @@ func (w *window) poolCycleText(h *hit, p *poolUse, ends map[sampler.ThreadID]sam
 		"until then make the pool larger than the number of threads that use it"
 }
 
-// callerOf returns the part of a stack that called the gate g, where the thread waits. If g is nil, it returns the
-// whole stack.
+// callerOf returns the part of a stack that called the gate g, at which the thread waits. Without a gate (g is nil), it
+// returns the whole stack.
 func (w *moment) callerOf(g *gates.Gate, stack sampler.StackID) sampler.StackID {
 	called := false
 	for at, f := range code.Frames(w.dict, stack, code.MaxFrames) {

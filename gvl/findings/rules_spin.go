@@ -7,27 +7,27 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleSpins is the rule for threads that try something, or wait for it, in a loop without a pause or success.
+// ruleSpins is the rule for threads that try something or wait for it in a loop, without success and without a pause.
 const ruleSpins = "spinning"
 
 const (
-	// spinWakes is the number of wake-ups per second from which on a thread that also sleeps counts as spinning.
+	// spinWakes is a number of wake-ups per second. From this number on, a thread that also sleeps counts as spinning.
 	spinWakes = 200
-	// spinLeastCPU is the share of a CPU from which on a thread with fewer wake-ups counts as spinning.
+	// spinLeastCPU is a share of a CPU. From this share on, a thread with fewer wake-ups counts as spinning, too.
 	spinLeastCPU = .05
 )
 
-// spinners are threads that spin and have the same outermost method. wakes, cpu and ready are sums of spin.Stay.Rates.
+// spinners are spinning threads with the same outermost method. wakes, cpu and ready are the sums of their Rates.
 type spinners struct {
 	ids               []sampler.ThreadID
 	wakes, cpu, ready float64
-	// mostReady is the largest share of its time in which one thread had a CPU or was ready for one.
+	// mostReady is the largest share of the time for which one of these threads had a CPU or was ready for one.
 	mostReady float64
 	ageNS     int64
 	looked    spin.Samples
 }
 
-// add adds a thread whose counters were read over spanNS. It keeps the thread with the largest mostReady first.
+// add adds a thread whose counters were read over spanNS. The thread with the largest mostReady stays first in ids.
 func (g *spinners) add(dict *sampler.Dictionary, id sampler.ThreadID, s *spin.Stay, spanNS int64) {
 	wakes, cpu, ready := s.Rates()
 	g.ids = append(g.ids, id)
@@ -61,7 +61,7 @@ func evalSpins(w *window) hit {
 	}
 	var h hit
 	for _, g := range groups {
-		// On a busy machine, many sleeping threads are each ready for a short time, so the sum of ready would mislead.
+		// Do not use the sum of ready. On a busy machine, many sleeping threads are each ready for a short time.
 		busy := max(g.wakes/w.limits.spinWakes, max(g.cpu, g.mostReady)/w.limits.spinCPU)
 		score := least(float64(g.ageNS)/w.limits.spinTime, busy)
 		if score <= h.score || !g.looked.Only(g.cpu < g.ready/4) {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalStuckThread matches if a thread that has worked before stays at one place for a long time.
+// evalStuckThread matches if a thread that was seen at work earlier stays at one place in the code for a long time.
 func evalStuckThread(w *window) hit {
 	var h hit
 	for i := range w.states {
@@ -42,8 +42,8 @@ func evalStuckThread(w *window) hit {
 	return h
 }
 
-// canBeStuck returns false for threads whose normal work is to wait: idle threads, and readers of a stream. A reader of
-// a stream was never seen doing anything else, or it spends nearly all its time at this place.
+// canBeStuck returns false for threads whose normal work is to wait: idle threads, and threads that read a stream. Such
+// a reader was never seen doing anything else, or spends nearly all its time at this place.
 func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	if x.idle || x.stack == 0 {
 		return false
@@ -70,8 +70,8 @@ func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	return false
 }
 
-// evalThreadLeak matches if the number of threads keeps growing, and the new threads come from one place. Two kinds of
-// threads do not count: a server's pool that grows to its size, and the threads of a program's start.
+// evalThreadLeak matches if the number of threads keeps growing, and new threads begin at the same place in the code.
+// Two kinds do not count: threads of a server's pool that grows to its size, and of a program's start.
 func evalThreadLeak(w *window) hit {
 	now := len(w.states)
 	low := now

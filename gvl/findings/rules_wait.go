@@ -15,16 +15,16 @@ var databases = map[string]bool{
 	"Cassandra": true, "Neo4j": true, "InfluxDB": true, "ClickHouse": true, "CockroachDB": true, "CouchDB": true, "Redshift": true,
 }
 
-// answering are services that send data only when asked, so a read from them waits for an answer.
+// answering are services that send data only if asked. So a thread that reads from them waits for an answer.
 var answering = map[string]bool{
 	"memcached": true, "LDAP": true, "SMTP": true, "Elasticsearch": true, "Solr": true, "Meilisearch": true, "Typesense": true,
 }
 
-// shortestCallNS is the shortest length of a call that a text names, in ns. Shorter lengths are not known, because the
-// counters of waiting threads are only read at stack ticks.
+// shortestCallNS is the shortest length of a call that a text names, in ns. ddtop cannot measure shorter calls, because
+// it reads the counters of waiting threads only at stack ticks.
 const shortestCallNS = 10e6
 
-// asked reports whether the services of a peer group send data only when asked. A read from them waits for an answer.
+// asked reports whether a peer group's service sends data only if asked. A read from it then waits for an answer.
 func (w *moment) asked(n uint32) bool { return n != 0 && answering[w.ev.peers.Group(n).Peer.Service] }
 
 // peerIs reports what a peer group is: a database, a Redis, or another service whose client this process is.
@@ -39,7 +39,7 @@ func (w *moment) peerIs(n uint32) (db, redis, other bool) {
 	return false, false, (g.Peer.Kind == sampler.PeerTCP || g.Peer.Kind == sampler.PeerUDP) && !g.Inbound
 }
 
-// waiting lists the threads for which ok is true. The first has been in its state longest: for longest ns.
+// waiting lists the threads for which ok is true, the longest present state first. longest is its length in ns.
 func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.ThreadID, longest int64) {
 	for i := range w.states {
 		ts := &w.states[i]
@@ -56,7 +56,7 @@ func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.
 	return ids, longest
 }
 
-// known returns a lower bound of the longest wait of some threads, in ns.
+// known returns the longest time, in ns, for which one of the threads is known to have waited.
 func (w *moment) known(ids []sampler.ThreadID) (longest int64) {
 	for _, id := range ids {
 		longest = max(longest, w.state(id).KnownNS())
@@ -64,7 +64,7 @@ func (w *moment) known(ids []sampler.ThreadID) (longest int64) {
 	return longest
 }
 
-// slowest returns the peer group with the most busy time, of the groups for which kind is true.
+// slowest returns the peer group that took the most busy time, among the groups for which kind is true.
 func (w *window) slowest(kind func(db, redis, other bool) bool) (group uint32, ns int64) {
 	for n, v := range w.peers {
 		if kind(w.peerIs(n)) && (v > ns || v == ns && n < group) {
@@ -126,7 +126,7 @@ func evalDB(w *window) hit {
 	group, ns := w.slowest(func(db, _, _ bool) bool { return db })
 	byStack := w.flag(stackkind.DB)
 	if group == 0 || byStack > ns {
-		// If a database has an unusual port, only the adapter's methods on the stack show that it is a database.
+		// If a database has an unusual port, only the stack shows that it is a database: by its adapter's methods.
 		if g, n := w.slowest(func(_, _, other bool) bool { return other }); g != 0 && byStack >= n/2 {
 			group, ns = g, max(ns, min(n, byStack))
 		}
@@ -142,7 +142,7 @@ func evalRedis(w *window) hit {
 		"Redis", "SLOWLOG on the Redis, its CPU, the size of what is fetched")
 }
 
-// peerSlow returns the hit about calls to one peer group, by the thresholds of its rule.
+// peerSlow returns the hit about slow calls to one peer group. share, threads and call are the rule's thresholds.
 func (w *window) peerSlow(group uint32, ns int64, share, threads, call float64, title, next string) hit {
 	h := hit{
 		score:    least(w.ofBusy(ns)/share, w.share(ns)/threads, float64(w.callLength(group))/call),
@@ -163,8 +163,8 @@ func (w *window) peerSlow(group uint32, ns int64, share, threads, call float64, 
 // unreachableAdvice is the advice for a service that accepts no connection.
 const unreachableAdvice = "see whether it runs, its accept queue, and what a firewall drops; wait longer before each retry"
 
-// connecting reports whether threads spend most of the time at a peer group in attempts to connect. In this case the
-// service does not answer at all.
+// connecting reports whether threads spend most of the time at a peer group in attempts to connect. The service then
+// accepts no connections, and is not merely slow.
 func (w *window) connecting(group uint32, ns int64) bool { return 2*w.connects[group] >= max(ns, 1) }
 
 // evalHTTP matches if threads wait long for answers of another service.
@@ -181,7 +181,7 @@ func evalHTTP(w *window) hit {
 			continue
 		}
 		if !w.asked(group) && w.listens(x) {
-			// A thread that only listens spent all its I/O time of the window at this peer. Subtract this time.
+			// ns includes all I/O time in the window of a thread that only listens to this peer. Subtract this time.
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[gvl.IO]
 			}
@@ -216,8 +216,8 @@ func evalHTTP(w *window) hit {
 	return h
 }
 
-// consumer reports whether a thread's normal work is to wait, as for the reader of a stream, or a supervisor of a child
-// process. It was never seen doing anything else, and is no worker of a server's pool.
+// consumer reports whether a thread's normal work is to wait. Examples are a reader of a stream, and a supervisor of a
+// child process. It was never seen doing anything else, and is no worker of a server's pool.
 func consumer(x *watch) bool { return !x.moved && x.flags&(stackkind.Server|stackkind.Serving) == 0 }
 
 // evalDNS matches if threads wait for names to be resolved.
@@ -254,7 +254,7 @@ func (w *moment) isMain(id sampler.ThreadID) bool {
 	return ok && info.Main
 }
 
-// evalLogBlocked matches if a write to the log, or to stdout or stderr, does not end.
+// evalLogBlocked matches if a thread waits in a write to the log, to stdout or to stderr, and the write does not end.
 func evalLogBlocked(w *window) hit {
 	ids, longest := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
 		if ts.State != gvl.IO || ts.Detail.Op != gvl.OpWrite {

@@ -9,7 +9,7 @@ import (
 // ruleLostWakeup is the rule for threads that wait for a Queue although it has items.
 const ruleLostWakeup = "lost_wakeup"
 
-// vainly updates vainNS: the time since which the thread has waited to take from a Queue that has items.
+// vainly updates vainNS: since when the thread waits to take from a Queue although the Queue has items.
 func (w *watch) vainly(t *sampler.Thread, ts *gvl.ThreadState, at int64) {
 	switch {
 	case ts.State != gvl.Parked || t.Bits&sampler.BitItems == 0:
@@ -19,14 +19,14 @@ func (w *watch) vainly(t *sampler.Thread, ts *gvl.ThreadState, at int64) {
 	}
 }
 
-// inVain are the threads that wait for one Queue although it has items. ageNS is the length of the longest wait.
+// inVain has the threads that wait for one Queue although it has items. ageNS is the length of the longest wait.
 type inVain struct {
 	ids   []sampler.ThreadID
 	ageNS int64
 }
 
-// evalLostWakeup matches if threads wait to take from a Queue that has items. A push wakes one thread. If this thread
-// ends or is interrupted before it takes the item, no other thread is woken.
+// evalLostWakeup matches if threads wait to take from a Queue that has items. A push wakes only one thread. If this
+// thread ends or is interrupted before it takes the item, the others sleep on.
 func evalLostWakeup(w *window) hit {
 	var queues map[uint64]*inVain
 	for i := range w.states {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestSpinsOnTheWay: a thread spins if samples find it in a call that only tries something, or at the line that makes
-// this call. A thread that makes such a call now and then, and works at other lines, does not spin.
+// this call. If a thread makes such a call only now and then, and works at other lines, it does not spin.
 func TestSpinsOnTheWay(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -43,8 +43,9 @@ func TestSpinsOnTheWay(t *testing.T) {
 	}
 }
 
-// TestSleepersOnAFullMachine: if all CPUs are busy, threads that sleep again and again wait for a CPU each time they
-// wake. They do not spin, although the sum of these times is more than a CPU.
+// TestSleepersOnAFullMachine: some threads only sleep again and again. If all CPUs are busy, each of them waits for a
+// CPU when it wakes up. The sum of these waits exceeds the time of one CPU, but the threads do not spin, so there must
+// be no finding.
 func TestSleepersOnAFullMachine(t *testing.T) {
 	for _, c := range []struct {
 		percent int64 // part of the time in which each thread is ready

@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// internOrigins interns a stack, innermost frame first. A prefix of a label says where the code is from. "c:" is a C
-// function, "gem:" and "lib:" are libraries. "eval:" is code that a library made, "ru:" a server's config.ru, and
-// "old:" code of unknown origin.
+// internOrigins interns a stack, innermost frame first. A prefix of a label says where the code comes from. "c:" is a C
+// function, "gem:" and "lib:" are libraries, and "eval:" is code that a library made. "ru:" is a server's config.ru,
+// and "old:" is code of unknown origin.
 func internOrigins(dict *sampler.Dictionary, labels []string) sampler.StackID {
 	var ids []sampler.FrameID
 	for _, l := range labels {
@@ -50,7 +50,8 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 		{"Shop#show → Integer#to_s", []string{"c:Integer#to_s", "gem:Numeric#to_s", "c:Array#map", "Shop#show"}},
 		{"Shop#show → Hash#merge_all", []string{"gem:Hash#merge_all", "Shop#show"}},
 		{"Shop#show → IO#read", []string{"c:IO#read", "Shop#show"}},
-		// If a stack has only the server's frames, its bin/puma is not the program's own code.
+		// The top level of bin/puma does not count as the program's own code, so this stack has only the server's
+		// frames.
 		{"Puma::Cluster#run → IO#wait_readable", []string{"c:IO#wait_readable", "gem:Puma::Cluster#run", "<top (required)>", "c:Kernel#load", "<main>"}},
 		{"Shop#show → PG::Connection#exec", []string{"c:PG::Connection#exec", "gem:Active#frame", "ru:Shop#show"}},
 		{"Active#made → PG::Connection#exec", []string{"c:PG::Connection#exec", "eval:Active#made", "gem:Rack#call"}},
@@ -69,8 +70,9 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 	}
 }
 
-// TestBlamedMethodIsTheProgramsOwn: threads spend their time in a library. The finding names the method whose calls
-// take most of this time. If this is the program's own method, it also names the library's method.
+// TestBlamedMethodIsTheProgramsOwn: threads spend their time in a library. The finding names the method that is on the
+// stack for most of this time. If this is a method of the program itself, the finding also names the library's method
+// that it called.
 func TestBlamedMethodIsTheProgramsOwn(t *testing.T) {
 	for _, c := range []struct {
 		want   string

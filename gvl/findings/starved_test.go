@@ -9,15 +9,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestStarvedAtLowRates plays the few samples per second that the default budget allows if all CPUs are busy. At this
-// rate the counters of single threads show nothing. The process's own counters show that it holds the GVL and lacks a
-// CPU.
+// TestStarvedAtLowRates plays the few samples per second that ddtop's default CPU budget allows if all CPUs are busy.
+// At this rate the counters of single threads show nothing. The counters of the whole process must be enough to show
+// that it holds the GVL and lacks a CPU.
 func TestStarvedAtLowRates(t *testing.T) {
 	const every = 100 * gvltest.MS
 	for _, c := range []struct {
 		name string
-		// usedPercent is the process's CPU time in percent. pressed is the percentage of the time in which tasks waited
-		// for a CPU.
+		// usedPercent is the process's CPU time, in percent of one CPU. pressed is the percentage of the time in which
+		// tasks waited for a CPU, as the kernel reports it.
 		usedPercent, pressed int64
 		source               sampler.PressureSource
 		want                 string

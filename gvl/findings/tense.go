@@ -2,17 +2,17 @@ package findings
 
 import "github.com/ddtop/ddtop/gvl/findings/internal/tenses"
 
-// These words depend on tense. Spoken chooses the present or the past when the text is shown.
+// These words have a present and a past form. Spoken chooses one of them when the text is shown.
 const (
 	tenseIs, tenseAre     = tenses.Is, tenses.Are
 	tenseWait, tenseWaits = tenses.Wait, tenses.Waits
 	tenseSpend, tenseNow  = tenses.Spend, tenses.Now
 )
 
-// tense returns a mark for a word that depends on tense. inTense replaces it by present or past later.
+// tense returns a mark that has two forms of a word, present and past. inTense later puts one form in its place.
 func tense(present, past string) string { return tenses.Of(present, past) }
 
-// inTense returns the finding with its words for a reader at nowNS: in the past tense if it has ended.
+// inTense returns the finding as a reader at nowNS sees it: its words are in the past tense if it has ended.
 func (f Finding) inTense(nowNS int64) Finding {
 	f.AgoNS = 0
 	if f.UntilNS != 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/gvl/internal/gvltest"
 )
 
-// TestWhatHasEndedIsToldInThePast: a few seconds after a finding has ended, its condition still fills most of the
-// window. The finding is nevertheless shown in the past tense, with its age and its worst text. More than 30 s after
-// the end, it is not shown.
+// TestWhatHasEndedIsToldInThePast: a condition ended a few seconds ago, so it still fills most of the window. The
+// finding is nevertheless shown in the past tense, with the time since its end and the text from its worst moment. More
+// than 30 s after the end, it is not shown.
 func TestWhatHasEndedIsToldInThePast(t *testing.T) {
 	s := newScene(t)
 	s.turns(12*gvltest.Sec, 6, 19)
@@ -53,8 +53,8 @@ func TestWhatHasEndedIsToldInThePast(t *testing.T) {
 	}
 }
 
-// TestEndedDeadlockHides: the condition of a deadlock has ended, but its rule is still raised. The deadlock stays in
-// Current, and hides the finding io_busy.
+// TestEndedDeadlockHides: a deadlock's condition has just ended, but its rule still counts as raised for a moment. In
+// this time the deadlock stays in Current, and hides the finding io_busy that it explains.
 func TestEndedDeadlockHides(t *testing.T) {
 	f := newScene(t).f
 	for i, r := range rules {

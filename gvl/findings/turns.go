@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// If samples are farther apart than blindNS (in ns) and blindIntervals intervals, a thread can release the GVL and
-	// take it again unseen. A hold then continues only if counters prove that no other thread had the GVL.
+	// blindNS (in ns) and blindIntervals (in intervals) limit the time between samples. If both are exceeded, a thread
+	// can release and retake the GVL unseen. The hold then goes on only if counters prove that no other thread had it.
 	blindNS        = 30e6
 	blindIntervals = 3
-	// readSlackNS is how long after a sample its counters may still be read, in ns.
+	// readSlackNS is how much later than its sample a counter may be read and still count for it, in ns.
 	readSlackNS = 5e6
 )
 
@@ -44,7 +44,7 @@ func (c *collector) addTurn(ts *gvl.ThreadState, i int) {
 	}
 }
 
-// endTurns measures how long each holder has kept the GVL since a thread began to wait.
+// endTurns measures how long each holder has kept the GVL since another thread began to wait for it.
 func (c *collector) endTurns(k *gvl.Tick, at int64) {
 	s, states := k.Sample, k.States
 	blind := k.Gap || k.ToNS-k.FromNS > max(blindNS, blindIntervals*stream.IntervalNS(c.proc))
@@ -57,8 +57,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 		h, kernel := &states[t.holderAt], &s.Threads[t.holderAt].Kernel
 		stalled := h.State == gvl.Stalled
 		head := s.QueueHead(t.ractor, t.head)
-		// If the first thread in the GVL's queue is another one now, the former first thread has had the GVL. The same
-		// is true if a waiting thread has moved. If the changes of the GVL are known, they decide instead.
+		// If another thread is now first in the GVL's queue, the former first thread has had the GVL. This ends the
+		// hold, and so does a waiting thread that has moved. If the changes of the GVL are known, they decide instead.
 		turned := t.moved || head != t.head && t.head != 0
 		t.head = head
 		begin, blind := at, blind
@@ -79,7 +79,7 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			if blind || t.doubtNS != 0 || lost {
 				c.cur.longest.least = c.cur.longest.least || c.cur.longest.thread == t.hold.thread && c.cur.longest.ns == t.hold.ns
 			}
-			// Time in the collector does not count as a hold. A new hold begins when the collector ends.
+			// Time in the collector does not count as a part of a hold. So a new hold begins when the collector ends.
 			waiters := t.waiters
 			*t = turn{ractor: t.ractor, holderAt: t.holderAt, waiters: waiters, stalled: stalled, head: head}
 			if h.State == gvl.GC {
@@ -105,7 +105,7 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			t.hold.ns -= d
 		}
 		if t.cpuAt0 < t.fromNS && kernel.CPUAtNS >= t.fromNS {
-			// CPU time that the thread used before the hold does not count.
+			// Subtract the CPU time that the thread used before it got the GVL.
 			ran := int64(0)
 			if t.cpuAt0 != 0 {
 				ran = min(max(kernel.CPUNS-t.cpu0, 0), kernel.CPUAtNS-t.fromNS)
@@ -113,8 +113,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			t.cpu0, t.cpuAt0 = kernel.CPUNS-ran, kernel.CPUAtNS
 		}
 		if !stalled && t.cpuAt0 != 0 && kernel.CPUAtNS != 0 {
-			// RunDelayNS grows only when a wait for a CPU ends. So the length of a hold is limited to its CPU time,
-			// which also excludes a wait for a CPU in progress.
+			// RunDelayNS grows only when a wait for a CPU ends, so it lacks a wait in progress. This wait must not
+			// count as a hold either, so the hold's length is limited to its CPU time.
 			t.hold.ns = min(t.hold.ns, kernel.CPUNS-t.cpu0)
 		}
 		limit := int64(c.limits.stuckHold)
@@ -139,7 +139,7 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 }
 
 // doubts follows a hold through a time in which samples were too far apart. lost is true if the hold may have ended:
-// nothing proves that no other thread had the GVL, and no counters read later can prove it.
+// neither present nor later counters can prove that no other thread had the GVL.
 func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 	s, states := k.Sample, k.States
 	if blind {
@@ -152,8 +152,8 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 		return false
 	}
 	h := &s.Threads[t.holderAt].Kernel
-	// A holder that has got no CPU has not released the GVL. If a waiting thread has not moved, no other thread has had
-	// the GVL: the holder would have had to queue behind the waiting thread.
+	// A holder that has got no CPU has not released the GVL. A waiting thread that has not moved proves the same: after
+	// a release, the holder would have had to queue behind this thread.
 	open := h.Turns != 0 && h.CPUAtNS < t.untilNS && t.turnsNS <= t.doubtNS+readSlackNS
 	proven := h.Turns != 0 && h.Turns == t.turns && t.turnsNS != 0 && t.turnsNS <= t.doubtNS+readSlackNS && h.CPUAtNS >= t.untilNS
 	for i := range states {

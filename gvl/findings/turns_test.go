@@ -8,14 +8,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestUnseenTurns: if other threads hold the GVL so briefly that no sample shows it, the queue still shows it. So the
-// long hold of the first thread ends.
+// TestUnseenTurns: other threads hold the GVL so briefly that no sample shows it. But the order of the queue has
+// changed, which shows that they had the GVL. So the long hold of the first thread ends.
 func TestUnseenTurns(t *testing.T) {
 	s := newScene(t)
 	hog, small := s.stack("Reports#build"), s.stack("Server#handle")
 	other := []sampler.StackID{s.stack("Server#read"), s.stack("Server#write")}
-	// In all samples the same thread has the GVL. Every 100 ms, the head of the queue has moved to the end of the
-	// queue.
+	// unseen plays samples that always show the same thread with the GVL. If moves is true, the thread at the head of
+	// the queue is at its end 100 ms later. So it had the GVL in between.
 	unseen := func(d int64, waiters int, moves bool) {
 		s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			list := []sampler.Thread{s.at(gvltest.Holder(1), hog)}

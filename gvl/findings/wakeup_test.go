@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLostWakeup: there is a finding if threads wait for some time for a Queue that has items. If the items come and
-// go, there is none.
+// TestLostWakeup: there is a finding if threads wait for some time for a Queue that has items all this time. There is
+// none if the Queue becomes empty in between.
 func TestLostWakeup(t *testing.T) {
 	for _, c := range []struct {
 		name  string

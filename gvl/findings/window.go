@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sums is time by state, in ns. Time at rest is in idle and in no state. busy is all time except idle.
+// sums is time by state, in ns. Time at rest counts only in idle, not in a state. busy is all time except idle.
 type sums struct {
 	ns   [gvl.NumStates]int64
 	idle int64
@@ -23,7 +23,7 @@ type sums struct {
 
 func (s *sums) held() int64 { return s.ns[gvl.Running] + s.ns[gvl.Stalled] + s.ns[gvl.GC] }
 
-// moment is the newest sample, and what the type collector remembers about its threads.
+// moment has the newest sample, and what the type collector remembers about the threads in it.
 type moment struct {
 	ev     *collector
 	dict   *sampler.Dictionary
@@ -35,7 +35,7 @@ type moment struct {
 	threadOf map[sampler.ThreadID]int
 }
 
-// past has the totals of the window's seconds.
+// past has the totals of all seconds in the window.
 type past struct {
 	counts
 	fromNS      int64 // seconds before this are left out; zero for no limit
@@ -150,12 +150,12 @@ func (w *window) collect(s *sampler.Sample, states []gvl.ThreadState, now, fromN
 	})
 }
 
-// covers reports whether a second is in the window.
+// covers reports whether a second b belongs to the window.
 func (w *past) covers(b *second) bool {
 	return b.at >= 0 && b.at >= w.newest-findingsWindowNS/1e9 && b.at*1e9 >= w.fromNS
 }
 
-// recent reports whether a second is the current one or the last complete one.
+// recent reports whether a second is the current one, which is not complete yet, or the one before it.
 func (w *past) recent(b *second) bool { return b.at >= w.newest-1 }
 
 func (w *past) add(b *second) {
@@ -234,7 +234,7 @@ func (s *sums) add(k sumKey, ns int64) {
 	s.busy += ns
 }
 
-// flag returns the busy time of stacks that have any of the given flags, in ns.
+// flag returns the busy time with a stack that has at least one of the given flags, in ns.
 func (w *past) flag(f stackkind.Flags) int64 {
 	var sum int64
 	for k, ns := range w.flags {
@@ -245,7 +245,7 @@ func (w *past) flag(f stackkind.Flags) int64 {
 	return sum
 }
 
-// blamed returns the length of the time before now for which the rules look for the code to blame, in ns.
+// blamed returns for how long before now, in ns, the rules look for the code to blame.
 func (w *window) blamed() int64 { return min(findingsWindowNS, max(w.nowNS-w.fromNS, 1)) }
 
 // own returns how many CPUs ddtop itself uses. It is zero if this is unknown.
@@ -254,19 +254,19 @@ func (w *window) own() float64 {
 	return gvl.Ratio(used, span)
 }
 
-// share divides ns by the sampled time of the window. This is a mean number of threads, so it can be above 1.
+// share divides ns, a time of all threads, by the window's sampled time. This mean number of threads can exceed 1.
 func (w *past) share(ns int64) float64 { return gvl.Ratio(ns, w.sampledNS) }
 
-// ofBusy divides ns by the busy time of all threads.
+// ofBusy returns ns as a share of the busy time of all threads.
 func (w *past) ofBusy(ns int64) float64 { return gvl.Ratio(ns, w.total.busy) }
 
-// withWaiters returns ns, a time with the GVL, plus the time that other threads waited for the GVL because of it. It
-// assumes that all waiting is spread evenly over all holds.
+// withWaiters returns ns, a time with the GVL, plus the time for which other threads waited because of it. It assumes
+// that each ns with the GVL causes equally much waiting.
 func (w *window) withWaiters(ns int64) int64 {
 	return ns + int64(float64(ns)*gvl.Ratio(w.total.ns[gvl.Waiting], w.total.held()))
 }
 
-// ofAll returns the busy time that is lost if no thread makes progress in the given share of the window.
+// ofAll returns what a standstill costs: the given share of the busy time. No thread makes progress in this time.
 func (w *past) ofAll(share float64) int64 { return int64(share * float64(w.total.busy)) }
 
 func (w *moment) name(id sampler.ThreadID) string { return gvl.ThreadName(id, w.dict) }
@@ -287,7 +287,7 @@ func (w *moment) state(id sampler.ThreadID) *gvl.ThreadState {
 	return nil
 }
 
-// behind names the code, thread and line that are to blame: "Shop#pay → IO#gets (worker-3, shop.rb:12)".
+// behind names the thread that is to blame, its code and its line: "Shop#pay → IO#gets (worker-3, shop.rb:12)".
 func (w *window) behind(id sampler.ThreadID, stack sampler.StackID) string {
 	code, at := code.Where(w.dict, stack), code.OwnLine(w.dict, stack)
 	if code == "" {
@@ -318,7 +318,7 @@ func (w *moment) place(stack sampler.StackID) string {
 	return code + " (" + at + ")"
 }
 
-// in returns the result of place with " in " before it, or "" if place returns "".
+// in returns the text of place after the word " in ", or "" if place returns "".
 func (w *moment) in(stack sampler.StackID) string {
 	if code := w.place(stack); code != "" {
 		return " in " + code
@@ -331,7 +331,7 @@ func number(v float64) string { return units.Number(v, 1) }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// least returns the smallest of several scores: the score of a rule whose conditions must all be true.
+// least returns the smallest of several scores. This is the score of a rule that needs all of its conditions.
 func least(scores ...float64) float64 {
 	m := math.Inf(1)
 	for _, s := range scores {

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// figureUnit is the unit in which a figure is written.
+// figureUnit is the unit in which texts show a figure, and in which users write its limit.
 type figureUnit uint8
 
 const (
@@ -25,8 +25,8 @@ const (
 type figure struct {
 	name, about string
 	unit        figureUnit
-	// The function of returns the figure's value in a period. limit is the limit of the condition. Some figures depend
-	// on it. ok is false if the value is not known.
+	// of returns the figure's value in a period. ok is false if the value is not known. limit is the limit of the
+	// condition. Some figures need it: for example, a wait in progress counts only if it is longer.
 	of func(w *figures, limit float64) (value float64, ok bool)
 	// told formats the value for a text. If told is nil, the value is formatted by its unit.
 	told func(w *figures, limit float64) string
@@ -88,7 +88,7 @@ func Figures() []Figure {
 
 var comparisons = []string{">=", "<=", ">", "<"}
 
-// anyFinding is the word for the condition that there is any finding with at least the severity of a warning.
+// anyFinding is the word for a condition that is true if there is a finding with at least the severity of a warning.
 const anyFinding = "any"
 
 // Condition is what a Watch waits for: a finding, or a figure above or below a limit.
@@ -177,8 +177,8 @@ func noCondition(word string) error {
 		"(wait_p99>200ms), %s", word, meant, strings.Join(ids, ", "), anyFinding, strings.Join(names, ", "))
 }
 
-// nearest returns the word of a list that is most similar to the given word. It returns "" if in every word of the list
-// more than a third of the letters differ.
+// nearest returns the word of a list that is most similar to the given word. It returns "" if no word is similar
+// enough: more than a third of the letters differ.
 func nearest(word string, list []string) string {
 	best, least := "", len(word)/3+1
 	for _, w := range list {
@@ -235,12 +235,13 @@ func (u figureUnit) text(v float64) string {
 	return units.Number(v, 1)
 }
 
-// easier is a factor for the limit of a condition that was true at the last check, so that the condition does not
-// flicker. For > the limit is multiplied by easier, and for < it is divided by it.
+// easier keeps a condition from flickering. It is a factor for the limit of a condition that was true at the last
+// check. For > the limit is multiplied by easier, and for < it is divided by it. So the condition stays true until the
+// figure is well on the other side.
 const easier = findings.ClearShare
 
-// holds reports whether v is beyond the limit. was is true if the condition was true at the last check. The limit is
-// then less strict (easier).
+// holds reports whether v is beyond the limit. was is true if the condition was true at the last check. In this case
+// the limit is less strict (see easier), so that the condition does not flicker.
 func (c *Condition) holds(v float64, was bool) bool {
 	limit := c.limit
 	if was && c.above {

@@ -18,7 +18,7 @@ type Options struct {
 	Rules *findings.Rules
 }
 
-// Fold collects everything that a screen shows of a stream. It is not safe for concurrent use.
+// Fold collects everything that a screen shows about a stream of samples. It is not safe for concurrent use.
 type Fold struct {
 	proc     sampler.Process
 	measure  *Measure
@@ -29,7 +29,7 @@ type Fold struct {
 	fed    bool
 }
 
-// NewFold returns a Fold for the target p, whose samples' IDs point into dict.
+// NewFold returns a Fold for the target p. The IDs in the samples that it will get point into dict.
 func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 	m := New(p, dict, o.Rules)
 	m.requests.Keep(int64(o.Columns) * o.ColumnNS)

@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestProperties: three rules are true for every stream. One GVL has at most one holder. A thread's times add up to the
-// time for which it was listed. Blame, account and timeline agree on how long threads waited.
+// TestProperties: three rules are true for every stream. A GVL has at most one holder at a time. A thread's times by
+// state add up to the time for which it was listed. Blame, account and timeline agree on how long threads waited.
 func TestProperties(t *testing.T) {
 	for _, era := range gvltest.Eras {
 		for seed := range uint64(12) {
@@ -131,8 +131,8 @@ func check(t *testing.T, f *Fold, listed map[sampler.ThreadID]int64, name string
 	}
 }
 
-// checkTimeline compares the sums of the timeline with the account's. The timeline counts in units of 2 µs, so sums may
-// differ by one unit for each state and column.
+// checkTimeline compares the sums of the timeline with the sums of the account. The timeline counts time in units of 2
+// µs, so sums may differ by one unit for each state and column.
 func checkTimeline(t *testing.T, v *View, st *report.Stat, name string) {
 	t.Helper()
 	from, to := v.Timeline.Range()
@@ -209,7 +209,7 @@ func TestFoldSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestFoldView: a View has the newest sample with its states. Before the first sample, it has none.
+// TestFoldView: a View has the newest sample and the states of its threads. Before the first sample, it has no sample.
 func TestFoldView(t *testing.T) {
 	dict := sampler.NewDictionary()
 	f := NewFold(gvltest.ProcOf(sampler.EraSched), dict, Options{})
@@ -273,8 +273,8 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
-// TestLateAnswer: if the kernel's answer about a thread comes late, it counts for the whole episode: also for columns
-// of the timeline that are already complete.
+// TestLateAnswer: if the kernel's answer about a thread comes late, it explains the whole time since the thread's state
+// began. This includes columns of the timeline that are already complete.
 func TestLateAnswer(t *testing.T) {
 	dict := sampler.NewDictionary()
 	f := NewFold(gvltest.ProcOf(sampler.EraSched), dict, Options{})

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// bytesOf returns the bytes of a fuzzer as numbers. When all bytes are used, it returns zeros.
+// bytesOf turns the bytes of a fuzzer into numbers, one after the other. When no bytes are left, it returns zeros.
 type bytesOf []byte
 
 func (b *bytesOf) u8() uint8 {
@@ -27,7 +27,7 @@ func (b *bytesOf) u8() uint8 {
 	return v
 }
 
-// num returns a small number, or any number at all.
+// num returns a small number in most cases, and sometimes any number at all.
 func (b *bytesOf) num() int64 {
 	v := b.u8()
 	if v < 240 || len(*b) < 8 {
@@ -85,8 +85,8 @@ func (b *bytesOf) sample(last, now int64) *sampler.Sample {
 	return s
 }
 
-// FuzzFold plays samples that a damaged or hostile recording can hold. Nothing may panic or take forever. One GVL must
-// have at most one holder, and no time may be negative.
+// FuzzFold plays samples as a damaged or hostile recording can contain them. Nothing may panic or take forever. One GVL
+// must have at most one holder, and no time may be negative.
 func FuzzFold(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a recording of nothing in particular, which still makes a few samples of a few threads each"))

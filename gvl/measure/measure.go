@@ -23,8 +23,8 @@ type Measure struct {
 	native   nativeWaits
 }
 
-// New returns a Measure for the target p, whose samples' IDs point into dict. If r is nil, the rules for findings have
-// their default thresholds.
+// New returns a Measure for the target p. The IDs in the samples that it will get point into dict. If r is nil, the
+// rules for findings have their default thresholds.
 func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measure {
 	stream := stream.New(p)
 	blame, requests := account.NewBlame(stream, dict), account.NewRequests(stream, dict, account.MaxBlameWindowNS)
@@ -36,8 +36,8 @@ func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measur
 	}
 }
 
-// Resting returns the findings.Resting that distinguishes threads at work from threads at rest. It is for other
-// consumers of the stream.
+// Resting returns the findings.Resting that tells threads at work from threads at rest. Other consumers of the stream
+// can use it.
 func (m *Measure) Resting() *findings.Resting { return m.findings.Resting() }
 
 // Stream returns the Measure's stream. More consumers can be attached to it before the first sample.
@@ -60,8 +60,8 @@ func (m *Measure) Feed(s *sampler.Sample) []gvl.ThreadState {
 	return states
 }
 
-// Classify returns the states of a sample without adding it to the totals. It is for samples taken after the
-// measurement.
+// Classify returns the states of a sample without adding it to the totals. It is for samples that are taken after the
+// measurement has ended.
 func (m *Measure) Classify(s *sampler.Sample) []gvl.ThreadState { return m.class.Classify(s) }
 
 // Alloc returns what was allocated so far, by class.
@@ -100,8 +100,8 @@ func (m *Measure) Findings() []report.StatFinding {
 	return out
 }
 
-// Stat returns the totals so far, with findings, blame and the longest waits. Only the list of longest waits depends on
-// waitNS: it leaves out shorter waits.
+// Stat returns the totals so far, with findings, blame and the longest waits. waitNS affects only the list of longest
+// waits, which leaves out shorter waits than this.
 func (m *Measure) Stat(waitNS int64) report.Stat {
 	s := m.account.Stat()
 	s.Findings = m.Findings()

@@ -32,11 +32,11 @@ type stayOf struct {
 
 type nativeWait struct {
 	place, chain string
-	// sinceNS is when the thread was first known to wait at this place, and toNS is when it was last known to wait
-	// there. ns is how long it waited there while the Measure ran.
+	// sinceNS and toNS are the first and the last time at which the thread was known to wait at this place. ns is the
+	// part of this wait in which the Measure ran.
 	sinceNS, ns, toNS int64
-	// native is the stack from which chain and frames were made. If a later read finds another stack, they are made
-	// again, because it can have more names.
+	// native is the stack from which chain and frames were made. A later reading can find a stack with more names.
+	// chain and frames are then made again.
 	native sampler.StackID
 	frames []sampler.NativeFrame
 }
@@ -87,7 +87,7 @@ func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sa
 	}
 }
 
-// explain adds to each active finding the C functions in which the finding's first thread waits.
+// explain adds C functions to each active finding: those in which the finding's first thread waits.
 func (w *nativeWaits) explain(list []report.StatFinding) {
 	at := make(map[sampler.ThreadID]string)
 	for key, x := range w.stays {

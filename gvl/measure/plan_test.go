@@ -9,8 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPlanTogether: one worker lacks CPU, and the GVL of another worker is saturated. Alone, the first gets the advice
-// to have fewer workers, and the second to have more processes. Together they must get advice that does not contradict.
+// TestPlanTogether: one worker lacks CPU, and the GVL of another worker is saturated. If each worker is judged alone,
+// the first gets the advice to have fewer workers, and the second to have more processes. If they are judged together,
+// their advice must not contradict.
 func TestPlanTogether(t *testing.T) {
 	worker := func(usedPercent, pressed int64) *Measure {
 		dict := sampler.NewDictionary()

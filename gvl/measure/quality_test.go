@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLeastQuality: if a figure is based on too few samples, it is null, with the reason. It is never a number.
+// TestLeastQuality: if a figure is based on too few samples, it is null and not a number, and the reason is reported.
 // Counters do not depend on the number of samples, so they are reported at all rates.
 func TestLeastQuality(t *testing.T) {
 	dict := sampler.NewDictionary()
@@ -105,7 +105,7 @@ func TestLeastQuality(t *testing.T) {
 	}
 }
 
-// TestUnreadIsNull: counters that were read only once, or never, are null and not 0.
+// TestUnreadIsNull: the growth of a counter that was read only once, or never, is unknown. It must be null and not 0.
 func TestUnreadIsNull(t *testing.T) {
 	m := New(sampler.Process{PID: 1}, sampler.NewDictionary(), nil)
 	for i := range 3 {

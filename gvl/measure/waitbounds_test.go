@@ -10,8 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// measureWorld samples a world at a rate for forNS. The counters are read in every counters-th sample, or never if
-// counters is zero. It returns the report of a thread, and the true lengths of its waits. The last wait is in progress.
+// measureWorld samples the world w at a rate for forNS. The threads' counters are read in every counters-th sample, or
+// never if counters is zero. It returns the report of a thread, and the true lengths of its waits, of which the last is
+// in progress.
 func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampler.ThreadID) (report.StatThread, []int64) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	p.LockRate, p.StackRate = float64(rate), float64(rate)
@@ -33,8 +34,8 @@ func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampl
 	return st.Threads[i], waits
 }
 
-// judgeWaits compares the reported lengths with the true ones in truth, which ascend. A Histogram is right to within 3
-// %. A number without a sign ("≤" or "≥") is right to within another 6 %.
+// judgeWaits compares the reported lengths with the true lengths in truth, which ascend. A reported length may be wrong
+// by 3 %, the width of a Histogram's bucket. If it has no sign ("≤" or "≥"), it may be wrong by another 6 %.
 func judgeWaits(t *testing.T, w *report.StatWaits, truth []int64) {
 	t.Helper()
 	longest := truth[len(truth)-1]
@@ -51,16 +52,16 @@ func judgeWaits(t *testing.T, w *report.StatWaits, truth []int64) {
 	}
 }
 
-// TestWaitsAreNotMerged: a thread holds the GVL for only 20 µs at a time, beside threads that compute. Nearly every
-// sample finds it waiting. Each of its waits must still count separately.
+// TestWaitsAreNotMerged: a thread holds the GVL for only 20 µs at a time, and other threads compute in between. So
+// nearly every sample finds this thread waiting. Its many waits must not count as one long wait.
 func TestWaitsAreNotMerged(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		turns    []int64
 		rate     int64
 		counters int
-		// steps is by how much the longest wait may seem too long. The unit is the interval between samples, or between
-		// readings of the counters.
+		// steps is how much too long the longest wait may be reported. The unit is the interval between samples, or
+		// between readings of the counters.
 		steps int64
 	}{
 		{"beside three at 1,000 Hz", []int64{100 * gvltest.MS, 100 * gvltest.MS, 100 * gvltest.MS, 20_000}, 1000, 10, 4},
@@ -96,8 +97,8 @@ func TestWaitsWithoutEvidence(t *testing.T) {
 	}
 }
 
-// TestLongWaitIsOne: if a thread is known not to have run for seconds, this is one wait. Its length is not shown as an
-// upper bound.
+// TestLongWaitIsOne: if it is proven that a thread has not run for seconds, it is in a single wait. The length of this
+// wait is shown as a plain number, not as an upper bound.
 func TestLongWaitIsOne(t *testing.T) {
 	for _, rate := range []int64{30, 1000} {
 		w := gvltest.NewGVLWorld(4*gvltest.Sec, 100*gvltest.MS)

@@ -13,25 +13,26 @@ import (
 )
 
 const (
-	// checkNS is the interval between two checks of a Watch, in ns. A check is made when the figures of one more second
-	// (watchLine) are complete.
+	// checkNS is the interval between two checks of a Watch, in ns. The Watch checks whenever the figures of one more
+	// second (watchLine) are complete.
 	checkNS = 1_000_000_000
 	// MinOverNS and MaxOverNS limit the length of the period over which figures are computed, in ns.
 	MinOverNS, MaxOverNS = checkNS, 300 * checkNS
-	// maxLookbackNS limits how long before a condition becomes true ddtop searches for its cause, in ns.
+	// maxLookbackNS limits how far back ddtop searches for the cause of a condition, in ns before the condition became
+	// true.
 	maxLookbackNS = 600 * checkNS
-	// knownShare is the part of a figure's period that must have been sampled. If less was sampled, there are no
-	// figures.
+	// knownShare is a part of the period over which figures are computed. If less than this part was sampled, there are
+	// no figures.
 	knownShare = .5
 )
 
-// Cause is a condition that is true, and why it is true.
+// Cause is a condition that is true, with a text that says why.
 type Cause struct {
 	Condition Condition
 	// Text has the figure's value, or the finding's title and text.
 	Text string
 	// FromNS is the earliest time at which the condition can have become true, CLOCK_MONOTONIC in ns. It is the
-	// beginning of a period, so the real time can be later.
+	// beginning of a period over which figures were computed, so the real time can be later.
 	FromNS int64
 }
 
@@ -39,8 +40,8 @@ type Cause struct {
 type Verdict struct {
 	// AtNS is the time of the newest sample, CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Causes has the conditions that are true. If a figure was beyond its limit at the last check, its condition stays
-	// true until the figure is well on the other side (easier).
+	// Causes has the conditions that are true. A condition does not end as soon as its figure crosses the limit again:
+	// it stays true until the figure is well on the other side (see easier).
 	Causes []Cause
 	// Findings has all findings, including those that no condition names.
 	Findings []findings.Finding
@@ -52,8 +53,8 @@ type Watch struct {
 	rules      *findings.Rules
 	conditions []Condition
 	held       []bool // for each condition, whether it held in the last check
-	// clearNS is, for each condition on a figure, the beginning of the last period in which the condition was false. It
-	// may have become true within this period. Zero means that there was no such period.
+	// clearNS is, for each condition about a figure, the beginning of the last period in which the condition was false.
+	// The condition may have become true within this period. Zero means that there was no such period.
 	clearNS []int64
 	overNS  int64
 	lines   *account.Lines
@@ -67,8 +68,9 @@ type watchLine struct {
 	sums *account.LineSums
 }
 
-// NewWatch returns a Watch for the target p, whose samples' IDs point into dict. overNS is the length of the period
-// over which figures are computed, in whole seconds. If r is nil, the rules have their default thresholds.
+// NewWatch returns a Watch for the target p. The IDs in the samples that it will get point into dict. overNS is the
+// length of the period over which figures are computed, in whole seconds. If r is nil, the rules have their default
+// thresholds.
 func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, overNS int64, conditions []Condition) *Watch {
 	if r == nil {
 		r = findings.NewRules()
@@ -79,8 +81,8 @@ func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, ov
 	return w
 }
 
-// LookbackNS returns how old the cause of a condition can be when the condition is reported, in ns. A caller that
-// records causes must keep the samples of the last LookbackNS.
+// LookbackNS returns how long before the report of a condition its cause can have begun, in ns. A caller that records
+// causes must keep the samples of the last LookbackNS.
 func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	if r == nil {
 		r = findings.NewRules()
@@ -102,8 +104,8 @@ func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	return min(back+2*checkNS, maxLookbackNS)
 }
 
-// agoNS returns how long before the beginning of a figure's period its cause can be, in ns. A wait or a request that
-// ended in the period may have begun before it.
+// agoNS returns how long before a figure's period its cause can have begun, in ns. For example, a wait or a request
+// that ended in the period may have begun before it.
 func (c *Condition) agoNS() int64 {
 	if c.figure.unit != figureTime {
 		return 0
@@ -238,7 +240,8 @@ func (w *Watch) figures() *figures {
 	return f
 }
 
-// held returns the share of the time in which the busiest ractor's GVL was held.
+// held returns the share of the time in which a GVL was held. If there are several ractors, it takes the GVL that was
+// held longest.
 func (f *figures) held() float64 {
 	most := int64(0)
 	for _, r := range f.heldNS {
@@ -251,11 +254,11 @@ func stateFigure(s gvl.State) func(*figures, float64) (float64, bool) {
 	return func(f *figures, _ float64) (float64, bool) { return gvl.Ratio(f.states[s], f.ns), f.shares() }
 }
 
-// shares reports whether the samples are good enough for shares of time.
+// shares reports whether there are enough samples to compute shares of the time.
 func (f *figures) shares() bool { return f.quality.Lacks(sampler.FigureStates) == "" }
 
-// waitsWith returns the waits for the GVL that have ended, and the waits in progress that are known to be longer than
-// the limit. So a wait that blocks all threads for a minute counts before it ends.
+// waitsWith returns the waits for the GVL that have ended. It adds the waits in progress that are known to be longer
+// than the limit. So a wait that blocks all threads for a minute counts before it ends.
 func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	l := f.waits.Clone()
 	f.watch.stream.Waiting(func(w *gvl.Wait) {
@@ -266,9 +269,9 @@ func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	return l
 }
 
-// waitFigure returns a function that computes the quantile q of the waits. For a condition with >, the function uses
-// the lower bound of each wait, and for < the upper bound. waitTold returns the function that formats the same
-// quantile.
+// waitFigure returns a function that computes the quantile q of the lengths of waits. For a condition with >, it uses
+// the lower bound of each wait, and for < the upper bound. So a condition is true only if this is proven. waitTold
+// returns the function that formats the same quantile.
 func waitFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		l := f.waitsWith(limit)

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestAlarmsRestOnLowerBounds: at 30 Hz nearly every sample finds a thread waiting, although it gets the GVL for 20 µs
-// again and again. These many short waits must raise no alarm. Long waits raise one.
+// TestAlarmsRestOnLowerBounds: a thread gets the GVL for 20 µs again and again, but at 30 Hz nearly every sample finds
+// it waiting. These many short waits look like a long one, but must raise no alarm. A long wait raises one.
 func TestAlarmsRestOnLowerBounds(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -52,8 +52,8 @@ func TestAlarmsRestOnLowerBounds(t *testing.T) {
 	}
 }
 
-// TestParkedAgesAreBounds: if a parked thread got a CPU, it may have gone on and come back, so the age of its state is
-// an upper bound. If it got no CPU, the age is exact.
+// TestParkedAgesAreBounds: if a parked thread got a CPU, it may have gone on and parked again, so the age of its state
+// is an upper bound. If it got no CPU, the age is exact.
 func TestParkedAgesAreBounds(t *testing.T) {
 	for _, c := range []struct {
 		moves bool

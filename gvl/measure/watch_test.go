@@ -114,9 +114,8 @@ func restful() (sampler.ThreadID, []sampler.Thread) {
 	return 0, []sampler.Thread{gvltest.Asleep(1, sampler.Stopped, sampler.BlockSleep), gvltest.Asleep(2, sampler.Stopped, sampler.BlockSleep), gvltest.Asleep(3, sampler.Stopped, sampler.BlockSleep)}
 }
 
-// TestWatchFigures: figures are about the last period of the Watch. A condition that is true stays true until its
-// figure is well on the other side of the limit. If too little of the period was sampled, all conditions stay as they
-// are.
+// TestWatchFigures: figures cover the last period of the Watch. A condition that is true stays true until its figure is
+// well on the other side of the limit. If too little of the period was sampled, no condition changes.
 func TestWatchFigures(t *testing.T) {
 	g := guard(t, 4e9, "held_share>0.5", "waiting>1", "wait_max>1s", "threads>2", "threads<3", "gc_share>50%", "native>0.5", "cpu>1%", "rss>1GB", "request_p95>1s")
 	g.play(3*gvltest.Sec, nil, restful)
@@ -141,8 +140,8 @@ func TestWatchFigures(t *testing.T) {
 			t.Errorf("it says %q", c.Text)
 		}
 	}
-	// From here on the GVL is held for 45 % of the time. This is on the other side of the limit of 50 %, but too near
-	// it to end the condition.
+	// From here on the GVL is held for 45 % of the time. This is below the limit of 50 %, but so near to it that the
+	// condition must stay true.
 	i := 0
 	half := func() (sampler.ThreadID, []sampler.Thread) {
 		if i++; i%100 < 45 {
@@ -163,7 +162,7 @@ func TestWatchFigures(t *testing.T) {
 	g.want("nearly half of it, after less", "threads")
 }
 
-// TestWatchCounters: a condition can be about a counter of the kernel or of the garbage collector.
+// TestWatchCounters: the figure of a condition can come from a counter of the kernel or of the garbage collector.
 func TestWatchCounters(t *testing.T) {
 	g := guard(t, 2e9, "cpu>140%", "rss>1GB", "alloc>900", "gc_share>40%", "backlog>20", "backlog<22")
 	n := 0
@@ -182,8 +181,8 @@ func TestWatchCounters(t *testing.T) {
 	}
 }
 
-// TestWatchFindings: a finding that a condition names is reported until it ends, with the time since which it was true.
-// Other findings are not reported.
+// TestWatchFindings: a finding that a condition names is reported until it ends, with the time at which it began. Other
+// findings are not reported.
 func TestWatchFindings(t *testing.T) {
 	g := guard(t, 5e9, "deadlock", "gvl_saturated", "any")
 	g.play(40*gvltest.Sec, nil, hogged) // the first 5 s after the start do not count
@@ -198,7 +197,7 @@ func TestWatchFindings(t *testing.T) {
 	g.want("over")
 }
 
-// TestWatchWaitsThatGoOn: a long wait is reported while it is still in progress.
+// TestWatchWaitsThatGoOn: a condition about long waits becomes true while such a wait is still in progress.
 func TestWatchWaitsThatGoOn(t *testing.T) {
 	g := guard(t, 1e9, "wait_p99>3s")
 	g.play(2*gvltest.Sec, nil, restful)
@@ -211,7 +210,8 @@ func TestWatchWaitsThatGoOn(t *testing.T) {
 	}
 }
 
-// TestLookback: LookbackNS covers the period that a condition is about, and the time until the condition is reported.
+// TestLookback: the time that LookbackNS returns must be long enough to contain the cause. It covers the period that a
+// condition is about, and the time until the condition is reported.
 func TestLookback(t *testing.T) {
 	r := findings.NewRules()
 	if err := r.Set("gvl_hog.for=40s"); err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxChainParts limits the parts of a Chain. The time of further holders is added up in ChainSum.OtherNS.
+// maxChainParts limits the parts of a Chain. The time of holders for which there is no part is added up in
+// ChainSum.OtherNS.
 const maxChainParts = 1024
 
 // ChainPart is the part of a wait in which one thread held the GVL, in one state and in one method.
@@ -18,7 +19,7 @@ type ChainPart struct {
 	// State is what the thread did while it held the GVL: Running, GC or Stalled.
 	State gvl.State
 	// Method is the innermost Ruby method of the holder's stack, with the C function that it called: "Report#build →
-	// JSON.generate". It is empty if no stack is known. Stack is the stack with the most time.
+	// JSON.generate". It is empty if no stack is known. Stack is the one of the part's stacks with the most time.
 	Method string
 	Stack  sampler.StackID
 	NS     int64
@@ -27,20 +28,21 @@ type ChainPart struct {
 // ChainSum says who held the GVL during one wait for it, in ns. All NS, including the NS of Parts, add up to the length
 // of the wait.
 type ChainSum struct {
-	// Parts are the times by holder, the longest first. UnlistedNS is the time in which the GVL was held by threads
-	// that no sample listed. OtherNS is the time of holders beyond the limit maxChainParts.
+	// Parts are the parts of the wait by holder, the longest first. UnlistedNS is the time in which the GVL was held by
+	// threads that no sample listed. OtherNS is the time of holders beyond the limit maxChainParts.
 	Parts      []ChainPart
 	UnlistedNS int64
 	OtherNS    int64
-	// These are times in which no thread held the GVL, in ns. In NoCPUNS the waiting thread could have run but had no
-	// CPU. HandoverNS is the other time after the waiting thread was chosen to be next. NobodyNS is all remaining time.
+	// NoCPUNS, HandoverNS and NobodyNS are times in which no thread held the GVL, in ns. In NoCPUNS the waiting thread
+	// could have run but had no CPU. HandoverNS is the other time after this thread was chosen to be next. NobodyNS is
+	// all remaining time.
 	NoCPUNS, HandoverNS, NobodyNS int64
-	// UnknownNS is the part of the wait from which Feed got no samples.
+	// UnknownNS is the part of the wait for which the Stream got no samples.
 	UnknownNS int64
 }
 
-// Chain finds out which threads held the GVL during one wait. It is a gvl.Consumer of a Stream that is used for nothing
-// else. Feed this Stream all samples from before the wait until after it. Chain is not safe for concurrent use.
+// Chain finds out which threads held the GVL during one wait. It is a gvl.Consumer and needs a Stream of its own. Feed
+// this Stream all samples from before the wait until after it. Chain is not safe for concurrent use.
 type Chain struct {
 	gvl.Ignore
 	stream *Stream
@@ -49,8 +51,8 @@ type Chain struct {
 	ractor sampler.RactorID
 	sums   map[chainKey]chainPart
 	sum    ChainSum // without Parts
-	// toldNS is the end of the last lock interval. lateNS is how long no thread held the GVL after the waiting thread
-	// had been chosen.
+	// toldNS is the end of the last LockInterval that the Chain received. lateNS is how long no thread held the GVL
+	// although the waiting thread had been chosen.
 	toldNS, lateNS int64
 }
 
@@ -66,8 +68,8 @@ type chainPart struct {
 	stacks   map[sampler.StackID]int64
 }
 
-// NewChain returns a Chain that follows s, for a wait for a ractor's GVL (Wait.Before.Ractor, or 1). IDs point into
-// dict. dict may be nil.
+// NewChain returns a Chain that follows s and divides the wait w. The wait is for the GVL of the ractor
+// w.Before.Ractor, or of ractor 1 if this is zero. IDs point into dict. dict may be nil.
 func NewChain(s *Stream, w *gvl.Wait, dict *sampler.Dictionary) *Chain {
 	c := &Chain{stream: s, dict: dict, wait: *w, ractor: max(w.Before.Ractor, 1), sums: make(map[chainKey]chainPart), toldNS: w.FromNS}
 	s.Attach(c)
@@ -115,13 +117,14 @@ func (c *Chain) add(i *gvl.LockInterval, ns int64) {
 	c.sums[k] = p
 }
 
-// Sum returns the times according to the samples that were fed so far.
+// Sum returns the times of the holders, by the samples that were fed until now.
 func (c *Chain) Sum() ChainSum {
 	c.stream.SettleLocks()
 	s := c.sum
 	s.UnknownNS += c.wait.ToNS - c.toldNS
 	s.NoCPUNS = min(c.wait.NoCPUNS, s.NobodyNS)
-	// Time without a CPU counts as time after the thread was chosen, because a chosen thread must first be woken.
+	// The lack of a CPU delays only a thread that was chosen and woken. So time without a CPU is a part of the time
+	// after the thread was chosen, and is subtracted from it.
 	s.HandoverNS = max(min(c.lateNS, s.NobodyNS)-s.NoCPUNS, 0)
 	s.NobodyNS -= s.NoCPUNS + s.HandoverNS
 	for k, p := range c.sums {

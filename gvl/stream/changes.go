@@ -10,24 +10,24 @@ import (
 const (
 	// MainRactor is the ractor whose GVL sampler.Changes describe.
 	MainRactor = sampler.RactorID(1)
-	// keptWaits limits the memory that Stream.late keeps between two samples, in waits.
+	// keptWaits limits the memory that Stream.late keeps for reuse between two samples. The unit is waits.
 	keptWaits = 1024
 )
 
-// notAsked is the Detail of time without the GVL in which no sample has shown what the thread did.
+// notAsked is the Detail of a thread that has released the GVL, if no sample has shown what it does.
 var notAsked = gvl.Detail{FD: -1, Reason: gvl.ReasonNotAsked}
 
-// mainGVL follows the main ractor's GVL by its changes (sampler.Changes).
+// mainGVL follows the GVL of the main ractor, the only one whose changes are known (sampler.Changes).
 type mainGVL struct {
 	s *Stream
-	// live is true if changes were used for the last step: they divided it into intervals (replay). toNS is the time up
-	// to which changes are known, or zero.
+	// live is true if changes were known for the last step (the time between two samples). They then divided the step
+	// into intervals (replay). toNS is the time up to which changes are known, or zero.
 	live bool
 	toNS int64
 	// holder is the thread that holds the GVL, according to changes or the last sample. chosen is the thread that will
 	// hold it next. They are nil if there is no such thread, or if it is not known.
 	holder, chosen *exact
-	// unlisted is the native thread of the holder if no sample listed this holder. last is the thread that held the GVL
+	// unlisted is for a holder that no sample listed: the ID of its native thread. last is the thread that held the GVL
 	// last. freedNS is when the GVL was last released, or zero if this was not seen.
 	unlisted int32
 	last     sampler.ThreadID
@@ -35,13 +35,13 @@ type mainGVL struct {
 	// alone has the waits that began at aloneNS, while no thread held the GVL and no thread was chosen to be next.
 	alone   []*gvlWait
 	aloneNS int64
-	// waits has the waits of threads that no sample listed. The key is the native thread.
+	// waits has the waits of threads that no sample listed. The key is the ID of the native thread.
 	waits map[int32]*unlistedWait
-	// laneAt is the index of the main ractor's lane in Stream.locks.
+	// laneAt is the index of the main ractor's GVL in Stream.locks.
 	laneAt int
-	// shown is the holder in the sample at the end of the step.
+	// shown is the GVL's holder in the sample at the end of the step. A step is the time between two samples.
 	shown shownHolder
-	// corrected has the states of a sample, corrected by changes.
+	// corrected has the states of a sample after changes have corrected them.
 	corrected []gvl.ThreadState
 }
 
@@ -52,7 +52,7 @@ type shownHolder struct {
 	index, lastChange int
 }
 
-// changes applies the changes of the current sample, if they can be used.
+// changes applies the changes of the GVL in the current sample, if they can be used. It is called for each sample.
 func (m *mainGVL) changes() {
 	st, c := &m.s.step, &m.s.sample.Changes
 	known := usable(m.s.sample)
@@ -81,15 +81,17 @@ func usable(x *sampler.Sample) bool {
 	return !x.Proc.Halted() && x.Changes.Known() && len(x.Changes.List) <= sampler.MaxChanges
 }
 
-// precedes reports whether the changes c begin exactly at the time up to which changes are known.
+// precedes reports whether the changes c follow the known ones without a gap: they begin exactly at the time up to
+// which changes are known.
 func (m *mainGVL) precedes(c *sampler.Changes) bool { return !c.Fresh && c.FromNS == m.toNS }
 
-// tellsAll reports whether a sample has all changes since the last sample, however long ago that was.
+// tellsAll reports whether a sample has all changes since the last sample. It does not matter how long ago the last
+// sample was.
 func (m *mainGVL) tellsAll(x *sampler.Sample) bool {
 	return m.live && usable(x) && m.precedes(&x.Changes)
 }
 
-// track decides how a thread is followed: by changes, or only by samples.
+// track chooses the tracker of a thread: one that uses changes, or one that uses only samples.
 func (m *mainGVL) track(r *thread) {
 	if m.live && r.ractor == MainRactor {
 		r.by = r.byChanges()
@@ -98,7 +100,8 @@ func (m *mainGVL) track(r *thread) {
 	}
 }
 
-// lose discards everything that was derived from changes, because some changes since the last sample are missing.
+// lose discards everything that mainGVL has learned from changes. It is called if some changes since the last sample
+// are missing.
 func (m *mainGVL) lose() {
 	clear(m.waits)
 	*m = mainGVL{s: m.s, waits: m.waits, alone: m.alone[:0], corrected: m.corrected}
@@ -116,8 +119,8 @@ func (m *mainGVL) lose() {
 	}
 }
 
-// correct applies the changes of the first sample, or of a sample after a gap. Such changes show only the present
-// states.
+// correct applies the changes of the first sample, or of a sample after a gap. Such changes do not show the past. They
+// only correct the threads' present states.
 func (m *mainGVL) correct(c *sampler.Changes) {
 	now, holder := make(map[sampler.ThreadID]sampler.GVLState), sampler.ThreadID(0)
 	for i := range c.List {
@@ -145,8 +148,8 @@ func (m *mainGVL) correct(c *sampler.Changes) {
 	m.s.states = m.corrected
 }
 
-// correct corrects the sampled state x of a thread by the state g that changes show. held is true if changes show a
-// holder of the GVL.
+// correct corrects x, the state of a thread in a sample. g is the state that changes show. held is true if changes show
+// a holder of the GVL.
 func (r *thread) correct(x *gvl.ThreadState, g sampler.GVLState, held bool) {
 	if g != sampler.GVLGone {
 		e := r.byChanges()
@@ -182,8 +185,8 @@ func waitKind(g sampler.GVLState) gvl.WaitKind {
 	return gvl.WaitQueue
 }
 
-// begin gets the holder and the waiting threads from the last sample. It is called before the first step for which
-// changes are used.
+// begin takes the holder and the waiting threads from the last sample. It is called before the first step in which
+// changes are used, because changes do not show who held the GVL before.
 func (m *mainGVL) begin() {
 	m.live = true
 	if m.waits == nil {
@@ -240,7 +243,7 @@ func (m *mainGVL) shownState() (gvl.State, gvl.Detail) {
 	return ts.State, ts.Detail
 }
 
-// showHolder sets the stack of the GVL's holder to the holder's stack in the sample.
+// showHolder copies the stack of the GVL's holder from the sample to the interval i.
 func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	t := &m.s.sample.Threads[m.shown.index]
 	i.Stack, i.Serving = m.s.states[m.shown.index].Stack, t.Serving
@@ -250,8 +253,8 @@ func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	i.Turn = i.Stack
 }
 
-// shows reports whether the thread e holds the GVL just before the change c.List[before]. The sample at the step's end
-// must still show the same hold.
+// shows reports whether the sample at the step's end shows the hold that is in progress just before the change
+// c.List[before]. The holder must be the thread e, and must keep the GVL until the sample.
 func (m *mainGVL) shows(e *exact, c *sampler.Changes, before int) bool {
 	last := m.shown.lastChange
 	return e == m.shown.holder && last < before && (last < 0 || c.List[last].State == sampler.GVLHeld)
@@ -263,7 +266,7 @@ func (m *mainGVL) replay(c *sampler.Changes) {
 	now, middle := st.fromNS, false
 	for i := range c.List {
 		g := &c.List[i]
-		// An initial change shows a thread's state, but not how long it has had this state.
+		// An initial change only shows the state in which a thread already was. It does not show since when.
 		initial := c.Fresh && g.AtNS <= c.FromNS || g.AtNS <= st.fromNS
 		at := g.AtNS
 		if initial && at > st.fromNS {
@@ -281,8 +284,8 @@ func (m *mainGVL) replay(c *sampler.Changes) {
 	}
 }
 
-// middle is called at the middle of a step, just before the change c.List[before]. From this moment on, the holder's
-// state is the one in the sample at the end of the step.
+// middle is called at the middle of a step, just before the change c.List[before]. From this moment on, the holder has
+// the state that the sample at the step's end shows.
 func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	h := m.holder
 	if h == nil {
@@ -307,8 +310,8 @@ func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	}
 }
 
-// goesOn changes the state of the holder from the time at on, while it keeps the GVL. to is its new state. now is the
-// new present interval of the GVL's lane.
+// goesOn gives the holder a new state from the time at on, while it keeps the GVL. to is the new state. now is the new
+// present interval of the GVL's lane.
 func (m *mainGVL) goesOn(h *exact, now *gvl.LockInterval, to gvl.State, d *gvl.Detail, at int64) {
 	if l := m.lane(); *now != l.now {
 		m.s.settleLock(l, at)
@@ -425,8 +428,8 @@ func (m *mainGVL) letGo(e *exact, at int64) {
 	}
 }
 
-// oust ends the hold of the present holder: another thread has the GVL, and the change between them was not seen. by is
-// the other thread. It is nil if no sample listed it.
+// oust ends the hold of the present holder, because a change shows another thread with the GVL. The change that ended
+// the hold is missing. by is the other thread. It is nil if no sample listed it.
 func (m *mainGVL) oust(by *exact, at int64) {
 	if h := m.holder; h != nil && h != by {
 		h.stepNS = m.s.step.lengthNS()
@@ -434,8 +437,8 @@ func (m *mainGVL) oust(by *exact, at int64) {
 	}
 }
 
-// choose notes whether a thread is the next holder. If it is, it counts as the first holder in the waits that began at
-// this time while no thread held the GVL.
+// choose notes whether a thread is chosen as the next holder. If it is, it becomes the first holder of some waits:
+// those that began at this same time while no thread held the GVL.
 func (m *mainGVL) choose(e *exact, to sampler.GVLState, at int64) {
 	switch {
 	case to == sampler.GVLChosen:
@@ -480,7 +483,7 @@ func (s *Stream) HeldSince(id sampler.ThreadID) (ns int64, ok bool) {
 	return h.heldNS, true
 }
 
-// lane returns the lane of the GVL. The pointer is valid within a step.
+// lane returns the record of the main ractor's GVL in Stream.locks. The pointer is valid within a step.
 func (m *mainGVL) lane() *lockLane { return &m.s.locks[m.laneAt] }
 
 func (l *lockLane) vacate() {

@@ -6,16 +6,15 @@ import (
 )
 
 const (
-	// maxUnlisted limits how many threads are followed at a time, of those that wait for the GVL and that no sample has
-	// listed.
+	// maxUnlisted limits how many threads that no sample has listed are followed at a time while they wait for the GVL.
 	maxUnlisted = 1 << 12
-	// unlistedSteps is how many steps a thread can wait without being listed by a sample. If it seems to wait longer,
-	// the end of its wait was missed.
+	// unlistedSteps is how many steps (times between two samples) a thread can wait without being listed by a sample.
+	// If it seems to wait longer, the change at the end of its wait is missing.
 	unlistedSteps = 3
 )
 
-// unlistedWait is a wait of a thread that no sample has listed, because it is new or lived for too short a time. The
-// thread has no slot and no intervals. All such threads are reported together.
+// unlistedWait is a wait for the GVL of a thread that no sample has listed, because the thread is new or lived too
+// briefly. The thread has no slot and no intervals. All such threads are reported together.
 type unlistedWait struct {
 	gvlWait
 	steps int
@@ -78,7 +77,7 @@ func (m *mainGVL) endUnlisted(tid int32, at int64) {
 	delete(m.waits, tid)
 }
 
-// goesOnAs continues the wait w, in which the thread already was before a sample listed it.
+// goesOnAs continues a wait that began before a sample listed the thread. w is this wait.
 func (e *exact) goesOnAs(w *unlistedWait) {
 	e.waitNS = w.fromNS
 	e.waiting = gvlWait{
@@ -89,7 +88,8 @@ func (e *exact) goesOnAs(w *unlistedWait) {
 	}
 }
 
-// missedUnlisted ends the waits of threads that a sample would have listed by now. The ends of these waits were missed.
+// missedUnlisted ends waits whose real end was missed: if their threads still waited, a sample would have listed them
+// by now.
 func (m *mainGVL) missedUnlisted() {
 	if !m.live {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDoingBetweenSamples: between two samples, the kernel's records show what threads do, with the GVL and without it.
-// No sample sees any of this.
+// TestDoingBetweenSamples: threads do several things between two samples, with the GVL and without it. No sample sees
+// any of this, but the kernel's records show it. The intervals must show it, too.
 func TestDoingBetweenSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	p := gvltest.ProcOf(sampler.EraSched)
@@ -68,8 +68,8 @@ func TestDoingBetweenSamples(t *testing.T) {
 	}
 }
 
-// TestDoingBesideSamples: if the kernel's record says that a thread waits for a Mutex, a sample does not overrule it.
-// If the records say nothing about a thread, its state is unknown until a sample shows it.
+// TestDoingBesideSamples: if the kernel's record says that a thread waits for a Mutex, and a sample says something
+// else, the record counts. If the records say nothing about a thread, its state is unknown until a sample shows it.
 func TestDoingBesideSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	p := gvltest.ProcOf(sampler.EraSched)

@@ -29,7 +29,7 @@ func newExactFeed(t *testing.T, dict *sampler.Dictionary) *exactFeed {
 	return f
 }
 
-// lockFunc is a function that is a Consumer of the intervals of GVLs.
+// lockFunc is a function that is called with each interval of a GVL. As a type, it is a Consumer.
 type lockFunc func(*gvl.LockInterval)
 
 func (lockFunc) Interval(*gvl.Interval)     {}
@@ -39,9 +39,9 @@ func (lockFunc) Collecting(*gvl.GCInterval) {}
 func (lockFunc) Ended(int, int64)           {}
 func (lockFunc) Tick(*gvl.Tick)             {}
 
-// at feeds a sample that is us µs after the beginning, with the changes up to this time. words are the changes: "1 held
-// 2500" means that thread 1 got the GVL at 2500 µs. "-7" is native thread 7, which no sample has listed. If words is
-// "none", no change is known.
+// at feeds a sample that is us µs after the beginning, with the changes up to this time. words describes the changes:
+// "1 held 2500" means that thread 1 got the GVL at 2500 µs. "-7" is native thread 7, which no sample has listed. If
+// words is "none", no change is known.
 func (f *exactFeed) at(us int64, owner sampler.ThreadID, words string, threads ...sampler.Thread) {
 	for i := range threads {
 		threads[i].Quality |= sampler.StackFresh
@@ -49,7 +49,7 @@ func (f *exactFeed) at(us int64, owner sampler.ThreadID, words string, threads .
 	f.feed(gvltest.SampleAt(gvltest.Base+us*1000, owner, threads...), words)
 }
 
-// feed is like at, for a sample that may already have some changes.
+// feed does the same as at, for a sample that the caller has made and that may already have some changes.
 func (f *exactFeed) feed(x *sampler.Sample, words string) {
 	if words != "none" {
 		x.Changes = sampler.Changes{FromNS: f.last, ToNS: x.TimeNS, Fresh: strings.HasPrefix(words, "fresh"), List: x.Changes.List}
@@ -298,8 +298,8 @@ func TestExactRules(t *testing.T) {
 	}
 }
 
-// TestExactStacks: a thread holds the GVL between two samples, and both samples see it waiting. The hold must get the
-// stack of the thread's last hold that a sample saw, not the stack of the waits.
+// TestExactStacks: a thread waits in two consecutive samples, and holds the GVL in between. The hold must not get the
+// stack of these waits. It gets the stack of the thread's last hold that a sample saw.
 func TestExactStacks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	stacks := gvltest.NewWorld(1, 0, 1, dict).Stacks
@@ -322,8 +322,8 @@ func TestExactStacks(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	// The intervals of the GVL itself use the last sample in which the thread held the GVL. If a sample saw the same
-	// hold, they use this sample.
+	// The intervals of the GVL itself get the stack from a sample of the same hold. If there is none, they get it from
+	// the last sample in which the thread held the GVL.
 	lane := map[sampler.StackID]int64{}
 	for _, i := range f.lane {
 		if i.Thread != 0 {
@@ -335,9 +335,9 @@ func TestExactStacks(t *testing.T) {
 	}
 }
 
-// TestExactStacksOfWaits: a change can have the thread's stack at the end of a wait. The wait and all time without the
-// GVL before it then get this stack, whatever samples saw before and after. The next hold continues with the Ruby code
-// of this stack until a sample sees the hold itself. Sums use only samples.
+// TestExactStacksOfWaits: a change can contain the thread's stack at the end of a wait. The wait, and all time without
+// the GVL before it, then get this stack, whatever samples saw. The next hold begins with the Ruby code of this stack,
+// until a sample sees the hold itself. But sums by stack use only the stacks of samples.
 func TestExactStacksOfWaits(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var stacks []sampler.StackID
@@ -447,7 +447,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestChainAddsUp: for any samples, with or without exact changes, the parts of a chain add up to its wait.
+// TestChainAddsUp: the parts of a chain always add up to its wait: for any samples, and with or without exact changes.
 func TestChainAddsUp(t *testing.T) {
 	for seed := range uint64(30) {
 		dict := sampler.NewDictionary()

@@ -36,10 +36,11 @@ func (l *exactLog) Lock(i *gvl.LockInterval) {
 	l.lane = append(l.lane, x)
 }
 
-// TestExactIsTrue: if samples have all changes, a Stream's results equal the truth, to the ns. The test compares each
-// thread's time by whether it holds or wants the GVL, each wait with its holders, and the lock's intervals. The samples
-// are read a little earlier, see only a part of the truth, or see changes that are not recorded yet. Threads come and
-// go, and samples see some threads before there is a record of them.
+// TestExactIsTrue: if samples have all changes, a Stream's results equal the simulated truth, to the ns. The test
+// compares each thread's time by whether it holds or wants the GVL, each wait with its holders, and the intervals of
+// the GVL. Samples are imperfect, as in reality: they are read a little earlier, see only a part of the truth, or see
+// changes that are not recorded yet. Threads begin and end, and samples see some threads before there is a record of
+// them.
 func TestExactIsTrue(t *testing.T) {
 	seeds := uint64(800)
 	if rubytest.Short(t) {
@@ -58,7 +59,8 @@ func TestExactIsTrue(t *testing.T) {
 		for n := range 30 {
 			x := w.sample(10*gvltest.MS, []int64{0, 50_000, 2 * gvltest.MS}[seed/3%3])
 			if n == 0 {
-				// The Stream gets its first sample in the middle of the world's time.
+				// The Stream gets its first sample when the simulated world has already run for some time. Only the
+				// time from this sample on is compared.
 				begin, w.last = x.TimeNS, nil
 				w.ns, w.waits, w.lane = make(map[sampler.ThreadID]*[5]int64), nil, w.lane[len(w.lane)-1:]
 				w.lane[0].FromNS = x.TimeNS
@@ -137,7 +139,8 @@ func TestExactIsTrue(t *testing.T) {
 	}
 }
 
-// compareWaits compares the Stream's waits with the true waits. A wait that began before beginNS is not exact.
+// compareWaits compares the Stream's waits (got) with the true waits (want). A wait that began before beginNS is not
+// exact, because the Stream did not see its beginning.
 func compareWaits(t *testing.T, seed uint64, beginNS int64, got, want []gvl.Wait) {
 	t.Helper()
 	order := func(a, b gvl.Wait) int {
@@ -170,7 +173,8 @@ func compareWaits(t *testing.T, seed uint64, beginNS int64, got, want []gvl.Wait
 	}
 }
 
-// BenchmarkStreamExact measures the cost of a change. Ten threads hand the GVL on perSecond times per second.
+// BenchmarkStreamExact measures the cost of a change of the GVL. Ten threads pass the GVL on, perSecond times per
+// second.
 func BenchmarkStreamExact(b *testing.B) {
 	for _, perSecond := range []int{5_000, 50_000} {
 		b.Run(fmt.Sprint(perSecond), func(b *testing.B) {
@@ -204,7 +208,8 @@ func BenchmarkStreamExact(b *testing.B) {
 	}
 }
 
-// TestExactAllocatesNothing: once a Stream has its memory, it allocates nothing for changes.
+// TestExactAllocatesNothing: after some time a Stream has all the memory that it needs, and allocates nothing for
+// further changes.
 func TestExactAllocatesNothing(t *testing.T) {
 	dict := sampler.NewDictionary()
 	w := newExactWorld(3, 10, dict)
@@ -227,8 +232,8 @@ func TestExactAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestExactGivesMemoryBack: if there are many changes between two readings, a Stream takes memory for them. When there
-// are few changes again, it frees this memory.
+// TestExactGivesMemoryBack: if there are very many changes between two readings of stacks, a Stream takes memory for
+// them. When there are few changes again, it frees this memory.
 func TestExactGivesMemoryBack(t *testing.T) {
 	dict := sampler.NewDictionary()
 	w := newExactWorld(3, 4, dict)
@@ -261,8 +266,8 @@ func TestExactGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// TestExactWithoutSamples: if all changes are known, the states between two samples are known, however far apart the
-// samples are.
+// TestExactWithoutSamples: if all changes are known, threads have known states between two samples, however far apart
+// the samples are.
 func TestExactWithoutSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	w := newExactWorld(1, 3, dict)

@@ -13,8 +13,8 @@ import (
 )
 
 // TestHolderRuns: a change can contain the stack of the GVL's holder. It then counts as a reading of the stack. The
-// thread's time before and after goes to the nearest reading. The GVL's time goes to the new stack from the reading on.
-// The state stays the same, and no new hold begins.
+// thread's time before and after this reading goes to the stack of the nearest reading. The GVL's time goes to the new
+// stack from the reading on. The state stays the same, and no new hold begins.
 func TestHolderRuns(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var stacks []sampler.StackID
@@ -50,8 +50,8 @@ func TestHolderRuns(t *testing.T) {
 		add(&f.log.intervals[i])
 	}
 	f.s.Pending(1, add)
-	// The sample at 10 ms has the first stack. The reading at 12 ms has the second one. The reading at 16 ms and the
-	// sample at 20 ms have the third one.
+	// The sample at 10 ms shows the first stack, and the reading at 12 ms the second one. The reading at 16 ms and the
+	// sample at 20 ms show the third one. Each ms goes to the nearest reading.
 	for i, want := range []int64{1 * gvltest.MS, 3 * gvltest.MS, 6 * gvltest.MS} {
 		if ns[stacks[i]] != want {
 			t.Errorf("m%d has %d µs, not %d", i, ns[stacks[i]]/1000, want/1000)
@@ -72,8 +72,9 @@ func TestHolderRuns(t *testing.T) {
 	}
 }
 
-// TestWaitsOfOneMoment: several threads begin to wait at a moment in which no thread holds the GVL. A next holder is
-// chosen at this moment. Each of the threads waits for this holder, even if no sample has listed it.
+// TestWaitsOfOneMoment: several threads begin to wait at the same moment. No thread holds the GVL then, and one of the
+// threads is chosen as the next holder. The waits of all others must name it as first holder. This includes the wait of
+// a thread that no sample has listed.
 func TestWaitsOfOneMoment(t *testing.T) {
 	dict := sampler.NewDictionary()
 	f := newExactFeed(t, dict)
@@ -120,8 +121,8 @@ func TestEndedTogether(t *testing.T) {
 	}
 }
 
-// TestListedWhileItWaits: a thread waits before any sample has listed it. It is chosen as the next holder at the moment
-// when it is first listed. It must not appear as waiting for itself.
+// TestListedWhileItWaits: a thread waits before any sample has listed it. At the moment of its first sample, it is
+// chosen as the next holder. It must not be named as the holder for which it waits itself.
 func TestListedWhileItWaits(t *testing.T) {
 	f := newExactFeed(t, sampler.NewDictionary())
 	f.at(0, 1, "fresh", gvltest.Holder(1))

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// exactWorld simulates a process with one GVL, all of whose changes are known. It first decides what happens, and then
-// makes samples of it.
+// exactWorld simulates a process with one GVL, all of whose changes are known. It first decides what happens, which is
+// the truth for the test, and then makes samples of it.
 type exactWorld struct {
 	rng     *rand.Rand
 	now     int64
@@ -27,9 +27,9 @@ type exactWorld struct {
 	churn  float64
 	meanNS float64
 	// stuck is the probability that a thread loses its CPU, for up to stuckNS, after it has changed the scheduler's
-	// data. The change is recorded only when it releases the mutex. Until then no thread can change anything, and
-	// samples see changes that are not recorded yet. hidden is the probability that a thread is first recorded when it
-	// first gets the GVL. Until then only samples show it.
+	// data. The change is recorded only when the thread releases the mutex. Until then no thread can change anything,
+	// and samples see changes that are not recorded yet. hidden is the probability that the first record of a thread is
+	// its first hold of the GVL. Until then only samples show the thread.
 	stuck, hidden float64
 	ahead         *exactActor
 	aheadTo       sampler.GVLState
@@ -58,7 +58,7 @@ type exactActor struct {
 	chosen  int64
 	blocked sampler.BlockKind
 	stack   sampler.StackID
-	// ns and waits are kept back until a sample has listed the thread
+	// ns and waits stay here until a sample has listed the thread
 	ns    [5]int64
 	waits []gvl.Wait
 }
@@ -85,7 +85,7 @@ func (w *exactWorld) start() *exactActor {
 	return a
 }
 
-// move changes the state of a thread, at once or when the thread has a CPU again.
+// move changes the state of a thread: at once, or later if the thread has lost its CPU.
 func (w *exactWorld) move(a *exactActor, to sampler.GVLState) {
 	if w.stuck > 0 && w.rng.Float64() < w.stuck {
 		w.ahead, w.aheadTo, w.aheadUntil = a, to, w.now+w.rng.Int64N(stuckNS)
@@ -160,7 +160,7 @@ func (w *exactWorld) put(a *exactActor, to sampler.GVLState) {
 	w.tellLane()
 }
 
-// tellLane notes which thread holds the GVL from now on, and how many threads wait.
+// tellLane begins a new interval of the GVL, with the thread that holds it now and the number of waiting threads.
 func (w *exactWorld) tellLane() {
 	i := gvl.LockInterval{Ractor: 1, FromNS: w.now}
 	if w.holder != nil {
@@ -240,8 +240,8 @@ func (w *exactWorld) event() {
 	}
 }
 
-// keep moves the truth about a thread to the data that the test compares. This happens when a sample has listed the
-// thread, or when it has ended. For threads that were not listed, waits are compared without the thread.
+// keep moves the truth about a thread to the data that the test compares. It does so when a sample has listed the
+// thread, or when the thread has ended. The waits of a thread that was never listed are compared without its ID.
 func (w *exactWorld) keep(a *exactActor) {
 	if !a.listed {
 		for _, x := range a.waits {
@@ -322,7 +322,7 @@ func (w *exactWorld) sample(aboutNS, skewNS int64) *sampler.Sample {
 	return s
 }
 
-// evidence returns the data that a sample reads of a thread.
+// evidence returns what a sample reads about a thread.
 func (w *exactWorld) evidence(a *exactActor, r *sampler.Ractor) sampler.Thread {
 	var t sampler.Thread
 	state := a.state

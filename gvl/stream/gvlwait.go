@@ -7,18 +7,18 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gvlWait is a wait for the GVL, as sampler.Changes show it.
+// gvlWait is a wait for the GVL, as changes of the GVL (sampler.Changes) show it.
 type gvlWait struct {
 	// exact is true if the beginning of the wait is known, and no change since then is missing.
 	exact bool
-	// chosenNS is when the thread was chosen as the next holder, or zero if it was not. noCPUNS is how long it lacked a
-	// CPU.
+	// chosenNS is when the thread was chosen as the next holder, or zero if it was not. fromNS is when the wait began.
+	// noCPUNS is for how long the waiting thread lacked a CPU.
 	fromNS, chosenNS, noCPUNS int64
 	// first is the thread that held the GVL when the wait began.
 	first sampler.ThreadID
 }
 
-// lacked adds ns, in which the waiting thread lacked a CPU, to the wait.
+// lacked adds ns to noCPUNS: for this time, the waiting thread lacked a CPU.
 func (w *gvlWait) lacked(ns int64) {
 	w.noCPUNS = min(w.noCPUNS, 1<<61) + min(max(ns, 0), 1<<61)
 }
@@ -40,7 +40,7 @@ func (m *mainGVL) beginWait(w *gvlWait, of *exact, at int64, sure bool) {
 }
 
 // fill adds to w what changes of the GVL have shown: the first and the last holder, and the time without a CPU. If the
-// thread was chosen as the next holder, fill also adds how long ago.
+// thread was chosen as the next holder, it also adds the time since then.
 func (m *mainGVL) fill(w *gvl.Wait, of *gvlWait) {
 	w.Exact, w.FirstHolder = true, of.first
 	w.NoCPUNS = min(of.noCPUNS, w.NS())

@@ -7,13 +7,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxIdleLocks is a number of ractors. If there are more, ractors whose GVL is not used are forgotten.
+// maxIdleLocks is a number of ractors. If there are more, the Stream forgets ractors whose GVL is not used.
 const maxIdleLocks = 64
 
-// lockLane is one ractor's GVL: its holder and the number of waiting threads, since now.FromNS.
+// lockLane follows one ractor's GVL. Its field now has the holder and the number of waiting threads since now.FromNS.
 type lockLane struct {
 	now gvl.LockInterval
-	// next has the holder and the waiting threads in the sample that is being fed.
+	// next is filled while a sample is fed: it has the holder and the waiting threads in this sample.
 	next gvl.LockInterval
 }
 
@@ -34,7 +34,7 @@ func (s *Stream) seeLock(ts *gvl.ThreadState, t *sampler.Thread) {
 	}
 }
 
-// lockOf returns the lane of a ractor's GVL. If the ractor has no lane yet, it makes one that begins at fromNS.
+// lockOf returns the record (lane) of a ractor's GVL. If there is none yet, it makes one that begins at fromNS.
 func (s *Stream) lockOf(id sampler.RactorID, fromNS int64) *lockLane {
 	if s.lock < len(s.locks) && s.locks[s.lock].now.Ractor == id {
 		return &s.locks[s.lock]
@@ -47,11 +47,11 @@ func (s *Stream) lockOf(id sampler.RactorID, fromNS int64) *lockLane {
 	return &s.locks[s.lock]
 }
 
-// byChanges reports whether the holder and the waiters of a lane are known from changes (sampler.Change). If they are,
-// samples are ignored.
+// byChanges reports whether changes (sampler.Change) show the holder and the waiters of a GVL. Samples of its holder
+// and waiters are then ignored.
 func (s *Stream) byChanges(l *lockLane) bool { return s.main.live && l.now.Ractor == MainRactor }
 
-// moveLocks updates the lanes with the owners and queues in the sample.
+// moveLocks brings the records of all GVLs up to date with the owners and queues in the sample.
 func (s *Stream) moveLocks(st step, depth sampler.Depth) {
 	for i := range s.locks {
 		l := &s.locks[i]
@@ -84,7 +84,7 @@ func (s *Stream) moveLocks(st step, depth sampler.Depth) {
 	}
 }
 
-// settleLock passes the lane's present interval, up to atNS, to the consumers.
+// settleLock passes the GVL's present interval, up to atNS, to the consumers. The next interval begins there.
 func (s *Stream) settleLock(l *lockLane, atNS int64) {
 	if atNS <= l.now.FromNS {
 		return
@@ -97,7 +97,8 @@ func (s *Stream) settleLock(l *lockLane, atNS int64) {
 	}
 }
 
-// SettleLocks passes the present intervals of all GVLs, up to the last sample, to the consumers.
+// SettleLocks passes the present intervals of all GVLs to the consumers, up to the last sample. The consumers' sums
+// about GVLs are then complete.
 func (s *Stream) SettleLocks() {
 	for i := range s.locks {
 		s.settleLock(&s.locks[i], s.steps.lastNS)

@@ -6,8 +6,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestReachWhileRatesAreLowered: half a second between two samples is a gap at the requested rates. It is no gap if a
-// budget has lowered the rates, at the second sample at the latest. More than a second is always a gap.
+// TestReachWhileRatesAreLowered: at the requested rates, half a second between two samples is a gap, in which states
+// are unknown. It is no gap if a budget has lowered the rates, at the latest at the second sample. More than a second
+// is always a gap.
 func TestReachWhileRatesAreLowered(t *testing.T) {
 	p := sampler.Process{StackRate: 100, LockRate: 1000}
 	for _, c := range []struct {

@@ -6,31 +6,31 @@ import (
 )
 
 const (
-	// gapFactor is the shortest length of a gap, as a multiple of the expected interval between samples. During a gap,
-	// the states of threads are unknown.
+	// gapFactor decides, together with minGapNS, when the time between two samples is a gap, in which the states of
+	// threads are unknown. It is a multiple of the expected interval between samples.
 	gapFactor = 10
 	// minGapNS is the shortest gap, in ns. On a busy machine a tick is often late by a few ms, which is not a gap.
 	minGapNS = 250e6
-	// slowGapNS is the shortest gap while the clock is slow because no thread runs or waits, in ns.
+	// slowGapNS is the shortest gap, in ns, at times when ddtop's clock ticks slowly because no thread runs or waits.
 	slowGapNS = 5e9
-	// lowGapNS and lowBackNS are lower limits of Reach.GapNS and Reach.BackNS, in ns. They apply while a budget has
-	// lowered the rates. At the lowest rates a sample comes every 0.4 s, and stacks are read every 5 s.
+	// lowGapNS and lowBackNS are lower limits of Reach.GapNS and Reach.BackNS, in ns, while a budget has lowered the
+	// rates. At the lowest rates a sample comes every 0.4 s, and stacks are read every 5 s.
 	lowGapNS, lowBackNS = 1e9, 10e9
-	// backNS and backStackTicks limit how late an answer of the kernel may come to explain the time before it. The
-	// limit is the longer of two times: backNS, in ns, and backStackTicks intervals between reads of stacks. The kernel
-	// is always asked when stacks are read.
+	// backNS and backStackTicks limit how late an answer of the kernel may come and still explain the time before it.
+	// The limit is the longer of two times: backNS, in ns, and backStackTicks intervals between reads of stacks. ddtop
+	// asks the kernel at least whenever it reads stacks.
 	backNS         = 1e9
 	backStackTicks = 3
 	// defaultLockRate replaces an unknown rate, in Hz.
 	defaultLockRate = 1000
 )
 
-// Reach limits the time for which samples show the states of threads, in ns.
+// Reach limits how much time around samples their states can explain, in ns.
 type Reach struct {
-	// GapNS is the longest interval between two samples in which states are known. In a longer interval they are
-	// Unknown. SlowGapNS is the same limit for intervals with a Sample.Slow at one or both ends.
+	// GapNS is the longest time between two samples in which states are known. In a longer time they are Unknown.
+	// SlowGapNS replaces GapNS if ddtop's clock was slow (Sample.Slow) at one of the two samples, or at both.
 	GapNS, SlowGapNS int64
-	// BackNS is how far back an answer of the kernel can explain Unknown time, in ns.
+	// BackNS limits for how long a state can be Unknown and still be explained by a later answer of the kernel, in ns.
 	BackNS int64
 }
 
@@ -50,14 +50,16 @@ type step struct {
 	// midNS is the middle of the step. There the state of the earlier sample ends, and the state of the later sample
 	// begins.
 	midNS int64
-	// first is true if there was no sample before. gap is true if the step is too long, or if samples were lost.
+	// first is true if there was no sample before. gap is true if nothing is known of the time in this step: it is too
+	// long, or samples were lost.
 	first, gap bool
 }
 
 // lengthNS returns the step's length in ns. It is never zero, because zero means that a time is known exactly.
 func (s *step) lengthNS() int64 { return max(s.toNS-s.fromNS, 1) }
 
-// beginNS returns the time at which a thread begins that is new in this sample, or that continues after a gap.
+// beginNS returns the time at which a thread counts as begun. It is for a thread that is new in this sample, or that
+// continues after a gap.
 func (s *step) beginNS() int64 {
 	if s.gap {
 		return s.toNS
@@ -65,7 +67,7 @@ func (s *step) beginNS() int64 {
 	return s.midNS
 }
 
-// endNS returns the time at which a thread ends that is missing in this sample.
+// endNS returns the time at which a thread counts as ended, if this sample does not list it and the last one did.
 func (s *step) endNS() int64 {
 	if s.gap {
 		return s.fromNS
@@ -73,7 +75,7 @@ func (s *step) endNS() int64 {
 	return s.midNS
 }
 
-// stepper turns the times of samples into steps.
+// stepper turns the times of samples into steps. A step is the time between two consecutive samples.
 type stepper struct {
 	started bool
 	lastNS  int64
@@ -125,8 +127,8 @@ func (t *stepper) next(s *sampler.Sample) step {
 	return step{fromNS: from, toNS: to, midNS: from + (to-from)/2, gap: gap}
 }
 
-// tells reports whether the state ts, seen at the time at, also explains the Unknown time since fromNS. It does so if
-// the thread has been in this state, without the GVL, since fromNS, and if fromNS is at most BackNS ago.
+// tells reports whether the state ts, seen at the time at, also explains the Unknown time since fromNS. It does if the
+// thread has been in this state, without the GVL, since fromNS, and fromNS is at most BackNS before at.
 func (r Reach) tells(ts *gvl.ThreadState, fromNS, at int64) bool {
 	return ts.State.Released() && ts.SinceNS <= fromNS && at-fromNS <= r.BackNS
 }

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// maxSegments limits the changes of state that are kept between two readings of one thread's stack. If there are
-	// more, the time of all of them goes to the last known stack. With 1 kHz and 100 Hz there are at most 10. There are
-	// more if a budget has lowered the rate of stacks.
+	// maxSegments limits how many periods of different states are kept between two readings of one thread's stack. If
+	// there are more, the time of all of them goes to the last known stack. With samples at 1 kHz and stacks at 100 Hz
+	// there are at most 10. There are more if a budget has lowered the rate of stacks.
 	maxSegments = 32
-	// maxUntold limits the stacks that are kept for one period whose state is not known yet. If there are more, the
-	// last stack gets the remaining time.
+	// maxUntold limits the stacks that are kept for a single period whose state is not known yet. If there are more,
+	// the remaining time goes to the last stack.
 	maxUntold = 128
-	// maxUntoldMixed limits the sum of two numbers: the stacks of periods with an unknown state, and the pieces of
-	// known time after these periods. The known time is held back because intervals are delivered in order.
+	// maxUntoldMixed limits how much is held back for a thread: the stacks of periods with an unknown state, plus the
+	// pieces of known time after these periods. Known time is held back because intervals are delivered in order.
 	maxUntoldMixed = 4096
 	// openState marks a state that is not known yet. No Consumer sees it.
 	openState = gvl.NumStates
@@ -50,12 +50,12 @@ type Stream struct {
 	table listed.Table[thread]
 	to    []gvl.Consumer
 	tick  gvl.Tick
-	// slots and begun are the same as in Tick. listed has the threads of the sample. If a thread is listed twice, the
-	// second entry is nil.
+	// slots and begun are the fields of Tick with the same names. listed has the threads of the sample. If a thread is
+	// listed twice, the second entry is nil.
 	slots, begun []int
 	listed       []*thread
-	// step, sample and states are those that Feed works on. stopped is true if the sample shows that a GVL's holder is
-	// stopped.
+	// step, sample and states are what Feed is working on. stopped is true if the sample shows a thread that holds a
+	// GVL and is stopped from outside.
 	step    step
 	sample  *sampler.Sample
 	states  []gvl.ThreadState
@@ -63,9 +63,10 @@ type Stream struct {
 	free    []int
 	used    int // the number of used slots
 	out     gvl.Interval
-	// wait is memory for a wait that is passed to consumers, and open for a wait in progress.
+	// wait and open are memory for reuse: wait for an ended wait that is passed to consumers, and open for a wait in
+	// progress.
 	wait, open gvl.Wait
-	// late has the waits of threads that consumers do not know yet.
+	// late has waits that were not passed on yet, because consumers do not know their threads until the next Tick.
 	late    []gvl.Wait
 	spare   []buffers // memory of threads that have ended, for reuse
 	kept    int       // number of segments of all threads
@@ -94,11 +95,11 @@ func New(p sampler.Process) *Stream {
 // Attach adds a consumer. Call it before the first Feed. Consumers are called in the order of Attach.
 func (s *Stream) Attach(c gvl.Consumer) { s.to = append(s.to, c) }
 
-// NotSampledNS returns the total length of the gaps so far, in ns.
+// NotSampledNS returns the total length of the gaps between samples so far, in ns.
 func (s *Stream) NotSampledNS() int64 { return s.missing }
 
-// Feed adds one sample with the states of x.Threads, in the same order. If a sample is older than the last one, it gets
-// the time of the last one.
+// Feed adds one sample. states has the states of x.Threads, in the same order. If the sample's time is before the last
+// one's, it gets the time of the last one.
 func (s *Stream) Feed(x *sampler.Sample, states []gvl.ThreadState) {
 	s.step = s.steps.next(x)
 	s.step.gap = s.step.gap && !s.main.tellsAll(x)
@@ -184,8 +185,8 @@ func (s *Stream) start(r *thread, i int) {
 	s.main.track(r)
 }
 
-// Finish passes all time that is not settled to the consumers, with the last known stacks. It ends all threads at the
-// last sample.
+// Finish ends the stream. It passes all time that is not settled to the consumers, with the last known stacks. It ends
+// all threads at the last sample.
 func (s *Stream) Finish() {
 	s.table.Begin(0)
 	s.table.Changed = true
@@ -195,7 +196,7 @@ func (s *Stream) Finish() {
 	s.steps = stepper{reach: s.steps.reach}
 }
 
-// handOutLate passes on the waits that were kept back until the consumers knew their threads.
+// handOutLate passes on the waits in late. They were kept back until the consumers knew their threads.
 func (s *Stream) handOutLate() {
 	if len(s.late) == 0 {
 		return
@@ -236,16 +237,16 @@ func (s *Stream) SlotOf(id sampler.ThreadID) (slot int, ok bool) {
 	return rec.V.slot, true
 }
 
-// Pending calls fn with the time of a listed thread that is not settled yet, up to the last sample. Its state and stack
-// are what is known now.
+// Pending calls fn with the time of a listed thread that is not settled yet, up to the last sample. State and stack of
+// this time are what is known now, and can still change.
 func (s *Stream) Pending(id sampler.ThreadID, fn func(*gvl.Interval)) {
 	if rec := s.table.Get(id); rec != nil {
 		rec.V.unsettled(fn)
 	}
 }
 
-// collect passes time inside the collector to the consumers. It returns the stack to which such time is charged from
-// this sample on.
+// collect passes time inside the collector to the consumers. It returns payer, the stack to which such time is charged
+// from this sample on.
 func (s *Stream) collect(x *sampler.Sample, states []gvl.ThreadState, st step) (payer sampler.StackID, known bool) {
 	if s.during && !st.gap {
 		s.collecting(st.fromNS, st.midNS)
@@ -275,8 +276,8 @@ func (s *Stream) collecting(fromNS, toNS int64) {
 // LastNS returns the time of the last sample, CLOCK_MONOTONIC in ns.
 func (s *Stream) LastNS() int64 { return s.steps.lastNS }
 
-// gcHolder returns the stack of the thread that collects. If no thread collects, it returns the stack of the GVL's
-// holder.
+// gcHolder returns the stack to which garbage collection is charged. It is the stack of the thread that collects. If no
+// thread collects, it is the stack of the GVL's holder.
 func gcHolder(states []gvl.ThreadState) (sampler.StackID, bool) {
 	var stack sampler.StackID
 	found := false

@@ -5,22 +5,23 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// segment is a period in one state. The state is openState while it is not known.
+// segment is a period of a thread in one state. While the state is not known, it is openState.
 type segment struct {
 	fromNS, toNS, stepNS int64
 	state                gvl.State
-	// exact is true if changes of the GVL reported both ends, or if the ends lie between two such changes.
+	// exact is true if changes of the GVL prove both ends: a change is at each end, or the end lies between two such
+	// changes.
 	exact  bool
 	detail gvl.Detail
-	// stack is the segment's own stack, if a change has reported one. If it is zero, the readings of the stack around
-	// the segment decide.
+	// stack is a stack that a change has reported for this segment. If it is zero, the readings of the stack before and
+	// after the segment decide its stack.
 	stack sampler.StackID
-	// work is the request that the thread worked for, if a change has reported one. If it is zero, the readings of the
-	// stack around the segment decide.
+	// work is the request that the thread worked for, as a change has reported for this segment. If it is zero, the
+	// readings of the stack before and after the segment decide its request.
 	work sampler.WorkID
 }
 
-// look is a reading of a thread's frames: its stack, and the request that it worked for.
+// look is a reading of a thread's frames. It has the thread's stack, and the request that the thread worked for.
 type look struct {
 	stack   sampler.StackID
 	serving sampler.Serving
@@ -28,44 +29,46 @@ type look struct {
 
 func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
 
-// untold is a period with one stack that cannot be passed on to consumers yet: its state, or the state of an earlier
-// period, is still unknown.
+// untold is a period with one stack that cannot be passed on to consumers yet, because consumers get periods in order.
+// Its own state, or the state of an earlier period, is still unknown.
 type untold struct {
 	segment
 	// look has the stack and the request of the period.
 	look
 }
 
-// thread is a listed thread: its present state, and its time that was not passed to consumers yet. Its tracker decides
+// thread is a listed thread: its present state, and its time that was not yet passed to consumers. Its tracker decides
 // when its state changes.
 type thread struct {
-	// Each sample compares the next fields, so they come first and share a line of the CPU's cache. state began at
-	// runNS. kind is the kind of waiting. open is true if the state is not known yet.
+	// The next fields are compared at each sample, so they come first and share a line of the CPU's cache. state began
+	// at runNS. kind is the kind of waiting. open is true if the state is not known yet.
 	by    tracker
 	s     *Stream
 	id    sampler.ThreadID
 	slot  int
 	runNS int64
-	// sinceNS is when the thread began to wait for its present object, if this is later than runNS.
+	// sinceNS is when the thread began to wait for its present object. It is runNS if it has waited for this object
+	// since the state began.
 	sinceNS int64
 	state   gvl.State
 	kind    gvl.WaitKind
 	open    bool
-	// fresh is set if the thread was not in the last sample. known is set if the thread's last change is known, and led
-	// to its present state.
+	// fresh is set if the thread was not in the last sample. known is set if the thread's present state is the result
+	// of its last change of the GVL, and this change is known.
 	fresh, known bool
-	// work is the request that the thread works for, as a change has reported. It is zero if no request is known.
+	// work is the request that the thread works for, as a change of the GVL has reported. It is zero if changes show no
+	// request.
 	work sampler.WorkID
-	// unseen is set if no sample has explained the time without the GVL since unseenNS.
+	// unseen is set if the thread has been without the GVL since unseenNS, and no sample has shown yet what it does.
 	unseen bool
 
 	unseenNS int64
 	ractor   sampler.RactorID
 	detail   gvl.Detail
-	// stepNS is the length of the step in which the state began: the time between the samples before and after that.
+	// stepNS is the time between the two samples around the beginning of the state.
 	stepNS int64
-	// stateNS is when the thread entered its state, even if it now waits for another object. waitNS is when it began to
-	// wait for the GVL. before is its state until waitNS.
+	// stateNS is when the thread entered its state. It does not change if the thread waits for another object in the
+	// same state. waitNS is when the thread began to wait for the GVL. before is its state until waitNS.
 	stateNS, waitNS int64
 	before          waitBefore
 	span            gvl.WaitSpan
@@ -75,10 +78,11 @@ type thread struct {
 	// look is the last reading of the stack. stackState is the thread's state at that time.
 	look
 	stackState gvl.State
-	// looks has the last reading of the stack for each place: holding the GVL, waiting for it, or neither.
+	// looks has the last reading of the stack for each place of the thread. The places are: holding the GVL, waiting
+	// for it, or neither.
 	looks [numPlaces]pastLook
-	// most is the largest number of segments between two consecutive readings of the stack. It is counted over some
-	// readings, whose number is readings (see shrink).
+	// most is the largest number of segments between two consecutive readings of the stack, among the last readings.
+	// readings is the number of these readings. shrink uses both to free memory.
 	most, readings int
 	// changes is the tracker that follows the thread by changes. It is nil if the thread was never followed by changes.
 	changes *exact
@@ -99,13 +103,14 @@ func (b *waitBefore) threadState(r *thread) gvl.ThreadState {
 	return gvl.ThreadState{Thread: r.id, Ractor: r.ractor, State: b.state, Detail: b.detail, SinceNS: b.sinceNS, AtNS: b.atNS, Stack: b.stack}
 }
 
-// buffers are a thread's segments since the last reading, and its earlier periods that cannot be passed on yet.
+// buffers holds a thread's time that is not passed on yet: its segments since the last reading of the stack, and
+// earlier periods that must wait.
 type buffers struct {
 	segments []segment
 	untold   []untold
 }
 
-// gone stops following a thread that samples do not list any longer. cut is true if the thread's end was not seen.
+// gone stops following a thread that has disappeared from samples. cut is true if the thread's end was not seen.
 func (r *thread) gone(atNS int64, cut bool) {
 	r.by.leave()
 	r.end(atNS, cut)
@@ -137,7 +142,7 @@ func (r *thread) goOn(state gvl.State, d *gvl.Detail, atNS, stepNS int64) {
 	r.runNS, r.sinceNS, r.stepNS = atNS, atNS, stepNS
 }
 
-// now returns the state of the segment that is in progress.
+// now returns the state of the segment that is in progress. This is openState if the state is not known yet.
 func (r *thread) now() gvl.State {
 	if r.open {
 		return openState
@@ -145,7 +150,7 @@ func (r *thread) now() gvl.State {
 	return r.state
 }
 
-// change ends the present state. If this was a wait for the GVL, it passes the wait to the consumers.
+// change ends the present state. If the thread waited for the GVL, change passes this wait to the consumers.
 func (r *thread) change(to gvl.State, atNS int64, byNS int64) {
 	if r.state == gvl.Waiting {
 		r.waited(atNS, byNS, false)
@@ -176,7 +181,7 @@ func (s *Stream) handOutWait() {
 	}
 }
 
-// fill sets w to the thread's wait in progress.
+// fill sets w to the wait for the GVL that the thread is in.
 func (r *thread) fill(w *gvl.Wait, atNS, byNS int64) {
 	*w = gvl.Wait{Thread: r.id, FromNS: r.waitNS, ToNS: atNS, After: r.detail.After, Before: r.before.threadState(r), Slot: r.slot}
 	r.by.wait(w)
@@ -193,8 +198,8 @@ func (r *thread) waits() (w gvl.Wait, ok bool) {
 	return r.s.open, true
 }
 
-// unsettled calls fn with the thread's time that is not settled yet, up to the last sample. Its state and stack are
-// what is known now.
+// unsettled calls fn with the thread's time that is not settled yet, up to the last sample. State and stack of this
+// time are what is known now, and can still change.
 func (r *thread) unsettled(fn func(*gvl.Interval)) {
 	i := &r.s.pending
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
@@ -221,7 +226,8 @@ func (r *thread) goesOn(atNS int64) segment {
 	return segment{r.fromNS, atNS, r.stepNS, r.now(), r.known, r.detail, 0, r.work}
 }
 
-// servingOr returns the request that was read with a stack, unless a change has reported another request.
+// servingOr returns the request that was read with a stack. But if a change has reported another request (work), it
+// returns this one.
 func servingOr(work sampler.WorkID, of sampler.Serving) sampler.Serving {
 	if work != 0 && of.Work != work {
 		return sampler.Serving{Work: work}
@@ -229,7 +235,8 @@ func servingOr(work sampler.WorkID, of sampler.Serving) sampler.Serving {
 	return of
 }
 
-// stackOr returns the segment's own stack. If the segment has no stack, it returns the stack of a reading.
+// stackOr returns the stack that a change has reported for the segment. If there is none, it returns the stack of the
+// reading of.
 func (g *segment) stackOr(of look) sampler.StackID {
 	if g.stack != 0 {
 		return g.stack
@@ -237,7 +244,7 @@ func (g *segment) stackOr(of look) sampler.StackID {
 	return of.stack
 }
 
-// cut ends the segment in progress at atNS, and begins the next one.
+// cut ends the segment in progress at atNS, and begins the next one. The state stays the same.
 func (r *thread) cut(atNS int64) {
 	if atNS <= r.fromNS {
 		return
@@ -250,8 +257,8 @@ func (r *thread) cut(atNS int64) {
 	r.fromNS = atNS
 }
 
-// tell sets the state of the present period if it was not known until now. The caller knows the state now, or knows
-// that it will stay unknown.
+// tell sets the state of the present period if it was not known until now. It is called when the state becomes known,
+// or when it is certain that it will stay unknown.
 func (r *thread) tell(state gvl.State) {
 	if !r.open {
 		return
@@ -281,7 +288,8 @@ func (r *thread) tellSegments(state gvl.State, d *gvl.Detail) {
 	}
 }
 
-// giveUp sets the state to Unknown for all time of the thread for which it is not known yet.
+// giveUp sets the state to Unknown for all time of the thread whose state is not known yet. This time can then be
+// passed on.
 func (r *thread) giveUp() {
 	r.tellSegments(gvl.Unknown, &notAsked)
 	if r.open {
@@ -289,8 +297,8 @@ func (r *thread) giveUp() {
 	}
 }
 
-// settle passes a part of a segment to the consumers. If the state of this part, or of an earlier part, is not known
-// yet, settle holds the part back.
+// settle passes the part of a segment between fromNS and toNS to the consumers. If the state of this part, or of an
+// earlier part, is not known yet, settle holds the part back.
 func (r *thread) settle(g *segment, of look, fromNS, toNS int64) {
 	if toNS <= fromNS {
 		return
@@ -314,7 +322,7 @@ func (r *thread) handOut(g *segment, of look, fromNS, toNS int64) {
 	}
 }
 
-// hold keeps back a period whose state is not known yet, or a period after such a period.
+// hold keeps back a period whose state is not known yet, or a later period: consumers get periods in order.
 func (r *thread) hold(u *untold) {
 	n := len(r.untold)
 	if n > 0 {
@@ -326,7 +334,8 @@ func (r *thread) hold(u *untold) {
 			return
 		}
 		if n >= maxUntoldMixed {
-			// Too many periods are held back. Their unknown states stay Unknown, so that they can be passed on.
+			// Too many periods are held back. Stop waiting for their states: set them to Unknown, and pass the periods
+			// on.
 			r.giveUp()
 			if u.state == openState {
 				u.state, u.detail = gvl.Unknown, notAsked
@@ -343,7 +352,8 @@ func (r *thread) notSampled() {
 	r.settle(&segment{state: gvl.Unknown, detail: gvl.Detail{FD: -1, Reason: gvl.ReasonNotSampled}}, look{}, st.fromNS, st.toNS)
 }
 
-// end passes on all time that is held back, up to atNS. cut is true if the thread's state may continue after that.
+// end passes on all time of the thread that is held back, up to atNS. cut is true if the thread's last state may have
+// continued after atNS.
 func (r *thread) end(atNS int64, cut bool) {
 	r.cut(atNS)
 	r.tell(r.state)

@@ -5,10 +5,11 @@ import (
 )
 
 const (
-	// lookNS is the largest age of a reading of the stack that may be used for time without a reading, in ns.
+	// lookNS limits the age of a reading of the stack, in ns. A reading up to this age may be used for time in which
+	// the stack was not read.
 	lookNS = 5e9
 	// keptSegments is the number of segments for which a thread always keeps memory. Memory for more segments is freed
-	// if shrinkReadings readings have not needed it.
+	// if the last shrinkReadings readings have not needed it.
 	keptSegments, shrinkReadings = 4 * maxSegments, 64
 	numPlaces                    = gvl.PlaceReleased + 1
 )
@@ -29,7 +30,8 @@ func placeOf(s gvl.State) gvl.Place {
 	return gvl.PlaceReleased
 }
 
-// read divides the time since the last reading of the stack between the last reading and this one.
+// read adds a reading of the stack. It divides the time since the last reading between the stacks of the last reading
+// and of this one.
 func (r *thread) read(now look, atNS int64) {
 	r.cut(atNS)
 	state := r.now()
@@ -53,16 +55,17 @@ func (r *thread) read(now look, atNS int64) {
 	r.look, r.stackState = now, state
 }
 
-// split gives the part of a segment before mid to the reading a, and the part after mid to the reading b.
+// split divides a segment at mid. The part before mid gets the stack of the reading a, and the part after mid the stack
+// of b.
 func (r *thread) split(g *segment, a, b look, mid int64) {
 	at := min(max(mid, g.fromNS), g.toNS)
 	r.settle(g, a, g.fromNS, at)
 	r.settle(g, b, at, g.toNS)
 }
 
-// share gives a segment with exact ends to the last reading or to the new one (now). It chooses the reading that saw
-// the thread in the same place: holding the GVL, waiting for it, or neither. If both readings saw it there, each gets a
-// part.
+// share assigns a segment with exact ends to the stack of the last reading or of the new one (now). It chooses the
+// reading that saw the thread in the same place: holding the GVL, waiting for it, or neither. If both readings did,
+// each gets a part.
 func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	p := placeOf(g.state)
 	was, is := placeOf(r.stackState) == p, placeOf(state) == p
@@ -85,9 +88,9 @@ func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	r.split(g, a, b, mid)
 }
 
-// past returns the last reading that saw the thread in place p. It is called for a segment in p if the readings around
-// the segment saw the thread in another place. If the last reading in p is too old or was for other work, past returns
-// of.
+// past returns the last reading that saw the thread in place p. It is called for a segment in place p whose nearest
+// readings saw the thread in another place. If the last reading in p is too old or was for other work, past returns the
+// reading of.
 func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	if l := &r.looks[p]; l.atNS != 0 && g.fromNS-l.atNS <= lookNS && l.serving.Work == of.serving.Work {
 		return l.look
@@ -95,7 +98,7 @@ func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	return of
 }
 
-// release gives the time of all segments to the last known stack.
+// release passes on all segments, with the last known stack.
 func (r *thread) release() {
 	for i := range r.segments {
 		g, of := &r.segments[i], r.look
@@ -113,7 +116,7 @@ func (r *thread) clear() {
 	r.segments = r.segments[:0]
 }
 
-// shrink frees memory for segments if the last readings have not needed it.
+// shrink frees memory for segments that the thread has not needed in the last readings.
 func (r *thread) shrink() {
 	if cap(r.segments) <= keptSegments {
 		return

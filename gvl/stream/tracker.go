@@ -5,17 +5,20 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tracker finds out what a thread does and since when. Whenever this changes, it ends the thread's interval.
+// tracker finds out what a thread does, and since when. When the thread does something else, the tracker ends the
+// thread's interval.
 type tracker interface {
-	// sample adds a sample of the thread, at the end of Stream.step.
+	// sample adds a sample of the thread. The sample lies at the end of Stream.step.
 	sample(ts *gvl.ThreadState, t *sampler.Thread)
-	// goneNS returns when the thread ended. It is called if the sample does not list the thread.
+	// goneNS returns when the thread ended. It is called if the sample does not list the thread, which the last sample
+	// listed.
 	goneNS() int64
-	// wait adds to w what the tracker knows of the thread's present wait.
+	// wait adds to w what the tracker knows about the thread's present wait for the GVL.
 	wait(w *gvl.Wait)
-	// room reports whether the thread may keep more than maxSegments segments.
+	// room reports whether the thread may keep more than maxSegments segments between two readings of its stack.
 	room() bool
-	// leave ends the tracking of a thread. If it waited, the end of its wait was not seen.
+	// leave ends the tracking of a thread. If the thread was waiting for the GVL, the end of this wait counts as not
+	// seen.
 	leave()
 }
 
@@ -68,7 +71,7 @@ func (r *thread) advance(ts *gvl.ThreadState) {
 		r.detail, r.stateNS = ts.Detail, r.runNS
 		r.tell(ts.State)
 	case ts.State == r.state && ts.State != gvl.Unknown && ts.SinceNS > r.sinceNS && !r.detail.Specific():
-		// This sample is the first that shows what the thread waits for.
+		// The last samples did not show what the thread waits for, and this sample does.
 		r.detail, r.sinceNS = ts.Detail, ts.SinceNS
 	case ts.State != r.state, ts.SinceNS > r.sinceNS, ts.State == gvl.Waiting && ts.Detail.Wait != r.kind:
 		r.cut(st.midNS)
@@ -82,8 +85,8 @@ func (r *thread) advance(ts *gvl.ThreadState) {
 	}
 }
 
-// waitsAgain adds a sample of a thread that was also waiting in the last sample. If the thread certainly had the GVL in
-// between, this is a new wait.
+// waitsAgain adds a sample of a thread that waits for the GVL, and also waited in the last sample. If it certainly had
+// the GVL in between, this is a new wait.
 func (r *thread) waitsAgain(ts *gvl.ThreadState) {
 	if ts.Span.ByNS > r.span.ByNS && r.span.ByNS != 0 {
 		at := min(max(ts.SinceNS, r.fromNS, r.waitNS), r.s.step.toNS)

@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	// maxPeers limits the descriptors whose peers are remembered. peerNS is how long a peer is believed, in ns. After
-	// this time the descriptor may lead to another peer.
+	// maxPeers limits the descriptors whose peers are remembered. peerNS is how long such a peer is believed, in ns:
+	// after this time, the program may have opened the descriptor for another peer.
 	maxPeers, peerNS = 1024, 2e9
 )
 
-// lastPeer is the peer of a descriptor in the last sample that had it.
+// lastPeer is the peer of a descriptor, from the last sample that showed it.
 type lastPeer struct {
 	peer sampler.PeerID
 	atNS int64
 }
 
-// leaves has the last times at which a thread ended work. next is the index of the oldest time.
+// leaves has the last times at which a thread ended a request or job. next is the index of the oldest time.
 type leaves struct {
 	at   [64]int64
 	next int
-	// fromNS is a time: from then on, no end of work is missing. It is zero if none was ever missing.
+	// fromNS is the time since which all ends of work are known. It is zero if no end was ever missed.
 	fromNS int64
 }
 
@@ -29,7 +29,7 @@ type leaves struct {
 type kernelNotes struct {
 	class *gvl.Classifier
 	peers map[int32]lastPeer
-	// left has the times when threads ended work, for at most maxPeers threads.
+	// left has the last times at which each thread ended a request or job, for at most maxPeers threads.
 	left map[sampler.ThreadID]*leaves
 }
 
@@ -48,7 +48,8 @@ func (k *kernelNotes) notePeer(d *gvl.Detail, atNS int64) {
 	k.peers[d.FD] = lastPeer{d.Peer, atNS}
 }
 
-// does applies the kernel's report that a thread does something else from a time on, without a change of the GVL.
+// does applies a report of the kernel: from the time at on, the thread does something else, without a change of the
+// GVL.
 func (e *exact) does(d *sampler.Doing, at int64) {
 	if d.Kind == sampler.DoingWorks {
 		e.works(d.Work, at)
@@ -64,7 +65,7 @@ func (e *exact) does(d *sampler.Doing, at int64) {
 	}
 }
 
-// works begins a period in which the thread works for a request. If id is zero, it works for none.
+// works begins a period in which the thread works for the request id. If id is zero, it works for no request.
 func (e *exact) works(id sampler.WorkID, at int64) {
 	if e.work == id && id != 0 {
 		return
@@ -78,8 +79,8 @@ func (e *exact) works(id sampler.WorkID, at int64) {
 	}
 }
 
-// leave notes that a thread has ended its work (a request or job) at the time at or earlier. begins is true if at is
-// the beginning of the next work: the exact end is then not known.
+// leave notes that a thread has ended its work (a request or job) by the time at. begins is true if at is the beginning
+// of the next work. The exact end is then not known, because the thread may have been idle in between.
 func (k *kernelNotes) leave(id sampler.ThreadID, at int64, begins bool) {
 	l := k.left[id]
 	if l == nil {
@@ -127,7 +128,8 @@ func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	case to == gvl.Unknown:
 		return
 	case to == gvl.Sleeping && (e.releasedFor == gvl.Sleeping || e.releasedFor == gvl.Parked):
-		// The thread sleeps, or waits for others with a time limit. Only its frames show which of these it does.
+		// The report does not distinguish a sleep from a wait for other threads with a time limit. Only the thread's
+		// frames do.
 		to, detail = e.releasedFor, *of
 	case to == gvl.IO && e.releasedFor == gvl.IO && of.Syscall == detail.Syscall && (of.FD == detail.FD || detail.FD < 0):
 		detail = *of
@@ -155,15 +157,15 @@ func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	e.told, e.seen = true, false
 }
 
-// refutes reports whether to believe the kernel's report and not the sample. It does so if the sample shows Unknown. It
-// also does so if report and sample disagree on whether the thread is on a CPU or waits for a Mutex. The sample can be
-// wrong because its frames were read earlier.
+// refutes reports whether the kernel's report is right and the sample wrong. The report is believed if the sample shows
+// Unknown. It is also believed if report and sample disagree on whether the thread is on a CPU or waits for a Mutex.
+// The sample can be wrong because its frames were read earlier.
 func (e *exact) refutes(ts *gvl.ThreadState) bool {
 	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native) || e.state == gvl.Lock && ts.State != gvl.Lock)
 }
 
-// Working returns the request that a thread works for, according to the last changes. It is zero if no request is
-// known.
+// Working returns the request that a thread works for, as the last changes of the GVL show. It is zero if they show no
+// request.
 func (s *Stream) Working(id sampler.ThreadID) sampler.WorkID {
 	if rec := s.table.Get(id); rec != nil {
 		return rec.V.work
@@ -171,8 +173,8 @@ func (s *Stream) Working(id sampler.ThreadID) sampler.WorkID {
 	return 0
 }
 
-// LeftWork returns the first known time from fromNS on when a thread ended work. It is zero if no such time is known.
-// exact is false if the thread may have ended work before that time without a report.
+// LeftWork returns the first time from fromNS on at which a thread is known to have ended work. It is zero if no such
+// time is known. exact is false if the thread may have ended work even earlier, without a report.
 func (s *Stream) LeftWork(id sampler.ThreadID, fromNS int64) (atNS int64, exact bool) {
 	l := s.notes.left[id]
 	if l == nil {

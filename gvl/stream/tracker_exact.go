@@ -7,41 +7,42 @@ import (
 
 const (
 	// maxExactSegments limits how many changes of one thread are remembered between two readings of its stack, if all
-	// changes are known. maxKept limits the changes of all threads (20 MB). If there are more, the limit for each
-	// thread is maxSegments.
+	// changes are known. maxKept limits the changes of all threads together (20 MB). If there are more, the limit for
+	// each thread falls to maxSegments.
 	maxExactSegments, maxKept = 1 << 13, 1 << 17
-	// If maxAgainst consecutive samples contradict a thread's changes, and span at least againstNS, the changes are not
-	// believed. A single sample can contradict them, because it is read some µs before or after its time. All samples
-	// can contradict them if a thread loses its CPU in the middle of a change: it has changed the scheduler's data, but
-	// has not released the mutex yet. The change is recorded only when it does so. With a limit on the process's CPU
-	// time this takes a tenth of a second and more.
+	// maxAgainst and againstNS decide when samples are believed and a thread's changes are not. At least maxAgainst
+	// consecutive samples must contradict the changes, over at least againstNS. A single sample can contradict them,
+	// because it is read some µs before or after its time. Several can do so if a thread loses its CPU in the middle of
+	// a change: it has changed the scheduler's data, but has not released the mutex yet. The change is recorded only
+	// then. With a limit on the process's CPU time this takes a tenth of a second and more.
 	maxAgainst, againstNS = 3, 1e9
-	// yieldNS is the longest time, in ns, between the end of a thread's time slice and its entry into the queue for
-	// the GVL.
+	// yieldNS is a limit for a thread whose time slice ends: the longest time, in ns, until it enters the queue for the
+	// GVL.
 	yieldNS = 1e6
 )
 
-// exact tracks a thread of the main ractor by the changes of this ractor's GVL. Samples decide what the thread does
-// while it holds the GVL, and why it has released it.
+// exact tracks a thread of the main ractor by the changes of this ractor's GVL. Changes do not show everything. Samples
+// decide what the thread does while it holds the GVL, and why it has released it.
 type exact struct {
 	*thread
 	main *mainGVL
-	// gvl is whether the thread holds the GVL, wants it, or neither, after its last change. It is valid while known is
-	// true.
+	// gvl says whether the thread holds the GVL, wants it, or does neither, by its last change. It is valid only if
+	// known is true.
 	gvl sampler.GVLState
-	// begun is set if a change, and not a sample, was the first to show the thread. seen is set if a sample has seen
-	// the thread since it last released the GVL.
+	// begun is set if the thread first appeared in a change, and not in a sample. seen is set if a sample has shown the
+	// thread since it last released the GVL.
 	begun, seen bool
-	// told is true if the kernel has reported what the thread does since its last change of the GVL.
+	// told is true if, since the thread's last change of the GVL, the kernel has reported what the thread does.
 	told bool
-	// against counts the consecutive samples that contradict gvl, up to maxAgainst. againstNS is the time of the first
-	// of them.
+	// against counts the latest consecutive samples that contradict gvl, up to maxAgainst. againstNS is the time of the
+	// first of these samples.
 	against   uint8
 	againstNS int64
-	// releasedFor is the thread's last known state without the GVL. It is Unknown if no such state is known.
+	// releasedFor is the last known state in which the thread was without the GVL. It is Unknown if no such state is
+	// known.
 	releasedFor    gvl.State
 	releasedDetail gvl.Detail
-	// endedNS is when the thread ended, as a change reports, or zero.
+	// endedNS is the time at which the thread ended, if a change has reported it. Otherwise it is zero.
 	endedNS int64
 	// heldNS is when the thread last got the GVL. letGoNS is when it last released the GVL.
 	heldNS, letGoNS int64
@@ -75,7 +76,7 @@ func (e *exact) wait(w *gvl.Wait) {
 	}
 }
 
-// sample adds the sample at the end of a step. The changes in the step were applied before.
+// sample adds the sample at the end of a step. All changes in this step were applied before the call.
 func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.endedNS = 0
 	if e.fresh && !e.begun {
@@ -92,8 +93,8 @@ func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.fresh = false
 }
 
-// read adds a reading of the stack. It remembers the reading for the place where the thread is: holding the GVL,
-// waiting for it, or neither.
+// read adds a reading of the stack. The reading is remembered as the last one for the thread's present place: holding
+// the GVL, waiting for it, or neither.
 func (e *exact) read(now look, atNS int64) {
 	e.cut(atNS)
 	if p := &e.looks[placeOf(e.stackState)]; p.atNS == 0 && e.stack != 0 && len(e.segments) > 0 {
@@ -105,8 +106,7 @@ func (e *exact) read(now look, atNS int64) {
 	}
 }
 
-// beginUnchanged begins to follow a thread from its first sample on. It is for a new thread that no change has
-// reported.
+// beginUnchanged begins to follow a new thread that no change has reported. Its first sample shows its state.
 func (e *exact) beginUnchanged(ts *gvl.ThreadState, t *sampler.Thread) {
 	now := *ts
 	if now.State.Held() && e.main.heldByOther(e) {
@@ -120,8 +120,8 @@ func (e *exact) beginUnchanged(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.arrive(is, at, false)
 }
 
-// compare compares a sample of a thread with the changes up to this sample. If they disagree, it may correct the
-// thread's state.
+// compare compares a sample of a thread with the state that changes show at this time. If they disagree, it may correct
+// the thread's state.
 func (e *exact) compare(ts *gvl.ThreadState) {
 	step := &e.s.step
 	own, is := placeOf(e.state), placeOf(ts.State)
@@ -153,8 +153,8 @@ func (e *exact) compare(ts *gvl.ThreadState) {
 	}
 }
 
-// turnTo is for a thread whose last change is not known. It moves the thread to the place that the sample at the step's
-// end shows: holding, wanting or without the GVL.
+// turnTo is for a thread whose last change is not known. The sample at the step's end shows whether it holds the GVL,
+// wants it, or does neither, and turnTo believes the sample.
 func (e *exact) turnTo(ts *gvl.ThreadState, was, is gvl.Place) {
 	at := e.s.step.toNS
 	e.depart(was, at)
@@ -190,8 +190,8 @@ func (e *exact) seeReleased(ts *gvl.ThreadState) {
 		e.advance(ts)
 		return
 	}
-	// This is the first sample of the thread since it released the GVL. It decides the state for the whole time since
-	// the release.
+	// This is the first sample of the thread since it released the GVL. So the state in this sample counts for the
+	// whole time since the release.
 	e.seen, e.sinceNS = true, max(e.runNS, ts.SinceNS)
 	if e.open && !ts.Open() {
 		e.detail = ts.Detail
@@ -226,7 +226,7 @@ func (e *exact) beginAt(at int64) {
 	e.goOn(gvl.Unknown, &notAsked, at, 0)
 }
 
-// waitedWith sets the stack of a wait that has ended. The thread has had this stack since it released the GVL, so all
+// waitedWith sets the stack of a wait that has ended. The thread has run no Ruby code since it released the GVL, so all
 // its segments since then get this stack.
 func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.cut(at)
@@ -236,9 +236,9 @@ func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.waitStack = stack
 }
 
-// enter changes a thread's state because of a change. sure is set if the thread certainly was in another state before.
-// seen is set if the thread holds the GVL until the sample at the end of the step. In this case the sample decides what
-// the thread does.
+// enter applies a change to a thread's state. sure is set if the thread was certainly in another state before. seen is
+// set if the thread holds the GVL from now until the sample at the end of the step. In this case the sample decides
+// what the thread does.
 func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
 	r := e.thread
 	was, is := placeOf(r.state), placeTo(to)
@@ -296,8 +296,8 @@ func placeTo(g sampler.GVLState) gvl.Place {
 	return gvl.PlaceReleased
 }
 
-// stays applies a change after which the thread still holds, wants or lacks the GVL as before. For example, a waiting
-// thread is chosen as the next holder.
+// stays applies a change that leaves the thread in its place: it still holds the GVL, wants it, or does neither. For
+// example, a waiting thread is chosen as the next holder.
 func (e *exact) stays(to sampler.GVLState, at int64) {
 	switch to {
 	case sampler.GVLHeld:
@@ -316,13 +316,14 @@ func (e *exact) stays(to sampler.GVLState, at int64) {
 	e.gvl, e.known, e.against = to, true, 0
 }
 
-// yields reports whether a thread that enters the queue had released the GVL only because its time slice ended. It does
-// so only if no sample saw the thread without the GVL.
+// yields reports whether a thread that enters the queue released the GVL just before only because its time slice ended.
+// This is not the case if a sample saw the thread without the GVL.
 func (e *exact) yields(at int64) bool {
 	return e.known && e.gvl == sampler.GVLReleased && !e.seen && e.letGoNS == e.runNS && at-e.runNS <= yieldNS && e.letGoNS-e.heldNS >= gvl.TimeSliceNS/2
 }
 
-// yield ends the time without the GVL of a thread that had released it because its time slice ended (yields).
+// yield is called when a thread enters the queue after its time slice (yields). It ends the short time in which the
+// thread had released the GVL.
 func (e *exact) yield(at int64) {
 	d, state, detail := gvl.Detail{FD: -1}, e.releasedFor, e.releasedDetail
 	if e.open && !e.unseen {
@@ -334,7 +335,7 @@ func (e *exact) yield(at int64) {
 	e.releasedFor, e.releasedDetail = state, detail
 }
 
-// depart ends the time in which a thread held the GVL, wanted it, or did neither.
+// depart ends the thread's time in a place: the time in which it held the GVL, wanted it, or did neither.
 func (e *exact) depart(was gvl.Place, at int64) {
 	r := e.thread
 	l := e.main.lane()
@@ -362,7 +363,7 @@ func (e *exact) depart(was gvl.Place, at int64) {
 	}
 }
 
-// arrive begins a time in which a thread holds the GVL, wants it, or does neither.
+// arrive begins the thread's time in a new place: it now holds the GVL, wants it, or does neither.
 func (e *exact) arrive(is gvl.Place, at int64, sure bool) {
 	r := e.thread
 	l := e.main.lane()

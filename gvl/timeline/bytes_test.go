@@ -10,7 +10,8 @@ import (
 )
 
 // TestTimelineBytes: thousands of threads that change their states all the time take no more memory than
-// MaxTimelineBytes. Columns that were dropped are outside of Range. All columns in Range are complete.
+// MaxTimelineBytes. To save memory, the oldest columns are dropped. Range must not include dropped columns, and all
+// columns in Range must be complete.
 func TestTimelineBytes(t *testing.T) {
 	const columnNS, threads = int64(100e6), 2000
 	heap := func() int64 {
@@ -35,7 +36,7 @@ func TestTimelineBytes(t *testing.T) {
 		}
 		stream.Feed(s, states)
 	}
-	// The memory can be a little above the limit: between two samples every thread may fill a chunk, and each thread's
+	// The memory can exceed the limit a little. Between two samples every thread may fill a chunk, and each thread's
 	// list takes some KB.
 	if got := heap() - before; got > MaxTimelineBytes+threads*8<<10 {
 		t.Errorf("%d MB of columns", got>>20)

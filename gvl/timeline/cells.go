@@ -21,21 +21,21 @@ type packed [gvl.NumStates]uint16
 
 type chunk struct {
 	index int64
-	// If mixed is false, the chunk has only one state: the field state. In this case full has a bit for each column in
-	// which the thread was in this state.
+	// mixed is false if the chunk has only one state: the field state. In this case full has one bit for each column.
+	// The bit is set if the thread was in this state for the whole column.
 	full  uint64
 	state gvl.State
 	mixed bool
 	cells *cells
 }
 
-// cells has the columns of a mixed chunk, and their sums.
+// cells has the columns of a chunk in which the thread had several states, and the sums of these columns.
 type cells struct {
 	column [chunkColumns]packed
 	sum    [gvl.NumStates]uint32
 }
 
-// openColumn is a thread's time by state, in ns, in a column that is still growing.
+// openColumn is a thread's time by state, in ns, in a column to which time is still added.
 type openColumn struct {
 	col int64
 	ns  [gvl.NumStates]int64
@@ -47,17 +47,17 @@ type row struct {
 	lane *ractorLane
 	// listed is set if the thread is in the last sample. active is set if it has an open column.
 	listed, active bool
-	// A thread's time becomes final some time after its samples. settled is the open column up to which time is final.
-	// now is the open column at the last sample, whose time can still change. Columns between settled and now are
-	// stored twice: first with what is known now, and again when they are final.
+	// settled and now are the open columns. A thread's time becomes final some time after its samples. settled is the
+	// column up to which time is final. now is the column of the last sample, whose time can still change. Columns in
+	// between are stored twice: first with what is known now, and again when they are final.
 	settled, now openColumn
 
 	chunks            []chunk
 	firstCol, lastCol int64
 }
 
-// newRow returns a row that stores the given number of columns. columns is 0 if there are too many threads. The row
-// then stores nothing.
+// newRow returns a row that stores the given number of columns. If there are too many threads, columns is 0, and the
+// row stores nothing.
 func newRow(id sampler.ThreadID, columns int) *row {
 	r := &row{id: id, firstCol: -1, lastCol: -1}
 	if columns == 0 {
@@ -70,7 +70,7 @@ func newRow(id sampler.ThreadID, columns int) *row {
 	return r
 }
 
-// store stores a column, and replaces its earlier content.
+// store stores a column of the row. If the column was stored before, its content is replaced.
 func (r *row) store(o *openColumn, columnNS int64) {
 	var sum int64
 	dominant := gvl.Unknown
@@ -111,8 +111,8 @@ func (r *row) store(o *openColumn, columnNS int64) {
 	r.lastCol = max(r.lastCol, o.col)
 }
 
-// pack rounds a column to units. Each state that occurred keeps at least one unit, so that short waits are not lost.
-// The dominant state gets the remaining units, so that the sum stays right.
+// pack rounds the times in a column to units. Each state that occurred keeps at least one unit, so that short waits are
+// not lost. The dominant state gets all remaining units, so that the sum stays right.
 func pack(ns *[gvl.NumStates]int64, sum int64, dominant gvl.State, columnNS int64) packed {
 	var p packed
 	total := (sum*UnitsPerColumn + columnNS/2) / columnNS
@@ -128,7 +128,7 @@ func pack(ns *[gvl.NumStates]int64, sum int64, dominant gvl.State, columnNS int6
 	return p
 }
 
-// expand turns a chunk with only one state into a mixed one.
+// expand turns a chunk that stores only one state into a mixed one, in which each column has times for all states.
 func (c *chunk) expand() {
 	if c.mixed {
 		return
@@ -147,7 +147,7 @@ func (c *chunk) expand() {
 	c.mixed = true
 }
 
-// add adds the part num/den of a stored column's time to ns.
+// add adds a part of the time in a stored column to ns. The part is num/den.
 func (r *row) add(ns *[gvl.NumStates]int64, col, num, den, columnNS int64) {
 	if len(r.chunks) == 0 {
 		return
@@ -221,8 +221,9 @@ func (r *row) spentIn(st gvl.State, col, columnNS int64) int64 {
 	return ns[st]
 }
 
-// steadyFrom returns the first column from which on the thread was in no other state than st, up to the end of the
-// column col. The result is not before the column oldest. If the thread was also in other states in col, it is col+1.
+// steadyFrom returns how far back the thread was only in the state st: the first of the columns up to col without any
+// other state. The result is not before the column oldest. If the thread was also in other states in col itself, it is
+// col+1.
 func (r *row) steadyFrom(st gvl.State, col, oldest, columnNS int64) int64 {
 	if r.firstCol < 0 {
 		return col + 1

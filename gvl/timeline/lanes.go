@@ -17,8 +17,8 @@ type procLane struct {
 	last sampler.Proc
 }
 
-// column returns the process's column with number col. The caller adds time to it. The ring has room for the newest
-// columns only. If a newer column has replaced this one, the result is a new column that is not stored.
+// column returns the process's column with number col, to which the caller adds time. The ring has room only for the
+// newest columns. If a newer column has taken the place of this one, the result is an empty column that is not stored.
 func (p *procLane) column(col int64) *procColumn {
 	c := &p.ring[col%int64(len(p.ring))]
 	switch {
@@ -30,7 +30,7 @@ func (p *procLane) column(col int64) *procColumn {
 	return c
 }
 
-// add calls the function to for each column that a period overlaps, with the length of the overlap in ns.
+// add calls the function to for each column that a period overlaps. ns is the length of the overlap.
 func (p *procLane) add(columnNS, fromNS, toNS int64, to func(c *procColumn, ns int64)) {
 	for from := fromNS; from < toNS; {
 		col := from / columnNS
@@ -47,7 +47,7 @@ type ownerColumn struct {
 	ownerNS, heldNS, gcNS, waitNS int64
 }
 
-// ownerNS is how long a thread held a ractor's GVL.
+// ownerNS has a thread and how long it held a ractor's GVL in one column.
 type ownerNS struct {
 	Thread sampler.ThreadID
 	NS     int64
@@ -128,7 +128,7 @@ func (t *Timeline) ractor(id sampler.RactorID) *ractorLane {
 	return l
 }
 
-// counters divides the growth of the process's counters among the columns since the last reading of the counters.
+// counters spreads the growth of the process's counters over the columns since their last reading.
 func (t *Timeline) counters(s *sampler.Sample) {
 	p, now := &t.proc, s.Proc
 	if now.AtNS == 0 || now.AtNS == p.last.AtNS {

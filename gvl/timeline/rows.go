@@ -14,7 +14,8 @@ type Cell struct {
 	NS [gvl.NumStates]int64
 	// SpanNS is the length of the cell, in ns.
 	SpanNS int64
-	// Dominant is the state with the most time. Share is its part of the time in which the thread was listed (0 to 1).
+	// Dominant is the state with the most time. Share is its part of the time in which samples listed the thread, from
+	// 0 to 1.
 	Dominant gvl.State
 	Share    float64
 }
@@ -30,24 +31,24 @@ func (c *Cell) Listed() int64 {
 
 // OwnerCell is one column of a ractor's row in a picture (its GVL lane), which shows who held the GVL.
 type OwnerCell struct {
-	// Owner is the thread that held the GVL longest, or zero. HeldByOwnerNS is for how long it held the GVL. This
-	// includes only the stored columns in which Owner held the GVL longest.
+	// Owner is the thread that held the GVL longest, or zero. HeldByOwnerNS is a part of the time for which it held the
+	// GVL: only stored columns in which no other thread held the GVL longer are included.
 	Owner         sampler.ThreadID
 	HeldByOwnerNS int64
-	// HeldNS is how long any thread held the GVL. GCNS is the part of HeldNS inside the collector. WaitNS is the sum of
-	// all threads' waits, so WaitNS/SampledNS is the mean number of waiting threads.
+	// HeldNS is how long any thread held the GVL. GCNS is the part of HeldNS in which the holder collected garbage.
+	// WaitNS is the sum of all threads' waits, so WaitNS/SampledNS is the mean number of waiting threads.
 	HeldNS, GCNS, WaitNS int64
 	// SpanNS is the length of the cell. SampledNS is the part that was sampled.
 	SpanNS, SampledNS int64
 }
 
-// ProcCell is one column of the process's lanes in a picture.
+// ProcCell is one column of the lanes in a picture that are about the whole process.
 type ProcCell struct {
 	SpanNS, SampledNS int64
 	// WaitNS and HeldNS are sums over all threads of all ractors. GCNS is the time of garbage collections.
 	WaitNS, HeldNS, GCNS int64
-	// CPUNS and ThrottledNS are known only at the readings of the counters. Between two readings they are distributed
-	// evenly.
+	// CPUNS and ThrottledNS come from counters that are read less often than there are cells. The growth between two
+	// readings is distributed evenly.
 	CPUNS, ThrottledNS int64
 	// RSSBytes is the process's memory at the last reading in the cell, or zero.
 	RSSBytes int64
@@ -67,7 +68,7 @@ const maxCells = 1 << 16
 
 // Window returns a period of about spanNS that ends at toNS or just after, for a picture with cols cells. Each cell
 // covers a whole number of stored columns, and begins at a multiple of its own length. So the picture moves by whole
-// cells and does not shimmer.
+// cells, and their colours do not flicker.
 func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
 	cols = max(cols, 1)
 	width := max((spanNS/int64(cols)+t.columnNS-1)/t.columnNS, 1) * t.columnNS
@@ -75,9 +76,9 @@ func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
 	return endNS - width*int64(cols), endNS
 }
 
-// spans divides the time from fromNS to toNS into cols cells. It calls fn for each stored column that overlaps cell k.
-// num/den is the part of the column that is in the cell, both in ns. If the column contains the first sample or the
-// newest one, den is less than columnNS.
+// spans divides the time from fromNS to toNS into cols cells, and calls fn for each stored column that overlaps cell k.
+// num/den is the part of the column that lies in the cell, both in ns. The columns with the first and the newest sample
+// are not full, so their den is less than columnNS.
 func (t *Timeline) spans(fromNS, toNS int64, cols, k int, fn func(col, num, den int64)) (span int64) {
 	width := toNS - fromNS
 	a := fromNS + scale(width, int64(k), int64(cols))
@@ -139,11 +140,11 @@ type period struct {
 	n          int // length of parts
 }
 
-// columnPart is the part num/den of the column with number col. num and den are in ns.
+// columnPart is a part of the column with number col. The part is num/den, both in ns.
 type columnPart struct{ col, num, den int64 }
 
-// period returns the columns between a and b. The open column always counts as a part, never as a whole column, because
-// it is stored elsewhere.
+// period returns the columns between a and b. The column that is still growing always counts as a part, never as a
+// whole column, because it is stored elsewhere.
 func (t *Timeline) period(a, b int64) period {
 	first, last := max(a/t.columnNS, t.oldest(), t.startNS/t.columnNS), min((b+t.columnNS-1)/t.columnNS-1, t.col)
 	s := period{first: first, end: last + 1}
@@ -178,7 +179,8 @@ func (t *Timeline) addPeriod(ns *[gvl.NumStates]int64, r *row, s *period) {
 	}
 }
 
-// addCell adds the part num/den of one column of a row to ns. The column may be the open one, which is still growing.
+// addCell adds a part of one column of a row to ns. The part is num/den. The column may be the open one, which is still
+// growing.
 func (t *Timeline) addCell(ns *[gvl.NumStates]int64, r *row, col, num, den int64) {
 	if col < t.col {
 		r.add(ns, col, num, den, t.columnNS)
@@ -216,9 +218,8 @@ func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [gvl.NumState
 	return ns
 }
 
-// Since returns when the thread entered the state st in which it was at the time ns. It uses the stored columns, and
-// does not go back before fromNS. The order of states within a column is not known, so Since assumes that st was the
-// last state in it.
+// Since returns when the thread entered the state st in which it was at the time ns. It searches the stored columns,
+// but not before fromNS. A column does not show the order of its states, so Since assumes that st was the last one.
 func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) int64 {
 	t.sync()
 	r := t.rows[id]
@@ -262,7 +263,7 @@ func (t *Timeline) Threads(buf []sampler.ThreadID, fromNS, toNS int64) []sampler
 	return buf
 }
 
-// Ractors returns the ractors that have a lane, sorted by ID.
+// Ractors returns the ractors that have a row in a picture (a lane), sorted by ID.
 func (t *Timeline) Ractors() []sampler.RactorID {
 	ids := make([]sampler.RactorID, 0, len(t.ractors))
 	for _, l := range t.ractors {
@@ -278,7 +279,7 @@ func (l *ractorLane) column(col int64) (ownerColumn, bool) {
 	return c, c.col == col
 }
 
-// Owners returns cols cells of a ractor's GVL lane between fromNS and toNS.
+// Owners returns cols cells of a ractor's lane, which shows who held its GVL, between fromNS and toNS.
 func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []OwnerCell {
 	t.sync()
 	var lane *ractorLane
@@ -328,7 +329,7 @@ func addShare(shares []ownerNS, id sampler.ThreadID, ns int64) []ownerNS {
 	return append(shares, ownerNS{id, ns})
 }
 
-// procColumn returns a column of the process's lanes, or an empty one if it is not stored.
+// procColumn returns the column with the process's figures, or an empty one if it is not stored.
 func (t *Timeline) procColumn(col int64) procColumn {
 	if c := t.proc.ring[col%int64(len(t.proc.ring))]; c.col == col {
 		return c
@@ -336,7 +337,7 @@ func (t *Timeline) procColumn(col int64) procColumn {
 	return procColumn{}
 }
 
-// Process returns cols cells of the process's lanes between fromNS and toNS.
+// Process returns cols cells with the process's figures between fromNS and toNS.
 func (t *Timeline) Process(fromNS, toNS int64, cols int) []ProcCell {
 	t.sync()
 	out := make([]ProcCell, 0, min(cols, maxCells))

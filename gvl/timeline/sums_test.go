@@ -12,8 +12,8 @@ import (
 )
 
 // erratic returns a Timeline of a process. Its threads stay in a state for 1 to 10 ms, and in one of 20 cases for up to
-// 12 s. Thread 4 comes and goes, and the samples have a gap. was[id] has the times at which the state of thread id
-// changed.
+// 12 s. Thread 4 begins and ends several times, and the samples have a gap. was[id] has the times at which the state of
+// thread id changed.
 func erratic(seed uint64, columns int) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
 	return erraticEach(seed, columns, func(*Timeline, int64) {})
 }
@@ -61,8 +61,8 @@ type change struct {
 	state gvl.State
 }
 
-// TestTimelineSums: to save work, the timeline adds up chunks and whole columns. The results must equal the sums of
-// single columns.
+// TestTimelineSums: to save work, the timeline adds up whole chunks and columns at once. The results must equal the
+// sums of single columns.
 func TestTimelineSums(t *testing.T) {
 	seeds := uint64(6)
 	if rubytest.Short(t) {
@@ -97,8 +97,8 @@ func TestTimelineSums(t *testing.T) {
 	}
 }
 
-// TestTimelineKeepsWhatIsFinal: cells that are kept from one picture to the next equal cells that are computed again.
-// This must be true for live and frozen windows of any length.
+// TestTimelineKeepsWhatIsFinal: cells that a picture reuses from the picture before must equal cells that are computed
+// again. This must be true for live and frozen windows of any length.
 func TestTimelineKeepsWhatIsFinal(t *testing.T) {
 	made, kept := 0, 0
 	seeds := uint64(6)
@@ -145,7 +145,8 @@ func TestTimelineKeepsWhatIsFinal(t *testing.T) {
 	}
 }
 
-// TestTimelineSince: the result of Since is at most one column too early, and at most 2 ms too late.
+// TestTimelineSince: Since finds when a thread entered its state. The result is at most one column too early, and at
+// most 2 ms too late.
 func TestTimelineSince(t *testing.T) {
 	looked := 0
 	seeds := uint64(20)

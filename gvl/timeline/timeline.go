@@ -22,8 +22,8 @@ const (
 	// maxTimelineRactors limits the ractors that have lanes (rows in a picture) of their own. Further ractors share the
 	// lane of ractor 0.
 	maxTimelineRactors = 128
-	// maxTimelineThreads limits the threads with rows, including ended ones. Timeline only counts further threads.
-	// Their time is still in the lanes of the ractors.
+	// maxTimelineThreads limits the threads that have rows, including ended threads. Further threads are only counted,
+	// and have no row. Their time is still in the lanes of the ractors.
 	maxTimelineThreads = 4096
 	// MaxTimelineBytes limits the memory of all columns. It is enough for ten minutes of 500 threads that change their
 	// states all the time. If more is needed, the oldest columns are dropped. Range returns the period that is still
@@ -42,7 +42,7 @@ type Timeline struct {
 	columns  int64
 	rows     map[sampler.ThreadID]*row
 	bySlot   []*row
-	// active has the rows of listed threads, and the rows whose last column is not final.
+	// active has the rows of threads that are listed, or whose last column is not final yet.
 	active  []*row
 	dropped int
 
@@ -77,10 +77,10 @@ func (t *Timeline) Interval(i *gvl.Interval) {
 	t.add(r, &r.settled, i)
 }
 
-// add adds an interval's time to a row. c is one of the row's two open columns, settled or now. When the time passes
-// the end of c, add stores c and begins the next column.
+// add adds an interval's time to a row. c is one of the row's two open columns, settled or now. If the interval goes
+// beyond the end of c, add stores c and continues with the next column.
 func (t *Timeline) add(r *row, c *openColumn, i *gvl.Interval) {
-	// Skip columns that are too old to be stored.
+	// Columns that are too old to be stored are skipped.
 	from := max(i.FromNS, (i.ToNS/t.columnNS-t.columns)*t.columnNS)
 	for from < i.ToNS {
 		if col := from / t.columnNS; col != c.col {
@@ -162,7 +162,7 @@ func (t *Timeline) advance() {
 	}
 }
 
-// sync stores the threads' time up to now, including time that is not final yet.
+// sync stores the time of all threads up to now. This includes time that is not final yet and is replaced later.
 func (t *Timeline) sync() {
 	t.stream.SettleLocks()
 	if t.syncedNS == t.lastNS {
@@ -180,7 +180,7 @@ func (t *Timeline) sync() {
 	}
 }
 
-// evict drops the rows of threads, and the lanes of ractors, that ended before the stored time.
+// evict drops the rows of threads, and the lanes of ractors, whose end is older than all stored columns.
 func (t *Timeline) evict() {
 	t.ractors = slices.DeleteFunc(t.ractors, func(l *ractorLane) bool {
 		return l.lastCol < t.col-t.columns && l.listed == 0
@@ -194,8 +194,8 @@ func (t *Timeline) evict() {
 	}
 }
 
-// giveUp drops the oldest chunks if all columns together take more than MaxTimelineBytes. It returns false if they take
-// less and nothing was dropped.
+// giveUp drops the oldest chunks if all columns together take more than MaxTimelineBytes. It returns false if they do
+// not, so that nothing was dropped.
 func (t *Timeline) giveUp() bool {
 	held, oldest := 0, int64(math.MaxInt64)
 	for _, r := range t.rows {

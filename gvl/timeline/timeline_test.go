@@ -22,7 +22,7 @@ func TestTimelineColumns(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c, stream := gvl.NewClassifier(p, nil), stream.New(p)
 	tl := New(stream, 0, 600)
-	// In every 100 ms, thread 1 runs for 70 ms, waits for thread 2 for 29 ms, and sleeps for 1 ms.
+	// In every 100 ms, thread 1 runs for 70 ms, waits for 29 ms while thread 2 holds the GVL, and sleeps for 1 ms.
 	at := playTimeline(stream, c, gvltest.Base, 20*gvltest.Sec, func(at int64) *sampler.Sample {
 		switch phase := at / gvltest.MS % 100; {
 		case phase < 70:
@@ -54,7 +54,7 @@ func TestTimelineColumns(t *testing.T) {
 			t.Fatalf("process cell %d: %+v", i, pc)
 		}
 	}
-	// Ask for a thread that does not exist, and for a time that is not kept.
+	// Asking for a thread that does not exist, or for a time that is not kept, must return empty cells.
 	if r := tl.Row(99, from, to, 3); len(r) != 3 || r[0].Listed() != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -161,7 +161,7 @@ func TestTimelineSlowClock(t *testing.T) {
 	if ns := tl.Totals(1, gvltest.Base, at); ns[gvl.Sleeping] != 19*gvltest.Sec || ns[gvl.Unknown] != 0 {
 		t.Errorf("slow: %v", ns)
 	}
-	// If the clock of the samples is not slow, the same time between two samples is a gap.
+	// Here the clock of the samples is not slow (Sample.Slow), so the same time between two samples is a gap.
 	s := gvltest.SampleAt(at+9*gvltest.Sec, 0, gvltest.Asleep(1, 1, sampler.BlockSleep))
 	stream.Feed(s, c.Classify(s))
 	if ns := tl.Totals(1, gvltest.Base, at+10*gvltest.Sec); ns[gvl.Sleeping] != 19*gvltest.Sec || ns[gvl.Unknown] != 10*gvltest.Sec {

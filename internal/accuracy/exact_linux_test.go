@@ -21,31 +21,30 @@ import (
 )
 
 // kept collects the intervals and waits that a stream.Stream computes from a process's samples. It also keeps the time
-// in which exact mode knows all changes of the GVL.
+// in which the samples include every change of the GVL.
 type kept struct {
 	gvl.Ignore
 	measure   *measure.Measure
 	tids      map[sampler.ThreadID]int32
 	intervals []gvl.Interval
 	waits     []gvl.Wait
-	// noCPU is how long a native thread was without a CPU just before a change of the GVL. The key is the thread and
-	// the time of the change.
+	// noCPU is how long a thread was without a CPU just before it took, released or queued for the GVL. The key is the
+	// native thread and the time of this change.
 	noCPU map[threadAt]int64
-	// now is the current piece of time in which all changes of the GVL are known. longest is the longest such piece so
-	// far.
+	// now is the current time span in which all changes of the GVL are known. longest is the longest such span so far.
 	now, longest known
 }
 
-// known is a piece of time, from one sample to a later one, in which exact mode knows all changes of the GVL.
+// known is a time span, from one sample to a later one, in which the samples include every change of the GVL.
 type known struct{ fromNS, toNS int64 }
 
-// threadAt is a native thread at an instant.
+// threadAt is a native thread and a time. It is a key of the map noCPU.
 type threadAt struct {
 	tid  int32
 	atNS int64
 }
 
-// The places in which a thread can be, as indexes of arrays: with the GVL, in the queue for it, or neither.
+// A thread's relation to the GVL, as an index of arrays: it holds the GVL, waits for it in the queue, or neither.
 const (
 	holding = iota
 	waiting
@@ -53,7 +52,7 @@ const (
 	places
 )
 
-// placeOf returns the place (holding, waiting or released) that a thread's state belongs to.
+// placeOf returns which of holding, waiting and released a thread's state belongs to.
 func placeOf(s gvl.State) int {
 	switch {
 	case s.Held():
@@ -80,7 +79,7 @@ func (k *kept) Tick(x *gvl.Tick) {
 	}
 }
 
-// follow prepares to collect the intervals and waits of a process. Samples come later, by take.
+// follow prepares k to collect the intervals and waits of a process. The method take then adds each sample.
 func (k *kept) follow(s *live.Source) {
 	k.tids, k.noCPU = make(map[sampler.ThreadID]int32), make(map[threadAt]int64)
 	k.measure = measure.New(s.Process(), s.Dictionary(), nil)
@@ -98,7 +97,8 @@ func (k *kept) take(x *sampler.Sample) {
 	k.measure.Feed(x)
 }
 
-// finish ends the stream. It skips the test if the longest time in which all changes are known is shorter than least.
+// finish ends the stream of samples. It skips the test if the longest time span in which all changes of the GVL are
+// known is shorter than least.
 func (k *kept) finish(t *testing.T, least time.Duration) {
 	t.Helper()
 	k.measure.Stream().Finish()
@@ -107,7 +107,7 @@ func (k *kept) finish(t *testing.T, least time.Duration) {
 	}
 }
 
-// times sums up the time of each native thread in each place between two instants.
+// times sums up how long each native thread was holding, waiting and released between two instants.
 func (k *kept) times(from, to int64) map[int32][places]int64 {
 	sums := make(map[int32][places]int64)
 	for i := range k.intervals {
@@ -121,7 +121,7 @@ func (k *kept) times(from, to int64) map[int32][places]int64 {
 	return sums
 }
 
-// turns counts how often each native thread got the GVL in the longest known interval.
+// turns counts how often each native thread got the GVL, in the longest time span in which all changes are known.
 func (k *kept) turns() map[int32]int {
 	turns, until := make(map[int32]int), make(map[int32]int64)
 	for i := range k.intervals {
@@ -136,8 +136,8 @@ func (k *kept) turns() map[int32]int {
 	return turns
 }
 
-// followExactly follows a process in exact mode for a while. It calls begin before the first sample, and take for each
-// sample.
+// followExactly follows a process for a while in exact mode, in which probes record every change of the GVL. It calls
+// begin before the first sample, and take for each sample.
 func followExactly(t *testing.T, pid int, d time.Duration, o live.ExactOptions, begin func(*live.Source), take func(*sampler.Sample)) live.ExactReport {
 	t.Helper()
 	if err := probe.Try(false); err != nil {
@@ -164,8 +164,8 @@ func followExactly(t *testing.T, pid int, d time.Duration, o live.ExactOptions, 
 	return report
 }
 
-// eventsOf are the waits that Ruby logged between two instants, and how often each thread got the GVL. The keys are the
-// ids of native threads.
+// eventsOf has what Ruby logged between two instants: the waits, and how often each thread got the GVL. The keys are
+// the ids of native threads.
 type eventsOf struct {
 	waits map[int32][]toldSpan
 	turns map[int32]int
@@ -176,7 +176,7 @@ type toldSpan struct {
 	fromNS, toNS int64
 }
 
-// toldBy returns what Ruby logged between two instants: the waits that are entirely in between, and how often each
+// toldBy returns what Ruby logged between two instants: the waits that begin and end between them, and how often each
 // thread got the GVL. It pairs the events by the thread's object, because one thread can log READY for another one.
 func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 	e := eventsOf{make(map[int32][]toldSpan), make(map[int32]int)}
@@ -198,13 +198,14 @@ func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 	return e
 }
 
-// beside is a wait that exact mode measured. before is how long its thread had no CPU just before the wait, in ns.
+// beside is a wait that exact mode measured, and before. before is how long the thread had no CPU just before the wait,
+// in ns.
 type beside struct {
 	gvl.Wait
 	before int64
 }
 
-// withNeighbours returns the waits of each native thread, together with the time without a CPU just before each wait.
+// withNeighbours returns the waits of each native thread, each with the time that its thread had no CPU just before it.
 func withNeighbours(k *kept) map[int32][]beside {
 	by := make(map[int32][]beside)
 	for _, w := range k.waits {
@@ -214,10 +215,10 @@ func withNeighbours(k *kept) map[int32][]beside {
 	return by
 }
 
-// matched compares waits that Ruby logged with waits by exact mode. of counts the logged waits that last at least
-// least. found counts those whose both ends exact mode has within slack. preempted counts others that begin later in
-// exact mode than Ruby's event READY, because the thread had no CPU. The delay must be at most the time that the kernel
-// counted.
+// matched compares the waits that Ruby logged with the waits that exact mode measured. It checks only logged waits of
+// at least the length least, and counts them in of. found counts the waits whose begin and end differ by at most slack.
+// preempted counts other waits, which begin later in exact mode than in Ruby's log because the thread had no CPU. The
+// kernel's count of the time without a CPU must explain such a delay.
 func matched(told map[int32][]toldSpan, k *kept, least, slack int64) (found, preempted, of int) {
 	by := withNeighbours(k)
 	for tid, waits := range told {
@@ -251,8 +252,8 @@ func matched(told map[int32][]toldSpan, k *kept, least, slack int64) (found, pre
 	return found, preempted, of
 }
 
-// exactLoad runs a load, follows it in exact mode and compares the result with Ruby's events. If libc is true, the
-// probes are in the C library.
+// exactLoad runs a load, follows it in exact mode and compares the result with the events that Ruby logged. If libc is
+// true, the probes are in the C library instead of Ruby.
 func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc bool) (c compared) {
 	t.Helper()
 	p := start(t, r, name, true)
@@ -288,8 +289,8 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc
 		if sum := g[holding] + g[waiting] + g[released]; sum != to-from {
 			t.Errorf("%s: the times come to %d ns of %d", w.Name, sum, to-from)
 		}
-		// The counts may differ by two. One hold can have begun before the window. Another one can have been logged
-		// after the window, although exact mode recorded it within.
+		// The two counts may differ by two, by one at each end of the window. A hold can begin before the window. At
+		// the window's end, Ruby can log a hold later than exact mode records it.
 		if d := turns[w.TID] - e.turns[w.TID]; d < -2 || d > 2 {
 			t.Errorf("%s had %d turns, and Ruby tells of %d", w.Name, turns[w.TID], e.turns[w.TID])
 		}
@@ -305,24 +306,25 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc
 }
 
 // compared is how far exact mode is from Ruby's own events. mean and worst are the errors of a thread's shares of
-// running, waiting and released, in percentage points. of counts the logged waits of 50 µs and more. found of them have
-// both ends within 20 µs of Ruby's. preempted counts further waits, of threads that lost their CPU just before.
+// running, waiting and released, in percentage points. of counts the logged waits of 50 µs and more. found counts the
+// waits among them whose begin and end are within 20 µs of Ruby's. preempted counts more of them, whose threads lost
+// their CPU just before the wait.
 type compared struct {
 	mean                        [3]float64
 	worst                       float64
 	turns, found, preempted, of int
 }
 
-// String returns the comparison as text for the report.
+// String returns the comparison as a line of text, which the test prints.
 func (c compared) String() string {
 	return fmt.Sprintf("%d turns; points off, running waiting released: %.3f, at most %.3f; of %d waits %d matched, and %d but for a lost CPU",
 		c.turns, c.mean, c.worst, c.of, c.found, c.preempted)
 }
 
 // TestExactTurns: exact mode sees each hold of the GVL that Ruby itself logs, with probes in Ruby and in the C library.
-// The test prints the lengths of holds and waits but does not judge them. Ruby's event and the probe are a microsecond
-// apart. If a thread loses its CPU in between, both lengths are right and differ by that time. `make verify` judges the
-// lengths on an idle machine (TestExactAgainstEvents).
+// The test prints how far the lengths of holds and waits differ, but does not judge this. Ruby logs its event a
+// microsecond before or after the probe. If a thread loses its CPU in between, both lengths are right and differ by
+// that time. `make verify` judges the lengths on an idle machine (TestExactAgainstEvents).
 func TestExactTurns(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

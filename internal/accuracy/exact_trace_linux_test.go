@@ -23,8 +23,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// told collects the exact waits of a stream. It also counts the gaps, which are places where two samples were too far
-// apart.
+// told collects the waits of a stream whose lengths are exact. It also counts the gaps, which are places where two
+// samples were too far apart.
 type told struct {
 	gvl.Ignore
 	dict  *sampler.Dictionary
@@ -64,7 +64,7 @@ func (k *told) words(stack sampler.StackID) string {
 	return b.String()
 }
 
-// traced turns samples into a trace, and collects the exact waits.
+// traced turns samples into a trace, and collects the waits whose lengths are exact.
 type traced struct {
 	*stream.Stream
 	class *gvl.Classifier
@@ -119,8 +119,9 @@ func traceExactly(t *testing.T, pid int, d time.Duration) (chrome []byte, beginN
 	return out.Bytes(), beginNS, s.gaps, report
 }
 
-// sameReplayed checks that a recording gives the same waits as the process (want), to the nanosecond. Then it replays
-// only the second half of the recording. That half must have the same waits, except those that began before it.
+// sameReplayed checks that a recording has the same waits as the process (want), to the nanosecond. After that, it
+// replays only the second half of the recording. This half must have the same waits, except waits that began before the
+// half.
 func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 	t.Helper()
 	r, err := recording.NewReader(bytes.NewReader(file), int64(len(file)), "x.ddtop")
@@ -160,9 +161,9 @@ func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 	sameWaits(t, "its second half", got, rest)
 }
 
-// beforeStack returns the time at which the replayed second half begins: the middle of the recording. If no later wait
-// has a stack, it returns an earlier time, halfway to the last wait with a stack. Later stacks can be missing because
-// ddtop had no CPU.
+// beforeStack returns where the replayed second half of a recording begins, so that this half has a wait with a stack.
+// This is the middle of the recording, if a later wait has a stack. Otherwise it is halfway between the first sample
+// and the last wait with a stack. Waits at the end can lack stacks because ddtop had no CPU.
 func beforeStack(first, last int64, waits []toldWait) int64 {
 	at, stackNS := first+(last-first)/2, int64(0)
 	for i := range waits {
@@ -176,7 +177,7 @@ func beforeStack(first, last int64, waits []toldWait) int64 {
 	return at
 }
 
-// sameWaits compares two lists of waits in any order.
+// sameWaits checks that two lists have the same waits, in any order.
 func sameWaits(t *testing.T, what string, got, want []toldWait) {
 	t.Helper()
 	order := func(a, b toldWait) int {
@@ -200,7 +201,7 @@ func sameWaits(t *testing.T, what string, got, want []toldWait) {
 	}
 }
 
-// chromeSlice is a slice of Chrome's trace. Its time is in ns since the trace's beginning.
+// chromeSlice is one time slice of a thread in Chrome's trace. Its times are in ns since the trace's beginning.
 type chromeSlice struct {
 	state      string
 	fromNS, ns int64
@@ -235,9 +236,9 @@ func chromeThreads(t *testing.T, trace []byte) (threads map[int32][]chromeSlice,
 	return threads, exactly
 }
 
-// TestChromeTurns: Chrome's trace has each hold of the GVL that Ruby itself logs, and no other. The states of each
-// thread fill all of the time, without a gap. Like TestExactTurns, the test prints the lengths of holds and waits but
-// does not judge them.
+// TestChromeTurns: the trace that ddtop writes for Chrome has each hold of the GVL that Ruby itself logs, and no other.
+// The states of each thread fill the whole time, without a gap. Like TestExactTurns, the test prints the lengths of
+// holds and waits but does not judge them.
 func TestChromeTurns(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
@@ -263,8 +264,8 @@ func TestChromeTurns(t *testing.T) {
 					t.Fatalf("%+v", report)
 				}
 				threads, exactly := chromeThreads(t, trace)
-				// On a busy machine two samples can be too far apart to follow the threads from one to the next. Each
-				// such gap can divide the exactly known time into one more piece.
+				// On a busy machine two samples can be too far apart to know all changes between them. Each such gap
+				// divides the time in which all changes are known into one more part.
 				if n := len(exactly); n == 0 || n > 1+gaps {
 					t.Errorf("%d stretches of time are known exactly, and samples were too far apart %d times", n, gaps)
 				}
@@ -311,7 +312,8 @@ func compareTurns(t *testing.T, workers []worker, threads map[int32][]chromeSlic
 		if sum := sums[0] + sums[1] + sums[2]; sum != exactNS[1]-exactNS[0] {
 			t.Errorf("%s: the times come to %d ns of %d", w.Name, sum, exactNS[1]-exactNS[0])
 		}
-		// At each end of the window, Ruby's log and the trace can disagree about one hold: whether it began inside.
+		// At each end of the window, Ruby's log and the trace can disagree about whether one hold began inside the
+		// window. So the counts may differ by two.
 		if d := n - e.turns[w.TID]; d < -2 || d > 2 {
 			t.Errorf("%s had %d turns, and Ruby tells of %d", w.Name, n, e.turns[w.TID])
 		}

@@ -9,14 +9,17 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestExactAgainstEvents judges the figures that TestExactTurns only prints. Under each load, a thread's shares are off
-// by at most 0.2 points in the mean. Of the waits of 50 µs and more, 99.9 % have both ends within 20 µs of Ruby's.
+// TestExactAgainstEvents judges how far exact mode is from Ruby's own events, which TestExactTurns only prints. Under
+// each load, a thread's shares of the time are off by at most 0.2 points in the mean. Of the waits of 50 µs and more,
+// 99.9 % have both ends within 20 µs of Ruby's.
 //
-// Ruby logs READY before the thread is in the queue for the GVL. If the thread loses its CPU in between, Ruby's time
-// and exact mode's time differ, and both are right. (A timed sleep wakes the timer thread in between, which then often
-// takes the CPU.) The kernel counts how long the thread had no CPU before the wait. A wait also matches if this time
-// explains the difference. Ruby logs RESUMED half a microsecond before the wait ends, while it holds the mutex. So the
-// test allows no time without a CPU at the end.
+// Ruby logs READY before the thread is in the queue for the GVL. If the thread loses its CPU in between, Ruby and exact
+// mode report different times, and both are right. (A timed sleep wakes Ruby's timer thread in between, which then
+// often takes the CPU.) The kernel counts how long the thread had no CPU before the wait. A wait also matches if this
+// time explains the difference.
+//
+// Ruby logs RESUMED half a microsecond before the wait ends, while it holds the mutex of the queue. So at the end of a
+// wait, the test allows no time without a CPU.
 func TestExactAgainstEvents(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {

@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// newThreads is a Ruby program. Two of its threads compute, and further threads are made beside them. It logs when each
-// new thread was made, and when the thread first had the GVL. It also logs in which times a computing thread had the
-// GVL without a break.
+// newThreads is a Ruby program. Two of its threads compute, and it makes further threads meanwhile. It logs when it
+// made each new thread, and when this thread first had the GVL. It also logs the times in which a computing thread had
+// the GVL without a break.
 const newThreads = `
 require "json"
 def now; Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond); end
@@ -57,9 +57,10 @@ type newThreadsLog struct {
 	Turns [][2]int64
 }
 
-// bounds returns the shortest and the longest possible length of a new thread's first wait, by the program's log. The
-// thread waited at most from its making until it ran. It waited at least while another thread had the GVL without a
-// break, less delayNS. In delayNS the new thread had no CPU, and perhaps was not yet in the queue.
+// bounds returns the shortest and the longest possible length of a new thread's first wait for the GVL, by the
+// program's log. The longest wait is from the making of the thread until it ran. The shortest is the time in which
+// another thread had the GVL without a break, less delayNS. In delayNS the new thread had no CPU, and perhaps was not
+// yet in the queue.
 func (l *newThreadsLog) bounds(of [2]int64, delayNS int64) (least, most int64) {
 	for _, turn := range l.Turns {
 		least = max(least, min(turn[1], of[1])-max(turn[0], of[0])-delayNS)
@@ -75,8 +76,9 @@ type allWaits struct {
 
 func (k *allWaits) Waited(w *gvl.Wait) { k.list = append(k.list, *w) }
 
-// TestFirstWaits: ddtop reports the right length of a new thread's first wait, or a bound that is right. The test tries
-// each source of ddtop: thread switches, moves and polling. Up to Ruby 3.2, only samples show where the wait begins.
+// TestFirstWaits: ddtop reports the right length of a new thread's first wait for the GVL, or a right bound of it. The
+// test tries each source of ddtop: thread switches, moves (a report when a thread gets or loses a CPU), and polling. Up
+// to Ruby 3.2, only samples show when the wait begins.
 func TestFirstWaits(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -95,8 +97,8 @@ func TestFirstWaits(t *testing.T) {
 }
 
 func firstWaitsBy(t *testing.T, r rubytest.Ruby, from live.From) {
-	// least is the minimum number of first waits that the test judges. A thread that ran within foundFree after its
-	// making found the GVL free, and does not count.
+	// least is the minimum number of first waits that the test judges. A thread that runs within foundFree (in ns)
+	// after it was made did not have to wait, so the test ignores it.
 	const least, mostTime, foundFree = 2, 20 * time.Second, 5_000_000
 	p := r.Start(t, newThreads, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -144,8 +146,8 @@ func firstWaitsBy(t *testing.T, r rubytest.Ruby, from live.From) {
 	for name, of := range log.Log {
 		th := threads[name]
 		low, high := log.bounds(of, int64(delays[th.tid]))
-		// A thread can lose the GVL before it logs that it runs, and wait a second time. ddtop must have seen both
-		// waits.
+		// By the log, a first wait ends when the thread logs that it runs. But before it logs this, the thread can lose
+		// the GVL and wait a second time. ddtop must have seen both waits.
 		if high < foundFree || of[1] >= lastNS {
 			continue
 		}

@@ -13,14 +13,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// loggedPhase is a phase of a thread, as programs/phases.rb logs it.
+// loggedPhase is one phase of a thread ("run" with the GVL, or another kind), as programs/phases.rb logs it.
 type loggedPhase struct {
 	kind         string
 	tid          int32
 	fromNS, toNS int64
 }
 
-// ownLog is a running programs/phases.rb: the phases that it logs itself, and what ddtop measures at the same time.
+// ownLog is a running programs/phases.rb: the phases that the program logs, and what ddtop measures at the same time.
 type ownLog struct {
 	*rubytest.Process
 	source *live.Source
@@ -30,7 +30,7 @@ type ownLog struct {
 	err    error
 }
 
-// know waits until the samples cover the time up to ns. It returns false if the samples end before that time.
+// know waits until the samples reach the time ns. It returns false if the samples end before that time.
 func (o *ownLog) know(ctx context.Context, ns int64, more <-chan struct{}) bool {
 	for {
 		o.mu.Lock()
@@ -47,10 +47,10 @@ func (o *ownLog) know(ctx context.Context, ns int64, more <-chan struct{}) bool 
 	}
 }
 
-// TestFleetPhases: ddtop follows several processes at once, while one thread of ddtop fetches the records of all. Each
-// process logs its phases by the clock. In a "run" phase its thread holds the GVL, and in other phases it does not.
-// ddtop must see the same. Meanwhile, some processes fork, start threads and join them. One exits and one calls exec
-// while the others go on.
+// TestFleetPhases: ddtop follows several processes at once, while one thread of ddtop fetches the kernel's records for
+// all of them. Each process logs the begin and end of its phases. In a "run" phase its thread holds the GVL, and in
+// other phases it does not. ddtop must see the same. Meanwhile, some processes fork, start threads and join them. One
+// exits and one calls exec while the others go on.
 func TestFleetPhases(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -158,16 +158,17 @@ func (o *ownLog) check(t *testing.T, name string) {
 	ms := func(ns int64) float64 { return float64(ns) / 1e6 }
 	rubytest.Report(t, "%s: %d phases of %d, %d are off by more than 1 ms, %.3f of %.3f ms are wrong, at most %.3f of one",
 		name, n, len(o.phases), far, ms(wrong), ms(whole), ms(most))
-	// A thread can lose its CPU between reading the clock and getting the GVL, or its CPU can stand still. Then nothing
-	// shows the exact time of the phase's edge. This happens to few phases. If ddtop mixed up the records of two
-	// processes, most phases would be wrong.
+	// A thread reads the clock and then gets the GVL. It can lose its CPU between these steps, or its CPU can stand
+	// still. In both cases nothing shows exactly when the phase began. This happens to few phases. If ddtop mixed up
+	// the records of two processes, most phases would be wrong.
 	if n < len(o.phases)/2 || far > n/4 {
 		t.Errorf("%s: %d of %d phases are off by more than a millisecond, of %d logged", name, far, n, len(o.phases))
 	}
 }
 
-// without returns how long a thread had no CPU between two times. A thread that has no CPU just after it got the GVL
-// reads the clock late. So the time without a CPU before its next change, after the second time, counts too.
+// without returns how long a thread had no CPU between two times. A thread that loses its CPU just after it got the GVL
+// reads the clock late. Therefore the time without a CPU before the thread's first change of the GVL after the second
+// time counts too.
 func (k *kept) without(tid int32, from, to int64) (sum int64) {
 	still := threadAt{tid, math.MaxInt64}
 	for at, ns := range k.noCPU {
@@ -182,6 +183,6 @@ func (k *kept) without(tid int32, from, to int64) (sum int64) {
 	return sum + k.noCPU[still]
 }
 
-// rubyTurnNS is a little less than the time slice of the GVL (TIME_QUANTUM_MSEC in thread.c). After a time slice, Ruby
-// makes the holder give the GVL to a waiting thread, so a longer phase may be interrupted.
+// rubyTurnNS is a little less than Ruby's time slice, 100 ms (TIME_QUANTUM_MSEC in thread.c). After a time slice, Ruby
+// makes the holder give the GVL to a waiting thread. So the test ignores longer "run" phases, which may be interrupted.
 const rubyTurnNS = 90_000_000

@@ -11,8 +11,8 @@ import (
 )
 
 // TestStatesSumUpAndNobodySharesTheGVL checks rules that hold under every load, however busy the machine is. The times
-// of a thread's states sum up to the window, to the nanosecond. A ractor never has two holders of its GVL. A thread in
-// the queue neither holds the GVL nor counts as released.
+// of a thread's states sum up to the window, to the nanosecond. Two threads of a ractor never hold its GVL at once. A
+// thread in the queue neither holds the GVL nor counts as released.
 func TestStatesSumUpAndNobodySharesTheGVL(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // noise cannot break the checks
@@ -20,8 +20,8 @@ func TestStatesSumUpAndNobodySharesTheGVL(t *testing.T) {
 			p := start(t, r, l.name, false)
 			samples, busy := 0, 0
 			var got report.Stat
-			// On a busy machine, ddtop or the program may get no CPU during a short window. In that case the test
-			// measures again with a longer window.
+			// On a busy machine, ddtop or the program may get no CPU during a short window. Then there is nothing to
+			// check, and the test measures again with a longer window.
 			for d := 400 * time.Millisecond; d < 30*time.Second && (samples < 20 || busy == 0); d *= 4 {
 				samples, busy = 0, 0
 				got = watch(t, p.PID, 1000, d, func(s *sampler.Sample, states []gvl.ThreadState) {

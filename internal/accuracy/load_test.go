@@ -18,8 +18,8 @@ import (
 //go:embed programs/*.rb
 var programs embed.FS
 
-// load is a program, and the error that ddtop may have when it measures the program at 1 kHz. The error is in points of
-// a thread's share (percent of the window).
+// load is a program to measure, and the error that ddtop may make when it samples the program at 1 kHz. The error is in
+// percentage points of a thread's share of the window.
 type load struct {
 	name string
 	aim  float64
@@ -33,7 +33,7 @@ type worker struct {
 	TID  int32
 }
 
-// running is a program that runs a load.
+// running is a running program that executes a load (a kind of work to measure).
 type running struct {
 	*rubytest.Process
 	workers []worker
@@ -52,7 +52,8 @@ func script(t testing.TB, names ...string) string {
 	return string(text)
 }
 
-// start starts a load. If logged is true, the load logs Ruby's events, too.
+// start starts a program that executes a load. If logged is true, the program also logs the events of its threads
+// (Ruby's own).
 func start(t *testing.T, r rubytest.Ruby, name string, logged bool) running {
 	t.Helper()
 	o := rubytest.Options{Name: name + ".rb"}
@@ -71,14 +72,14 @@ func start(t *testing.T, r rubytest.Ruby, name string, logged bool) running {
 	return p
 }
 
-// watch samples a process and sums up the samples. It ends with the first sample that is at least d after the first
-// one. If each is not nil, watch calls it with every sample and the threads' states.
+// watch samples a process and sums up the samples. It stops at the first sample that is at least d after the first one.
+// If each is not nil, watch calls it with every sample and the threads' states.
 func watch(t *testing.T, pid int, rate float64, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) report.Stat {
 	t.Helper()
 	return watchWith(t, pid, live.Options{StackRate: min(rate, live.DefaultStackRate), LockRate: rate}, d, each)
 }
 
-// watchWith is watch with options instead of a rate.
+// watchWith is like watch, but takes the options of live.Open instead of a rate.
 func watchWith(t *testing.T, pid int, o live.Options, d time.Duration, each func(*sampler.Sample, []gvl.ThreadState)) report.Stat {
 	t.Helper()
 	s, err := live.Open(t.Context(), pid, o)

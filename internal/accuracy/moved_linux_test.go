@@ -17,10 +17,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// besides measures a process with the default budget by several sources, while exact mode follows the same process. For
-// each source it returns the Stat and off, the errors of the shares of running, waiting and released. They are in
-// points, as the mean over the threads. A share is a part of the longest time in which the source knew all changes of
-// the GVL, or for polling, of all time. unseen is how much of the first error can be due to chance (unseenBy).
+// besides measures a process by several sources with ddtop's default CPU budget, while exact mode follows the same
+// process. For each source it returns its result in stats. off has the errors of the shares of running, waiting and
+// released, in points, as the mean over the threads. A share is a part of the longest time in which the source knew all
+// changes of the GVL. For polling, it is a part of the whole time. unseen is how much of the error of running can be
+// due to chance (unseenBy).
 func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (
 	stats []report.Stat, off [][3]float64, unseen []float64,
 ) {
@@ -34,7 +35,8 @@ func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (
 	if err := truth.Exact(t.Context(), live.ExactOptions{MaxCost: 1}); err != nil {
 		t.Fatal(err)
 	}
-	// The other sources start after exact mode's first sample and end before its last, so it covers all of their time.
+	// The other sources start after exact mode's first sample and end before its last. So exact mode covers their whole
+	// time.
 	began := make(chan struct{})
 	begin := sync.OnceFunc(func() { close(began) })
 	var untilNS atomic.Int64
@@ -67,7 +69,7 @@ func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (
 		defer s.Close()
 		sources[i] = s
 	}
-	// The time for the measurement begins here, because on a busy machine it can take longer to open the sources.
+	// On a busy machine, opening the sources can take longer than d. Therefore the time d begins only here.
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	var all sync.WaitGroup
@@ -129,16 +131,18 @@ func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (
 	return stats, off, unseen
 }
 
-// seenAt is the time of a sample. delayNS is how long all threads of the process together had been without a CPU until
-// then, in ns.
+// seenAt is the time of a sample. delayNS is the total time, in ns, that the process's threads had waited for a CPU
+// until this sample.
 type seenAt struct{ atNS, delayNS int64 }
 
-// unseenBy returns by how many points the time with the GVL can be wrong by chance. Such an error gives one thread too
-// much of the time, and another one too little. The source by moves sees what a thread does only if the thread gets a
-// CPU when it wants one. If threads lack a CPU between two samples, the GVL can have changed hands at any time in
-// between. The error is at most the time without a CPU, and at most the time between the samples. It is zero if the
-// holder did not change. All errors together are at most their sum. Since errors have either sign, by chance they also
-// add up to at most about the root of the sum of their squares (Hoeffding's inequality).
+// unseenBy returns by how many points the time with the GVL can be wrong by chance. Such an error adds time to one
+// thread and takes it from another. The source FromMoved uses the kernel's reports of threads that get or lose a CPU
+// (moves). It shows what a thread does only if the thread gets a CPU when it wants one. If threads lack a CPU between
+// two samples, the GVL can change hands at any time in between.
+//
+// The error is at most the time without a CPU, and at most the time between the samples. It is zero if the holder did
+// not change. All errors together are at most their sum. Each error can be positive or negative. So by chance they add
+// up to at most about the root of the sum of their squares (Hoeffding's inequality).
 func unseenBy(seen []seenAt, truth []gvl.Interval, of known) float64 {
 	var sum, squares float64
 	for i := 1; i < len(seen); i++ {
@@ -154,9 +158,10 @@ func unseenBy(seen []seenAt, truth []gvl.Interval, of known) float64 {
 	return 100 * min(sum, math.Sqrt(math.Log(2/odds.FalseAlarm)/2*squares)) / float64(of.toNS-of.fromNS)
 }
 
-// TestMovedShares: ddtop measures by moves with the default budget, and exact mode measures the same seconds. The time
-// with the GVL differs by at most half a point in the mean. The test allows more for threads without a CPU, which can
-// hide changes by chance. It also prints the errors of plain sampling, but does not judge them.
+// TestMovedShares: ddtop follows threads by the kernel's reports that they get or lose a CPU (moves), with its default
+// CPU budget. Exact mode measures the same seconds. The threads' shares of running differ by at most half a point in
+// the mean. The test allows more for times in which threads lacked a CPU, because these can hide changes of the GVL. It
+// also prints the errors of plain sampling, but does not judge them.
 func TestMovedShares(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {

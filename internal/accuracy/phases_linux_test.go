@@ -17,30 +17,30 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// totals are the times of all threads together in each state, since the first sample.
+// totals has the time in each state, summed up over all threads and all samples so far.
 type totals struct {
 	atNS int64
 	ns   [gvl.NumStates]int64
-	// unsureNS is the part of the time that may belong to another state. If two samples are far apart and show a thread
-	// in different states, it is the time between them.
+	// unsureNS is the part of the time that may belong to another state. It is the time between two samples that are
+	// far apart and show a thread in different states.
 	unsureNS int64
-	// delayNS is how long threads were ready to run and had no CPU. In that time, the clock of the program's log goes
-	// on, although the thread has not yet entered the next state.
+	// delayNS is how long threads were ready to run and had no CPU. Such a thread enters its next state late, but the
+	// program's log already counts the time for this state.
 	delayNS int64
-	// squares is a sum of squared times, in ns². It has the time between two samples that show a thread in different
-	// states and are not far apart. The state changed at an unknown instant in between.
+	// squares is a sum of squared times, in ns². If a thread changed its state at an unknown instant between two near
+	// samples, squares adds the square of the time between them.
 	squares float64
 	threads int64
 }
 
-// farNS is the time, in ns, from which on two samples count as far apart, because ddtop got no CPU. slack covers the
-// errors of shorter times.
+// farNS is the time between two samples, in ns, from which on they count as far apart. The cause is that ddtop got no
+// CPU in between. The bound slack covers the errors of shorter times.
 const farNS = 5e6
 
-// course is the list of totals, one for each sample.
+// course has the totals up to each sample, in the order of time.
 type course []totals
 
-// between returns the totals of the time between two instants. The instants are rounded up to the next sample.
+// between returns the totals of the time between two instants. Each instant is rounded up to the next sample.
 func (c course) between(from, to int64) (out totals) {
 	at := func(t int64) totals {
 		i := sort.Search(len(c), func(i int) bool { return c[i].atNS >= t })
@@ -88,7 +88,8 @@ func follow(ctx context.Context, pid int) (course, error) {
 			was[st.Thread] = st.State
 		}
 		for i := range sample.Threads {
-			// The first reading of a thread counts its delay since the thread's start.
+			// RunDelayNS counts from the thread's start. So when a thread is read for the first time, its whole delay
+			// since the start counts.
 			if th := &sample.Threads[i]; th.Kernel.CPUAtNS != 0 {
 				last.delayNS += max(th.Kernel.RunDelayNS-delayed[th.ID], 0)
 				delayed[th.ID] = th.Kernel.RunDelayNS
@@ -103,8 +104,9 @@ func follow(ctx context.Context, pid int) (course, error) {
 	return c, err
 }
 
-// TestPhasesOfTheWorkload compares what ddtop sees in each phase of the bundled program with the program's log. The
-// log has the edges of the phases, and the times that the program's threads measured with the clock.
+// TestPhasesOfTheWorkload compares what ddtop sees in each phase of the bundled program with the program's own log. The
+// log has the begin and end of each phase. It also has the times that the program's threads measured with the clock,
+// such as the time spent waiting for the Mutex.
 func TestPhasesOfTheWorkload(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -121,7 +123,8 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 			}
 		}()
 		c, err := follow(t.Context(), w.PID)
-		// The number of samples depends on the machine. With fewer samples, the checks below allow larger errors.
+		// The number of samples depends on the machine, so two are enough. With fewer samples, the checks below allow
+		// larger errors.
 		if err != nil || len(c) < 2 {
 			t.Fatalf("%d samples: %v", len(c), err)
 		}
@@ -131,8 +134,9 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 		from := w.Ready.MonotonicNS
 		for _, e := range w.Log.Events() {
 			if e.Event == workload.EventDrained {
-				// A phase here goes from the end of the one before to its own end. Threads enter a phase one by one,
-				// before its official beginning, and all leave it before it is drained.
+				// The test counts a phase from the end of the previous phase to its own end. This is because threads
+				// enter a phase one by one, before its official beginning. All have left it when the program logs that
+				// it is drained.
 				inside[e.Phase], drained[e.Phase], length[e.Phase] = c.between(from, e.MonotonicNS), e, e.MonotonicNS-from
 				from = e.MonotonicNS
 			}
@@ -146,13 +150,14 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 const slack = 80e6
 
 // chance is how far a sum may be off by chance, in ns. Each change of a state happened at an unknown instant between
-// two samples. Its error is at most the time between these samples, in either direction (Hoeffding's inequality).
+// two samples. So the time of each change is wrong by at most the time between these samples, in either direction
+// (Hoeffding's inequality).
 func (t *totals) chance() float64 { return math.Sqrt(2 * math.Log(2/odds.FalseAlarm) * t.squares) }
 
 func checkPhases(t *testing.T, inside map[string]totals, drained map[string]workload.Event, length map[string]int64) {
 	t.Helper()
-	// between checks that a sum over all threads is between least and most. These bounds are from the program's own
-	// log.
+	// between checks that the sum of the time in some states, over all threads, is between least and most. These bounds
+	// come from the program's own log.
 	between := func(what, phase string, states []gvl.State, least, most int64) {
 		t.Helper()
 		in, got := inside[phase], int64(0)
@@ -165,15 +170,16 @@ func checkPhases(t *testing.T, inside map[string]totals, drained map[string]work
 			t.Errorf("%s: %d ms, not sure of %d, by the program's own log %d to %d", what, got/1e6, in.unsureNS/1e6, least/1e6, most/1e6)
 		}
 	}
-	// By the program's log, a thread waits for the Mutex until it runs again. In ddtop's states, such a thread waits
-	// for the Mutex, and then for the GVL.
+	// By the program's log, a thread waits for the Mutex until it runs again. ddtop distinguishes two states here: the
+	// thread waits for the Mutex, and then for the GVL.
 	between("waiting for the Mutex, and for the GVL", "mutex", []gvl.State{gvl.Lock, gvl.Waiting}, drained["mutex"].LockNS, 1<<62)
 	between("waiting for the Mutex", "mutex", []gvl.State{gvl.Lock}, 0, drained["mutex"].LockNS)
 	between("queries, and waiting after them", "database", []gvl.State{gvl.IO, gvl.Waiting, gvl.Running}, drained["database"].QueryNS, 1<<62)
 	between("holding the GVL in the C function", "stall", []gvl.State{gvl.Stalled, gvl.Running}, drained["stall"].KeptNS, 1<<62)
 	between("asleep with the GVL", "stall", []gvl.State{gvl.Stalled}, drained["stall"].KeptNS/2, drained["stall"].KeptNS)
 
-	// Each fault of the program must show in the phase that causes it, and much less in the other phases.
+	// Three phases cause a fault on purpose, such as waiting for a Mutex. Each fault must show in its phase, and much
+	// less in all other phases.
 	for what, x := range map[string]struct {
 		phase string
 		state gvl.State

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// truth ends the load and returns what Ruby logged.
+// truth ends the load and returns the events that Ruby logged, with which the test compares ddtop's figures.
 func (p running) truth(t *testing.T) *eventlog.Log {
 	t.Helper()
 	p.Send(t, "write")
@@ -29,7 +29,7 @@ func (p running) truth(t *testing.T) *eventlog.Log {
 	return log
 }
 
-// The groups into which the test sorts ddtop's states. Ruby's events do not distinguish more.
+// The test sorts ddtop's states into these groups, because Ruby's events distinguish no more than these.
 const (
 	groupRunning = iota
 	groupWaiting
@@ -40,7 +40,7 @@ const (
 
 var groupNames = [groups]string{"running", "waiting", "released", "gc"}
 
-// shares are a thread's shares of the window, in percent, by group.
+// shares are the shares of the window, in percent, that a thread spent in each group of states.
 type shares [groups]float64
 
 func sharesOf(running, waiting, released, gc, window int64) shares {
@@ -48,8 +48,8 @@ func sharesOf(running, waiting, released, gc, window int64) shares {
 	return shares{part(running), part(waiting), part(released), part(gc)}
 }
 
-// groupsOf sums up ddtop's states of a thread by group. The state unknown counts as released, because such a thread has
-// released the GVL, for an unknown reason.
+// groupsOf sums up ddtop's times of a thread's states by group. The state unknown counts as released. A thread in this
+// state does not hold the GVL, but ddtop does not know why.
 func groupsOf(n report.StatStates, window int64) shares {
 	return sharesOf(n.Running+n.Stalled, n.Waiting, n.Native+n.IO+n.Lock+n.Parked+n.Sleeping+n.Unknown, n.GC, window)
 }
@@ -58,8 +58,8 @@ func truthOf(n eventlog.Times, window int64) shares {
 	return sharesOf(n.Running, n.Waiting, n.Released, n.GC, window)
 }
 
-// errorsOf compares the threads of a load with Ruby's log. It returns the mean and the largest absolute error, by
-// group, in points.
+// errorsOf compares the shares of a load's threads with Ruby's log. It returns the mean and the largest absolute error
+// in each group, in percentage points.
 func errorsOf(t *testing.T, p running, got report.Stat, want map[uint32]eventlog.Times) (mean, largest shares) {
 	t.Helper()
 	byTID := make(map[int32]report.StatThread)
@@ -85,9 +85,10 @@ func errorsOf(t *testing.T, p running, got report.Stat, want map[uint32]eventlog
 	return mean, largest
 }
 
-// waitsOf compares, as text, ddtop's waiting with Ruby's events: the sum of all waiting, the longest wait, and the
-// blame. Blame is the share of the waiting that each holder of the GVL causes. Its error is the largest difference of a
-// thread's share, in points. Waiting without a holder counts as if one more thread caused it.
+// waitsOf returns a text that compares the waits by ddtop with Ruby's events: the sum of all waits, the longest wait,
+// and the blame. Blame is the share of the waiting that each holder of the GVL causes. Its error is the largest
+// difference of a thread's share, in points. Waiting while no thread holds the GVL counts as if one more thread caused
+// it.
 func waitsOf(got report.Stat, want eventlog.Waits) string {
 	if want.TotalNS == 0 || got.Blame.TotalNS == 0 {
 		return fmt.Sprintf("waiting %d ms, by events %d", got.Blame.TotalNS/1e6, want.TotalNS/1e6)

@@ -15,24 +15,24 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pairs is the number of rounds. Each round has three intervals. The other constant is the length of one interval, in
-// seconds.
+// pairs is the number of rounds. Each round measures three intervals. The other constant is the length of one interval,
+// in seconds.
 const (
 	pairs   = 12
 	stretch = "0.8"
 )
 
-// quantile95 is Student's t for 95 % and pairs-1 = 11 degrees of freedom.
+// quantile95 is the factor of a 95 % confidence interval: Student's t for pairs-1 = 11 degrees of freedom.
 const quantile95 = 2.201
 
-// TestSlowDown prints how much slower a program gets while ddtop watches it. Each round measures the program three
-// times, in changing order. ddtop watches nothing, the program itself, or another process. The other process runs the
-// same code but is stopped. The test prints the ratios of the speeds, and of the CPU times per operation, with a 95 %
-// interval.
+// TestSlowDown prints how much slower a program gets while ddtop watches it. Each round measures the program's speed
+// three times, in changing order. ddtop watches nothing, or the program itself, or another process. The other process
+// runs the same code but is stopped. The test prints the ratios of the speeds, and of the CPU times per operation, with
+// a 95 % interval.
 //
-// Watching the other process shows the cost of sharing the machine with ddtop. ddtop takes CPU time, and half a core if
-// two CPUs share a core. Watching the program itself shows what reading costs in addition: cache lines fetched from the
-// program's CPU, and the program's mmap lock.
+// Watching the other process shows what ddtop costs only by using the same machine. ddtop takes CPU time, and half a
+// core if two CPUs share a core. Watching the program itself shows what reading costs in addition: cache lines fetched
+// from the program's CPU, and the program's mmap lock.
 func TestSlowDown(t *testing.T) {
 	r := rubytest.One(t)
 	for _, name := range []string{"compute", "switch"} {
@@ -40,8 +40,8 @@ func TestSlowDown(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%gHz", name, rate), func(t *testing.T) {
 				p := r.Start(t, script(t, "counted"), rubytest.Options{Args: []string{name}})
 				other := r.Start(t, script(t, "counted"), rubytest.Options{Args: []string{name}})
-				// The other process is stopped while a thread holds its GVL. So ddtop reads this process at the full
-				// rate, like a busy one.
+				// The other process is stopped while a thread holds its GVL. ddtop therefore takes it for a busy
+				// process and samples it at the full rate.
 				other.Send(t, "0.1")
 				other.Line(t)
 				other.Signal(t, syscall.SIGSTOP)
@@ -87,7 +87,7 @@ func TestSlowDown(t *testing.T) {
 	}
 }
 
-// interval writes the mean of log ratios as a percentage with its 95 % interval.
+// interval returns the mean of ratios, given as logarithms, as a percentage with its 95 % confidence interval.
 func interval(logs []float64) string {
 	var mean, square float64
 	for _, x := range logs {

@@ -17,13 +17,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// besideExact follows a load by breakpoints and by thread switches in the same seconds. running is how far the two
-// shares of running are apart. missed is how much waiting the switches miss. Both are in points, as the mean over the
-// threads. The switches may show more waiting than the breakpoints. For example, a thread may wait for the scheduler's
-// own mutex, or lose its CPU on its way into the queue. By the breakpoints such a thread has released the GVL, and by
-// the switches it waits.
+// besideExact follows a load in the same seconds by the breakpoints of exact mode and by the kernel's thread switches.
+// running is how far the two shares of running are apart. missed is how much of the waiting the switches miss. Both are
+// in points, as the mean over the threads.
 //
-// bound is how much waiting the switches may miss by chance. If one thread puts another one into the queue, the
+// The switches may show more waiting than the breakpoints. For example, a thread may wait for the mutex of Ruby's
+// thread scheduler, or lose its CPU on its way into the queue. By the breakpoints such a thread has released the GVL,
+// and by the switches it waits.
+//
+// bound is how much of the waiting the switches may miss by chance. If one thread puts another one into the queue, the
 // switches know the time of this only to a tick of the clock.
 func besideExact(t *testing.T, r rubytest.Ruby, load string, d time.Duration) (running, missed, bound float64, report live.SwitchReport) {
 	t.Helper()
@@ -92,10 +94,11 @@ func besideExact(t *testing.T, r rubytest.Ruby, load string, d time.Duration) (r
 	return running, missed, bound, report
 }
 
-// TestSwitchesBesideExact: thread switches and breakpoints follow a load in the same seconds. Their shares of running
-// differ by at most 0.3 points in the mean. The switches miss at most 0.3 points of waiting. The load mutex_queue has
-// another limit. There, threads put each other into the queue, and the switches know the time only to a tick of the
-// clock. So they may miss what the clock can hide by chance.
+// TestSwitchesBesideExact: ddtop follows a load in the same seconds by thread switches and by the breakpoints of exact
+// mode. Their shares of running differ by at most 0.3 points in the mean. The switches miss at most 0.3 points of
+// waiting. Under the load mutex_queue they may miss more. There, threads put each other into the queue, and the
+// switches know the time of this only to a tick of the clock. So the limit is what can be missed by chance between two
+// ticks.
 func TestSwitchesBesideExact(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)
@@ -117,9 +120,9 @@ func TestSwitchesBesideExact(t *testing.T) {
 	})
 }
 
-// TestSwitchesShares: ddtop measures by thread switches with the default budget, and breakpoints measure the same
-// seconds. The time with the GVL differs by at most 0.3 points in the mean. The test also prints the errors of plain
-// sampling with this budget.
+// TestSwitchesShares: ddtop measures by thread switches with its default CPU budget, and breakpoints measure the same
+// seconds. The threads' shares of running differ by at most 0.3 points in the mean. The test also prints the errors of
+// plain sampling with this budget.
 func TestSwitchesShares(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -147,8 +150,8 @@ func TestSwitchesShares(t *testing.T) {
 		if err := sources[1].Switches(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// The other sources start after exact mode's first sample and end before its last, so it covers all of their
-		// time.
+		// The other sources start after exact mode's first sample and end before its last. So exact mode covers their
+		// whole time.
 		began := make(chan struct{})
 		begin := sync.OnceFunc(func() { close(began) })
 		var untilNS atomic.Int64

@@ -23,7 +23,7 @@ import (
 const window = 4 * time.Second
 
 // maxStops limits how often a measurement is repeated because the whole machine stood still (a paused virtual machine).
-// In such a measurement ddtop took no samples for a while and says so. There is nothing to compare.
+// In such a measurement ddtop takes no samples for a while and reports this, so there is nothing to compare.
 const maxStops = 3
 
 var rates = []float64{100, 1000, 10000}
@@ -38,8 +38,8 @@ func loadAverage(t *testing.T) string {
 	return strings.Fields(string(b))[0]
 }
 
-// company returns a text that helps a reader to judge a figure: how well the sampling went, and how busy the machine
-// was.
+// company returns a text that helps a reader to judge a printed figure: how well the sampling went, and how busy the
+// machine was.
 func company(t *testing.T, s report.Stat) string {
 	t.Helper()
 	return fmt.Sprintf("%5.0f Hz, late %d, torn %d of %d, load %s", s.Rate.Lock.Achieved, s.Late, s.Torn, s.Samples, loadAverage(t))
@@ -49,8 +49,8 @@ func row(s shares) string {
 	return fmt.Sprintf("%5.2f %5.2f %5.2f %5.2f", s[groupRunning], s[groupWaiting], s[groupReleased], s[groupGC])
 }
 
-// TestSharesAgainstEvents prints, for every load and rate, how far ddtop's shares are from the shares by Ruby's own
-// events.
+// TestSharesAgainstEvents prints, for every load and sampling rate, how far each thread's shares by ddtop are from its
+// shares by Ruby's own events.
 func TestSharesAgainstEvents(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if !eventlog.ThreadEvents(r) {
@@ -103,7 +103,8 @@ func (s shares) above(limit float64) string {
 	return strings.Join(names, ", ")
 }
 
-// counters are the kernel's counters of a thread, in ns since the thread's start (/proc/PID/task/TID/schedstat).
+// counters are the kernel's counters of a thread's time on a CPU, and of its time ready to run without one. They are in
+// ns since the thread's start (/proc/PID/task/TID/schedstat).
 type counters struct{ cpu, delay int64 }
 
 func countersOf(t *testing.T, pid int, tid int32) counters {
@@ -130,11 +131,11 @@ func monotonic(t *testing.T) int64 {
 	return now.Nano()
 }
 
-// TestComputingThreadsAgainstTheKernel works on every release of Ruby, because it needs no log of Ruby's events. A
-// thread that only computes waits for the GVL whenever it is not on a CPU, unless it holds the GVL and lacks a CPU. So
-// it waits for at most wall - CPU, and for at least wall - CPU - run delay. The test prints how far ddtop's waiting is
-// outside of these bounds. On a busy machine ddtop delivers samples late, and the test reads the counters late. Both
-// make the bounds wider.
+// TestComputingThreadsAgainstTheKernel compares ddtop's waiting with bounds from the kernel. It works on every release
+// of Ruby, because it needs no log of Ruby's events. A thread that only computes is on a CPU, or waits for the GVL, or
+// is ready to run but lacks a CPU. So it waits for at most wall - CPU, and for at least wall - CPU - run delay. The
+// test prints how far ddtop's waiting is outside of these bounds. On a busy machine ddtop delivers samples late, and
+// the test reads the counters late. Both make the bounds wider.
 func TestComputingThreadsAgainstTheKernel(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, rate := range rates {

@@ -20,8 +20,8 @@ import (
 const module = "github.com/ddtop/ddtop"
 
 // rules lists, for each package, which other packages of ddtop it may import. A package without a rule fails the test,
-// so that its author decides here where it belongs. Only views, and the program of one test, share the rule of another
-// package (sharesRule).
+// so that its author has to decide here what it may import. Only the packages of screen views, and the program of one
+// test, need no rule: they share the rule of another package (sharesRule).
 var rules = map[string][]string{
 	".":                                {"internal/cli", "internal/cli/run"},
 	"attach":                           {"internal/safefile", "attach/mapped"},
@@ -159,14 +159,16 @@ var rules = map[string][]string{
 }
 
 // pure are packages that only turn samples into results. Their results must not depend on the process, the machine or
-// the time at which they run. So tests need no process for them, and a recording gives the same results on any machine.
+// the time at which they run. So their tests need no running process, and a recording gives the same results on any
+// machine.
 var pure = []string{"sampler", "sampler/growth", "sampler/intern", "sampler/heapgraph", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "gvl/account", "gvl/code", "gvl/findings",
 	"gvl/capacity", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "report", "export", "export/diff", "export/page", "export/profile", "export/snapshot", "export/trace", "recording", "internal/sorting", "internal/units"}
 
 // everywhere are packages of ddtop that every package may import, as if they were in the standard library.
 var everywhere = []string{"internal/sorting"}
 
-// forbiddenInPure are packages that a pure package must not depend on, not even indirectly.
+// forbiddenInPure are packages that a package in pure must not depend on, not even indirectly. With them it could read
+// the process, the machine or the time.
 var forbiddenInPure = []string{"os/exec", "os/signal", "net", "golang.org/x/sys/unix"}
 
 // clock are the functions of package time that read the clock or wait.
@@ -209,7 +211,7 @@ type pkg struct {
 	Error                              *struct{ Err string }
 }
 
-// name returns the import path within the module. It is "." for the module's root.
+// name returns the package's import path without the module's path. It is "." for the module's root.
 func (p pkg) name() string { return ours(p.ImportPath) }
 
 func ours(path string) string {
@@ -261,8 +263,8 @@ func list(t *testing.T, goos string) []pkg {
 	return all
 }
 
-// ruleOf returns the name of the rule for a package: the longest name in rules that is the package or a folder above
-// it.
+// ruleOf returns the name of the rule that applies to a package: the longest name in rules that is the package or a
+// folder above it.
 func ruleOf(name string) (string, bool) {
 	best, found := "", false
 	for rule := range rules {
@@ -320,9 +322,9 @@ func violations(p pkg) []string {
 	return broken
 }
 
-// mayImport reports whether packages under a rule may import the package other. They may import packages below the
-// rule's own name that have no rule of their own. They may also import packages whose own rule is in the list of the
-// rule. So the name sampler in a list does not allow sampler/live, which has its own rule.
+// mayImport reports whether a package under the rule named rule may import the package other. A package may import
+// those to which the same rule applies. It may also import those whose rule is in the rule's list. So the name sampler
+// in a list does not allow sampler/live, which has a rule of its own.
 func mayImport(rule, other string) bool {
 	otherRule, ok := ruleOf(other)
 	if !ok {
@@ -338,8 +340,8 @@ func mayImport(rule, other string) bool {
 		if otherRule == allowed || allowed == "attach" && within(otherRule, "attach") {
 			return true
 		}
-		// Only the command line and the screenshots connect all packages. For them, the name sampler also allows every
-		// package below it.
+		// Only the command line and the screenshots connect all packages. For these two, the name sampler in the list
+		// also allows every package below sampler.
 		if allowed == "sampler" && (rule == "internal/cli" || rule == "screenshots") && within(other, "sampler") {
 			return true
 		}
@@ -347,8 +349,8 @@ func mayImport(rule, other string) bool {
 	return false
 }
 
-// isPure reports whether the rule of a package belongs to a pure package. So packages below sampler with a rule of
-// their own are not pure although sampler is: they read processes.
+// isPure reports whether a package only turns samples into results (pure). A package with its own rule is pure only if
+// it is itself in the list. So sampler is pure, but packages below it that read processes are not.
 func isPure(name string) bool {
 	rule, ok := ruleOf(name)
 	return ok && slices.Contains(pure, rule)
@@ -369,8 +371,8 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// TestRulesAreOfPackages: each rule names an existing package. A rule that is left over would later allow imports that
-// no one decided on.
+// TestRulesAreOfPackages: each rule names an existing package. Otherwise the rule of a deleted package would apply to a
+// later package of the same name, and allow imports that no one decided on.
 func TestRulesAreOfPackages(t *testing.T) {
 	var names []string
 	for _, p := range list(t, "linux") {
@@ -386,7 +388,7 @@ func TestRulesAreOfPackages(t *testing.T) {
 	}
 }
 
-// TestPurePackagesReadNothing: pure packages use neither the clock nor paths in /proc.
+// TestPurePackagesReadNothing: packages that only turn samples into results use neither the clock nor paths in /proc.
 func TestPurePackagesReadNothing(t *testing.T) {
 	checked := 0
 	for _, p := range list(t, "linux") {
@@ -415,7 +417,7 @@ type reading struct {
 	what string
 }
 
-// reads returns the places of a file that use the clock, or a path in /proc.
+// reads returns where a file uses the clock or a path in /proc.
 func reads(f *ast.File) []reading {
 	var found []reading
 	timeName := ""
@@ -469,10 +471,11 @@ func TestELFIsReadWithinLimits(t *testing.T) {
 	}
 }
 
-// elfWhole are methods of debug/elf's File. They read or unpack as much data as the file claims to have.
+// elfWhole are methods of debug/elf's File that read or unpack as much data as the ELF file claims to have. A hostile
+// file could make them use up the memory.
 var elfWhole = []string{"Symbols", "DynamicSymbols", "ImportedSymbols", "ImportedLibraries", "DynString", "DynValue", "DynamicVersions", "DWARF"}
 
-// elfCalls returns the places of a file that open an ELF file with debug/elf, or call a method of elfWhole.
+// elfCalls returns where a Go file opens an ELF file with debug/elf, or calls a method in elfWhole.
 func elfCalls(f *ast.File) []reading {
 	if !slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"debug/elf"` }) {
 		return nil
@@ -493,7 +496,8 @@ func elfCalls(f *ast.File) []reading {
 	return found
 }
 
-// TestViolationsAreFound: the checks of this file report known violations, and accept what is allowed.
+// TestViolationsAreFound: the checks of this file report known violations of the rules, and accept what the rules
+// allow.
 func TestViolationsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name    string

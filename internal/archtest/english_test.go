@@ -24,18 +24,19 @@ var (
 )
 
 const (
-	// maxColumns limits lines of prose. Two windows of 120 columns fit beside each other on a wide screen.
+	// maxColumns limits the length of lines of prose. Two windows of 120 columns fit beside each other on a wide
+	// screen.
 	maxColumns = 120
-	// maxWords limits sentences. A tired reader keeps about 25 words in mind.
+	// maxWords limits the words of a sentence. A tired reader keeps about 25 words in mind.
 	maxWords = 25
-	// maxShown limits the places that one failure lists.
+	// maxShown limits how many places a failure of the test lists.
 	maxShown = 40
 	// tabColumns is how wide a tab counts.
 	tabColumns = 4
 )
 
-// phrases are words and patterns that a stranger has to read twice, each with the words to write instead. The test
-// searches for them in comments, in documents, and outside of tests also in string literals.
+// phrases are words and patterns that make a stranger read a text twice, each with the words to write instead. The test
+// searches for them in comments and documents. In files that are no tests, it also searches string literals.
 var phrases = []struct {
 	name    string
 	pattern *regexp.Regexp
@@ -65,23 +66,23 @@ var phrases = []struct {
 	{"zero-value", regexp.MustCompile(`(?:^|[;.,(] ?)(0|nil|zero|-1|""|false|true): `), `a sentence: "It is zero if …"`},
 }
 
-// Names of the rules that are not about a phrase.
+// These rules are about the length of lines and sentences, not about a phrase.
 const (
 	ruleColumns  = "line-length"
 	ruleSentence = "sentence-length"
 	ruleSemi     = "semicolons"
 )
 
-// piece is a paragraph of prose: a comment, a paragraph or list item of a document, a row of a table, or a string
-// literal.
+// piece is a piece of prose: a comment, a paragraph or list item of a document, a row of a table, or a string literal.
 type piece struct {
 	line int
 	text string
-	// phrasesOnly is true for text that is only searched for phrases. The lengths of its sentences are not checked.
+	// phrasesOnly is true for text in which the test only searches for phrases. It does not check the lengths of its
+	// sentences.
 	phrasesOnly bool
 }
 
-// fault is a line that breaks a rule.
+// fault is a line of prose that breaks a rule of plain English.
 type fault struct{ rule, place, text string }
 
 var (
@@ -126,7 +127,7 @@ func faultsOf(file string, p piece) (out []fault) {
 	return out
 }
 
-// columns returns a fault if a line is too long. Lines with a URL may be long.
+// columns returns a fault if a line is too long. A line with a URL may have any length.
 func columns(file string, line int, text string) []fault {
 	n := utf8.RuneCountInString(strings.ReplaceAll(text, "\t", strings.Repeat(" ", tabColumns)))
 	if n <= maxColumns || webPlace.MatchString(text) {
@@ -135,8 +136,8 @@ func columns(file string, line int, text string) []fault {
 	return []fault{{ruleColumns, fmt.Sprintf("%s:%d", file, line), fmt.Sprintf("%d columns", n)}}
 }
 
-// faultsOfDocument checks the text of a Markdown file, without blocks of code. In tables, lines and sentences may be
-// long.
+// faultsOfDocument checks the text of a Markdown file, without its blocks of code. Lines and sentences of its tables
+// may have any length.
 func faultsOfDocument(file, text string) (out []fault) {
 	var p piece
 	flush := func() {
@@ -178,7 +179,8 @@ func faultsOfDocument(file, text string) (out []fault) {
 	return out
 }
 
-// faultsOfGo checks the comments of a Go file. Outside of tests, it also checks phrases in string literals.
+// faultsOfGo checks the comments of a Go file. If the file is no test, it also searches the string literals for
+// phrases.
 func faultsOfGo(file string, src []byte) (out []fault, err error) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, file, src, parser.ParseComments|parser.SkipObjectResolution)
@@ -233,8 +235,8 @@ func faultsOfGo(file string, src []byte) (out []fault, err error) {
 	}
 }
 
-// folderOf returns the folder that a file belongs to in the counts of faults (baseline). Code can move within this
-// folder without a change of the counts.
+// folderOf returns the folder under which a file's faults are counted: docs/X, internal/X or the file's top folder.
+// Code can move within this folder without a change of the allowed counts (baseline).
 func folderOf(file string) string {
 	parts := strings.Split(path.Dir(file), "/")
 	if parts[0] == "." {
@@ -288,7 +290,7 @@ func projectFaults(t *testing.T, root string) map[string][]fault {
 	return out
 }
 
-// baseline is the number of faults that a folder may still have, for each rule.
+// baseline is how many known faults of each rule a folder may still have.
 type baseline map[string]int
 
 func baselineFile(folder string) string { return filepath.Join("testdata", "english", folder+".txt") }
@@ -326,8 +328,9 @@ func (b baseline) write(folder string) error {
 	return os.WriteFile(baselineFile(folder), []byte(s.String()), 0o644)
 }
 
-// compare returns the faults of a folder that are more than its baseline allows, and the new baseline. The new baseline
-// is never larger than the old one.
+// compare compares the faults that the test found in a folder with the allowed numbers. It returns the faults above
+// these numbers, and the new baseline. If there are fewer faults than allowed, the new baseline is lower. It is never
+// higher.
 func compare(found []fault, allowed baseline) (worse []string, left baseline) {
 	left = make(baseline)
 	places := make(map[string][]fault)
@@ -353,8 +356,8 @@ func compare(found []fault, allowed baseline) (worse []string, left baseline) {
 }
 
 // TestPlainEnglish: comments, documents and texts keep the rules of docs/internals/contributing.md#plain-english. The
-// known faults are counted in testdata/english, by folder and rule. If a number grows, the test fails. If it shrinks,
-// the test asks to lower the number in the file.
+// number of known faults is in testdata/english, by folder and rule. If there are more faults than that, the test
+// fails. If there are fewer, the test asks to lower the number in the file.
 func TestPlainEnglish(t *testing.T) {
 	found := projectFaults(t, filepath.Join("..", ".."))
 	if len(found) < 10 {
@@ -396,7 +399,7 @@ func TestPlainEnglish(t *testing.T) {
 	}
 }
 
-// TestPagesSayWhatTheyAreFor: every document begins with what a reader can do after reading it.
+// TestPagesSayWhatTheyAreFor: every document begins by saying what a reader can do after reading it.
 func TestPagesSayWhatTheyAreFor(t *testing.T) {
 	root := filepath.Join("..", "..", "docs")
 	pages := 0

@@ -16,9 +16,9 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// TestFlakeNamesTheModules: vendorHash in flake.nix is the hash of the folder that `go mod vendor` makes. This folder
-// changes with go.mod, and also if ddtop imports one more package of a module. If vendorHash is out of date, Nix
-// refuses to build.
+// TestFlakeNamesTheModules: vendorHash in flake.nix is the hash of the folder that `go mod vendor` makes. The contents
+// of this folder change with go.mod, and also if ddtop imports one more package of a module. If vendorHash is out of
+// date, Nix refuses to build ddtop.
 func TestFlakeNamesTheModules(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -46,7 +46,8 @@ func TestFlakeNamesTheModules(t *testing.T) {
 	}
 }
 
-// TestNarHash: the test's own archive of a folder has the format of Nix. Otherwise its hash would be wrong.
+// TestNarHash: narHash, which this test package implements itself, computes the same hash as Nix. Otherwise
+// TestFlakeNamesTheModules would compare with a wrong hash.
 func TestNarHash(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -67,7 +68,7 @@ func TestNarHash(t *testing.T) {
 	}
 }
 
-// TestReleaseIsNamed: files that mention the current release of ddtop name the release of this source.
+// TestReleaseIsNamed: files that mention ddtop's current release mention the same release as the source code.
 func TestReleaseIsNamed(t *testing.T) {
 	t.Parallel()
 	for file, names := range map[string]*regexp.Regexp{
@@ -104,8 +105,8 @@ func narHash(path string) (string, error) {
 	return "sha256-" + base64.StdEncoding.EncodeToString(h.Sum(nil)), nil
 }
 
-// nar writes the format NAR, which is a series of words (byte strings). Each word follows its length and is padded to a
-// multiple of eight bytes.
+// nar writes an archive in Nix's format NAR, which is a series of words (byte strings). The length of each word comes
+// before the word. Each word is padded to a multiple of eight bytes.
 type nar struct{ to io.Writer }
 
 func (n nar) words(all ...string) {

@@ -20,7 +20,8 @@ import (
 // installScript is the path of the script with which users install ddtop.
 var installScript, _ = filepath.Abs(filepath.Join("..", "..", "packaging", "install.sh"))
 
-// fakeRelease returns the files of a release as install.sh expects them, by name. Its ddtop is a shell script.
+// fakeRelease returns the files of a release as install.sh expects them, by name. In place of the binary ddtop, it has
+// a shell script.
 func fakeRelease(t *testing.T, version, ddtop string, pages ...string) map[string]string {
 	t.Helper()
 	var packed bytes.Buffer
@@ -48,8 +49,8 @@ func fakeRelease(t *testing.T, version, ddtop string, pages ...string) map[strin
 	return map[string]string{name: packed.String(), "checksums.txt": fmt.Sprintf("%x  %s\n", sha256.Sum256(packed.Bytes()), name)}
 }
 
-// serve serves files on loopback. Of the file named cut it sends only the first half, but announces the whole length,
-// as if the connection broke.
+// serve serves files on loopback. To imitate a broken connection, it sends only the first half of the file named cut,
+// although it announces the whole length.
 func serve(t *testing.T, files map[string]string, cut string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +70,8 @@ func serve(t *testing.T, files map[string]string, cut string) string {
 	return s.URL
 }
 
-// below lists the files and folders below a folder, with permissions and contents.
+// below lists the files and folders below a folder, with permissions and contents, so that a test can compare two
+// states.
 func below(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -96,7 +98,8 @@ func below(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// installer runs install.sh with one shell. Each installer has its own home and its own folder for temporary files.
+// installer runs install.sh with one kind of shell. Each installer has its own home and its own folder for temporary
+// files.
 type installer struct {
 	shell, prefix, tmp string
 	path               string // put before the machine's PATH
@@ -136,7 +139,8 @@ func (i installer) install(t *testing.T, args []string, want ...string) {
 	}
 }
 
-// fails runs install.sh. The script must fail with the wanted text, change nothing, and leave no temporary files.
+// fails runs install.sh when it cannot succeed. The script must fail with the wanted text, change nothing, and leave no
+// temporary files.
 func (i installer) fails(t *testing.T, args []string, want string) {
 	t.Helper()
 	parent := filepath.Dir(i.prefix)
@@ -153,7 +157,7 @@ func (i installer) fails(t *testing.T, args []string, want string) {
 	}
 }
 
-// TestInstallScript: with each shell, install.sh installs a release whose checksum is right, and removes it again. A
+// TestInstallScript: with each shell, install.sh installs a release whose checksum is right, and can uninstall it. A
 // newer release replaces an older one. Folders and files that existed before the installation stay.
 func TestInstallScript(t *testing.T) {
 	t.Parallel()
@@ -208,7 +212,7 @@ func TestInstallScript(t *testing.T) {
 }
 
 // TestInstallScriptFails: if something goes wrong, install.sh reports it and changes nothing. The test tries each fault
-// without an installed ddtop, and with an older one.
+// twice: on a machine without ddtop, and on a machine with an older ddtop.
 func TestInstallScriptFails(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -246,8 +250,8 @@ func TestInstallScriptFails(t *testing.T) {
 		for _, c := range cases {
 			i.fails(t, c.args, c.want)
 		}
-		// If the download of the script itself breaks off, the shell runs only a part of it. Such a part must do
-		// nothing.
+		// If the download of install.sh itself breaks off, the shell runs only the first part of the script. Such a
+		// part must do nothing.
 		for n := len(script) / 8; n < len(script)-20; n += len(script) / 8 {
 			cut := i
 			cut.script = string(script[:n]) + "\n"
@@ -259,7 +263,7 @@ func TestInstallScriptFails(t *testing.T) {
 		}
 		i.install(t, []string{"--from", serve(t, fakeRelease(t, "0.0.9", "echo ddtop 0.0.9", "ddtop"), "")})
 	}
-	// The script fails at its last file, because a folder already has the name of this file.
+	// A folder with the name of the last file makes the script fail at this file.
 	page := filepath.Join(i.prefix, "share/man/man1/ddtop.1.gz")
 	if err := os.Remove(page); err != nil {
 		t.Fatal(err)
@@ -317,7 +321,7 @@ func TestInstallScriptWithoutRights(t *testing.T) {
 	i.install(t, []string{"--from", url})
 	nobody("choose another --prefix", "--from", url)
 	nobody("cannot remove", "--uninstall")
-	// The user may write to a few of the folders below the prefix, but not to all.
+	// Take care that the user may write to a few of the folders below the prefix, but not to all.
 	if err := os.Chmod(filepath.Join(i.prefix, "bin"), 0o777); err != nil {
 		t.Fatal(err)
 	}

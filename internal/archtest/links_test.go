@@ -11,13 +11,12 @@ import (
 	"unicode"
 )
 
-// inComment matches the path of a document in a comment, from the repository's root, with or without a heading. An
-// example is docs/internals/gc.md#reasons.
+// inComment matches the path of a document in a comment, with or without a heading of the document. The path begins at
+// the repository's root, as in docs/internals/gc.md#reasons.
 var inComment = regexp.MustCompile(`\b(docs/[\w/-]+\.md)(#[\w-]+)?`)
 
-// inDocument matches two kinds of links in a document. One is to a file, by the file's path from the document. The
-// other is to a heading of the same document. It does not match links with a scheme such as https, because these lead
-// to other sites.
+// inDocument matches two kinds of links in a document: to a file, by a path relative to the document, and to a heading
+// of the same document. It does not match links with a scheme such as https, because these lead to other sites.
 var inDocument = regexp.MustCompile(`\]\(([^)#:]*)(#[^)]+)?\)`)
 
 // link is a link to a file, and maybe to a heading in it. from and file are paths from the repository's root.
@@ -44,7 +43,7 @@ func linksIn(from, text string) []link {
 	return found
 }
 
-// headings returns a document's headings in the form in which GitHub links to them.
+// headings returns a document's headings as the anchors that GitHub makes of them.
 func headings(text string) map[string]bool {
 	names := make(map[string]bool)
 	code := false

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// memoryLimits are the constants that limit the memory that ddtop uses for a process while the process's screen is
-// open. The limit in bytes is the constant, multiplied by times.
+// memoryLimits are constants in the source code. Together they limit the memory that ddtop uses for a process while its
+// screen is open. The limit in bytes is the constant, multiplied by times.
 var memoryLimits = []struct {
 	file, name string
 	times      int64
@@ -33,7 +33,7 @@ var memoryLimits = []struct {
 	{"ui/page/thread/source.go", "maxSourceBytes", 16}, // files
 }
 
-// constantOf returns the value of a constant that consists of numbers only.
+// constantOf returns the value of a constant in a Go file, if the constant consists of numbers only.
 func constantOf(t *testing.T, file, name string) int64 {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -64,8 +64,8 @@ func constantOf(t *testing.T, file, name string) int64 {
 	return found
 }
 
-// TestMemoryLimitsAddUp: the memory limits for a process add up to the size that docs/internals/reading.md names, or to
-// at most 32 MB less.
+// TestMemoryLimitsAddUp: the memory limits for a process add up to the size that docs/internals/reading.md names. The
+// sum may also be up to 32 MB less.
 func TestMemoryLimitsAddUp(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "internals", "reading.md"))
 	if err != nil {

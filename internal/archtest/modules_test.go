@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// TestModulesAgree: the release is built by a Go module of its own. This module must require every module that ddtop is
-// linked from, or Go refuses to build it. The test only reads files, so it works without downloading what that module
-// requires.
+// TestModulesAgree: a separate Go module builds the releases of ddtop. Its go.mod must require every module that ddtop
+// is linked from, or Go refuses to build. The test only reads files, so it does not download what that module requires.
 func TestModulesAgree(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "../..").Output()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// shellScripts returns the shell scripts among the project's files. It recognizes them by their first lines.
+// shellScripts returns the project's files that are shell scripts. It recognizes them by their first lines.
 func shellScripts(t *testing.T, root string) []string {
 	t.Helper()
 	list := exec.Command("git", "ls-files", "-z")
@@ -38,8 +38,8 @@ func shellScripts(t *testing.T, root string) []string {
 	return scripts
 }
 
-// TestScriptsAreClean: shellcheck has no warning about the project's shell scripts, and none about the scripts for
-// users.
+// TestScriptsAreClean: shellcheck has no warning about the project's shell scripts. This includes the scripts that
+// users run, such as install.sh.
 func TestScriptsAreClean(t *testing.T) {
 	t.Parallel()
 	shellcheck := rubytest.Program(t, "shellcheck", "shellcheck")

@@ -18,13 +18,13 @@ const (
 	maxMethods = 40
 )
 
-// tooLarge are packages and types above maxLines or maxMethods, with their sizes. No entry may be added, and no size
-// may grow.
+// tooLarge are the packages and types that are above maxLines or maxMethods, with their sizes. No entry may be added,
+// and no size may grow.
 var tooLarge = map[string]int{
 	"recording.wire": 43,
 }
 
-// fewMethods are types with a lower limit than maxMethods, because they only pass calls on to other types.
+// fewMethods are types that may have fewer methods than maxMethods, because they only pass calls on to other types.
 var fewMethods = map[string]int{"ui.Model": 24}
 
 // sizes returns the number of lines of a folder's Go files, without tests, and the number of methods of each type.
@@ -62,7 +62,7 @@ func sizes(t *testing.T, dir string) (lines int, methods map[string]int) {
 	return lines, methods
 }
 
-// receiver returns the name of a method's receiver type.
+// receiver returns the name of a method's receiver type, such as Model for (m *Model).
 func receiver(e ast.Expr) string {
 	switch x := e.(type) {
 	case *ast.StarExpr:
@@ -77,9 +77,9 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// checkSize returns an error text for a size, or "" if the size is right. A size that is not in tooLarge must not be
-// above the limit. A size in tooLarge must not grow, and must be updated there if it shrinks by more than a twentieth.
-// If it is within the limit again, it must leave the list.
+// checkSize returns an error text for the size of a package or type, or "" if the size is right. A size that is not in
+// tooLarge must be within the limit. A size in tooLarge must not grow, and the list must be updated if it shrinks by
+// more than a twentieth. If it is within the limit again, it must be removed from the list.
 func checkSize(name, unit string, n, limit int) string {
 	was, listed := tooLarge[name]
 	switch {

@@ -26,8 +26,8 @@ func documentedRules(text string) map[string][]string {
 	return found
 }
 
-// TestDocsHaveTheRules: the table in docs/internals/architecture.md has the same entries as rules. It also names
-// packages that only tests use.
+// TestDocsHaveTheRules: the table in docs/internals/architecture.md lists the same allowed imports as the variable
+// rules. It also names the packages that only tests use.
 func TestDocsHaveTheRules(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "internals", "architecture.md"))
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReplayAgainst: replay --against compares two recordings on the screen. If the other file is broken or missing, or
-// if two recordings are replayed, ddtop ends with an error that says why.
+// TestReplayAgainst: `ddtop replay --against` compares two recordings on the screen. If the other recording is broken
+// or missing, or if two recordings are replayed at once, ddtop ends with an error that says why.
 func TestReplayAgainst(t *testing.T) {
 	t.Parallel()
 	a, b := valuesFile(t), valuesFile(t)

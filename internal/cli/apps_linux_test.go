@@ -24,7 +24,7 @@ import (
 )
 
 // The tests in this file use real servers and gems (Debian's packages puma, ruby-sidekiq, redis-server). Tests in other
-// files imitate such servers with small Ruby programs. A test is skipped if its server is not installed.
+// files imitate such servers with small Ruby programs. If the server of a test is not installed, the test is skipped.
 
 // startServer starts a program in a temporary folder. If file is not empty, the folder has a file with this name and
 // text. The program is killed at the end of the test.
@@ -47,7 +47,7 @@ func startServer(t *testing.T, file, text string, env []string, name, pkg string
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// A server may have children, so the whole process group is killed.
+		// A server may have child processes, so the test kills the whole process group.
 		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
@@ -68,7 +68,7 @@ type measuredServer struct {
 	Findings []struct{ ID, Text string }
 }
 
-// statServer measures a process with stat for five seconds.
+// statServer runs `ddtop stat` on a process for five seconds.
 func statServer(t *testing.T, pid int) measuredServer {
 	t.Helper()
 	r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "5s", "--json")
@@ -80,7 +80,7 @@ func statServer(t *testing.T, pid int) measuredServer {
 	return s
 }
 
-// quiet checks that there is no finding except cpu_starved, which a busy machine causes.
+// quiet checks that stat reports no finding. It allows only cpu_starved, which a busy machine causes.
 func (s measuredServer) quiet(t *testing.T) {
 	t.Helper()
 	for _, f := range s.Findings {
@@ -107,7 +107,8 @@ func (s measuredServer) mostly(prefix string) (states []string) {
 	return states
 }
 
-// wantFinding measures a process repeatedly, until stat reports the finding id and its text contains text.
+// wantFinding measures a process repeatedly, until stat reports the finding with the name id, and the finding's text
+// contains text.
 func wantFinding(t *testing.T, pid int, id, text string) {
 	t.Helper()
 	until(t, func() bool {
@@ -117,8 +118,8 @@ func wantFinding(t *testing.T, pid int, id, text string) {
 	}, "finding %s with %q", id, text)
 }
 
-// TestRealPuma: an idle Puma has parked workers and no finding. If its requests queue for a Mutex, stat reports a lock
-// convoy.
+// TestRealPuma: when Puma is idle, stat shows its workers as parked and reports no finding. When its requests queue for
+// a Mutex, stat reports a lock convoy.
 func TestRealPuma(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -166,8 +167,8 @@ run ->(env) { env["PATH_INFO"] == "/lock" && LOCK.synchronize { sleep 0.3 }; [20
 	wantFinding(t, pid, "lock_convoy", "wait for Mutex")
 }
 
-// TestRealSidekiq: an idle Sidekiq has no finding. If its jobs wait for a slow HTTP server, the finding names this
-// server.
+// TestRealSidekiq: when Sidekiq is idle, stat reports no finding. When its jobs wait for a slow HTTP server, a finding
+// names this server.
 func TestRealSidekiq(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -198,7 +199,7 @@ end
 	redis := "REDIS_URL=redis://127.0.0.1:" + port + "/0"
 	pid := startServer(t, "jobs.rb", jobs, []string{redis}, "sidekiq", "ruby-sidekiq", "--require", "./jobs.rb", "--concurrency", "5")
 	until(t, func() bool {
-		// Right after the start, the process may not run Ruby yet. Then dump fails, and the test tries again.
+		// Just after its start, the process may not run Ruby yet. In this case dump fails, and the test tries again.
 		r := run(t, "dump", "-p", strconv.Itoa(pid))
 		return r.code == 0 && strings.Count(r.out, "io ← read 127.0.0.1:"+port) == 5
 	}, "five processors wait for Redis")
@@ -221,8 +222,8 @@ end
 	wantFinding(t, pid, "http_slow", strings.TrimPrefix(slow.URL, "http://"))
 }
 
-// TestRealPostgreSQL: if threads wait for slow queries, the finding names the database's address and port. The server
-// listens on a free port.
+// TestRealPostgreSQL: if threads wait for slow queries, the finding names the database's address and port. The test's
+// database uses a free port.
 func TestRealPostgreSQL(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -243,8 +244,8 @@ sleep
 	wantFinding(t, pid, "db_slow", "127.0.0.1:"+port)
 }
 
-// TestNamesOfRealServers: ps shows the numbers of Puma's workers. ps and the screen show how many threads of Sidekiq
-// are busy. Sidekiq's threads all have the same name, so dump numbers them.
+// TestNamesOfRealServers: ps shows the number of each of Puma's workers. ps and the screen show how many threads of
+// Sidekiq are busy. Sidekiq's threads all have the same name, so dump adds a number to each name.
 func TestNamesOfRealServers(t *testing.T) {
 	rubytest.Long(t)
 	row := func(pid int) string { return psRow(t, run(t, "ps").out, pid) }

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestProgramInBackground: if the command that ddtop starts goes into the background, ddtop reports this and follows
-// the program until it ends. The command is a Ruby that becomes a daemon, or a shell that starts a Ruby and exits.
-// ddtop ends with the exit code of the command.
+// TestProgramInBackground: `ddtop -- command` starts a command. If the command's program goes into the background,
+// ddtop reports this and follows the program until it ends. The command is a Ruby that becomes a daemon, or a shell
+// that starts a Ruby and exits. ddtop ends with the exit code of the command.
 func TestProgramInBackground(t *testing.T) {
 	r := rubytest.One(t)
 	daemon := rubyCommand(t, r, `Process.daemon(true, true); Thread.new { sleep }.name = "served"; sleep 2; exit!(3)`)
@@ -29,13 +29,14 @@ func TestProgramInBackground(t *testing.T) {
 	}
 }
 
-// TestBackgroundOutlivesDdtop: ddtop follows a program that went into the background. If SIGTERM ends ddtop, its exit
-// code is 0, and the program goes on.
+// TestBackgroundOutlivesDdtop: ddtop follows a program that went into the background. If SIGTERM ends ddtop, ddtop's
+// exit code is 0, and the program keeps running.
 func TestBackgroundOutlivesDdtop(t *testing.T) {
 	folder := t.TempDir()
 	command := rubyCommand(t, rubytest.One(t), `Process.daemon(true, true); puts Process.pid; $stdout.flush; Thread.new { sleep }.name = "served"; sleep`)
 	cmd, _, _ := prepare(t.Context(), append([]string{"--"}, command...)...)
-	// The output goes to files, because the program keeps its output open after the end of ddtop.
+	// The output goes to files. With pipes the test would have to wait for the program, which keeps its output open
+	// after the end of ddtop.
 	files := map[string]*os.File{"out": nil, "err": nil}
 	for name := range files {
 		f, err := os.Create(filepath.Join(folder, name))
@@ -63,8 +64,8 @@ func TestBackgroundOutlivesDdtop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Kill(pid, syscall.SIGKILL)
-	// When ddtop prints its message, it already measures the program. So this signal does not come before the first
-	// sample, which would end ddtop without a result.
+	// ddtop prints its message only when it already measures the program. So this signal does not come too early: a
+	// signal before the first sample would end ddtop without a result.
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

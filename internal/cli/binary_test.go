@@ -23,7 +23,7 @@ var ddtop string
 // atOnce limits how many tests run at the same time, unless -parallel is given. Most tests wait more than they compute.
 const atOnce = "4"
 
-// limit bounds the time of one run of the binary. Even the slowest machine needs less.
+// limit bounds how long one run of the binary may take. Even the slowest machine needs less.
 const limit = 10 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func buildAndRun(m *testing.M) int {
 	if ddtop = os.Getenv("DDTOP_TEST_BINARY"); ddtop != "" {
 		return m.Run()
 	}
-	// Some tests run the binary as another user, so the folder must not be private.
+	// Some tests run the binary as another user, so all users must be able to read the folder.
 	dir, err := os.MkdirTemp("", "ddtop-test-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)

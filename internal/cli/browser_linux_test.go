@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// browser is a real browser without a window. Tests control it through its debugging pipe. As with a person's click,
-// the topmost element at the place gets the click. browser collects errors that a page logs or throws.
+// browser is a real browser without a window. Tests control it through its debugging pipe. A click at a place goes to
+// the topmost element there, as with a person's click. browser collects the errors that a page logs or throws.
 type browser struct {
 	t       *testing.T
 	to      *os.File
@@ -130,7 +130,7 @@ func (b *browser) do(method string, params map[string]any) json.RawMessage {
 	return a.Result
 }
 
-// ask is like do, but returns the browser's answer even if it is an error.
+// ask is like do, but returns the browser's answer even if the answer is an error.
 func (b *browser) ask(method string, params map[string]any) browserAnswer {
 	b.t.Helper()
 	b.mu.Lock()
@@ -265,7 +265,8 @@ func (b *browser) click(selector string) {
 	b.mouse("mouseReleased", x+w/2, y+h/2, nil)
 }
 
-// drag drags the mouse over an element. from and to are parts of its width, between 0 and 1.
+// drag drags the mouse over an element, horizontally. from and to are the begin and the end as parts of the element's
+// width, between 0 and 1.
 func (b *browser) drag(selector string, from, to float64) {
 	b.t.Helper()
 	x, y, w, _ := b.place(selector)
@@ -293,7 +294,7 @@ func (b *browser) typed(text string) {
 	b.do("Input.insertText", map[string]any{"text": text})
 }
 
-// clean fails the test if a page has logged or thrown something.
+// clean fails the test if a page has logged or thrown an error.
 func (b *browser) clean() {
 	b.t.Helper()
 	b.js("0") // the browser sends in order, so all errors until now are read before this answer

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// callsScript is a program whose threads wait in C functions without the GVL. Each thread's name is the text that dump
-// must print for the thread: state, operation and system call.
+// callsScript is a program whose threads wait in C functions without the GVL. The name of each thread is the text that
+// dump must print about it: its state, operation and system call.
 const callsScript = `
 require "fiddle"
 LIBC = Fiddle.dlopen(nil)
@@ -33,8 +33,8 @@ c("msgctl", MSG, 0, nil)
 exit!
 `
 
-// TestCallsOfC: if a thread waits in a System V call, dump reports the call and what the thread waits for. A thread in
-// poll without descriptors counts as sleeping, because it waits only for time.
+// TestCallsOfC: if a thread waits in a System V IPC call, dump reports the call and what the thread waits for. A thread
+// that calls poll without file descriptors counts as sleeping, because it waits only for time to pass.
 func TestCallsOfC(t *testing.T) {
 	p := rubytest.One(t).Start(t, callsScript, rubytest.Options{})
 	p.Expect(t, "ready")

@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/internal/servertest"
 )
 
-// busyPuma starts Puma with a number of threads. The same number of clients send requests without a pause. served
-// counts the answers.
+// busyPuma starts Puma with a number of threads. As many clients send requests to it without a pause. served counts the
+// answers.
 func busyPuma(t *testing.T, threads int, path string) (pid int, served *atomic.Int64) {
 	t.Helper()
 	puma := servertest.StartPuma(t, "-t", fmt.Sprintf("%d:%d", threads, threads))
@@ -26,9 +26,9 @@ func busyPuma(t *testing.T, threads int, path string) (pid int, served *atomic.I
 	return puma.PIDs[0], served
 }
 
-// keepBusy starts clients that send requests without a pause. It calls ask for each request, with the request's number,
-// from 0 on. served counts the answers. keepBusy returns when each client has got an answer. stop ends the clients and
-// waits for them.
+// keepBusy starts clients that send requests without a pause. For each request it calls ask with the request's number,
+// which begins at 0. served counts the answers. keepBusy returns when each client has got an answer. stop ends the
+// clients and waits until they have ended.
 func keepBusy(
 	t *testing.T, clients int, ask func(client *http.Client, number int64) (*http.Response, error),
 ) (served *atomic.Int64, stop func()) {
@@ -72,8 +72,8 @@ func keepBusy(
 	return served, stop
 }
 
-// TestCapacityInWords: stat predicts which throughput the server would have with another number of threads, or says why
-// it cannot.
+// TestCapacityInWords: stat predicts which throughput the server would have with another number of threads. If it
+// cannot predict this, it says why.
 func TestCapacityInWords(t *testing.T) {
 	t.Parallel()
 	pid, _ := busyPuma(t, 2, "/mixed?2000,4000")

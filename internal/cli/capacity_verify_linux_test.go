@@ -24,17 +24,17 @@ import (
 )
 
 // TestPredictedThroughput: stat predicts the throughput of a real Puma with other numbers of threads. The predictions
-// of a Puma with five threads must be right to a tenth. Sixteen threads may be predicted by a Puma with eight. The
-// requests hold the GVL without using a CPU, so other processes of the machine change little. Another test checks the
-// predictions for many more loads, in a simulation. But a simulation cannot check the times and sizes of pools that
-// ddtop measures.
+// from a Puma with five threads must be right to a tenth. Sixteen threads may be predicted from a Puma with eight. The
+// requests hold the GVL without using a CPU, so that other processes of the machine hardly change the throughput.
+// Another test checks the predictions for many more loads, in a simulation. But a simulation cannot show whether ddtop
+// measures times and sizes of pools correctly.
 func TestPredictedThroughput(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	loads := map[string]string{"cpu": "/mixed?9000,1000", "mixed": "/mixed?4000,8000", "io": "/mixed?1000,12000"}
 	for name, path := range loads {
 		t.Run(name, func(t *testing.T) {
-			// All Pumas run at the same time, so that other work of the machine slows all of them alike.
+			// All Pumas run at the same time, so that other work on the machine slows all of them equally.
 			pids, served, before := make(map[int]int), make(map[int]*atomic.Int64), make(map[int]int64)
 			for _, threads := range railsThreads {
 				pids[threads], served[threads] = busyPuma(t, threads, path)
@@ -71,7 +71,7 @@ func TestPredictedThroughput(t *testing.T) {
 	}
 }
 
-// capacityOf measures a process with stat for four seconds, and returns the result's capacity.
+// capacityOf measures a process with stat for four seconds. It returns stat's predictions of the throughput (capacity).
 func capacityOf(t *testing.T, pid int) *report.StatCapacity {
 	t.Helper()
 	r := run(t, "stat", "-p", strconv.Itoa(pid), "-d", "4", "--json")
@@ -89,34 +89,35 @@ func capacityOf(t *testing.T, pid int) *report.StatCapacity {
 	return s.Capacity
 }
 
-// railsThreads are the numbers of threads that the tests of predictions compare.
+// railsThreads are the numbers of threads for which the tests compare predictions with measurements.
 var railsThreads = []int{1, 3, 5, 8, 16}
 
 const (
 	// leastRounds and mostRounds bound how often each shop (a Rails application) is measured. With fewer than three
-	// measurements, the test cannot see how much they differ.
+	// measurements, the test cannot see how much the results vary.
 	leastRounds, mostRounds = 3, 10
 	// maxError is how far a prediction may be off, as a part of the measured value.
 	maxError = .1
 	// maxOthers limits how many CPUs other processes use on average. If they use more, the measurement does not count.
 	maxOthers = .3
-	// railsLimit limits how long the test waits for a machine without other work.
+	// railsLimit limits how long the test waits until the machine has no other work.
 	railsLimit = 20 * time.Minute
 )
 
-// student has the 97.5 % quantiles of Student's t distribution, by the number of measured values. This number is 3 to
+// student has the 97.5 % quantiles of Student's t distribution. The key is the number of measured values, from 3 to
 // mostRounds.
 var student = map[int]float64{3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 
-// railsLoads are the loads for the shop. Each function returns the path and form of the request with a given number.
+// railsLoads are the loads for the shop, a Rails application. Each function returns the path and form of the request
+// with a given number.
 var railsLoads = map[string]func(number int64) (path string, form url.Values){
 	"CPU-bound": func(int64) (string, url.Values) { return "/report", nil },
 	"mixed":     shopMix,
 	"I/O-bound": func(int64) (string, url.Values) { return "/stock", nil },
 }
 
-// shopMix is the load of app/load.lua (internal/servertest): pages with views, one record, a new record, a report, a
-// slow statement.
+// shopMix sends the same mix of requests as app/load.lua (internal/servertest): pages with views, one record, a new
+// record, a report, a slow statement.
 func shopMix(n int64) (path string, form url.Values) {
 	switch k := n % 10; {
 	case k < 4:
@@ -133,13 +134,13 @@ func shopMix(n int64) (path string, form url.Values) {
 
 // TestPredictedThroughputOfRails: stat predicts the throughput of a Rails application (the shop) with PostgreSQL. The
 // predictions from each number of threads to the others must be right to a tenth. In contrast to
-// TestPredictedThroughput, holds use a CPU here, and requests hold the GVL many times. The database is on the same
-// machine, and the garbage collector runs.
+// TestPredictedThroughput, a thread that holds the GVL uses a CPU here, and each request holds the GVL many times. The
+// database is on the same machine, and the garbage collector runs.
 //
 // The shop, its database, the clients and ddtop share the CPUs. The less the shop has to do, the more CPU time a
 // request takes. With 3 threads an I/O-bound request holds the GVL for 2.5 ms, with 8 for 1.9 ms, and with 16 for 1.5
 // ms. These are medians of eleven measurements, and the kernel's CPU times agree. A measurement with 3 threads cannot
-// show this effect, so more threads achieve more than predicted.
+// show this effect, so the throughput with more threads is higher than predicted.
 //
 // The cause is probably that other processes use the CPU caches in between. If the CPUs are never idle, the effect
 // disappears. If the shop has a CPU of its own, the prediction from 3 to 8 threads is right to 4 %. But then one thread
@@ -188,13 +189,13 @@ func TestPredictedThroughputOfRails(t *testing.T) {
 	}
 }
 
-// shopServed is the rate at which a shop served requests, and stat's result for the same seconds.
+// shopServed is how many requests a shop served per second, and stat's result for the same seconds.
 type shopServed struct {
 	rate     float64
 	capacity *report.StatCapacity
 }
 
-// askShop starts clients that send requests to a shop, one client for each of its threads.
+// askShop starts clients that send requests to a shop. The number of clients is the shop's number of threads.
 func askShop(
 	t *testing.T, shop *servertest.Rails, threads int, load func(int64) (string, url.Values),
 ) (served *atomic.Int64, stop func()) {
@@ -208,8 +209,7 @@ func askShop(
 	})
 }
 
-// serveShop measures a shop under load. others is how many CPUs all other processes used, except those that the test
-// started.
+// serveShop measures a shop under load. others is how many CPUs were used by processes that the test did not start.
 func serveShop(
 	t *testing.T, shop *servertest.Rails, threads int, load func(int64) (string, url.Values),
 ) (s shopServed, others float64) {
@@ -233,9 +233,9 @@ func whyNot(c *report.StatCapacity) string {
 	return *c.Why
 }
 
-// relation returns the throughput with to threads divided by the throughput with from threads. mean is the mean of all
-// rounds. Both throughputs of a ratio are from the same round. half is half the width of the 95 % confidence interval,
-// as a part of the mean.
+// relation returns the throughput with to threads divided by the throughput with from threads. In each round it divides
+// two throughputs of this round. mean is the mean of all rounds. half is half the width of its 95 % confidence
+// interval, as a part of the mean.
 func relation(from, to int, all map[int][]shopServed) (mean, half float64) {
 	n := len(all[from])
 	var sum, squares float64
@@ -248,8 +248,8 @@ func relation(from, to int, all map[int][]shopServed) (mean, half float64) {
 	return mean, student[n] * math.Sqrt(variance/float64(n)) / mean
 }
 
-// exactEnough reports whether all measured ratios of throughputs are known to maxError. Otherwise the test could not
-// tell a right prediction from one that is a tenth off.
+// exactEnough reports whether each measured ratio of throughputs has an error of at most maxError. Otherwise the test
+// could not distinguish a right prediction from one that is a tenth off.
 func exactEnough(all map[int][]shopServed) bool {
 	for _, from := range railsThreads {
 		for _, to := range railsThreads {
@@ -262,13 +262,13 @@ func exactEnough(all map[int][]shopServed) bool {
 }
 
 // comparePredictions compares the predictions from one number of threads with the measurements for the others. It takes
-// the median of the predictions. A prediction may be missing in three cases. It is from one thread, threads wait for
+// the median of the predictions. A prediction may be missing in three cases: it is from one thread, or threads wait for
 // locks, or it is for more than twice the number of threads.
 //
-// On two shared CPUs, the ratio of 8 to 3 threads was between 2.28 and 2.97 in eleven measurements. The standard
-// deviation was 8 %. So a few measurements do not show their mean to a tenth. Therefore a prediction fails only if it
-// is more than maxError outside the confidence interval of the measurements. Half the width of this interval must not
-// be more than maxError.
+// On two shared CPUs, the ratio of the throughput with 8 threads to that with 3 was between 2.28 and 2.97 in eleven
+// measurements. The standard deviation was 8 %. So a few measurements do not show their mean to a tenth. Therefore a
+// prediction fails only if it is more than maxError outside the confidence interval of the measurements. Half the width
+// of this interval must not be more than maxError.
 func comparePredictions(t *testing.T, from int, all map[int][]shopServed) {
 	t.Helper()
 	for _, to := range railsThreads {
@@ -296,8 +296,8 @@ func comparePredictions(t *testing.T, from int, all map[int][]shopServed) {
 		}
 		within := maxError
 		if to == 1 && from > 1 {
-			// With one thread the application and its database do not compete for the two CPUs. The model knows nothing
-			// of CPUs, so the error for one thread may be twice as large.
+			// With one thread, the application and its database do not compete for the two CPUs. The model ignores this
+			// competition, so the error of a prediction for one thread may be twice as large.
 			within *= 2
 		}
 		if math.Abs(p/truth-1) > within+half {
@@ -306,8 +306,8 @@ func comparePredictions(t *testing.T, from int, all map[int][]shopServed) {
 	}
 }
 
-// othersCPU returns the CPU time, in seconds, of processes that the test did not start. Processes at a low priority
-// (nice) do not count.
+// othersCPU returns the CPU time, in seconds, of processes that the test did not start. It leaves out processes at a
+// low priority (nice).
 func othersCPU(t *testing.T) float64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/stat")

@@ -48,7 +48,7 @@ func Main(ctx context.Context, args []string, std run.Streams) int {
 	root := newRoot(std)
 	root.SetArgs(args)
 	root.SetIn(std.In)
-	// cobra prints help texts but ignores write errors, so remembering keeps the error.
+	// cobra ignores write errors when it prints help. The writer remembering keeps the first error.
 	help := &remembering{to: std.Out}
 	root.SetOut(help)
 	root.SetErr(std.Err)
@@ -77,7 +77,7 @@ func Main(ctx context.Context, args []string, std run.Streams) int {
 	return exitCode(err)
 }
 
-// remembering is a writer that keeps the first error.
+// remembering is a writer that remembers the first error of a write.
 type remembering struct {
 	to  io.Writer
 	err error
@@ -92,13 +92,13 @@ func (r *remembering) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// wraps reports whether the arguments contain a command to start, after "--".
+// wraps reports whether the arguments have the form `ddtop -- command`, which starts a command.
 func wraps(args []string) bool {
 	i := slices.Index(args, "--")
 	return i >= 0 && i < len(args)-1
 }
 
-// noArgs returns an error for arguments. Its text says which commands accept processes.
+// noArgs returns an error if a command gets arguments. Its text names the commands that accept processes.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return flags.Usagef("%s takes no argument %q: processes are named to ddtop itself, dump, stat and record", cmd.CommandPath(), args[0])
@@ -106,7 +106,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// takes returns a check that a command has n arguments. what describes the arguments in the error.
+// takes returns a check that a command gets n arguments. what describes the arguments in the error.
 func takes(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -117,8 +117,8 @@ func takes(n int, what string) cobra.PositionalArgs {
 }
 
 // memoryAim is the size of ddtop's own memory, in bytes, above which Go collects garbage more often. The data about a
-// process is usually smaller (limits: docs/internals/reading.md). Without memoryAim, garbage would add half of the
-// data's size.
+// process is usually smaller (limits: docs/internals/reading.md). Without memoryAim, unfreed garbage could take half as
+// much memory again as the data.
 const memoryAim = 400 << 20
 
 // boundMemory sets memoryAim, unless GOMEMLIMIT is set.
@@ -143,15 +143,15 @@ func boundGarbage() {
 const (
 	// exitDone means success.
 	exitDone = 0
-	// exitFailed means any failure that has no code of its own.
+	// exitFailed means any failure that has no exit code of its own.
 	exitFailed = 1
 	// exitUsage means wrong use: an unknown flag, a missing PID, no terminal for the screen.
 	exitUsage = 2
-	// exitPermission means that the kernel does not let ddtop read the process, or follow it exactly.
+	// exitPermission means that the kernel does not let ddtop read the process, or put probes into it (--exact).
 	exitPermission = 3
-	// exitNotReadable means that no readable Ruby was found: no such process, another language, an unknown release.
+	// exitNotReadable means that ddtop found no Ruby to read: no such process, another language, an unknown release.
 	exitNotReadable = 4
-	// exitWrapper means that ddtop itself failed in `ddtop -- command`. Every other code is the command's.
+	// exitWrapper means that ddtop itself failed in `ddtop -- command`. Any other code is the command's exit code.
 	exitWrapper = 125
 )
 

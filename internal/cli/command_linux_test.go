@@ -25,16 +25,16 @@ func TestCommandsExitCodeIsPassedOn(t *testing.T) {
 	}
 }
 
-// runUntilMeasured runs a command under ddtop, each time for longer, until ddtop has measured the wanted number of VMs.
-// On a busy machine a short program can end before ddtop has found its VM.
+// runUntilMeasured runs a command under ddtop until ddtop has measured the wanted number of Ruby VMs. Each try lasts
+// longer. On a busy machine a short program can end before ddtop has found its VM.
 func runUntilMeasured(t *testing.T, vms int, command func(seconds string) []string) result {
 	t.Helper()
 	return runLonger(t, func(seconds string) []string { return append([]string{"--"}, command(seconds)...) },
 		func(r result) bool { return strings.Count(r.err, "ddtop itself") == vms })
 }
 
-// runLonger runs ddtop repeatedly, each time for longer, until enough accepts the result. args returns the arguments
-// for a number of seconds. If enough accepts no result, runLonger returns the last one.
+// runLonger runs ddtop repeatedly, each time for longer, until the function enough accepts the result. args returns the
+// arguments for a run of the given number of seconds. If enough accepts no result, runLonger returns the last one.
 func runLonger(t *testing.T, args func(seconds string) []string, enough func(result) bool) result {
 	t.Helper()
 	var r result
@@ -75,7 +75,8 @@ func TestRubyBelowAShellIsFound(t *testing.T) {
 	ruby := rubytest.One(t)
 	r := runUntilMeasured(t, 1, func(seconds string) []string {
 		command := rubyCommand(t, ruby, `Thread.new { sleep }.name = "sleeper"; sleep `+seconds)
-		// With a single command, the shell would replace itself by this command. The "exit 9" keeps the shell alive.
+		// The "exit 9" keeps the shell alive as the parent. With a single command, the shell would replace itself by
+		// this command.
 		return append([]string{"sh", "-c", `"$@"; exit 9`, "sh"}, command...)
 	})
 	if r.code != 9 || !strings.Contains(r.err, "sleeper") {

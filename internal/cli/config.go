@@ -24,7 +24,7 @@ import (
 // configKeys are the flags that the settings file can set.
 var configKeys = []string{"theme", "window", "history", "rate", "lock-rate", "overhead", exact.CostFlag, "no-color", "ascii", "no-mouse", "redact", "snapshots", "wait-threshold", flags.OwnCodeName}
 
-// keysTable is the name of the settings file's table [keys], which adds keys to the screen's keys.
+// keysTable is the name of the table [keys] in the settings file. It adds keys to the screen's own.
 const keysTable = "keys"
 
 // findingsTable is the table of the settings file that changes the rules of findings.
@@ -33,8 +33,8 @@ const findingsTable = "findings"
 // maxConfig bounds the size of the settings file, in bytes.
 const maxConfig = 1 << 20
 
-// configPath returns the path of a user's settings: $XDG_CONFIG_HOME/ddtop/config.toml, by default in ~/.config. It is
-// empty if neither folder is known.
+// configPath returns the path of a user's settings: $XDG_CONFIG_HOME/ddtop/config.toml, by default in ~/.config. It
+// returns "" if neither folder is known.
 func configPath() string {
 	folder := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(folder) {
@@ -63,8 +63,8 @@ func (e *configError) Error() string {
 
 func (e *configError) Unwrap() error { return e.err }
 
-// configure applies the settings file to flags that were not given. A missing file is no error. Only commands with a
-// screen apply all settings, so that the results of scripts depend only on their flags.
+// configure applies the settings file to flags that the user did not give. A missing file is no error. Only commands
+// with a screen apply all settings, so that the results of scripts depend only on their flags.
 func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	if !std.Terminal {
 		return nil
@@ -72,8 +72,8 @@ func (f *screenFlags) configure(cmd *cobra.Command, std run.Streams) error {
 	return withSettings(func(path, text string) error { return f.apply(cmd, path, text) })
 }
 
-// configure applies the settings that push shares with screens: the rules of findings, and whether names are redacted.
-// Flags take precedence.
+// configure applies the settings that `ddtop push` shares with the screen: the rules of findings, and whether names are
+// redacted. Flags take precedence over them.
 func (f *pushFlags) configure(cmd *cobra.Command) error {
 	return withSettings(func(path, text string) error {
 		settings, err := decodeSettings(path, text)
@@ -112,7 +112,7 @@ func withSettings(apply func(path, text string) error) error {
 		return nil
 	}
 	if err != nil {
-		// An unreadable file is an error, because it may contain the setting to redact secrets.
+		// The file may contain the setting to redact secrets. So a file that ddtop cannot read is an error.
 		return &flags.UsageError{Err: fmt.Errorf("the settings: %w (or set XDG_CONFIG_HOME to a folder without)", err)}
 	}
 	if err := apply(path, string(text)); err != nil {
@@ -204,7 +204,7 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 	return nil
 }
 
-// applyKeys applies the table of keys from the settings file.
+// applyKeys sets additional keys of the screen from the table [keys] of the settings file.
 func (f *screenFlags) applyKeys(path, text string, table map[string]any) error {
 	f.keys = make(map[string]string, len(table))
 	for _, key := range slices.Sorted(maps.Keys(table)) {
@@ -222,7 +222,7 @@ func (f *screenFlags) applyKeys(path, text string, table map[string]any) error {
 	return nil
 }
 
-// applyTable applies the table of findings: gvl_hog = "off", gvl_hog.wait = "50ms".
+// applyTable applies the table [findings], such as gvl_hog = "off" or gvl_hog.wait = "50ms".
 func (s *screenRules) applyTable(path, text string, table map[string]any) error {
 	set := func(rule, key string, value any) error {
 		switch value.(type) {
@@ -252,7 +252,7 @@ func (s *screenRules) applyTable(path, text string, table map[string]any) error 
 	return nil
 }
 
-// lineOf returns the number of the line in text that sets a name in a table. It returns zero if no line has the form
+// lineOf returns the number of the line in text that sets name in a table. It returns zero if no line has the form
 // "name = value".
 func lineOf(text, table, name string) int {
 	sets := regexp.MustCompile(`^\s*["']?` + regexp.QuoteMeta(name) + `["']?\s*[.=]`)

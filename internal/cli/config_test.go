@@ -27,7 +27,8 @@ func writeSettings(t *testing.T, text string) {
 	}
 }
 
-// settings applies a file of settings to the flags of the root command. args are flags of the command line.
+// settings applies the text of a settings file to the flags of the root command, and returns the flags. args are flags
+// of the command line.
 func settings(t *testing.T, text string, args ...string) (rootFlags, error) {
 	t.Helper()
 	writeSettings(t, text)
@@ -61,8 +62,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsOfOwnCode: the settings file may set own-code to one pattern or to a list. If flags set patterns, the
-// patterns of the file do not count.
+// TestSettingsOfOwnCode: the setting own-code, which says which code is the user's own, can be one pattern or a list.
+// If flags set patterns, ddtop ignores the patterns of the settings file.
 func TestSettingsOfOwnCode(t *testing.T) {
 	for text, want := range map[string]string{"own-code = \"acme-*\"": "acme-*", "own-code = [\"acme-*\", \"!/app/lib/x\"]": "acme-*,!/app/lib/x"} {
 		f, err := settings(t, text)
@@ -76,7 +77,7 @@ func TestSettingsOfOwnCode(t *testing.T) {
 	}
 }
 
-// TestSettingsOfFindings: the file changes thresholds of findings, and flags override the file.
+// TestSettingsOfFindings: the settings file changes thresholds of findings, and flags override the file.
 func TestSettingsOfFindings(t *testing.T) {
 	f, err := settings(t, "[findings]\ngvl_hog.wait = \"50ms\"\ngvl_hog.lead = 3\nlock_convoy.waiters = 5\n", "--finding", "gvl_hog.wait=70ms")
 	if err != nil {

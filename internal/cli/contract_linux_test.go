@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// Keys of the JSON that ddtop promises not to change. A key that ends in a dot is an object or a list of objects, and
-// their keys follow.
+// These keys of the JSON must not change: ddtop promises this to users. A key that ends in a dot is an object or a list
+// of objects, and the keys after it are in this object.
 var (
 	dumpKeys = []string{
 		"pid", "ruby.version", "ruby.description", "ruby.jit", "time",
@@ -46,7 +46,7 @@ var (
 		"rss_bytes", "title"}
 )
 
-// checkKeys decodes JSON and checks that all objects at the path of each key have this key.
+// checkKeys decodes JSON and checks that it has all keys. If a key's path leads to several objects, each must have it.
 func checkKeys(t *testing.T, text string, keys []string) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
@@ -65,8 +65,8 @@ func checkKeys(t *testing.T, text string, keys []string) {
 	}
 }
 
-// hasKey checks that all objects at a path in JSON have the key, and returns the number of these objects. The number is
-// zero if a list on the path is empty.
+// hasKey checks that all objects at a path in JSON have the key. It returns the number of these objects, or zero if a
+// list on the path is empty.
 func hasKey(t *testing.T, key string, v any, path []string) int {
 	t.Helper()
 	if len(path) == 0 {
@@ -91,7 +91,7 @@ func hasKey(t *testing.T, key string, v any, path []string) int {
 	return 1
 }
 
-// checkStat checks the keys of stat's JSON, and that its numbers agree with each other.
+// checkStat checks that stat's JSON has the promised keys, and that its numbers agree with each other.
 func checkStat(t *testing.T, pid int, text string) {
 	t.Helper()
 	checkKeys(t, text, statKeys)
@@ -173,9 +173,9 @@ func testDump(t *testing.T, r rubytest.Ruby, pid string) {
 	}
 	var js result
 	var d dumped
-	// The main thread may still wait for the GVL before it reads standard input. Up to Ruby 3.2, a sleeping thread
-	// wakes up now and then, to end the time slices of the computing thread. So dump is run until it shows the expected
-	// states.
+	// The test runs dump until it shows the expected states. They can differ for two reasons. The main thread may still
+	// wait for the GVL before it reads standard input. Up to Ruby 3.2, a sleeping thread wakes up now and then, to end
+	// the time slices of the computing thread.
 	until(t, func() bool {
 		js = run(t, "dump", "-p", pid, "--json")
 		js.want(t, 0)
@@ -357,8 +357,8 @@ func TestInterruptedRecordWritesWhatItHas(t *testing.T) {
 	}
 }
 
-// rubyCommand returns the command that runs a script on a Ruby. If the Ruby is installed in a root folder of its own,
-// the command uses chroot.
+// rubyCommand returns the command that runs a script on a Ruby. Some Rubies are installed in a root folder of their
+// own. For these, the command uses chroot.
 func rubyCommand(t *testing.T, r rubytest.Ruby, script string) []string {
 	t.Helper()
 	if r.Root == "" {
@@ -382,8 +382,9 @@ func until(t *testing.T, done func() bool, what string, args ...any) {
 	}
 }
 
-// TestOwnCostOfAShortMeasurement: even a short measurement reports how much CPU time ddtop itself took, and never as
-// zero. If ddtop did not read its CPU time twice during the measurement, the result says that it is unknown.
+// TestOwnCostOfAShortMeasurement: even a short measurement reports how much CPU time ddtop itself took, and never
+// reports zero. If ddtop did not read its CPU time twice during the measurement, the result says that the cost is
+// unknown.
 func TestOwnCostOfAShortMeasurement(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

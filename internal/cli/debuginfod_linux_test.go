@@ -15,9 +15,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// startNameless starts a Ruby with two threads that wait in functions of a stripped library. One is the main thread,
-// and the other is a thread that Ruby does not know. A server offers the debug file of the library. asked counts the
-// requests to this server.
+// startNameless starts a Ruby with two threads that wait in functions of a stripped library. One is the main thread. C
+// code made the other one, so Ruby does not know it. A server offers the debug file of the library, with the names of
+// these functions. asked counts the requests to this server.
 func startNameless(t *testing.T) (p *rubytest.Process, asked *atomic.Int32) {
 	t.Helper()
 	dir := t.TempDir()
@@ -69,9 +69,9 @@ func startNameless(t *testing.T) (p *rubytest.Process, asked *atomic.Int32) {
 	return p, asked
 }
 
-// TestDumpAsksDebuginfod: with --debuginfod, dump downloads the debug file of a stripped library from a server, and
-// shows the names of its functions. Without the flag, ddtop sends no request. Messages do not show secrets in
-// DEBUGINFOD_URLS.
+// TestDumpAsksDebuginfod: with --debuginfod, dump downloads the debug file of a stripped library from a server. It then
+// shows the names of the library's functions. Without the flag, ddtop sends no request. Messages do not show secrets
+// that are in DEBUGINFOD_URLS.
 func TestDumpAsksDebuginfod(t *testing.T) {
 	p, asked := startNameless(t)
 	dump := func(want string, more ...string) result {
@@ -102,9 +102,10 @@ func TestDumpAsksDebuginfod(t *testing.T) {
 	}
 }
 
-// TestStatReadsStaysAgain: a thread stays in C functions, and their debug file is downloaded only later. stat names the
-// functions all the same. ddtop reads the native stack of such a stay after one second, and again after another second.
-// Without a free CPU this takes longer, so the test measures for 8 s.
+// TestStatReadsStaysAgain: a thread stays in C functions of a stripped library, whose debug file arrives only after the
+// thread's stack was read. stat still names the functions, because it reads the stack again. ddtop reads the native
+// stack of such a stay after one second, and again after another second. Without a free CPU this takes longer, so the
+// test measures for 8 s.
 func TestStatReadsStaysAgain(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

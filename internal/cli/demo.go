@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// demoPhase is the length of one phase of the workload when a screen shows it.
+	// demoPhase is the length of one phase of the demo's program when a screen shows it.
 	demoPhase = 20 * time.Second
-	// demoPhaseWithoutScreen is the same without a screen: all seven phases pass within demoMeasure.
+	// demoPhaseWithoutScreen is the length of a phase without a screen. All seven phases pass within demoMeasure.
 	demoPhaseWithoutScreen = 1300 * time.Millisecond
-	// demoMeasure is how long ddtop measures the workload if there is no terminal.
+	// demoMeasure is how long ddtop measures the demo's program if there is no terminal.
 	demoMeasure = 10 * time.Second
 )
 
@@ -66,7 +66,7 @@ thread dump.`,
 	return cmd
 }
 
-// findRuby returns the Ruby named by --ruby, or else the first one that it finds.
+// findRuby returns the Ruby that --ruby names, or without --ruby the first Ruby that it finds.
 func (f *demoFlags) findRuby(ctx context.Context) (workload.Ruby, error) {
 	if f.ruby != "" {
 		return workload.AskRuby(ctx, f.ruby)
@@ -82,7 +82,7 @@ func (f *demoFlags) run(ctx context.Context, std run.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	// The program must keep running after a ctrl-c until the results are printed. Stop ends it.
+	// The program must keep running after a ctrl-c until the results are printed. Then Stop ends the program.
 	w, err := workload.Start(context.WithoutCancel(ctx), ruby.Path, workload.Options{Phase: f.phase, PhaseLength: f.phaseLength(std)})
 	if err != nil {
 		return err

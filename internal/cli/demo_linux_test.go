@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// hostRuby returns an executable that runs the newest Ruby without chroot, as if it were installed on the host. If the
-// Ruby has a root folder of its own, the executable is a script. The script starts the Ruby with the loader and the
-// libraries of this root.
+// hostRuby returns an executable that runs the newest Ruby without chroot, as if it were installed on the host. If this
+// Ruby is installed in a root folder of its own, the executable is a script. The script starts the Ruby with the loader
+// and the libraries of this folder.
 func hostRuby(t *testing.T) string {
 	t.Helper()
 	r := rubytest.One(t)
@@ -29,7 +29,7 @@ func hostRuby(t *testing.T) string {
 	}
 	loader := one("lib64/ld-linux-*.so.*")
 	libs := filepath.Dir(one("usr/lib/*/libc.so.6"))
-	// A root folder can contain more than one release of Ruby, so the path must name the release.
+	// A root folder can contain several releases of Ruby. So the path below it must name the release.
 	major, minor := r.Release()
 	pure := one(fmt.Sprintf("usr/lib/ruby/%d.%d.0", major, minor))
 	native := one(fmt.Sprintf("usr/lib/*/ruby/%d.%d.0", major, minor))

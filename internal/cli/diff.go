@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// maxProfileBytes bounds the uncompressed size of a profile to compare.
+// maxProfileBytes bounds how large a profile for diff may be when it is uncompressed.
 const maxProfileBytes = 256 << 20
 
 type diffFlags struct{ format, metric, output string }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDiff compares a recording with its profile, and with files that cannot be compared. diff and report never write
-// over a file that they read.
+// TestDiff checks that diff compares a recording with a profile of it, and refuses files that cannot be compared. diff
+// and report never overwrite a file that they read.
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	recorded, folder := valuesFile(t), t.TempDir()

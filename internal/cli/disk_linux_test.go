@@ -17,24 +17,25 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// inFolder starts ddtop in a pseudo-terminal, in a folder on the disk under test. A shell changes to this folder, and
-// not exec.Cmd of the test. The test itself serves the disk, so it must never wait for the disk.
+// inFolder starts ddtop in a pseudo-terminal, in a folder on a disk that can hang. A shell changes to this folder,
+// instead of exec.Cmd in the test's process. The test itself is the server of the disk's file system, so it must never
+// wait for the disk.
 func inFolder(t *testing.T, dir string, args ...string) *terminal {
 	t.Helper()
 	return programInTerminal(t, "/bin/sh", append([]string{"-c", `cd "$1" && shift && exec "$@"`, "sh", dir, ddtop}, args...)...)
 }
 
-// ends waits until a process that was told to end calls exit, and then releases the disk. Until the release, the first
-// thread of the process may be unable to end. When the kernel closes a file on FUSE, it waits for the file system's
-// server, and no signal ends this wait (fuse_flush, FR_FORCE, Linux 6.18).
+// ends waits until a process that was told to end calls exit, and then releases the hanging disk. Until the release,
+// the first thread of the process may be unable to end. When the kernel closes a file on FUSE, it waits for the file
+// system's server, and no signal ends this wait (fuse_flush, FR_FORCE, Linux 6.18).
 func ends(t *testing.T, pid int, disk *stuckfs.FS) {
 	t.Helper()
 	defer disk.Release()
 	awaitExit(t, pid)
 }
 
-// awaitExit waits until a process that was told to end calls exit. It does not wait for what the kernel does
-// afterwards.
+// awaitExit waits until a process that was told to end calls exit. It does not wait until the kernel has removed the
+// process.
 func awaitExit(t *testing.T, pid int) {
 	t.Helper()
 	for begun := time.Now(); !exits(t, pid); time.Sleep(5 * time.Millisecond) {
@@ -45,9 +46,9 @@ func awaitExit(t *testing.T, pid int) {
 	}
 }
 
-// exits reports whether a process has called exit. A first thread that waits for the disk cannot end, so it does not
-// show this. But exit sends SIGKILL to all other threads (zap_other_threads, kernel/signal.c). So a pending SIGKILL of
-// another thread shows that exit was called.
+// exits reports whether a process has called exit. The first thread may wait for the disk and be unable to end, so its
+// own end cannot show this. But exit sends SIGKILL to all other threads (zap_other_threads, kernel/signal.c). So a
+// pending SIGKILL of another thread shows that exit was called.
 func exits(t *testing.T, pid int) bool {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -73,8 +74,8 @@ func exits(t *testing.T, pid int) bool {
 	return pending&(1<<(unix.SIGKILL-1)) != 0
 }
 
-// TestScreenRecordsToADiskThatHangs: if the disk of a recording hangs, the screen goes on. A key or a signal still ends
-// ddtop. ddtop reports what the recording lacks.
+// TestScreenRecordsToADiskThatHangs: if the disk hangs to which the screen records, the screen goes on. A key or a
+// signal still ends ddtop. ddtop reports which samples the recording lacks.
 func TestScreenRecordsToADiskThatHangs(t *testing.T) {
 	rubytest.Long(t)
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -108,7 +109,7 @@ func TestScreenRecordsToADiskThatHangs(t *testing.T) {
 	}
 }
 
-// missingSaid matches what a screen shows about missing samples while a recording's disk is too slow.
+// missingSaid matches the text on the screen about samples that the recording lacks because the disk is too slow.
 var missingSaid = regexp.MustCompile(`the disk is slow: ([0-9,.kM ]+) samples`)
 
 // TestScreenRecordsToASlowDisk: if each write to the disk takes 300 ms, no samples are missing. If the disk accepts
@@ -222,8 +223,8 @@ func TestRecordToADiskThatHangs(t *testing.T) {
 }
 
 // TestRecordToADiskThatDoesNotConfirm: all samples are written, but the disk takes long to confirm that they are
-// stored, as a busy disk does. A new file is complete, and record says that the disk has not confirmed it. If record
-// was to replace an existing file, it fails and reports the same.
+// stored, as a busy disk does. If the file is new, it is complete, and record says that the disk has not confirmed it.
+// If record should replace an existing file, it fails with the same message.
 func TestRecordToADiskThatDoesNotConfirm(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

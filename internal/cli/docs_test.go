@@ -24,8 +24,8 @@ var foreignFlags = map[string]bool{
 	"--purge": true, "--now": true, "--allow-untrusted": true, "--check": true, "--ignore-missing": true, // of dpkg, systemctl, apk and sha256sum
 }
 
-// TestDocsNameEveryFormat: docs/ describes for each format of record what it contains, and which data of the process a
-// reader can see in it. export/hostile_test.go tests each format with hostile names.
+// TestDocsNameEveryFormat: for each format of `ddtop record`, docs/ describes what the file contains, and which data of
+// the process a reader can see in it. export/hostile_test.go tests each format with hostile names.
 func TestDocsNameEveryFormat(t *testing.T) {
 	for file, cell := range map[string]string{"../../docs/reference/cli.md": "| `%s` |", "../../docs/reference/redaction.md": "%s", "../../export/hostile_test.go": `"%s":`} {
 		text, err := os.ReadFile(file)
@@ -40,8 +40,8 @@ func TestDocsNameEveryFormat(t *testing.T) {
 	}
 }
 
-// TestDocsNameEveryFlag: the README or docs/ mentions every flag of every command, and every flag that they mention
-// exists.
+// TestDocsNameEveryFlag: the README or docs/ mentions every flag of every command. Every flag that these documents
+// mention exists.
 func TestDocsNameEveryFlag(t *testing.T) {
 	var files []string
 	for _, folder := range []string{"", "tasks", "reference", "internals"} {

@@ -24,10 +24,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// doctorMeasures is how long doctor measures a process.
+// doctorMeasures is how long `ddtop doctor` measures a process.
 const doctorMeasures = 2 * time.Second
 
-// Results of a check. They are the values of the key "state" in the JSON.
+// Results of one of doctor's checks. They are the values of the key "state" in the JSON.
 const (
 	checkGood  = "ok"
 	checkWrong = "wrong"
@@ -85,7 +85,7 @@ then measures for two seconds which rates and which cost it reaches. Nothing is 
 	return cmd
 }
 
-// say adds a check. With --redact, its texts contain no names of files or users. They never contain control characters.
+// say adds a check's result. With --redact, it contains no names of files or users. It never has control characters.
 func (d *doctor) say(state, name, remedy, format string, args ...any) {
 	d.checks = append(d.checks, check{name, state, flamegraph.Printable(d.names.Text(run.OneLine(fmt.Sprintf(format, args...)))), d.names.Text(remedy)})
 }
@@ -99,7 +99,7 @@ func (d *doctor) wrong(name string, err error) {
 // textOf returns the text of an error, without names if --redact is on.
 func (d *doctor) textOf(err error) string { return flamegraph.Printable(d.names.Redactor().Error(err)) }
 
-// verdict adds the last check, which sums up all others in one line. The error is nil if nothing is wrong.
+// verdict adds the last line, which sums up all checks. The error is nil if nothing is wrong.
 func (d *doctor) verdict() error {
 	var first *check
 	n, of := 0, len(d.checks)
@@ -119,7 +119,7 @@ func (d *doctor) verdict() error {
 	if first.Name != "" {
 		text = first.Name + ": " + text
 	}
-	// text needs no redaction here, because the first failed check has redacted it.
+	// text needs no redaction here: it is from the first failed check, which has already redacted it.
 	d.checks = append(d.checks, check{Name: "verdict", State: checkWrong, Text: fmt.Sprintf("%d of %d checks failed, first %s", n, of, text)})
 	failed := &doctorError{failed: n, of: of}
 	if len(d.failed) > 0 {
@@ -128,7 +128,7 @@ func (d *doctor) verdict() error {
 	return failed
 }
 
-// doctorError reports how many checks failed. The report has the text of each. Its exit code is exitFailed.
+// doctorError reports how many checks failed. Their texts are in the report. The exit code is exitFailed.
 type doctorError struct {
 	failed, of int
 	first      error
@@ -136,8 +136,8 @@ type doctorError struct {
 
 func (e *doctorError) Error() string { return fmt.Sprintf("%d of %d checks failed", e.failed, e.of) }
 
-// Unwrap returns the error of the first failed check. By it ddtop decides whether to offer to run as root. It is nil if
-// no check failed with an error.
+// Unwrap returns the error of the first failed check, or nil if no check failed with an error. It decides whether ddtop
+// offers to run as root.
 func (e *doctorError) Unwrap() error { return e.first }
 
 func (d *doctor) write(w io.Writer) error {
@@ -207,7 +207,7 @@ func (d *doctor) examineRights(r attach.Rights) {
 		}
 		return "no"
 	}
-	// This missing right is only a note. A user who reads other users' processes gets an error later.
+	// A missing right here is only a note. If ddtop then cannot read another user's process, that is an error later.
 	d.say(checkNote, "user", "", "%s; CAP_SYS_PTRACE %s, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE %s, CAP_SYS_NICE %s",
 		d.names.Redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
 	switch {
@@ -232,8 +232,8 @@ func (d *doctor) examineRights(r attach.Rights) {
 }
 
 // ptraceRemedy returns advice if Yama restricts the reading of processes (kernel.yama.ptrace_scope is 1 or 2) and
-// CAP_SYS_PTRACE is missing. If the user cannot get this right, the target's program must be changed, or ddtop must
-// start it. This helps only if ptrace_scope is 1.
+// CAP_SYS_PTRACE is missing. A user who cannot get this right can change the target's program, or start it with ddtop.
+// Both help only if ptrace_scope is 1.
 func ptraceRemedy(r attach.Rights) string {
 	root := "Run ddtop with `sudo`"
 	if !r.CanBecomeRoot {
@@ -297,7 +297,7 @@ func (d *doctor) examineTerminal() {
 	}
 }
 
-// examineSettings reads the settings file as a screen does.
+// examineSettings checks the settings file by reading it as the screen does.
 func (d *doctor) examineSettings() {
 	std := d.std
 	std.Terminal = true // the settings file is read only for screens

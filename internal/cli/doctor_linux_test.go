@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestDoctor: doctor checks a process that can be read, lists the results, and ends with a verdict. The exit code is 1
-// if a check failed. With --pause, doctor also tries to stop the process. Wrong settings are a failed check. With
-// --redact, the output has no names.
+// TestDoctor: doctor checks a process that can be read, lists the results, and ends with a line that sums them up. The
+// exit code is 1 if a check failed. With --pause, doctor also tries to stop the process. Wrong settings are a failed
+// check. With --redact, the output has no names.
 func TestDoctor(t *testing.T) {
 	name := unlike(t, "patient")
 	p := named(t, name+" (secret)")

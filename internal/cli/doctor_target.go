@@ -70,10 +70,10 @@ func (d *doctor) examineRubies(ctx context.Context) (pid int) {
 	return pid
 }
 
-// examineTime limits how long a process is read and measured. On an idle machine this takes two seconds.
+// examineTime limits how long doctor reads and measures a process. On an idle machine this takes two seconds.
 const examineTime = time.Minute
 
-// examineTarget reads and measures a process. possible is true if the machine allows probes in processes.
+// examineTarget reads and measures a process. possible is true if the machine allows to put probes into processes.
 func (d *doctor) examineTarget(ctx context.Context, pid int, possible bool) {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
@@ -155,17 +155,17 @@ func (d *doctor) examineContext(src *live.Source) {
 	}
 }
 
-// achievedEnough is the part of a requested rate that ddtop must reach. If it reaches less, doctor adds a note.
+// achievedEnough is the part of a requested sampling rate that ddtop must reach. Below it, doctor adds a note.
 const achievedEnough = 0.8
 
-// examineRates reports the achieved rates, and the figures for which they are too low. A rate well below the requested
-// rate is a note, except in an idle process, which needs fewer samples.
+// examineRates reports the sampling rates that ddtop reached, and the figures for which they are too low. A rate well
+// below the requested one is a note, except in an idle process, which needs fewer samples.
 func (d *doctor) examineRates(s *report.Stat, cost string) {
 	state, remedy, short := checkGood, "", ""
 	lock, stack := s.Rate.Lock, s.Rate.Stack
 	if lock.Achieved < achievedEnough*lock.Asked || stack.Achieved < achievedEnough*stack.Asked {
 		state, short = checkNote, "; fewer than asked for"
-		// the samples that the screen's figures are based on
+		// doctor judges the same samples on which the screen bases its figures
 		usual := s.Quality.Of.Over(int64(sampler.QualityWindow))
 		switch lacks := report.LacksOf(&usual); {
 		case lacks != report.StatLacks{}:
@@ -194,7 +194,7 @@ func (d *doctor) limitText(s *report.Stat) string {
 	return d.overhead.String()
 }
 
-// examineSwitches reports whether thread switches can be followed.
+// examineSwitches reports whether ddtop can follow the kernel's thread switches.
 func (d *doctor) examineSwitches() {
 	if err := live.CheckSwitches(); err != nil {
 		d.say(checkNote, "switches", "", "thread switches cannot be followed, so processes are polled: %s", d.textOf(err))
@@ -203,8 +203,8 @@ func (d *doctor) examineSwitches() {
 	d.say(checkGood, "switches", "", "this machine lets ddtop follow thread switches, which it does unless --source polling says otherwise")
 }
 
-// examineNative reports whether C stacks of running threads can be taken, and whether all registers of blocked threads
-// can be read.
+// examineNative reports whether ddtop can take C stacks of running threads, and whether it can read all registers of
+// blocked threads.
 func (d *doctor) examineNative() {
 	running, registers := live.CheckNative()
 	const (

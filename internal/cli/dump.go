@@ -95,7 +95,7 @@ time.`,
 	return cmd
 }
 
-// write measures first if -d was given, and then writes the dump.
+// write measures the process first if the user gave -d, and then writes the dump.
 func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams) error {
 	d, _, note, err := f.make(ctx, src, f.length.Value)
 	if err != nil {
@@ -112,11 +112,11 @@ func (f *dumpFlags) write(ctx context.Context, src *live.Source, std run.Streams
 	return d.WriteText(std.Results(ctx))
 }
 
-// keepEvery is how often the measurement keeps a sample. The dump uses it if the process ends before the dump.
+// keepEvery is how often the measurement keeps a sample. The dump shows it if the process ends before the dump.
 const keepEvery = 250 * time.Millisecond
 
-// make measures for the given length, if any, and then takes the dump. note says why the measurement ended early. It
-// is empty otherwise.
+// make measures for the given length, if it is not zero, and then takes the dump. note says why the measurement ended
+// early. It is empty if it did not.
 func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Duration) (d *export.Dump, m *measure.Measure, note string, err error) {
 	m = measure.New(src.Process(), src.Dictionary(), f.rules)
 	var first, last int64
@@ -140,7 +140,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 		defer cancel()
 	}
 	f.debug.Fetch(ctx, src)
-	// Threads are listed before the sample. A thread made in between would otherwise seem unknown to Ruby.
+	// List the threads before the sample. Otherwise a thread made in between would seem unknown to Ruby.
 	threads, _ := src.NativeThreads() // after an error the dump has no native threads
 	s, err := src.Once(ctx)
 	if errors.Is(err, attach.ErrNoAnswer) && kept != nil {
@@ -163,7 +163,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	return d, m, note, nil
 }
 
-// addNative adds native stacks, and threads that Ruby does not know. threads is a list made before the sample.
+// addNative adds native stacks, and threads unknown to Ruby. threads lists the native threads before the sample.
 func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src run.NativeSource, s *sampler.Sample, threads []live.NativeThread) {
 	others := run.UnknownOf(threads, s, nil, nil)
 	tids := make([]int32, len(others))
@@ -181,8 +181,8 @@ func (f *dumpFlags) addNative(ctx context.Context, d *export.Dump, src run.Nativ
 	}
 }
 
-// addFibers adds the suspended fibers of a source that was just read. If they cannot be read, the dump has none, and
-// its JSON has null for them.
+// addFibers adds the suspended fibers of a process or core file that was just read. If they cannot be read, the dump
+// has none, and its JSON has null for them.
 func addFibers(ctx context.Context, d *export.Dump, src interface {
 	Fibers(context.Context) (sampler.Fibers, error)
 	Dictionary() *sampler.Dictionary
@@ -223,7 +223,7 @@ func (f *coreFlags) check(cmd *cobra.Command) (core bool, err error) {
 	return core, nil
 }
 
-// openCore opens the core file. debug downloads debug files for C functions. It may be nil.
+// openCore opens the core file. debug downloads debug files for its C functions, or is nil.
 func (f *coreFlags) openCore(ctx context.Context, std run.Streams, debug *debuginfod.Client) (*live.Core, error) {
 	return live.OpenCore(ctx, f.core, attach.CoreFiles{Root: f.root, Files: f.files}, live.Options{Redactor: std.Redact.Redactor(), Values: f.readValues, OwnCode: std.Own.Rules(), Debug: debug, Progress: layoutProgress(std.Redact)})
 }
@@ -256,8 +256,8 @@ func (f *dumpFlags) dumpCore(ctx context.Context, std run.Streams) error {
 	return d.WriteText(std.Results(ctx))
 }
 
-// layoutProgress returns a function that reports progress on standard error while ddtop reads debug information. Only
-// an unknown Ruby needs debug information. It does not use the command's streams, because a screen may own them.
+// layoutProgress returns a function that reports progress while ddtop reads debug information, which only an unknown
+// Ruby needs. It writes to standard error, and not to the command's streams, because a screen may use them.
 func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
 	var say func(done, total int)
 	return func(path string, done, total int) {
@@ -268,7 +268,7 @@ func layoutProgress(names *flags.Redaction) func(path string, done, total int) {
 	}
 }
 
-// dumpGroup writes the dump of several processes, one after the other. It measures all of them first if -d was given.
+// dumpGroup writes the dumps of several processes, one after the other. With -d, it first measures all of them.
 func (f *dumpFlags) dumpGroup(ctx context.Context, std run.Streams) error {
 	g, err := f.openGroup(ctx, false, std.Say)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// nativeScript has a thread that Ruby does not know, which sleeps in the C library. Another thread waits in a library
-// whose frames can only be found by the frame pointer.
+// nativeScript has a thread that Ruby does not know, because C code made it. The thread sleeps in the C library.
+// Another thread waits in a library whose frames ddtop can find only by the frame pointer.
 const nativeScript = `
 require "fiddle"
 LIBC = Fiddle.dlopen(nil)
@@ -28,9 +28,8 @@ $stdout.flush
 $stdin.gets
 `
 
-// TestDumpHasNativeFrames: dump shows C functions together with Ruby's frames, and also the stacks of threads that Ruby
-// does not know. If native frames are missing, dump may instead say that they are. With --own, dump shows no frames of
-// libraries.
+// TestDumpHasNativeFrames: dump shows C functions between Ruby's frames, and also the stacks of threads that Ruby does
+// not know. If ddtop cannot read native frames, dump says so instead. With --own, dump shows no frames of libraries.
 func TestDumpHasNativeFrames(t *testing.T) {
 	p := rubytest.One(t).Start(t, nativeScript, rubytest.Options{})
 	p.Expect(t, "ready")

@@ -23,7 +23,7 @@ import (
 //go:embed testdata/exact/adversaries.rb
 var adversaries string
 
-// beside is a running ddtop stat --exact. It follows a process until end is called.
+// beside is a running `ddtop stat --exact` that follows a process until the method end is called.
 type beside struct {
 	cmd       *exec.Cmd
 	out, errs *bytes.Buffer
@@ -33,7 +33,7 @@ func exactArgs(pid int) []string {
 	return []string{"stat", strconv.Itoa(pid), "-d", "1h", "--exact", "--exact-cost", "off", "--json"}
 }
 
-// followExactly starts ddtop stat --exact for a process, and waits until its probes are in.
+// followExactly starts `ddtop stat --exact` for a process, and waits until ddtop has put its probes into the process.
 func followExactly(t *testing.T, pid int) *beside {
 	t.Helper()
 	var b beside
@@ -45,13 +45,14 @@ func followExactly(t *testing.T, pid int) *beside {
 	return &b
 }
 
-// tooEarly reports whether ddtop ended after its probes were in, but before its first sample. On a busy machine
+// tooEarly reports whether ddtop ended after it had put in its probes, but before its first sample. On a busy machine
 // measuring can begin late, so this is no error.
 func tooEarly(r result) bool {
 	return r.code == 1 && (strings.Contains(r.err, "before anything was measured") || strings.Contains(r.err, "the reading was ended"))
 }
 
-// end ends ddtop as ctrl-c does, checks the result, and returns it. It returns nil if ddtop had not begun to measure.
+// end ends ddtop as ctrl-c does, checks the result, and returns it. It returns nil if ddtop ended before its first
+// sample.
 func (b *beside) end(t *testing.T) *report.Stat {
 	t.Helper()
 	if err := b.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -101,8 +102,8 @@ func tasks(t *testing.T, pid int) []string {
 	return tids
 }
 
-// play lets the program of adversaries run its parts, and returns the lines that it printed. After each line, play
-// calls during, unless during is nil.
+// play lets the program adversaries run its parts one by one, and returns the lines that it prints. After each line,
+// play calls during, unless during is nil.
 func play(t *testing.T, p *rubytest.Process, during func()) (lines []string) {
 	t.Helper()
 	p.Send(t, "go")
@@ -118,7 +119,7 @@ func play(t *testing.T, p *rubytest.Process, during func()) (lines []string) {
 	}
 }
 
-// startAdversaries starts the program of adversaries and waits until it is ready.
+// startAdversaries starts the program adversaries and waits until it is ready.
 func startAdversaries(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubytest.Process {
 	t.Helper()
 	p := r.Start(t, adversaries, o)
@@ -126,9 +127,9 @@ func startAdversaries(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubyte
 	return p
 }
 
-// TestExactChangesNothing: the program does what could make probes fail, with its threads, children and signals. With
-// probes it prints the same as without, and ends well. ddtop reports no ended thread as waiting. It changes nothing if
-// a second ddtop follows the program, or if the program or ddtop is stopped for a while.
+// TestExactChangesNothing: the program adversaries does, with its threads, children and signals, what could make probes
+// fail. With probes it prints the same as without, and ends well. ddtop reports no ended thread as waiting. This stays
+// true if a second ddtop follows the program, or if the program or ddtop is stopped for a while.
 func TestExactChangesNothing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -146,8 +147,8 @@ func TestExactChangesNothing(t *testing.T) {
 					}
 					return
 				}
-				// The second ddtop is killed at any moment. Its probes look the same as the probes of the first ddtop,
-				// which must stay.
+				// The second ddtop is killed at a random moment, and its probes are removed. The probes of the first
+				// ddtop look the same, but must stay.
 				if err := other.cmd.Process.Kill(); err != nil {
 					t.Fatal(err)
 				}
@@ -226,16 +227,17 @@ func TestExactChangesNothing(t *testing.T) {
 	}
 }
 
-// TestExactChildren: a child that is forked while ddtop follows its parent has the breakpoints in its copy of the
-// memory. When ddtop ends or is killed, the code of the children is the same as in the file again. This is also true
-// for a child that has not run since.
+// TestExactChildren: while ddtop follows a process, its code has ddtop's breakpoints. A child that is forked meanwhile
+// has them in its copy of the memory. When ddtop ends or is killed, the code of the children is again the same as in
+// the file. This is also true for a child that has not run since the fork.
 func TestExactChildren(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, signal := range map[string]syscall.Signal{"ended": syscall.SIGTERM, "killed": syscall.SIGKILL} {
 			t.Run(name, func(t *testing.T) {
-				// The second child is stopped before it takes a lock. So it runs past no probe until ddtop has ended.
+				// The second child is stopped before it takes a lock. So it does not run past any probe until ddtop has
+				// ended.
 				p := r.Start(t, `$stdout.sync = true
 puts "ready"
 $stdin.gets
@@ -273,7 +275,7 @@ $stdin.gets`, rubytest.Options{})
 }
 
 // TestExactTracers: a debugger and a tracer of system calls stop threads anywhere, and the debugger also sets
-// breakpoints. A process with ddtop's probes still prints the same. Its code is unchanged afterwards.
+// breakpoints. With ddtop's probes and such a tool, a process still prints the same. Its code is unchanged afterwards.
 func TestExactTracers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -317,8 +319,8 @@ func TestExactTracers(t *testing.T) {
 	}
 }
 
-// interrupted sends signals to a program until it ends. One signal is not enough, because a signal is lost if it comes
-// while gdb starts.
+// interrupted sends signals to gdb or another program until it ends. One signal is not enough, because it is lost if it
+// comes while gdb starts.
 func interrupted(cmd *exec.Cmd) {
 	over := make(chan struct{})
 	go func() {
@@ -337,14 +339,14 @@ func interrupted(cmd *exec.Cmd) {
 	}
 }
 
-// TestExactElsewhere: ddtop can follow a process in namespaces of its own in exact mode. It can also follow a process
-// whose libruby file was replaced after the start, for example by the package manager. The code of both processes is
-// unchanged afterwards.
+// TestExactElsewhere: in exact mode, ddtop can follow a process that has its own namespaces. It can also follow a
+// process whose libruby file was replaced after the start, for example by the package manager. The code of both
+// processes is unchanged afterwards.
 func TestExactElsewhere(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
 	t.Parallel()
-	// moved is a script that first runs the program on a copy of libruby. Then it replaces the copy by another file.
+	// moved is a script that runs the program with a copy of libruby, and then replaces the copy by another file.
 	const moved = `libraries = RbConfig::CONFIG.values_at("libdir", "archlibdir").compact.flat_map { |dir| Dir[File.join(dir, "libruby*.so.*")] }
 unless ENV["LD_LIBRARY_PATH"] || libraries.empty?
   libraries.each { |path| File.binwrite(File.basename(path), File.binread(path)) }
@@ -381,8 +383,9 @@ libraries.each { |path| File.write("new", "not a library"); File.rename("new", F
 	}
 }
 
-// TestExactBecomesAnother: ddtop follows a process until it executes another Ruby program, or goes on as a daemon,
-// which is a child process. When ddtop has ended, neither the new program nor the daemon has breakpoints.
+// TestExactBecomesAnother: ddtop follows a process in exact mode until it becomes another one. It executes another Ruby
+// program, or goes on as a daemon, which is a child process. When ddtop has ended, neither the new program nor the
+// daemon has breakpoints.
 func TestExactBecomesAnother(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -70,7 +70,7 @@ func TestStatExact(t *testing.T) {
 		}
 
 		// stat names places in the code only if it has at least 20 stacks. On a busy machine ddtop's CPU budget allows
-		// fewer stacks in a second, so the budget is off.
+		// fewer stacks in a second, so the test turns the budget off.
 		text := run(t, "stat", pid, "-d", "1s", "--exact", "--exact-cost", "off", "--overhead", "off")
 		text.want(t, 0)
 		for _, want := range []string{"exact, ", "probes: "} {
@@ -92,8 +92,8 @@ func TestStatExact(t *testing.T) {
 		if stat.DurationNS-stat.ExactNS > stat.DurationNS/10 {
 			rubytest.TooSeldom(t, "of %d ns %d are exact", stat.DurationNS, stat.ExactNS)
 		}
-		// This stat must not know every change of the GVL. With records of thread switches it would, so the source is
-		// polling.
+		// Without exact mode, stat must report no exact times. Records of thread switches would also show every change
+		// of the GVL. So this stat only samples (polling).
 		plain := run(t, "stat", pid, "-d", "100ms", "--json", "--source", "polling")
 		plain.want(t, 0)
 		if !strings.Contains(plain.out, `"exact": null`) || !strings.Contains(plain.out, `"exact_ns": 0,`) {
@@ -118,8 +118,8 @@ over = true
 work.each(&:join)
 puts "wrong: #{wrong}"`
 
-// TestExactLeavesNothing: however ddtop ends, the code of the process is unchanged afterwards. The process goes on
-// without errors.
+// TestExactLeavesNothing: however ddtop ends, no probe stays in the code of the process. The process goes on without
+// errors.
 func TestExactLeavesNothing(t *testing.T) {
 	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {

@@ -24,7 +24,8 @@ func exactRecording(t *testing.T, path string, pid int, more ...string) *started
 	return d
 }
 
-// lostRecords is ddtop's message about lost records. On a busy machine the ring buffer of the probes can be full.
+// lostRecords is ddtop's message about lost records. They are lost if the ring buffer of the probes is full, which
+// happens on a busy machine.
 const lostRecords = "records of exact mode were lost, and what was around them is told as doubtful\n"
 
 // TestExactEverywhere: each command that measures accepts --exact. The times that its output calls exact are right.
@@ -38,7 +39,7 @@ func TestExactEverywhere(t *testing.T) {
 		pid, dir := strconv.Itoa(p.PID), t.TempDir()
 		in := func(name string) string { return filepath.Join(dir, name) }
 		exact := []string{"-p", pid, "--exact", "--exact-cost", "off", "-d", "1s"}
-		// complete reports whether all records of exact mode arrived. On a busy machine records can be lost. Any other
+		// complete reports whether all records of the probes arrived. On a busy machine records can be lost. Any other
 		// message about exact mode fails the test.
 		complete := func(what, said string) bool {
 			t.Helper()
@@ -69,15 +70,15 @@ func TestExactEverywhere(t *testing.T) {
 		}
 		run(t, append([]string{"dump"}, exact...)...).want(t, 0)
 
-		// A report made from an exact recording has exact figures, too.
+		// A report that is made from a recording in exact mode has exact figures, too.
 		asJSON := run(t, "report", in("x.ddtop"), "--json")
 		asJSON.want(t, 0)
 		var told report.Stat
 		if err := json.Unmarshal([]byte(asJSON.out), &told); err != nil {
 			t.Fatal(err)
 		}
-		// Only some waits need to be exact. A wait that began before the recording, or goes on after it, has an unknown
-		// end.
+		// At least one wait must be exact, but not all. A wait that began before the recording, or goes on after it,
+		// has an unknown length.
 		exactly := func(w report.StatWait) bool { return w.Exact }
 		if told.ExactNS <= 0 || told.ExactNS > told.DurationNS || !slices.ContainsFunc(told.LongestWaits, exactly) {
 			t.Errorf("of %d ns %d are exact, of the longest waits %+v", told.DurationNS, told.ExactNS, told.LongestWaits)
@@ -137,7 +138,8 @@ func startDdtop(t *testing.T, args ...string) *startedDdtop {
 	return d
 }
 
-// follows waits until ddtop follows its process in exact mode. ddtop creates the recording when the probes are in.
+// follows waits until ddtop follows its process in exact mode. The sign for this is the recording, which ddtop creates
+// after it has put its probes into the process.
 func (d *startedDdtop) follows(t *testing.T, path string) {
 	t.Helper()
 	d.await(t, path, func() bool {
@@ -196,7 +198,8 @@ func TestExactTwice(t *testing.T) {
 	})
 }
 
-// TestExactEndsInTheMidst: if exact mode has used up its CPU budget, it ends, but the measurement goes on by sampling.
+// TestExactEndsInTheMidst: if exact mode has used up its CPU budget, ddtop removes the probes, but goes on measuring by
+// sampling.
 func TestExactEndsInTheMidst(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -208,8 +211,8 @@ func TestExactEndsInTheMidst(t *testing.T) {
 		}
 		p, path := start(), filepath.Join(t.TempDir(), "x.ddtop")
 		// cheap starts a ddtop that allows exact mode only a small cost. It calls ready, and then lets the program hand
-		// the GVL over so often that the probes cost too much. When ddtop has removed the probes, cheap lets it sample
-		// for a while and then ends it.
+		// the GVL over so often that the probes cost too much. ddtop then removes the probes. After that, cheap lets it
+		// sample for a while and ends it.
 		cheap := func(ready func(*startedDdtop), args ...string) result {
 			t.Helper()
 			cmd, out, errs := prepare(t.Context(), append(args, "-p", strconv.Itoa(p.PID), "--exact", "--exact-cost", "0.1%", "-d", "1h")...)
@@ -234,12 +237,12 @@ func TestExactEndsInTheMidst(t *testing.T) {
 			}
 			return finish(t, cmd, out, errs)
 		}
-		// Before the program begins to hand over the GVL, little changes. So two samples in this time are enough for an
-		// exact span.
+		// Before the program begins to hand over the GVL, little changes. So two samples in this time are enough for a
+		// time span in which all changes are known.
 		cheap(func(d *startedDdtop) { d.records(t, path) }, "record", "-o", path).want(t, 0,
 			"ended itself, and ", " was sampled from then on: it cost the process") // if records were lost, the line says this first
-		// If too much changes between two samples, the time between them is not exact, which divides the exact time
-		// into several spans.
+		// If too much changes between two samples, ddtop does not know all changes between them. Such a gap divides the
+		// exactly known time into several spans.
 		spans, lastNS := spansIn(t, path)
 		if n := len(spans); n == 0 || spans[n-1].toNS >= lastNS {
 			t.Errorf("%d spans are exact; the last sample is of %d ns", n, lastNS)
@@ -297,7 +300,8 @@ func sleeps(t *testing.T, pid int) map[string]int {
 	return out
 }
 
-// handsOver has two threads that hand the GVL to each other as fast as they can. They begin after a line of input.
+// handsOver is a program with two threads that hand the GVL to each other as fast as they can. They begin after a line
+// of input.
 const handsOver = `$stdout.sync = true
 a, b = Queue.new, Queue.new
 Thread.new { loop { b << a.pop } }
@@ -344,7 +348,8 @@ func TestExactWithoutRights(t *testing.T) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
-	// After a process has changed its user, that user may not read it. Exec makes it readable again.
+	// When a process changes its user, the kernel forbids this user to read it. After an exec the user may read it
+	// again.
 	p := rubytest.One(t).Start(t, `require "rbconfig"
 Process::GID.change_privilege(65534)
 Process::UID.change_privilege(65534)

@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// TestExactBehindAMount: a process hides its libruby by a mount over the folder, and puts a pipe in the file's place. A
-// ddtop that has capabilities, but is not root, follows the process. It does not open the pipe, and puts the probes
-// into the file that the process has mapped.
+// TestExactBehindAMount: a process mounts a file system over the folder of its libruby, and puts a pipe in the
+// library's place. So the library's path leads to the pipe. ddtop runs with capabilities, but not as root. It must not
+// open the pipe, and must put the probes into the file that the process has mapped.
 func TestExactBehindAMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "needs root")
@@ -24,7 +24,8 @@ func TestExactBehindAMount(t *testing.T) {
 		rubytest.Skip(t, "%v", err)
 	}
 	setpriv := rubytest.Program(t, "setpriv", "util-linux")
-	// The test needs a Ruby of the host, because the path of a library in a chroot does not exist outside.
+	// The test needs a Ruby that is installed on the host itself. A library in a chroot has a path that does not exist
+	// outside.
 	r := rubytest.Ruby{Name: "host", Bin: rubytest.Program(t, "ruby", "ruby")}
 	p := r.Start(t, `$stdout.sync = true
 3.times { Thread.new { loop { 20_000.times { }; sleep 0.001 } } }

@@ -15,9 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// stampsCode defines the method stamp. It starts threads that write the current time (a stamp) into a file again and
-// again, one file for each thread. A thread holds the GVL when it reads the clock in Ruby. Between two stamps it sleeps
-// or writes.
+// stampsCode defines the Ruby method stamp. It starts threads that write the current time (a stamp) into a file again
+// and again, one file for each thread. Ruby code reads the clock, so the thread holds the GVL at this time. Between two
+// stamps it sleeps or writes.
 const stampsCode = `$stdout.sync = true
 def stamp
   3.times do |i|
@@ -36,13 +36,13 @@ def stamp
 end
 `
 
-// stamping writes stamps until it gets a line of input.
+// stamping is a program whose threads write the current time again and again, until it gets a line of input.
 const stamping = stampsCode + `stamp
 puts "ready"
 $stdin.gets`
 
-// stampingBesideWork is stamping with one more thread, which computes half of the time. So the threads with stamps have
-// to wait for the GVL, even if the machine lets them run rarely.
+// stampingBesideWork is like stamping, with one more thread that computes half of the time. So the threads that write
+// stamps have to wait for the GVL, even if the machine rarely lets them run.
 const stampingBesideWork = stampsCode + `stamp
 Thread.new do
   loop do
@@ -92,8 +92,8 @@ func stampsOf(t *testing.T, p *rubytest.Process, pid int) map[int32][]int64 {
 	return out
 }
 
-// moreStamps waits until each living thread of a process has written n more stamps: the smallest number of a thread
-// must grow by n.
+// moreStamps waits until each living thread of a process has written more stamps. The number of the thread with the
+// fewest stamps must grow by n.
 func moreStamps(t *testing.T, p *rubytest.Process, pid, n int) {
 	t.Helper()
 	least := func() int {
@@ -112,13 +112,14 @@ func moreStamps(t *testing.T, p *rubytest.Process, pid, n int) {
 	until(t, func() bool { return least() >= before+n }, "%d more stamps of process %d", n, pid)
 }
 
-// exactSpan is an interval in which all changes of the GVL are known.
+// exactSpan is a time span in which a recording has all changes of the GVL.
 type exactSpan struct {
 	fromNS, toNS int64
 	changes      map[int32][]sampler.Change
 }
 
-// spansIn returns the exact spans of a recording. lastNS is the time of its last sample.
+// spansIn returns the time spans in which a recording has all changes of the GVL. lastNS is the time of its last
+// sample.
 func spansIn(t *testing.T, path string) (spans []exactSpan, lastNS int64) {
 	t.Helper()
 	r, err := recording.Open(path)
@@ -152,8 +153,9 @@ func spansIn(t *testing.T, path string) (spans []exactSpan, lastNS int64) {
 	return spans, lastNS
 }
 
-// checkStamps checks that, by the changes in a recording, each thread held the GVL whenever it read the clock. It
-// returns the number of stamps at whose times the recording knows all changes.
+// checkStamps checks a recording against the times (stamps) at which threads read the clock. By the recording's changes
+// of the GVL, each thread must hold the GVL at these times. It returns the number of stamps within the spans in which
+// the recording has all changes.
 func checkStamps(t *testing.T, path string, stamps map[int32][]int64) (known int) {
 	t.Helper()
 	spans, _ := spansIn(t, path)

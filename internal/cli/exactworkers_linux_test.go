@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// preforking is a master whose workers write stamps. After the line "replace" it kills the first worker and starts
-// another. After the line "exec" the newest worker becomes another Ruby.
+// preforking is a master whose worker processes write the time again and again (stamps). After the line "replace" it
+// kills the first worker and starts another one. After the line "exec" the newest worker becomes another Ruby by exec.
 const preforking = stampsCode + `require "rbconfig"
 def worker
   r, w = IO.pipe
@@ -36,8 +36,8 @@ end
 all.each { |pid, | Process.kill(:KILL, pid) }
 `
 
-// TestExactFollowsWorkers: with --children, ddtop follows each worker of a master in exact mode, with a recording for
-// each. ddtop also follows workers that start later, and the program that a worker becomes by exec.
+// TestExactFollowsWorkers: with --children, ddtop follows each worker process of a master in exact mode. It makes a
+// recording for each of them. It also follows workers that start later, and the program that a worker becomes by exec.
 func TestExactFollowsWorkers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -53,7 +53,8 @@ func TestExactFollowsWorkers(t *testing.T) {
 		}
 		dir := t.TempDir()
 		d := exactRecording(t, filepath.Join(dir, "all.ddtop"), p.PID, "--children", "--overhead", "off")
-		// name returns the path of a process's recording. ddtop creates it when it follows the process.
+		// name returns the path of the recording of a process. ddtop creates this file when it begins to follow the
+		// process.
 		name := func(pid int, more string) string { return filepath.Join(dir, fmt.Sprintf("all-%d%s.ddtop", pid, more)) }
 		recorded := func(pid int, more string) {
 			t.Helper()
@@ -86,7 +87,8 @@ func TestExactFollowsWorkers(t *testing.T) {
 			delete(after, tid)
 		}
 		for line := range strings.Lines(d.log.String()) {
-			// On a busy machine records can be lost. checkStamps leaves out the doubtful times.
+			// On a busy machine records of the probes can be lost, which ddtop reports. checkStamps leaves out the
+			// doubtful times.
 			if strings.Contains(line, "exact") && !strings.Contains(line, lostRecords) {
 				t.Errorf("it says %s", line)
 			}

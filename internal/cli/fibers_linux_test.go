@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// keptFibers has 20 fibers that wait in requests of one route, and 10 in requests of another route. Text from users
-// contains "zq".
+// keptFibers is a program with 20 fibers that wait in requests of one route, and 10 in requests of another route. All
+// text that comes from users contains "zq".
 const keptFibers = `
 $stdout.sync = true
 class KeptError < StandardError; end
@@ -25,7 +25,8 @@ $keep = 30.times.map { |n| Fiber.new { serve(n < 20 ? "/kept/#{n}" : "/other/#{n
 puts "up"
 STDIN.gets`
 
-// statUntil measures repeatedly until done accepts the result. It returns the result and the whole JSON.
+// statUntil runs stat repeatedly until done accepts the result. It returns the result about requests, and the whole
+// JSON.
 func statUntil(t *testing.T, pid int, done func(*report.StatRequests) bool, args ...string) (r report.StatRequests, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); ; {
@@ -44,7 +45,7 @@ func statUntil(t *testing.T, pid int, done func(*report.StatRequests) bool, args
 	}
 }
 
-// TestFibersOptions: --endpoint, --redact and --values apply to requests of waiting fibers.
+// TestFibersOptions: the flags --endpoint, --redact and --values also work for requests that waiting fibers serve.
 func TestFibersOptions(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -91,8 +92,8 @@ func TestFibersOptions(t *testing.T) {
 	}
 }
 
-// TestRequestsBesideAnEnumerator: a thread uses an Enumerator and a fiber while it serves a request. The time of the
-// request must count once, not twice.
+// TestRequestsBesideAnEnumerator: while a thread serves a request, it uses an Enumerator and a fiber, which have the
+// request in their stacks. The time of the request must count once, not twice.
 func TestRequestsBesideAnEnumerator(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -114,15 +115,15 @@ call({"REQUEST_METHOD" => "GET", "PATH_INFO" => "/kept", "REQUEST_URI" => "/kept
 		fibers += e.FiberNS
 		threads += e.NS.Sleeping
 	}
-	// ddtop may read the fibers before it reads the thread for the first time. Until its next reading, the request can
-	// count for a fiber.
+	// ddtop may read the fibers before it reads the thread for the first time. Until it reads the fibers again, the
+	// request can count as a request of a fiber.
 	if r.Fibers.Requests != 0 || fibers > 5e8 || threads < 2e8 {
 		t.Errorf("%v in fibers, %v in the thread: %+v", time.Duration(fibers), time.Duration(threads), r)
 	}
 }
 
-// TestFibersOfAsync: four tasks of the gem Async serve requests of 0.6 s, each task one after another. In one second,
-// the times of all their requests add up to four seconds.
+// TestFibersOfAsync: four tasks of the gem Async serve requests of 0.6 s, each task one request after another. In one
+// second, the times of all requests add up to four seconds.
 func TestFibersOfAsync(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -158,8 +159,8 @@ end`, rubytest.Options{})
 		ended, measured := 0, int64(0)
 		for _, e := range r.Endpoints {
 			fibers, ended, measured = fibers+e.FiberNS, ended+e.Ended, measured+e.Measured
-			// Each request lasts 0.6 s or longer. A length is measured only if ddtop saw the begin and the end of the
-			// request.
+			// Each request lasts 0.6 s or longer. ddtop measures the length of a request only if it saw both its begin
+			// and its end.
 			if e.Measured > 0 && e.MaxNS+e.UncertaintyNS < 580e6 { // lengths are known to 3 %
 				t.Fatalf("a request of %v ± %v", time.Duration(e.MaxNS), time.Duration(e.UncertaintyNS))
 			}

@@ -9,10 +9,10 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
-// judgement holds what the user set for findings, listed waits and reported endpoints.
+// judgement holds the user's settings about findings, about the waits to list, and about the endpoints to report.
 type judgement struct {
 	rules *findings.Rules
-	// wait is the minimum length of listed waits.
+	// wait is the length from which on waits are listed.
 	wait flags.Duration
 	// endpoint selects the reported requests and jobs.
 	endpoint flags.Endpoint
@@ -22,7 +22,7 @@ func newJudgement() judgement {
 	return judgement{rules: findings.NewRules(), wait: flags.Duration{Max: time.Hour}}
 }
 
-// addRules adds the flag --finding, which changes the rules of findings.
+// addRules adds the flag --finding, with which the user changes the rules of findings.
 func (j *judgement) addRules(cmd *cobra.Command) { addFinding(cmd, j.rules.Set) }
 
 func addFinding(cmd *cobra.Command, set func(rule string) error) {
@@ -35,10 +35,10 @@ func addWait(cmd *cobra.Command, wait *flags.Duration) {
 	cmd.Flags().Var(wait, "wait-threshold", "hide shorter waits in lists; totals count all")
 }
 
-// screenRules are the rules of findings of a screen or of push. Flags take precedence over the settings file.
+// screenRules are the findings' rules for the screen or push. Flags take precedence over the settings file.
 type screenRules struct {
 	rules *findings.Rules
-	// given are the values of the flags, which override the file.
+	// given are the values of the flag --finding, which override the settings file.
 	given []string
 }
 
@@ -50,7 +50,7 @@ func (s *screenRules) flag(text string) error {
 	return s.rules.Set(text)
 }
 
-// setting applies a setting of the settings file. Then it applies the flags again, because flags take precedence.
+// setting applies a line of the settings file. Then it applies the flags again, because flags take precedence.
 func (s *screenRules) setting(text string) error {
 	if err := s.rules.Set(text); err != nil {
 		return err

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestFormatByName: the ending of a file's name chooses its format, in upper or lower case. A name without an ending,
-// or with .txt, chooses the text. ddtop refuses the ending of a format that it does not write. (readAll unzips pprof.)
+// TestFormatByName: the ending of an output file's name chooses its format, in upper or lower case. Without an ending,
+// or with .txt, the format is text. ddtop refuses the ending of a format that it does not write. (readAll unzips
+// pprof.)
 func TestFormatByName(t *testing.T) {
 	t.Parallel()
 	recorded := valuesFile(t)
@@ -48,8 +49,8 @@ func TestFormatByName(t *testing.T) {
 	run(t, "report", recorded, "--format", "chrome", "-o", filepath.Join(t.TempDir(), "x.perfetto")).want(t, 0)
 }
 
-// TestEndpointThatWasNotSeen: if --endpoint matches no request and no job, report fails and lists similar routes and
-// classes, instead of an empty report.
+// TestEndpointThatWasNotSeen: if --endpoint matches no request and no job, report fails instead of writing an empty
+// report. The error lists similar routes and classes.
 func TestEndpointThatWasNotSeen(t *testing.T) {
 	t.Parallel()
 	recorded := valuesFile(t)

@@ -28,29 +28,29 @@ import (
 
 const collapsedFormat, htmlFormat = "collapsed", "html"
 
-// recordingFormat is the format of recordings. Only it and jsonl are written while ddtop measures.
+// recordingFormat is the format of recordings. Only this format and jsonl are written while ddtop measures.
 const recordingFormat = "ddtop"
 
 type format struct {
 	name, about string
 	binary      bool // must not be printed on a terminal
-	// timed is true for formats that show all threads over time. They cannot be limited to a request.
+	// timed is true for formats that show all threads over time. --endpoint cannot limit them to a request.
 	timed bool
-	// Names of files with one of these endings (ends) or beginnings (begins) choose the format. If json is true, such
-	// names may also end in .json.
+	// A file name with one of these endings (ends) or beginnings (begins) chooses this format. If json is true, such a
+	// name may also end in .json.
 	ends   []string
 	begins string
 	json   bool
 	writer
 }
 
-// A writer measures and writes a file. Each format has one, except the formats of `ddtop diff`.
+// A writer measures a process and writes a file. Each format has a writer, except the formats of `ddtop diff`.
 type writer interface {
 	// write measures a process, or reads a recording, and writes the file.
 	write(ctx context.Context, src sampler.Source, j *job) error
 	// writeGroup measures several processes and writes one file, or one file for each process.
 	writeGroup(ctx context.Context, g sampler.Group, j *job) error
-	// checkGroup returns an error if the format cannot hold several processes.
+	// checkGroup returns an error if a file of this format cannot hold several processes.
 	checkGroup(name string, j *job) error
 }
 
@@ -64,7 +64,7 @@ type job struct {
 	endpoint  *flags.Endpoint
 	rules     *findings.Rules // rules of findings; nil for the defaults
 	notes     []sampler.Note  // notes in a recording
-	// noted is called with the reason why the measurement ended early, or with "" if it did not.
+	// noted is called after the measurement, with the reason why it ended early, or with "" if it did not.
 	noted func(note string)
 	out   run.Output
 	std   run.Streams
@@ -82,7 +82,7 @@ func (oneProcess) writeGroup(context.Context, sampler.Group, *job) error {
 	return errors.New("a file of this format holds one process")
 }
 
-// profileFormats returns the formats that sum up weights, and the formats of events by time. The first is the default.
+// profileFormats returns the formats of sums (profiles) and of events by time (traces). The first is the default.
 func profileFormats() []format {
 	return []format{
 		{
@@ -121,7 +121,7 @@ func profileFormats() []format {
 	}
 }
 
-// timelineFormat returns a format that shows events over time. It takes no metric.
+// timelineFormat returns a format that shows events over time. It ignores the metric, which is for profiles.
 func timelineFormat(name, about string, write func(io.Writer, []*trace.Trace) error) format {
 	several := func(w io.Writer, list []profile.Measured, _ flamegraph.Metric) error {
 		var traces []*trace.Trace
@@ -138,7 +138,7 @@ func timelineFormat(name, about string, write func(io.Writer, []*trace.Trace) er
 	}
 }
 
-// profileOf writes a profile or a trace: weights by thread, stack and state, or events in the order of time.
+// profileOf writes a profile or a trace. A profile has sums by thread, stack and state. A trace has events by time.
 type profileOf struct {
 	run.Needs
 	// The function one writes the file of one process. The function make writes one file for several processes.
@@ -146,7 +146,7 @@ type profileOf struct {
 	make func(w io.Writer, list []profile.Measured, metric flamegraph.Metric) error
 }
 
-// measure gathers the weights, and the further data that the format needs.
+// measure collects the data of a profile, and further data that the format needs.
 func (p profileOf) measure(ctx context.Context, src sampler.Source, length time.Duration, j *job) (profile.Measured, string, error) {
 	n := p.Needs
 	n.Stamps = j.stamped
@@ -218,8 +218,8 @@ func (p incidentPage) writeGroup(ctx context.Context, g sampler.Group, j *job) e
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return page.WriteIncidents(w, list) })
 }
 
-// checkEndpoint refuses --endpoint for formats and metrics that cannot be limited to a request: threads over time,
-// whole recordings, and the metric for objects, because only the sum of all objects is exact.
+// checkEndpoint refuses --endpoint for formats and metrics that cannot be limited to a request. These are formats of
+// threads over time, recordings, and the metric for objects, because only the sum of all objects is exact.
 func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
 	switch {
 	case f.Match() == nil:
@@ -279,22 +279,22 @@ func addFormat(cmd *cobra.Command, name *string, usual string) {
 	cmd.Flags().StringVar(name, "format", usual, "the `FORMAT`, if the name of the file does not choose it")
 }
 
-// endsOfAny are endings of file names that say nothing about the format.
+// endsOfAny are endings of file names that do not suggest a format.
 var endsOfAny = []string{"", ".prof", ".profile", ".pb", ".out", ".gz", ".bin", ".tmp"}
 
 // endsOfText are endings of file names that fit every text format.
 var endsOfText = []string{".txt", ".text", ".log", ".md"}
 
-// tellsAnother reports whether the ending of a file's name belongs to a format that ddtop does not write. Such an
-// ending has letters, and is not in endsOfAny. For a text format, it is not in endsOfText either.
+// tellsAnother reports whether a file's name has the ending of a format that ddtop does not write. Such an ending has
+// letters, and is not in endsOfAny. For a text format, it is not in endsOfText either.
 func tellsAnother(name string, binary bool) bool {
 	end := filepath.Ext(name)
 	return !slices.Contains(endsOfAny, end) && (binary || !slices.Contains(endsOfText, end)) && strings.ContainsAny(end, "abcdefghijklmnopqrstuvwxyz")
 }
 
-// formatOf returns the format of a file: the one that --format names, or else the one that the file's name suggests,
-// or else the default. asked is the value of --format. A name that contradicts --format is an error, because programs
-// that open files by name would call the file broken.
+// formatOf returns the format of a file: the one that --format names, or else the one that the file's name suggests, or
+// else the default. asked is the value of --format. It refuses a name that contradicts --format, because programs that
+// open files by their names would find the file broken.
 func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format) (format, error) {
 	f, err := formatNamed(asked, formats)
 	if err != nil {
@@ -360,7 +360,7 @@ func (f *ownFlag) addOwn(cmd *cobra.Command, of string) {
 	cmd.Flags().BoolVar(&f.own, "own", false, "fold frames of gems and Ruby into one, in "+of)
 }
 
-// allFramesFlag is --all-frames: a flamegraph shows all frames, and also threads at rest.
+// allFramesFlag is --all-frames: a flamegraph shows all frames, and also threads that wait for work.
 type allFramesFlag struct{ allFrames bool }
 
 func (f *allFramesFlag) addAllFrames(cmd *cobra.Command) {
@@ -374,7 +374,7 @@ func (f *allFramesFlag) checkAllFrames(format string) error {
 	return nil
 }
 
-// checkOwn refuses --own for formats that cannot fold libraries. formats lists those that can.
+// checkOwn refuses --own for a format that cannot fold library frames. formats lists the formats that can.
 func (f *ownFlag) checkOwn(format string, formats ...string) error {
 	if f.own && !slices.Contains(formats, format) {
 		return flags.Usagef("--own is of %s, not of %s", strings.Join(formats, " and "), format)
@@ -382,7 +382,7 @@ func (f *ownFlag) checkOwn(format string, formats ...string) error {
 	return nil
 }
 
-// onlyEndpoints keeps only the weights of the endpoints in --endpoint. It fails if none of them was seen.
+// onlyEndpoints keeps only the times of the endpoints that --endpoint matches. It fails if ddtop saw none of them.
 func onlyEndpoints(f *flags.Endpoint, m *profile.Measured) error {
 	match := f.Match()
 	if match == nil {
@@ -396,7 +396,7 @@ func onlyEndpoints(f *flags.Endpoint, m *profile.Measured) error {
 	return foundEndpoint(f, seen)
 }
 
-// seenEndpoints fails if --endpoint matches no request and no job of a measurement.
+// seenEndpoints fails if a measurement has no request and no job that --endpoint matches.
 func seenEndpoints(f *flags.Endpoint, m *measure.Measure) error {
 	if f.Match() == nil {
 		return nil
@@ -417,7 +417,7 @@ func seenEndpoints(f *flags.Endpoint, m *measure.Measure) error {
 	return foundEndpoint(f, seen)
 }
 
-// maxNearNames limits how many similar names are suggested for a name that was not found.
+// maxNearNames limits how many similar names an error suggests for an unknown name.
 const maxNearNames = 5
 
 // foundEndpoint fails if --endpoint matches none of the seen endpoints. Its error lists the most similar names.

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestFrozenProcess: if a cgroup above a process's cgroup is frozen, dump and stat say so and count no waits. This is
-// true for cgroup versions 1 and 2, whatever the threads do.
+// TestFrozenProcess: if the process's cgroup or one above it is frozen, no thread can run. dump and stat then say so
+// and count no waits. This is true for cgroup versions 1 and 2, whatever the threads were doing.
 func TestFrozenProcess(t *testing.T) {
 	for _, v2 := range []bool{true, false} {
 		t.Run(fmt.Sprint("v2 ", v2), func(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestFullDisk: if standard output is on a full disk, a command ends with an error. This is also true for help texts.
+// TestFullDisk: if standard output is a file on a full disk, a command ends with an error. This is also true when it
+// prints a help text.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

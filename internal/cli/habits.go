@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// habits maps commands of other profilers to the equivalent command of ddtop. %s is the process. It is never changed.
+// habits maps commands of other profilers to ddtop's equivalent. %s stands for the process. No code changes the map.
 var habits = map[string]string{
 	"attach":     `"ddtop %s" opens the screen`,
 	"top":        `"ddtop %s" opens the screen; press 5 there for the functions`,
@@ -19,15 +19,15 @@ var habits = map[string]string{
 	"stack":      `"ddtop dump %s" prints all stacks`,
 }
 
-// sameHabit maps synonyms to keys of habits. It is never changed.
+// sameHabit maps synonyms of commands to keys of habits. No code changes the map.
 var sameHabit = map[string]string{
 	"flamegraph": "flame", "profile": "pprof", "prof": "pprof", "perfetto": "trace", "tracing": "trace",
 	"snapshot": "stack", "stacks": "stack", "bt": "stack", "backtrace": "stack", "jstack": "stack", "threads": "stack",
 	"live": "attach", "connect": "attach", "open": "attach",
 }
 
-// habit returns how to write a command of another profiler with ddtop. It returns "" if typed does not begin with such
-// a command.
+// habit returns the advice which ddtop command to use instead of another profiler's command. It returns "" if typed
+// does not begin with such a command.
 func habit(typed string) string {
 	word, process, _ := strings.Cut(typed, " ")
 	if !isTypable(strings.ReplaceAll(process, " ", "")) {

@@ -21,7 +21,7 @@ import (
 )
 
 // quitWithin limits how long a test waits for the end of ddtop while a read of the target hangs. ddtop promises to end
-// within two seconds if it gets a CPU. If the tested code did not work, ddtop would never end.
+// within two seconds if it gets a CPU. The limit can be longer, because a broken ddtop would never end.
 const quitWithin = rubytest.Timeout
 
 // tasksOf returns the folders of a process's threads in /proc.
@@ -34,16 +34,18 @@ func tasksOf(t *testing.T, pid int) []string {
 	return tasks
 }
 
-// betweenTicks matches the system calls in which the sampling thread sleeps until its next tick. Usually this is
-// clock_nanosleep to an absolute time. If records of thread switches can end the sleep, it is a futex with a mask and a
-// time limit. Go's own futexes have no mask.
+// betweenTicks matches the system call in which ddtop's sampling thread sleeps until its next tick. Usually this is
+// clock_nanosleep to an absolute time. If a record of a thread switch can end the sleep early, the call is a futex with
+// a mask and a time limit. The futexes of Go's runtime have no mask.
 var betweenTicks = regexp.MustCompile(fmt.Sprintf(`^(%d %#x %#x|%d 0x[0-9a-f]+ 0x89 0x0 0x[0-9a-f]+) `,
 	unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, unix.SYS_FUTEX))
 
 // awaitTicks waits until ddtop has ticked about thirty times. It counts how often it finds the sampling thread asleep
-// until its next tick. The kernel's count of a thread's sleeps is no help, because on a busy machine the thread sleeps
-// a hundred times within the first tick. The target must be busy and the budget must be off. Otherwise ddtop samples at
-// lower rates, and sleeps longer and in another call.
+// until its next tick. The kernel also counts a thread's sleeps. But on a busy machine a thread sleeps a hundred times
+// within its first tick, so this count is no help.
+//
+// The target must be busy and the CPU budget must be off. Otherwise ddtop samples at lower rates, and sleeps longer and
+// in another call.
 func awaitTicks(t *testing.T, pid int) {
 	t.Helper()
 	seen, last := make(map[string]int), make(map[string]int)
@@ -61,7 +63,7 @@ func awaitTicks(t *testing.T, pid int) {
 	}, "thirty ticks")
 }
 
-// awaitSleeps waits until the thread of ddtop that has a raised priority has slept for a number of further times.
+// awaitSleeps waits until ddtop's thread with a raised priority has gone to sleep a number of times more.
 func awaitSleeps(t *testing.T, pid, times int) {
 	t.Helper()
 	from := -1
@@ -84,8 +86,8 @@ func awaitSleeps(t *testing.T, pid, times int) {
 	}, "%d ticks", times)
 }
 
-// awaitRaised waits until ddtop has raised the priority of its sampling thread. If pause is true, ddtop also raises the
-// priority of the thread that stops the target.
+// awaitRaised waits until ddtop has raised the priority of its sampling thread. If pause is true, it also waits for a
+// raised priority of the thread that stops the target.
 func awaitRaised(t *testing.T, pid int, pause bool) {
 	t.Helper()
 	threads := 1
@@ -107,7 +109,7 @@ func awaitRaised(t *testing.T, pid int, pause bool) {
 	}, "%d threads with a raised priority", threads)
 }
 
-// slept returns how often a thread has gone to sleep.
+// slept returns how often a thread has gone to sleep so far.
 func slept(task string) int {
 	text, err := os.ReadFile(filepath.Join(task, "status"))
 	if err != nil {
@@ -148,7 +150,7 @@ func awaitHang(t *testing.T, pid int) {
 	}, "a read that hangs")
 }
 
-// goesOn checks that no thread of a process is stopped or traced, and that the process still works.
+// goesOn checks that no thread of a process is stopped or traced (ptrace), and that the process still works.
 func goesOn(t *testing.T, p *rubytest.Process) {
 	t.Helper()
 	until(t, func() bool {
@@ -175,8 +177,8 @@ func goesOn(t *testing.T, p *rubytest.Process) {
 	until(t, func() bool { return count() != first }, "the target's going on")
 }
 
-// letGoOf checks that the target still works and is not stopped. It restores the missing page, and lets the target end.
-// The target must end with its own exit code.
+// letGoOf checks that the target still works and that ddtop has not left it stopped. It restores the missing page, and
+// lets the target end. The target must end with its own exit code.
 func letGoOf(t *testing.T, p *rubytest.Process) {
 	t.Helper()
 	goesOn(t, p)
@@ -187,9 +189,9 @@ func letGoOf(t *testing.T, p *rubytest.Process) {
 	}
 }
 
-// TestQuitsWhileAReadHangs: a page of the target's memory is missing, so a read of this page never returns. A signal
-// ends every command, and its output has what it measured before. The target goes on, even if ddtop stops it for each
-// sample (--pause).
+// TestQuitsWhileAReadHangs: a page of the target's memory is missing, so that a read of this page never returns. A
+// signal must still end every command of ddtop, and the output must have what it measured before. The target goes on,
+// even if ddtop stops it for each sample (--pause).
 func TestQuitsWhileAReadHangs(t *testing.T) {
 	r := rubytest.One(t)
 	holds := func(path, text string) func(*testing.T, result) {
@@ -215,7 +217,7 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 			t.Errorf("%d samples in %.300s: %v", s.Samples, got.out, err)
 		}
 	}
-	// The files are in memory, because ddtop does not wait long for a slow disk.
+	// The output files are in memory, because ddtop waits only a short time for a slow disk.
 	inMemory, err := os.MkdirTemp("/dev/shm", "ddtop-test-")
 	if err != nil {
 		inMemory = t.TempDir()
@@ -273,8 +275,8 @@ func TestQuitsWhileAReadHangs(t *testing.T) {
 	}
 }
 
-// TestDumpOfAHungTarget: if the page is already missing when ddtop starts, ddtop has nothing to print. A signal ends
-// it, and it reports that the process did not answer.
+// TestDumpOfAHungTarget: if a read of the target already hangs when ddtop starts, ddtop has nothing to print. A signal
+// must still end it, and it must report that the process did not answer.
 func TestDumpOfAHungTarget(t *testing.T) {
 	for _, args := range [][]string{{"dump"}, {"dump", "--pause"}, {"stat"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {

@@ -28,8 +28,8 @@ func kindOf(h *report.Heap, class string) (k report.HeapKind) {
 	return k
 }
 
-// TestHeap counts the objects of one process and of two, as text and as JSON. The output never has the content of an
-// object.
+// TestHeap checks that `ddtop heap` counts the objects of one process and of two, as text and as JSON. The output never
+// has the content of an object.
 func TestHeap(t *testing.T) {
 	ruby := rubytest.One(t)
 	var pids []string
@@ -71,8 +71,8 @@ func TestHeap(t *testing.T) {
 	}
 }
 
-// TestRecordHeap: with --heap, record adds the objects of a process to the HTML page. For two processes the page has
-// two tables. Other formats and --when refuse --heap.
+// TestRecordHeap: with --heap, record adds a table of the process's objects to the HTML page. For two processes the
+// page has two tables. ddtop refuses --heap together with other formats or with --when.
 func TestRecordHeap(t *testing.T) {
 	ruby := rubytest.One(t)
 	var pids []string
@@ -101,8 +101,8 @@ func TestRecordHeap(t *testing.T) {
 	run(t, "record", pids[0], "--heap", "--when", "wait_p99>200ms", "-o", "x").want(t, 2, "--heap")
 }
 
-// TestHeapGrows measures a program that leaks some objects and makes other, short-lived objects. heap must report only
-// the leak. One Ruby is enough, because TestHeapGrowth checks the same rules on all Rubies.
+// TestHeapGrows measures a program that leaks objects of one kind and makes short-lived objects of another. heap must
+// report only the leak as growing. One Ruby is enough, because TestHeapGrowth checks the same rules on all Rubies.
 func TestHeapGrows(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.OftenEnough(t)
@@ -148,8 +148,8 @@ HOSTILE = Array.new(3) { ("hostile \"\e]0;\a\u202e\xff" + "y" * 3900) }
 Thread.new { sleep }.name = "secret thread"
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestHeapHolders checks --holders, which shows what holds objects, and --biggest, as text and as JSON. Only --values
-// without --redact shows the content of objects.
+// TestHeapHolders checks `ddtop heap` with --holders, which shows the objects that keep others alive, and with
+// --biggest. It checks text and JSON. Only --values without --redact shows the content of objects.
 func TestHeapHolders(t *testing.T) {
 	p := rubytest.One(t).Start(t, holdersProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -164,7 +164,7 @@ func TestHeapHolders(t *testing.T) {
 	if x == nil || x.Objects != 2000 || len(x.Paths) == 0 || x.Paths[0].Path != "Store::CACHE (Hash) → Array → Session" || x.Paths[0].Objects < 1999 {
 		t.Fatalf("%+v", x)
 	}
-	// Each Session keeps two Strings alive. One of them has memory outside its slot.
+	// Each Session keeps two Strings alive. One of the Strings is too long for its slot, so it has further memory.
 	if least := uint64(2000 * (3*40 + 100)); x.RetainedBytes < least || x.Paths[0].HolderRetainedBytes <= x.RetainedBytes {
 		t.Errorf("%d bytes retained, at least %d: %+v", x.RetainedBytes, least, x.Paths[0])
 	}
@@ -185,7 +185,8 @@ func TestHeapHolders(t *testing.T) {
 	if !strings.Contains(text.out, "Store::CACHE (Hash) → Array → Session") || !strings.Contains(text.out, "Largest Strings:") {
 		t.Error(text.out)
 	}
-	// With --values, the output shows the content of Strings. The test's equal Strings begin with quotes and escapes.
+	// With --values, the output shows the content of Strings. The content of the test's equal Strings begins with
+	// quotes and escapes.
 	values := run(t, "heap", pid, "--biggest", "--values", "--overhead", "off")
 	values.want(t, 0)
 	if !strings.Contains(values.out, "\n    \"secretsecretsecretsecretsecretsecretsecretsecretsecretsecretsecr\"…\n") ||

@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// dumpProgram has objects of many kinds. It writes its heap to a file with ObjectSpace.dump_all.
+// dumpProgram is a Ruby program with objects of many kinds. It writes its heap to a file with ObjectSpace.dump_all.
 const dumpProgram = `
 require "objspace"
 require "set"
@@ -90,8 +90,8 @@ func sameSet(a, b *heapLine) bool {
 
 func sameNumber(a, b *uint64) bool { return a != nil && b != nil && *a == *b }
 
-// TestHeapFile compares ddtop's file of a heap, line by line, with the file that the process itself wrote. ddtop can
-// also read both files.
+// TestHeapFile compares two files with all objects of a process, line by line. ddtop wrote one of them, and the process
+// itself wrote the other with ObjectSpace.dump_all. ddtop must also be able to read both files.
 func TestHeapFile(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestHeapFile(t *testing.T) {
 			if w.Type != "IMEMO" && w.Type != "DATA" && !sameSet(w, g) {
 				referenced++
 			}
-			// Ruby writes no length for a String whose memory is shared, so there is nothing to compare.
+			// If the memory of a String is shared, Ruby's file has no length for it, so there is nothing to compare.
 			if w.Length != nil && !sameNumber(g.Length, w.Length) || w.ByteSize != nil && w.Type == "STRING" && !sameNumber(g.ByteSize, w.ByteSize) {
 				lengths++
 			}
@@ -141,7 +141,7 @@ func TestHeapFile(t *testing.T) {
 		}
 		t.Logf("%d lines: %d lost, %d types, %d classes, %d references, %d lengths, %d of %d sizes differ; %d more", compared, lost, typed, classed, referenced, lengths,
 			sized, plain, len(got)-compared)
-		// A few differences are allowed: objects that the program made or freed while the files were written.
+		// The test allows a few differences, because the program makes and frees objects while the files are written.
 		few := compared / 500
 		if compared < 10_000 || lost > few || typed > few || classed > few || lengths > few || referenced > compared/100 || sized > plain/50 || len(got) > len(want)+len(want)/5 {
 			t.Error("the files differ")
@@ -169,8 +169,8 @@ func TestHeapFile(t *testing.T) {
 	})
 }
 
-// TestHeapFiles compares two compressed files of one program's heap. The program made objects between the two files.
-// heap refuses damaged files and wrong arguments.
+// TestHeapFiles compares two compressed files of one program's heap with `ddtop heap`. The program made objects after
+// the first file. heap refuses damaged files and wrong arguments.
 func TestHeapFiles(t *testing.T) {
 	p := rubytest.One(t).Start(t, `
 class Made; end
@@ -247,8 +247,8 @@ loop { puts "ready"; $stdout.flush; $stdin.gets or break; 1234.times { keep << M
 	}
 }
 
-// TestHeapOfCore reads the heap from a core file: the counts, the holders of objects, and the file of all objects.
-// Tests in sampler/live read core files of all Rubies.
+// TestHeapOfCore reads the heap from a core file with `ddtop heap`: the counts of objects, what holds them, and the
+// file of all objects. Tests in sampler/live read core files of all Rubies.
 func TestHeapOfCore(t *testing.T) {
 	t.Parallel()
 	gcore := rubytest.Program(t, "gcore", "gdb")

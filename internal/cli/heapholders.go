@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// asked reports whether the command needs a copy of all references, and checks the flags for it.
+// asked reports whether the flags need a copy of all references between objects, and checks these flags.
 func (f *heapFlags) asked() (bool, error) {
 	g := &f.graph
 	switch {

@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// fragmentProgram is a program that allocates 40 MB with malloc in four threads, and frees every second block. Then it
-// lets malloc print how much memory of its arenas is in use.
+// fragmentProgram is a program that allocates 40 MB with malloc in four threads, and frees every second block. The
+// freed memory stays in malloc's arenas. The program then lets malloc print how much memory of its arenas is in use.
 const fragmentProgram = `
 require "fiddle"
 def function(name, args, result) Fiddle::Function.new(Fiddle::Handle::DEFAULT[name], args, result); end
@@ -83,9 +83,9 @@ func within(got, want uint64, share float64) bool {
 	return float64(max(got, want)-min(got, want)) <= share*float64(want)
 }
 
-// memoryBesideKernel compares ddtop's sums of a process's memory with the kernel's, and returns what ddtop read. The
-// proportional share (Pss) changes whenever another process maps or unmaps the same library, as the Rubies of other
-// tests do. So a reading counts only if the kernel's share is nearly the same before and after it.
+// memoryBesideKernel compares ddtop's sums of a process's memory with the kernel's sums, and returns what ddtop read.
+// The proportional share (Pss) changes whenever another process maps or unmaps the same library. Rubies of other tests
+// do this. So a reading counts only if the kernel's share is nearly the same before and after it.
 func memoryBesideKernel(t *testing.T, pid int) (m *report.HeapMemory) {
 	t.Helper()
 	until(t, func() bool {
@@ -104,14 +104,14 @@ func memoryBesideKernel(t *testing.T, pid int) (m *report.HeapMemory) {
 	return m
 }
 
-// TestHeapMemory compares the parts of a process's memory with the kernel's sums, and malloc's memory with
-// malloc_stats(3).
+// TestHeapMemory compares the parts of a process's memory, as ddtop reports them, with the kernel's sums. It also
+// compares malloc's memory with malloc_stats(3).
 func TestHeapMemory(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, fragmentProgram, rubytest.Options{})
 		p.Expect(t, "joined")
-		// A thread may free its stack only after its join. So the test waits until only the main thread and the thread
-		// of Ruby's timer are left.
+		// A thread's stack may be freed only after the join of the thread. So the test waits until only the main thread
+		// and Ruby's timer thread are left.
 		until(t, func() bool {
 			tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.PID))
 			return err == nil && len(tasks) <= 2
@@ -132,7 +132,7 @@ func TestHeapMemory(t *testing.T) {
 			t.Fatalf("%+v", m.Malloc)
 		case m.Malloc.Allocator == nil || *m.Malloc.Allocator != "glibc" || m.Malloc.Arenas < 5:
 			t.Errorf("%+v", m.Malloc)
-		// malloc's own number of free bytes is larger. It also counts blocks in malloc's caches, and pages that were
+		// malloc itself reports more free bytes than ddtop. It also counts blocks in its caches, and pages that were
 		// never touched.
 		case *m.Malloc.FreeBytes < 4*2500*1990 || *m.Malloc.FreeBytes > system-used:
 			t.Errorf("%d bytes free, malloc says %d", *m.Malloc.FreeBytes, system-used)
@@ -153,8 +153,8 @@ func TestHeapMemory(t *testing.T) {
 	})
 }
 
-// TestHeapMemoryCopied reads a forked process that wrote to half of a String of its parent. ddtop reports how much is
-// copied and how much is shared.
+// TestHeapMemoryCopied reads a forked process that wrote to half of a String that it has from its parent. ddtop must
+// report how much memory was copied by this, and how much is still shared.
 func TestHeapMemoryCopied(t *testing.T) {
 	p := rubytest.One(t).Start(t, `
 TEXT = "x" * 40_000_000
@@ -193,8 +193,8 @@ Process.kill(:KILL, child)`, rubytest.Options{})
 	p.Wait(t)
 }
 
-// growingProgram is a program whose memory grows by 40 MB a second. With the argument "c" C code allocates the memory,
-// and with "ruby" it is for Ruby's Strings. With "none" the memory does not grow.
+// growingProgram is a program whose memory grows by 40 MB a second. With the argument "c", C code allocates the memory.
+// With "ruby", Ruby allocates it for Strings. With "none", the memory does not grow.
 const growingProgram = `
 require "fiddle"
 def function(name, args, result) Fiddle::Function.new(Fiddle::Handle::DEFAULT[name], args, result); end
@@ -213,8 +213,8 @@ loop do
   sleep 0.05
 end`
 
-// TestHeapMemoryGrown: ddtop distinguishes growing memory of C code from growing memory of Ruby's objects. For C code
-// ddtop names no class, but the function that allocates the memory.
+// TestHeapMemoryGrown: ddtop distinguishes growing memory of C code from growing memory of Ruby's objects. If it is C
+// code, ddtop names no class of objects, but the function that allocates the memory.
 func TestHeapMemoryGrown(t *testing.T) {
 	rubytest.Long(t)
 	for arg, is := range map[string]string{"c": "c_code", "ruby": "objects", "none": ""} {
@@ -254,8 +254,9 @@ func TestHeapMemoryGrown(t *testing.T) {
 	}
 }
 
-// TestHeapReaderNamesCodeThatAsks: while memory of C code grows, the screen's reader of the heap traces the calls that
-// allocate memory. When the memory stops growing, the reader stops tracing them.
+// TestHeapReaderNamesCodeThatAsks: while memory of C code grows, the screen names the code that asks the kernel for it.
+// To know this, its reader of the heap traces the calls that allocate memory. When the memory stops growing, the reader
+// stops tracing.
 func TestHeapReaderNamesCodeThatAsks(t *testing.T) {
 	if err := live.MayRun(); err != nil {
 		t.Skip(err)

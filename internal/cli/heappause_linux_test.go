@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// pausing runs ddtop up to five times, until it does not fail with "Try again". ddtop fails if a thread of the target
-// gets no CPU to stop in time, as on a busy machine.
+// pausing runs ddtop until it does not fail with "Try again", at most five times. ddtop fails so if a thread of the
+// target gets no CPU in time and therefore does not stop, as on a busy machine.
 func pausing(t *testing.T, args ...string) (r result) {
 	t.Helper()
 	for range 5 {
@@ -28,8 +28,9 @@ func pausing(t *testing.T, args ...string) (r result) {
 	return r
 }
 
-// TestHeapPause counts objects, shows their holders and writes a file, each with --pause: from a copy of one instant.
-// ddtop announces that it will stop the process, and afterwards reports for how long.
+// TestHeapPause counts objects, shows what holds them and writes a file, each with --pause. With this flag, heap stops
+// the process and copies its memory, so all results are from one instant. ddtop announces that it will stop the
+// process, and afterwards reports for how long.
 func TestHeapPause(t *testing.T) {
 	p := rubytest.One(t).Start(t, heapProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -68,8 +69,8 @@ func TestHeapPause(t *testing.T) {
 	run(t, "heap", "--core", file, "--pause").want(t, 2, "--pause")
 }
 
-// TestHeapPauseKilled kills ddtop at different moments, from the message that announces the stop on. The stopped
-// process must always go on.
+// TestHeapPauseKilled kills ddtop at different moments after the message that it will stop the process. The stopped
+// process must always continue.
 func TestHeapPauseKilled(t *testing.T) {
 	const kills, step = 12, 250 * time.Microsecond
 	p := rubytest.One(t).Start(t, `keep = Array.new(400_000) { |i| "string #{i}" }
@@ -116,7 +117,7 @@ while $stdin.gets; puts "on"; $stdout.flush; end`, rubytest.Options{})
 	t.Logf("%d of %d kills were within a stop", stopped, kills)
 }
 
-// traced reports whether a thread of a process is in a stop of ptrace.
+// traced reports whether ptrace has stopped a thread of a process.
 func traced(t *testing.T, pid int) bool {
 	t.Helper()
 	files, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")

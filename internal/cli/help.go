@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 )
 
-// overview is the help of ddtop above its flags. With the flags it fits a terminal of 80x24 with a prompt.
+// overview is ddtop's help text above the list of flags. With the flags it fits a terminal of 80x24 with a prompt.
 const overview = `See live what each thread of a running Ruby does, and which one holds the GVL.
 
 Look    ddtop PID|NAME  open the screen; without a name, choose from a list
@@ -24,7 +24,7 @@ Set up  doctor, demo    check what works on this machine; try a bundled program
 
 `
 
-// overviewFlags are the flags that the overview shows, the most used ones, with shorter descriptions.
+// overviewFlags are the most used flags, with shorter descriptions. The overview shows only these.
 var overviewFlags = [...]struct{ name, words string }{
 	{"pid", "the process to watch; several: -p 17,18"},
 	{"children", "also watch the Ruby processes below it"},
@@ -54,7 +54,7 @@ func writeOverview(w io.Writer, root *cobra.Command) error {
 	return err
 }
 
-// addHelp replaces cobra's help by the overview. It adds a help command that also knows the topic "flags".
+// addHelp replaces cobra's help by ddtop's overview. It adds a help command that also knows the topic "flags".
 func addHelp(root *cobra.Command) {
 	whole := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -62,7 +62,7 @@ func addHelp(root *cobra.Command) {
 			whole(cmd, args)
 			return
 		}
-		// The writer of the help keeps the error, and Main reports it.
+		// The error of this write is kept by the writer (remembering), and Main reports it.
 		_ = writeOverview(root.OutOrStdout(), root)
 	})
 	root.SetHelpCommand(&cobra.Command{

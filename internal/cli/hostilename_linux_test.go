@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHostileNames: a process has control characters and shell commands in its name. ddtop prints no control
-// characters, and completion offers nothing that a shell would execute.
+// TestHostileNames: the name of a process contains control characters and shell commands. ddtop prints no control
+// characters. The shell's completion offers nothing that the shell would execute.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "hostile")

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// intervalSums returns the sum of the intervals in lines of JSON, by thread and state. samples is the number of samples
-// in the last line.
+// intervalSums reads lines of JSON, each about an interval of a thread in one state. It returns the time of each thread
+// in each state. samples is the number of samples in the last line.
 func intervalSums(t *testing.T, text string) (ns map[string]int64, samples int) {
 	t.Helper()
 	ns = make(map[string]int64)
@@ -40,8 +40,8 @@ func intervalSums(t *testing.T, text string) (ns map[string]int64, samples int) 
 	return ns, samples
 }
 
-// TestIntervalsOfARecording: the intervals of a recording sum up to the times that report --json shows, to the
-// nanosecond.
+// TestIntervalsOfARecording: the intervals in a recording sum up to the times that report --json shows for each state,
+// to the nanosecond.
 func TestIntervalsOfARecording(t *testing.T) {
 	t.Parallel()
 	path, _ := record(t, "-d", "3s")
@@ -70,7 +70,8 @@ func TestIntervalsOfARecording(t *testing.T) {
 			}
 		}
 	}
-	// record can also write the intervals while it measures. Here it does so with --redact, so without names.
+	// record can also write the intervals while it measures. Here it does this with --redact, so the lines have no
+	// names.
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	file := filepath.Join(t.TempDir(), "x.jsonl")
@@ -81,8 +82,8 @@ func TestIntervalsOfARecording(t *testing.T) {
 	}
 }
 
-// TestIntervalsOnABadDisk: if the disk is full, record ends with an error that names the file with what it has written
-// so far. If the disk hangs, a signal still ends record.
+// TestIntervalsOnABadDisk: if the disk is full, record ends with an error. The error names the file that has the
+// intervals written so far. If the disk hangs, a signal still ends record.
 func TestIntervalsOnABadDisk(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 // interval between two reports.
 const progressAfter = time.Second
 
-// maxShownDifferences limits how many differences from the built-in table are printed.
+// maxShownDifferences limits how many differences from the built-in table of Ruby's structs are printed.
 const maxShownDifferences = 20
 
 func newLayout(std run.Streams) *cobra.Command {
@@ -87,7 +87,7 @@ func deriveLayout(ctx context.Context, path, version string, out run.Output, std
 	return describeLayout(std.Err, derived, version, nearest, debug.Path)
 }
 
-// describeLayout prints the source of the layout table, and how it differs from the nearest built-in table.
+// describeLayout prints where the table of Ruby's structs is from, and how it differs from the nearest built-in table.
 func describeLayout(w io.Writer, d *layout.Derived, version, nearest, path string) error {
 	structs, fields, constants := d.Table.Counts()
 	var b strings.Builder
@@ -120,7 +120,7 @@ func describeLayout(w io.Writer, d *layout.Derived, version, nearest, path strin
 	return err
 }
 
-// sayProgress returns a function that prints the progress of reading debug information once a second.
+// sayProgress returns a function that once a second prints how far ddtop has read the debug information.
 func sayProgress(w io.Writer, path string) func(done, total int) {
 	next := time.Now().Add(progressAfter)
 	return func(done, total int) {

@@ -19,7 +19,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// leaderEnds is a program whose first thread ends by pthread_exit after a line of input. The other threads go on.
+// leaderEnds is a program whose first thread ends by pthread_exit when it gets a line of input. The other threads go
+// on.
 const leaderEnds = `require "fiddle"
 $stdout.sync = true
 Thread.new { Thread.current.name = "survivor"; x = 0; loop { 20_000.times { |i| x ^= i }; sleep 0.01 } }
@@ -29,8 +30,8 @@ STDIN.gets
 Fiddle::Function.new(Fiddle.dlopen(nil)["pthread_exit"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOID).call(nil)
 `
 
-// startLines starts a ddtop and reads its output while it runs. next returns the next line. end waits until ddtop ends
-// and returns its result.
+// startLines starts a ddtop whose output the test reads while ddtop runs. next returns the next line. end waits until
+// ddtop ends and returns its result.
 func startLines(t *testing.T, args ...string) (cmd *exec.Cmd, next func() string, end func() result) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -59,8 +60,8 @@ func startLines(t *testing.T, args ...string) (cmd *exec.Cmd, next func() string
 	}
 }
 
-// TestFirstThreadEnds: if the first thread of a process ends, the process goes on, and all commands of ddtop still
-// work. In the test the thread ends before ddtop attaches, or while ddtop measures.
+// TestFirstThreadEnds: the first thread of a process ends, and the process goes on with its other threads. All commands
+// of ddtop must still work. In the test the thread ends before ddtop attaches, or while ddtop measures.
 func TestFirstThreadEnds(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, leaderEnds, rubytest.Options{})
@@ -110,8 +111,8 @@ func TestFirstThreadEnds(t *testing.T) {
 	})
 }
 
-// TestFirstThreadEndsWithGVL: if the first thread ends by pthread_exit while it holds the GVL, no thread gets the GVL
-// again. dump says so.
+// TestFirstThreadEndsWithGVL: the first thread ends by pthread_exit while it holds the GVL. After this, no thread can
+// get the GVL. dump must say so.
 func TestFirstThreadEndsWithGVL(t *testing.T) {
 	p := rubytest.One(t).Start(t, strings.Replace(leaderEnds, "Fiddle::TYPE_VOID)", "Fiddle::TYPE_VOID, need_gvl: true)", 1), rubytest.Options{})
 	p.Expect(t, "up")
@@ -123,8 +124,8 @@ func TestFirstThreadEndsWithGVL(t *testing.T) {
 	}
 }
 
-// TestHolderEnds: a thread holds the GVL and ends by pthread_exit while ddtop measures. It is not the first thread of
-// the process. From then on, it counts as stalled and not as running.
+// TestHolderEnds: a thread that holds the GVL ends by pthread_exit while ddtop measures. It is not the first thread of
+// the process. From then on, ddtop must count this thread as stalled and not as running.
 func TestHolderEnds(t *testing.T) {
 	p := rubytest.One(t).Start(t, `require "fiddle"
 $stdout.sync = true
@@ -158,8 +159,8 @@ sleep
 	end()
 }
 
-// TestNoDescriptors: if ddtop may open too few files, its error says what the user can do about it, whichever step
-// fails.
+// TestNoDescriptors: if a limit allows ddtop too few open files, its error says what the user can do about this. It
+// does so whichever step fails.
 func TestNoDescriptors(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
@@ -185,7 +186,7 @@ func TestNoDescriptors(t *testing.T) {
 }
 
 // TestEndsAreNotMistaken: if ddtop cannot open files, it must not conclude that the process has ended. ddtop goes on
-// with the files that it has open. Later it sees the real end.
+// with the files that it has open. When the process really ends later, ddtop sees it.
 func TestEndsAreNotMistaken(t *testing.T) {
 	for name, args := range map[string][]string{"one": nil, "children": {"--children"}} {
 		t.Run(name, func(t *testing.T) {
@@ -210,9 +211,9 @@ func TestEndsAreNotMistaken(t *testing.T) {
 	}
 }
 
-// TestTooFewDescriptors: if ddtop lacks descriptors to read a process, it must not report that the process has ended or
-// is forbidden. The test allows at least eight descriptors, and two more for the poller. With fewer, Go's runtime does
-// not start.
+// TestTooFewDescriptors: if ddtop lacks file descriptors to read a process, it must not report that the process has
+// ended or that reading is forbidden. The test allows at least eight descriptors, and two more for the poller of Go's
+// runtime. With fewer, the runtime does not start.
 func TestTooFewDescriptors(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
@@ -236,8 +237,8 @@ func TestTooFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestScreenSaysSinceWhenItIsNotRead: the kernel forbids ddtop to read the process for a while. Instead of LIVE, the
-// screen shows since when the process is not read. Afterwards it shows LIVE again.
+// TestScreenSaysSinceWhenItIsNotRead: for a while, the kernel forbids ddtop to read the process. During this time, the
+// screen shows since when the process is not read, in place of the word LIVE. Afterwards it shows LIVE again.
 func TestScreenSaysSinceWhenItIsNotRead(t *testing.T) {
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "becoming another user needs root")

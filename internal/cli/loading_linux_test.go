@@ -9,7 +9,8 @@ import (
 )
 
 // largeRecording returns a recording with many zeros at its end, as a file system may leave it after a crash. ddtop
-// searches the whole file for complete blocks, which takes long. The zeros take no room on the disk.
+// searches the whole file for complete blocks, which takes long. The file is sparse, so the zeros take no room on the
+// disk.
 func largeRecording(t *testing.T, bytes int64) string {
 	t.Helper()
 	data, err := os.ReadFile("../../recording/testdata/version1.ddtop")
@@ -61,8 +62,8 @@ func TestReplayOfALargeRecording(t *testing.T) {
 	})
 }
 
-// TestReplayComesAfterTheBar: after the progress bar, the screen of the recording appears, and it gets the keys that
-// are pressed.
+// TestReplayComesAfterTheBar: when the recording is open, its screen replaces the progress bar. The screen then gets
+// the keys that the user presses.
 func TestReplayComesAfterTheBar(t *testing.T) {
 	t.Parallel()
 	x := inTerminal(t, "replay", largeRecording(t, 1<<29))
@@ -73,8 +74,8 @@ func TestReplayComesAfterTheBar(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestWaitingForACommand: until the started command has a Ruby VM, the screen shows that ddtop waits for one. If the
-// user leaves this screen, ddtop waits until the command ends, as it does after other screens.
+// TestWaitingForACommand: ddtop starts a command. Until the command has a Ruby VM, the screen shows that ddtop waits
+// for one. If the user leaves this screen, ddtop still waits until the command ends, as after other screens.
 func TestWaitingForACommand(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // for the output's file
 	x := inTerminal(t, "--", "/bin/sh", "-c", "echo started; exec sleep 1000")

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// heldFile is a file on a disk that accepts nothing until held is closed.
+// heldFile is a file that accepts no data until the channel held is closed. It imitates a disk that hangs.
 type heldFile struct {
 	*os.File
 	held chan struct{}
@@ -25,8 +25,8 @@ func (f *heldFile) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// TestReportOfWhatTheDiskLost: the disk is too slow, so samples are dropped. The report of the recording must count
-// them, even those at the end of the recording.
+// TestReportOfWhatTheDiskLost: if the disk is too slow for a recording, ddtop drops samples. The report of the
+// recording must count these lost samples, even those at the end of the recording.
 func TestReportOfWhatTheDiskLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ddtop")
 	file, err := os.Create(path)

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// forkedLock is a program that forks while one of its threads holds a mutex of C code. Then the child waits for this
-// mutex. If KEEP is true, it keeps the GVL meanwhile.
+// forkedLock is a program that forks while one of its threads holds a mutex of C code. The child then waits for this
+// mutex. If KEEP is true, the child keeps the GVL while it waits.
 const forkedLock = `
 require "fiddle"
 libc = Fiddle.dlopen(nil)
@@ -28,8 +28,8 @@ TAKE.call(LOCK)
 `
 
 // TestLockLostAtFork: a child waits for a lock that a thread of its parent held at the fork. This thread does not exist
-// in the child, so no one can free the lock. dump says so, whether the waiting thread keeps the GVL or not. dump of the
-// parent does not say so, because there the thread exists.
+// in the child, so no thread can free the lock. dump says so, whether the waiting thread keeps the GVL or not. dump of
+// the parent does not say so, because in the parent the thread exists.
 func TestLockLostAtFork(t *testing.T) {
 	const words = "held at fork by a thread that does not exist here"
 	for _, keep := range []bool{false, true} {

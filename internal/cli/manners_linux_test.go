@@ -10,8 +10,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestMannersOfTheScreen presses keys in a real terminal, while ddtop watches a real Ruby. Snapshots and recordings go
-// to the folder from the settings. The screen confirms a note. After the end the mouse is off.
+// TestMannersOfTheScreen presses keys in a real terminal, while ddtop watches a real Ruby. ddtop must write snapshots
+// and recordings to the folder from the settings. If the user adds a note, the screen confirms it. When ddtop has
+// ended, the terminal's mouse mode is off.
 func TestMannersOfTheScreen(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

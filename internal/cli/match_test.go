@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMatchTwice: if --match is given twice, ddtop follows processes that match either expression. An invalid
-// expression is refused at once.
+// TestMatchTwice: if the user gives --match twice, ddtop follows processes that match at least one of the expressions.
+// It refuses an invalid expression at once.
 func TestMatchTwice(t *testing.T) {
 	var m matchFlag
 	for _, text := range []string{"puma.*shop", "sidekiq|good_job"} {

@@ -20,14 +20,15 @@ import (
 // matrixPage has the results of TestMatrix.
 var matrixPage = filepath.Join("..", "..", "docs", "matrix.md")
 
-// A way is one of ddtop's ways to follow a process. kernel names what the way needs of the kernel.
+// A way is one of ddtop's ways to follow a process, such as by thread switches. kernel names the feature of the kernel
+// that the way needs.
 type way struct {
 	name, kernel string
 	flags        []string
-	// can returns an error that says why this machine does not allow the way. The field is nil for ways that every
-	// machine allows.
+	// can returns an error that says why ddtop cannot follow processes in this way on this machine. The field is nil
+	// for ways that every machine allows.
 	can func() error
-	// used reports whether a measurement was made this way.
+	// used reports whether a measurement was really made in this way.
 	used func(*report.Stat) bool
 }
 
@@ -44,7 +45,7 @@ var ways = []way{
 	{"pause", "`ptrace`", []string{"--source", "polling", "--pause"}, nil, func(s *report.Stat) bool { return s.Pauses.Count > 0 }},
 }
 
-// Results of one way with one kind of Ruby, in the words of the page docs/matrix.md.
+// Results of following one kind of Ruby in one way, in the words of the page docs/matrix.md.
 const (
 	tested   = "tested"
 	emulated = "emulated"
@@ -52,7 +53,7 @@ const (
 )
 
 // tryWays follows a program on a Ruby in each way, and returns the results. Two threads of the program compute, so each
-// of them holds the GVL and waits for it. The result is empty for a way that the machine does not allow.
+// of them holds the GVL and waits for it. If the machine does not allow a way, its result is empty.
 func tryWays(t *testing.T, r rubytest.Ruby) []string {
 	p := r.Start(t, handsOn, rubytest.Options{RubyArgs: []string{"--disable=gems"}})
 	p.Expect(t, "ready")
@@ -94,7 +95,7 @@ func tryWays(t *testing.T, r rubytest.Ruby) []string {
 	return results
 }
 
-// kindOfRuby returns the first cells of a Ruby's row: its release, C library and machine.
+// kindOfRuby returns the first cells of a Ruby's row in the table: its release, C library and machine.
 func kindOfRuby(r rubytest.Ruby) string {
 	libc, machine := "glibc", map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	if strings.HasSuffix(r.Name, "-musl") {
@@ -107,8 +108,8 @@ func kindOfRuby(r rubytest.Ruby) string {
 	return fmt.Sprintf("| %d.%d | %s | %s |", major, minor, libc, machine)
 }
 
-// TestMatrix follows a program in every way on every kind of Ruby, and compares the results with docs/matrix.md. With
-// -update it writes this page.
+// TestMatrix follows a program in each of ddtop's ways on each kind of Ruby, and compares the results with
+// docs/matrix.md. With -update it writes this page.
 func TestMatrix(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rows := make(map[string][]string)
@@ -135,8 +136,8 @@ func TestMatrix(t *testing.T) {
 			t.Fatalf("docs/matrix.md has no row %s: go test ./internal/cli -run TestMatrix -update", kind)
 		}
 		for i, w := range ways {
-			// The results are compared only on amd64. On an arm64 machine no Ruby is emulated, so they can differ from
-			// the page.
+			// The test compares the results with the page only on amd64. An arm64 machine emulates no Ruby, so its
+			// results can differ from the page.
 			if got[i] != "" && got[i] != want[i] && runtime.GOARCH == "amd64" && !t.Failed() {
 				t.Errorf("docs/matrix.md says %q of %s with %s, this run %q: go test ./internal/cli -run TestMatrix -update", want[i], w.name, kind, got[i])
 			}

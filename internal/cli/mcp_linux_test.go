@@ -42,8 +42,8 @@ func callTool(t *testing.T, s *mcp.ClientSession, name string, args map[string]a
 	return text, r.IsError
 }
 
-// TestMCP: every tool only reads, answers about a deadlocked Ruby, and replaces names. Without --values, the server
-// refuses requests for values. It also refuses wrong calls.
+// TestMCP: every tool of ddtop's MCP server only reads, answers about a deadlocked Ruby, and replaces names. Without
+// --values, the server refuses requests for the values of objects. It also refuses wrong calls.
 func TestMCP(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, strings.Replace(deadlockedRuby, `puts "up"`, `

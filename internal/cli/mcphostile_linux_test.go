@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestMCPHostileCalls: whatever arguments a client sends, no tool hangs, answers with much more than 32 KB, or reads a
-// file that is no recording. After all these calls the server still answers.
+// TestMCPHostileCalls: an MCP client may send any arguments. Still, no tool hangs, answers with much more than 32 KB,
+// or reads a file that is no recording. After all these calls the server must still answer.
 func TestMCPHostileCalls(t *testing.T) {
 	t.Parallel()
 	s := startMCP(t)
@@ -58,8 +58,8 @@ func TestMCPHostileCalls(t *testing.T) {
 	}
 }
 
-// TestMCPCancelledCalls: twenty measurements are called at once, more than the server runs at the same time. After they
-// are cancelled, the server must still answer the next call.
+// TestMCPCancelledCalls: a client calls twenty measurements at once, more than the MCP server runs at the same time.
+// After the client cancels them, the server must still answer the next call.
 func TestMCPCancelledCalls(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, idleRuby, rubytest.Options{})

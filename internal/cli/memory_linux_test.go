@@ -26,8 +26,8 @@ func runMeasured(t *testing.T, args ...string) (r result, bytes int64) {
 	return r, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 }
 
-// TestLyingRecording: a recording of 6,539 bytes has only one block, which unpacks to 60 million empty strings. ddtop
-// refuses the recording, reports the place, and takes little memory.
+// TestLyingRecording: a hostile recording of 6,539 bytes has only one block, which unpacks to 60 million empty strings.
+// ddtop must refuse it, report the place of the fault, and take little memory.
 func TestLyingRecording(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "lies.ddtop")
@@ -40,8 +40,8 @@ func TestLyingRecording(t *testing.T) {
 	}
 }
 
-// hoarder is a program that makes classes, methods and files with names of 60 KB without end. It also has 600 threads
-// that are 3,000 calls deep.
+// hoarder is a program that makes classes, methods and files with names of 60 KB, without end. It also has 600 threads
+// whose stacks are 3,000 calls deep.
 const hoarder = `
 big = "x" * 60_000
 def down(k, &b); k == 0 ? b.call : down(k - 1, &b); end

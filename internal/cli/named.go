@@ -24,8 +24,8 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// find sets the processes of a command. They come from -p, from words after the command's name, or from a list at a
-// terminal. The words are PIDs or a part of a process's name. If they match no process, they may be a mistyped command.
+// find sets the processes of a command. They come from -p, or from words after the command, or from a list on the
+// terminal. The words are PIDs or a part of a process's name. Words that match no process may be a mistyped command.
 func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look listLook) error {
 	given := cmd.Flags().Changed("pid")
 	switch {
@@ -34,7 +34,7 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	case given:
 		return t.checkPID()
 	case slices.ContainsFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" }):
-		// If a script's variable is unset, the word is empty, and must not select a process.
+		// If a variable in a script is unset, the word is empty. It must not select a process.
 		return flags.Usagef("an empty word names no process")
 	case len(words) > 0 && arePIDs(words):
 		for _, w := range words {
@@ -48,7 +48,7 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	}
 	typed := strings.Join(words, " ")
 	if !cmd.HasParent() && habit(typed) != "" {
-		// The word is a command of another profiler. A process matches it only by chance, as /srv/laptop matches "top".
+		// This is another profiler's command. A process matches it only by chance, as /srv/laptop matches "top".
 		return &noMatchError{typed: typed, command: cmd}
 	}
 	list, err := attach.List(cmd.Context())
@@ -65,7 +65,7 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	case t.children:
 		found = roots(found)
 	case !cmd.Flags().Changed("children") && isCluster(found):
-		// A command without the flag --children takes only the process at the top of a cluster.
+		// A command that has no flag --children takes only the process at the top: the master of the workers.
 		t.children, found = cmd.Flags().Lookup("children") != nil, roots(found)
 	}
 	if len(found) == 1 && (typed != "" || std.Terminal) || t.children && typed != "" {
@@ -81,8 +81,8 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	return t.choose(cmd, list, found, words, std, look)
 }
 
-// sayChosen reports which process was chosen, by its name or because it is the only one. It also reports how many of
-// the processes below it are measured.
+// sayChosen reports which process was chosen: by its name, or because no other exists. It also reports how many of its
+// descendants are measured.
 func (t *target) sayChosen(c attach.Candidate, list []attach.Candidate, std run.Streams) {
 	why := ""
 	if len(list) == 1 {
@@ -99,7 +99,7 @@ func nameOf(c attach.Candidate, names *redact.Redactor) string {
 	return strings.Join(strings.Fields(names.Program(c.Title)+" "+c.Part+" "+c.Now), " ")
 }
 
-// below counts the listed processes below a process, at any depth.
+// below counts the listed descendants of a process, at any depth.
 func below(list []attach.Candidate, pid int) int {
 	family := []int{pid}
 	for i := 0; i < len(family); i++ { // family grows while children are found
@@ -112,7 +112,7 @@ func below(list []attach.Candidate, pid int) int {
 	return len(family) - 1
 }
 
-// isCluster reports whether the found processes form one service: a process and its descendants.
+// isCluster reports whether the found processes are one service: a process and at least one of its descendants.
 func isCluster(found []attach.Candidate) bool { return len(found) > 1 && len(roots(found)) == 1 }
 
 // arePIDs reports whether all words are PIDs, such as 17 or 17,18.
@@ -139,7 +139,7 @@ func matching(list []attach.Candidate, typed string) []attach.Candidate {
 	return found
 }
 
-// roots returns the processes whose parent is not in the list.
+// roots returns the processes whose parents are not in the list.
 func roots(list []attach.Candidate) []attach.Candidate {
 	parents := make(map[int]int, len(list))
 	for _, c := range list {
@@ -168,7 +168,7 @@ func countUnread(list []attach.Candidate) (n int) {
 	return n
 }
 
-// Error also suggests a command that the user may have meant, if a command is possible at this place.
+// Error also suggests the command that the user may have meant, if the words are in a place where a command can be.
 func (e *noMatchError) Error() string {
 	if e.command.HasParent() {
 		if e.unread > 0 {
@@ -192,7 +192,7 @@ func (e *noMatchError) Error() string {
 		"the commands, \"ddtop ps\" the processes, \"ddtop -- %s\" starts a program", e.typed, e.typed) + unread
 }
 
-// Unwrap returns attach.ErrNoProcess. If the words may be a mistyped command, it returns a usage error instead.
+// Unwrap returns attach.ErrNoProcess. If the words may be a mistyped command, it returns a usage error.
 func (e *noMatchError) Unwrap() error {
 	if e.command.HasParent() {
 		return attach.ErrNoProcess
@@ -202,8 +202,8 @@ func (e *noMatchError) Unwrap() error {
 
 const maxCompletion = 32
 
-// isTypable reports whether a shell reads a name as one harmless word. A completed name is inserted unquoted. A process
-// can choose any name, even one that would run a command when the user presses enter.
+// isTypable reports whether a shell takes a name for one harmless word. Completion inserts the name without quotes. A
+// process can choose any name, even one that would run a command when the user presses enter.
 func isTypable(name string) bool {
 	return name != "" && len(name) <= maxCompletion && name[0] != '-' &&
 		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
@@ -212,7 +212,7 @@ func isTypable(name string) bool {
 // completePIDs completes the PIDs and names of the Ruby processes. After "--" and the name of a program to start, it
 // completes files.
 func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	// For completions, cobra appends another "--" to the typed words.
+	// To complete a word, cobra calls ddtop with another "--" after the typed words.
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 && dash < len(args) {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -233,13 +233,13 @@ func completePIDs(cmd *cobra.Command, args []string, typed string) ([]cobra.Comp
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// errNotChosen means that the user left the list of processes without a choice.
+// errNotChosen means that the user left the list of processes without choosing one.
 var errNotChosen = errors.New("no process was chosen")
 
-// listLook is how the list of processes looks, and what the user can do in it.
+// listLook is how the list of processes looks on the screen, and what the user can do in it.
 type listLook struct {
 	options ui.Options
-	// verb names the action on the chosen process.
+	// verb names what the command does with the chosen process.
 	verb string
 }
 
@@ -248,7 +248,7 @@ func plainLook(verb string, std run.Streams) listLook {
 	return listLook{ui.Options{Input: std.In, Output: std.Out, Suspend: canSuspend()}, verb}
 }
 
-// choose lets the user choose a process from a list, which first shows the processes that match the typed words.
+// choose lets the user choose a process from a list. At first the list shows the processes that match the typed words.
 // Without a terminal it returns a usage error with the list and advice.
 func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, words []string, std run.Streams, look listLook) error {
 	typed := strings.Join(words, " ")
@@ -290,7 +290,7 @@ func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, word
 // maxListed limits how many processes an error lists.
 const maxListed = 16
 
-// listed returns the processes as text: "17 puma, 18 puma (below 17)".
+// listed returns the found processes as text, such as "17 puma, 18 puma (below 17)".
 func listed(found []attach.Candidate, names *redact.Redactor) string {
 	var words []string
 	for _, c := range found[:min(len(found), maxListed)] {
@@ -306,7 +306,7 @@ func listed(found []attach.Candidate, names *redact.Redactor) string {
 	return strings.Join(words, ", ")
 }
 
-// allOf returns advice how to select all found processes by naming their common ancestor.
+// allOf returns advice on how to select all found processes: by naming their common ancestor.
 func allOf(cmd *cobra.Command, found []attach.Candidate, typed string) string {
 	if top := roots(found); len(top) < len(found) {
 		return ", or all together (" + cmd.CommandPath() + " " + typed + " --children)"
@@ -314,7 +314,7 @@ func allOf(cmd *cobra.Command, found []attach.Candidate, typed string) string {
 	return ""
 }
 
-// candidates converts processes for the list on the screen. With --redact they have no command lines.
+// candidates converts processes for the screen's list. With --redact, the list has no command lines.
 func candidates(list []attach.Candidate, names *redact.Redactor) []ui.Candidate {
 	out := make([]ui.Candidate, 0, len(list))
 	for i, p := range describeAll(list, true, names) {
@@ -342,10 +342,10 @@ func (m *matchFlag) addMatch(cmd *cobra.Command) {
 // String returns the expression.
 func (m *matchFlag) String() string { return string(*m) }
 
-// Type returns the word for the value in help texts.
+// Type returns the word that stands for the value of --match in help texts.
 func (m *matchFlag) Type() string { return "REGEXP" }
 
-// Set adds an expression. Processes that match any of the expressions are followed.
+// Set adds an expression to --match. ddtop follows processes that match at least one of the expressions.
 func (m *matchFlag) Set(text string) error {
 	if _, err := regexp.Compile(text); err != nil {
 		return fmt.Errorf("%q is no regular expression: %w", text, err)
@@ -367,7 +367,7 @@ func (u *userFlag) addUser(cmd *cobra.Command) {
 	cmd.Flags().StringVar((*string)(u), "user", "", "with --match: only processes of this user, by `NAME` or number")
 }
 
-// only returns a function that tests whether a process belongs to the user. It is nil for all users.
+// only returns a function that tests whether a process belongs to the user of --user, or nil for all users.
 func (u userFlag) only() (func(pid int) bool, error) {
 	if u == "" {
 		return nil, nil
@@ -391,8 +391,8 @@ func (u userFlag) only() (func(pid int) bool, error) {
 // maxRubySearch limits how long anyRuby examines processes.
 const maxRubySearch = time.Second
 
-// anyRuby reports whether a process that matches --match can be a Ruby process. The shell or sudo that started ddtop
-// matches too, because its command line contains the expression.
+// anyRuby reports whether a process that matches --match can be a Ruby. The shell or sudo that started ddtop matches
+// too, because its command line contains the expression, but it is no Ruby.
 func anyRuby(pids []int) bool {
 	begun := time.Now()
 	return slices.ContainsFunc(pids, func(pid int) bool {
@@ -411,8 +411,8 @@ func anyRuby(pids []int) bool {
 	})
 }
 
-// finder returns a function that searches for processes that match m. If of is not empty, it finds only that user's
-// processes. finder returns nil if m is empty. It calls say once if the first complete search finds none.
+// finder returns a function that finds the processes that match m, or nil if m is empty. If of is not empty, it finds
+// only processes of this user. It calls say once if the first complete search finds no process.
 func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(int) bool) []int, error) {
 	if m == "" {
 		if of != "" {

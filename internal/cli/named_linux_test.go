@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// named starts a Ruby that sets its own title. The title is a name, and can have more words after it.
+// named starts a Ruby that sets its own process title. The title begins with a name, and more words may follow.
 func named(t *testing.T, title string) *rubytest.Process {
 	t.Helper()
 	p := rubytest.One(t).Start(t, "Process.setproctitle("+strconv.Quote(title)+")\n"+spinner, rubytest.Options{})
@@ -29,8 +29,8 @@ func unlike(t *testing.T, word string) string {
 	return word + strconv.Itoa(os.Getpid())
 }
 
-// TestProcessesByTheirNames: a word after a command selects the process that has the word in its name. A PID without -p
-// selects its process, too.
+// TestProcessesByTheirNames: a word after a command selects the process whose name contains the word. A PID after a
+// command selects its process, even without -p.
 func TestProcessesByTheirNames(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "Fishmonger")
@@ -59,7 +59,8 @@ func TestProcessesByTheirNames(t *testing.T) {
 	}
 }
 
-// namedCluster starts a master with two workers, whose titles describe them. The second worker is busy.
+// namedCluster starts a master with two worker processes. The titles of the workers describe them. The second worker is
+// busy.
 func namedCluster(t *testing.T, name string) *rubytest.Process {
 	t.Helper()
 	p := rubytest.One(t).Start(t, `
@@ -80,8 +81,8 @@ func namedCluster(t *testing.T, name string) *rubytest.Process {
 	return p
 }
 
-// TestNameOfACluster: if only one cluster of processes has a name, the name selects the whole cluster. Its workers are
-// measured together, and the output shows their numbers.
+// TestNameOfACluster: if the only processes with a name are one master and its workers (a cluster), the name selects
+// all of them. ddtop measures the workers together, and the output shows their numbers.
 func TestNameOfACluster(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "fleet")
@@ -127,8 +128,8 @@ func TestNameOfACluster(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestProcessesOfOneName: if two clusters have the same name, ddtop without a terminal refuses the name and lists the
-// processes of both. With --children it takes all of them.
+// TestProcessesOfOneName: if two masters with workers have the same name, ddtop without a terminal refuses the name and
+// lists the processes of both. With --children it takes all of them.
 func TestProcessesOfOneName(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "armada")
@@ -156,7 +157,7 @@ func TestProcessesOfOneName(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestScreenOfAMaster: the screen of a master shows that it has workers. The tab key leads to them.
+// TestScreenOfAMaster: the screen of a master process shows that it has workers. The tab key leads to their screens.
 func TestScreenOfAMaster(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "galley")
@@ -213,8 +214,8 @@ func TestListIsATree(t *testing.T) {
 	}
 }
 
-// TestListOfProcesses: typing filters the list of processes, and the enter key opens a process. The list can be left
-// without choosing a process. Without a terminal, ddtop prints the list.
+// TestListOfProcesses: in the list of processes, typing filters the list, and the enter key opens a process. The user
+// can leave the list without choosing a process. Without a terminal, ddtop prints the list.
 func TestListOfProcesses(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "lister")
@@ -250,8 +251,8 @@ func TestListOfProcesses(t *testing.T) {
 	}
 }
 
-// fakeSudo makes a folder with a program "sudo" and a folder for settings. The program prints its arguments and the
-// variables that it got.
+// fakeSudo makes a folder with a program "sudo" and a folder for settings. The program imitates sudo: it only prints
+// its arguments and the variables that it got.
 func fakeSudo(t *testing.T) (path string) {
 	t.Helper()
 	folder, err := os.MkdirTemp("/tmp", "ddtop-sudo-")
@@ -330,7 +331,8 @@ func TestSudoIsOffered(t *testing.T) {
 	}
 }
 
-// mayBecomeRoot reports whether a set-user-ID program started here could read any process.
+// mayBecomeRoot reports whether a set-user-ID program, such as sudo, would have the right to read any process if it
+// started here.
 func mayBecomeRoot(t *testing.T) bool {
 	t.Helper()
 	f, err := os.Open("/proc/self/status")
@@ -384,7 +386,7 @@ func TestCompletionOffersProcesses(t *testing.T) {
 	p := named(t, name)
 	want := strconv.Itoa(p.PID) + "\t" + name + "\n"
 	for _, words := range [][]string{{"dump", ""}, {"stat", "-p", ""}, {"record", ""}, {"doctor", ""}, {""}} {
-		// On a busy machine a list may show the name of a program instead of its title (attach.List), so the test tries
+		// On a busy machine a list may show the name of a program instead of its title (attach.List). So the test tries
 		// again.
 		for deadline := time.Now().Add(rubytest.Timeout); ; {
 			r := run(t, append([]string{"__complete"}, words...)...)

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestMatchSaysThatNothingMatches: if no Ruby matches --match, push says so. A shell or a sudo with the same words in
-// its command line is no Ruby. If a Ruby matches, push does not say so. The test ends each push at once, even while
-// push opens its folder.
+// TestMatchSaysThatNothingMatches: if no Ruby matches --match, push logs that nothing matches. A shell or a sudo with
+// the same words in its command line is no Ruby. If a Ruby matches, push does not log this. The test ends each push at
+// once, even while push opens its folder.
 func TestMatchSaysThatNothingMatches(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "wrapped")

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestNoMatchWithoutAnAnswer: if no command or process has the typed name, ddtop says so. It adds how many processes
-// did not answer, because their names are unknown.
+// TestNoMatchWithoutAnAnswer: if no command or process has the typed name, ddtop says so. Some processes may not answer
+// in time, so their names are unknown. ddtop adds how many these are.
 func TestNoMatchWithoutAnAnswer(t *testing.T) {
 	root := &cobra.Command{Use: "ddtop", SuggestionsMinimumDistance: 2}
 	dump := &cobra.Command{Use: "dump", Run: func(*cobra.Command, []string) {}}

@@ -16,16 +16,18 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// A shownRequest is a request in a recording. Its name is first the path, and in its last 300 ms the route. If route is
-// empty, the route never becomes known. noPath is true for a recording without patterns of paths.
+// A shownRequest is a request in a recording. At first ddtop knows only its path. In the last 300 ms of the request it
+// knows the route. If route is empty, ddtop never gets to know it. noPath is true for a recording that does not have
+// patterns of paths.
 type shownRequest struct {
 	path, route string
 	noPath      bool
-	// of is the pattern of the path. It is set if the field path already has the route.
+	// of is the pattern of the request's path. The test sets it if the field path already contains the route.
 	of string
 }
 
-// lateNames returns the path of a recording of one thread that has one request per second.
+// lateNames makes a recording of a thread that serves one request per second. The name of a request changes before its
+// end. lateNames returns the recording's path.
 func lateNames(t *testing.T, requests ...shownRequest) string {
 	t.Helper()
 	d := sampler.NewDictionary()
@@ -74,8 +76,8 @@ func lateNames(t *testing.T, requests ...shownRequest) string {
 }
 
 // TestOneNameInAllOutputs: stat, profiles and the page of one recording count all time of a request under the same
-// name, whenever the name became known. A request whose route never became known counts under the route of other
-// requests with the same path.
+// name, whenever ddtop got to know the name. If ddtop never knew the route of a request, the request counts under the
+// route of other requests with the same path.
 func TestOneNameInAllOutputs(t *testing.T) {
 	t.Parallel()
 	late := shownRequest{path: "GET /mixed", route: "GET mixed#show"}
@@ -178,8 +180,8 @@ func oneName(t *testing.T, file string) {
 	}
 }
 
-// TestPathsThatNameNoRoute: a path whose requests have two routes keeps a row of its own. So does a path whose requests
-// have no route.
+// TestPathsThatNameNoRoute: if the requests of one path have two different routes, the path has a row of its own in the
+// outputs. The same is true if its requests have no route.
 func TestPathsThatNameNoRoute(t *testing.T) {
 	t.Parallel()
 	out := run(t, "report", lateNames(t, shownRequest{path: "GET /a/:id"}, shownRequest{path: "GET /a/:id", route: "GET a#show"},

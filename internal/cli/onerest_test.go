@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// restSource is a source without samples: it only describes its process.
+// restSource is a sampler.Source without samples. It only describes its process.
 type restSource struct {
 	sampler.Source
 	process sampler.Process
@@ -31,8 +31,8 @@ type restSource struct {
 func (s restSource) Process() sampler.Process        { return s.process }
 func (s restSource) Dictionary() *sampler.Dictionary { return s.dict }
 
-// restingThreads are the threads of the test. stack lists the methods of a thread, innermost first. rests is true if
-// the thread waits for work. sleeps is true if it waits in a sleep.
+// restingThreads are the threads of TestOneRuleOfRest. stack lists the methods of a thread, innermost first. rests is
+// true if the thread waits for work. sleeps is true if the thread waits in a sleep.
 var restingThreads = []struct {
 	name   string
 	rests  bool
@@ -53,8 +53,8 @@ var restingThreads = []struct {
 	{"runs", false, false, []string{"Shop#sum"}},
 }
 
-// TestOneRuleOfRest: four outputs leave out the time of threads at rest: the screen, the page, the flamegraph and the
-// pprof profile. With the same samples, all four must leave out the same threads.
+// TestOneRuleOfRest: four outputs leave out the time of threads that wait for work: the screen, the page, the
+// flamegraph and the pprof profile. With the same samples, all four must leave out the same threads.
 func TestOneRuleOfRest(t *testing.T) {
 	dict := sampler.NewDictionary()
 	process := sampler.Process{PID: 7, Title: "puma", Era: sampler.EraSched, LockRate: 100, StackRate: 100, RubyVersion: "3.4.1"}

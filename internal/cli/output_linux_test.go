@@ -34,8 +34,8 @@ func (n *notes) String() string {
 	return n.text.String()
 }
 
-// TestPipeWithoutReader: if the output is a named pipe without a reader, ddtop waits for a reader and says so. ctrl-c
-// ends the wait with an error. If a reader comes, it gets all of the output.
+// TestPipeWithoutReader: if the output is a named pipe that no process reads, ddtop waits for a reader and says so.
+// ctrl-c ends the waiting with an error. If a reader comes, it gets all of the output.
 func TestPipeWithoutReader(t *testing.T) {
 	t.Parallel()
 	path, pid := record(t)
@@ -116,10 +116,12 @@ func TestKilledRecording(t *testing.T) {
 	readable(t, path+".partial")
 }
 
-// smallDisk mounts a file system of 32 KB until the test ends. It skips the test if it cannot mount one.
+// smallDisk mounts a file system of 32 KB that is unmounted at the end of the test. If it cannot mount one, it skips
+// the test.
 func smallDisk(t *testing.T) (dir string) { return diskOf(t, "32k") }
 
-// diskOf mounts a file system of a size until the test ends. It skips the test if it cannot mount one.
+// diskOf mounts a file system of the given size that is unmounted at the end of the test. If it cannot mount one, it
+// skips the test.
 func diskOf(t *testing.T, size string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -134,9 +136,9 @@ func diskOf(t *testing.T, size string) (dir string) {
 	return dir
 }
 
-// TestRecordingOnAFullDisk: if the disk is full, record fails and names the file that holds the samples so far. If it
-// was to replace a file, that file keeps its content, and the samples are in a file with the ending .partial. ddtop
-// report can read the samples in either case.
+// TestRecordingOnAFullDisk: if the disk is full, record fails and names the file that holds the samples so far. If
+// record should replace an existing file, this file keeps its content, and the samples are in a file with the ending
+// .partial. In either case, ddtop report can read the samples.
 func TestRecordingOnAFullDisk(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

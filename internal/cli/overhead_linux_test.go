@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// dearPrograms are programs that make a tick of ddtop expensive. Each does so in another way.
+// dearPrograms are programs that make a tick of ddtop expensive, each in another way.
 var dearPrograms = map[string]string{
 	"500 threads that wake up": `500.times { Thread.new { loop { sleep 0.02 } } }`,
 	"deep stacks that move": `def down(n, &b); n == 0 ? b.call : down(n - 1, &b); end
@@ -25,7 +25,8 @@ var dearPrograms = map[string]string{
 // cpuClock returns the CPU time of another process in ns.
 func cpuClock(t *testing.T, pid int) int64 {
 	t.Helper()
-	// This is the ID of the clock of a process (linux/posix-timers.h: MAKE_PROCESS_CPUCLOCK with CPUCLOCK_SCHED).
+	// The kernel numbers the CPU clock of a process so (linux/posix-timers.h: MAKE_PROCESS_CPUCLOCK with
+	// CPUCLOCK_SCHED).
 	const sched = 2
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|sched), &ts); err != nil {
@@ -34,7 +35,7 @@ func cpuClock(t *testing.T, pid int) int64 {
 	return ts.Nano()
 }
 
-// A frugal is a run of ddtop stat that may use at most share of a CPU.
+// A frugal is a run of `ddtop stat` that may use at most the part share of a CPU.
 type frugal struct {
 	share float64
 	flags []string
@@ -52,7 +53,7 @@ type frugal struct {
 	began  time.Time
 }
 
-// start starts the run, and waits until ddtop samples.
+// start starts the run of stat, and waits until ddtop samples.
 func (f *frugal) start(t *testing.T, pid int) {
 	t.Helper()
 	f.cmd = exec.CommandContext(t.Context(), ddtop, append([]string{"stat", "--json", "-d", "120s", "-p", strconv.Itoa(pid)}, f.flags...)...)
@@ -70,7 +71,7 @@ func (f *frugal) start(t *testing.T, pid int) {
 	f.fromNS, f.began = cpuClock(t, f.cmd.Process.Pid), time.Now()
 }
 
-// end ends the run, and compares its CPU time with the limit.
+// end ends the run, and checks that its CPU time is within the limit.
 func (f *frugal) end(t *testing.T) {
 	t.Helper()
 	took, wall := time.Duration(cpuClock(t, f.cmd.Process.Pid)-f.fromNS), time.Since(f.began)
@@ -84,8 +85,9 @@ func (f *frugal) end(t *testing.T) {
 		t.Fatal(err)
 	}
 	// more is the CPU time, in seconds, that a run may use beyond its share. ddtop may save up the budget of half a
-	// second, and overdraw it by half a second. One tick may be long, because reading stacks is cut off only after 250
-	// ms. In a plain stat, work outside of the ticks takes at most half of the budget, and no lower rate reduces it.
+	// second, and overdraw it by half a second. One tick may be long, because ddtop cuts off the reading of stacks only
+	// after 250 ms. In a plain stat, work outside of the ticks takes at most half of the budget. A lower sampling rate
+	// does not reduce this work.
 	more := 2*0.5*f.share + 0.25 + 0.5*f.share*10
 	most := time.Duration(f.share*float64(wall) + more*1e9)
 	t.Logf("%q: %.2f %% of a CPU, at most %.2f; %.0f Hz, stacks %.1f Hz, %+v", f.flags, 100*took.Seconds()/wall.Seconds(),
@@ -100,8 +102,8 @@ func (f *frugal) end(t *testing.T) {
 
 // TestOverhead: ddtop uses no more CPU time than --overhead allows, whatever the target does. The kernel counts the CPU
 // time of the whole ddtop process. Without --overhead, ddtop uses at most 6 %, even if the lowest quality costs more.
-// The test compares only what the budget controls, so load on the machine cannot make it fail. Both runs watch the same
-// program, which keeps all CPUs busy.
+// Load on the machine cannot make the test fail, because it compares only what the budget controls. Both runs watch the
+// same program, which keeps all CPUs busy.
 func TestOverhead(t *testing.T) {
 	const window = 10 * time.Second
 	r := rubytest.One(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// pageOf writes the page of a recording of the bundled program, and returns its path.
+// pageOf writes the HTML page of a recording of the bundled program, and returns the page's path.
 func pageOf(t *testing.T, recording string, flags ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), recording+".html")
@@ -18,12 +18,13 @@ func pageOf(t *testing.T, recording string, flags ...string) string {
 	return file
 }
 
-// pictured returns the path of a recording that the screenshots are made from.
+// pictured returns the path of one of the recordings from which the project's screenshots are made.
 func pictured(recording string) string {
 	return filepath.Join("..", "..", "screenshots", "recordings", recording+".ddtop")
 }
 
-// TestPageInBrowser clicks through the pages of recorded incidents in a browser, and checks what they show.
+// TestPageInBrowser opens the HTML pages of recorded incidents in a browser, clicks through them, and checks what they
+// show.
 func TestPageInBrowser(t *testing.T) {
 	rubytest.Long(t)
 	b := startBrowser(t)
@@ -177,14 +178,14 @@ func TestPageInBrowser(t *testing.T) {
 	b.clean()
 }
 
-// view returns the span of time that the timeline shows.
+// view returns which span of time the page's timeline shows, as text.
 func (b *browser) view() string {
 	b.t.Helper()
 	s, _ := b.js(`document.querySelector("#lanes").dataset.view`).(string)
 	return s
 }
 
-// step runs a part of a test. Each step continues with the page as the step before left it.
+// step runs a part of a test. Each step continues with the page in the state in which the previous step left it.
 func (b *browser) step(t *testing.T, name string, fn func()) {
 	t.Helper()
 	if !t.Run(name, func(t *testing.T) { b.t = t; fn() }) {

@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestPauseOfLimited: if a cgroup limits the CPU time of ddtop, ddtop refuses --pause and stops no process. The error
-// says for how long a process could be stopped if ddtop lacked CPU time.
+// TestPauseOfLimited: if a cgroup limits the CPU time of ddtop, ddtop refuses --pause and stops no process. If ddtop
+// ran out of CPU time during a pause, the process would stay stopped. The error says for how long this could last.
 func TestPauseOfLimited(t *testing.T) {
 	dir := limitedCgroup(t)
 	p := rubytest.One(t).Start(t, "puts 'ready'; $stdout.flush; $stdin.gets", rubytest.Options{})
@@ -34,7 +34,8 @@ func TestPauseOfLimited(t *testing.T) {
 	run("dump", "-p", strconv.Itoa(p.PID)).want(t, 0)
 }
 
-// limitedCgroup makes a cgroup that may use half of a CPU, with a cgroup named inner below it. It returns its folder.
+// limitedCgroup makes a cgroup that may use half of a CPU, and a cgroup named inner below it. It returns the folder of
+// the first cgroup.
 func limitedCgroup(t *testing.T) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

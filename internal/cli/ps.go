@@ -32,28 +32,28 @@ type psProcess struct {
 	// Threads is the number of native threads.
 	Threads int    `json:"threads"`
 	User    string `json:"user"`
-	// Readable reports whether ddtop may read the process. WhyNot is a sentence if it may not, and null if it may.
+	// Readable is true if ddtop may read the process. Otherwise WhyNot says why not, in a sentence.
 	Readable bool    `json:"readable"`
 	WhyNot   *string `json:"why_not"`
-	// Answered reports whether the kernel answered questions about the process in time. A process without an answer is
+	// Answered reports whether the kernel answered questions about the process in time. If it did not, the process is
 	// listed if its name or program looks like Ruby.
 	Answered bool `json:"answered"`
-	// Name is the displayed name of the process, such as "puma w0". Worker is the worker's number in this name, here 0.
-	// It is null if the name has no number.
+	// Name is the displayed name of the process, such as "puma w0". Worker is the number in this name, here 0, or null
+	// if the name has no number.
 	Name   string `json:"name"`
 	Worker *int   `json:"worker"`
-	// CPU is how many CPUs the process used during the listing. It is null if not known.
+	// CPU is how many CPUs the process used during the listing, such as 0.5. It is null if not known.
 	CPU *float64 `json:"cpu"`
 	// RSSBytes is the resident memory of the process. It is null if the kernel did not report it.
 	RSSBytes *int64 `json:"rss_bytes"`
-	// Title is the program's name alone. Args is the whole command line, only with --args because it can hold secrets.
+	// Title is only the program's name. Args is the whole command line, only with --args because it can hold secrets.
 	Title string   `json:"title"`
 	Args  []string `json:"args,omitempty"`
-	// depth is the number of listed ancestors of this process.
+	// depth is the number of this process's ancestors in the list.
 	depth int
 }
 
-// psSpan is how long the CPU time of processes is measured. The kernel counts it in steps of 10 ms.
+// psSpan is how long ps measures the CPU time of processes. The kernel counts this time in steps of 10 ms.
 const psSpan = 500 * time.Millisecond
 
 func newPs(std run.Streams) *cobra.Command {
@@ -103,8 +103,8 @@ func psOf(ctx context.Context, list []attach.Candidate, args bool, names *redact
 	return asTree(ps)
 }
 
-// asTree sorts processes by CPU time, and puts the children of a process after it. The CPU time of a process here
-// includes its descendants.
+// asTree sorts processes by CPU time, and puts the children of a process after it. In this order, the CPU time of a
+// process includes its descendants' CPU time.
 func asTree(ps []psProcess) []psProcess {
 	listed := make(map[int]bool, len(ps))
 	for i := range ps {
@@ -173,8 +173,8 @@ func describeAll(list []attach.Candidate, args bool, names *redact.Redactor) []p
 	return ps
 }
 
-// writePs prints a table with a row for each process. Below the table it prints each reason why processes cannot be
-// read.
+// writePs prints a table with a row for each process. Below the table it prints, once each, the reasons why processes
+// cannot be read.
 func writePs(w io.Writer, ps []psProcess) error {
 	var rows, text strings.Builder
 	tab := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
@@ -212,7 +212,7 @@ func writePs(w io.Writer, ps []psProcess) error {
 	return err
 }
 
-// maxDepth limits the indentation of a process, in levels.
+// maxDepth limits how far a process is indented in the tree, in levels.
 const maxDepth = 8
 
 func psRow(p psProcess) string {

@@ -36,10 +36,10 @@ import (
 )
 
 const (
-	// defaultPeriod is the time that a profile covers by default. Most destinations expect this length.
+	// defaultPeriod is how much time a profile of push covers by default. Most destinations expect this length.
 	defaultPeriod = time.Minute
-	// defaultSpool bounds one destination's unsent profiles on disk, in bytes. maxInMemory bounds its profiles in
-	// memory, in bytes, and maxSpooled their number.
+	// defaultSpool bounds the unsent profiles of one destination on disk, in bytes. maxInMemory bounds its unsent
+	// profiles in memory, in bytes. maxSpooled bounds their number.
 	defaultSpool = 256e6
 	maxInMemory  = 64e6
 	maxSpooled   = 100_000
@@ -65,7 +65,7 @@ var destinations = map[string]func(*url.URL) (push.Destination, error){
 }
 
 func newDatadog(u *url.URL) (push.Destination, error) {
-	// A key from a file often ends with a newline, which is not part of the key.
+	// A key that was read from a file often ends with a newline, which is not part of the key.
 	return datadog.New(u, strings.TrimSpace(os.Getenv("DD_API_KEY")), Version)
 }
 
@@ -76,7 +76,7 @@ func newPyroscope(u *url.URL) (push.Destination, error) {
 	}, Version)
 }
 
-// errParca says what to use instead of Parca's own protocol, WriteRaw. No Go module exists to test that protocol with.
+// errParca says what to use instead of Parca's protocol WriteRaw. ddtop cannot test it, as no Go module implements it.
 var errParca = errors.New("use OTLP, which Parca takes on the same port: --to otlp+grpc://HOST:7070, with TLS otlp+grpcs://")
 
 func noParca(*url.URL) (push.Destination, error) { return nil, errParca }
@@ -236,7 +236,7 @@ func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
 	return errors.Join(f.checkRates(), f.checkExact(cmd, false))
 }
 
-// logExact returns the functions that log what happens to exact mode.
+// logExact returns functions that log what happens to exact mode (--exact).
 func logExact(log *slog.Logger) exact.Told {
 	return exact.Told{
 		Refused: func(p sampler.Process, why error) {
@@ -332,8 +332,8 @@ func destinationOf(text string) (push.Destination, error) {
 	return d, nil
 }
 
-// spoolName returns the name of a destination's folder in the spool. It resembles the URL, so that a person recognizes
-// it. Each URL has a different name.
+// spoolName returns the name of a destination's folder in the spool (the folder of unsent profiles). A person can
+// recognize the URL in it. Each URL has a different name.
 func spoolName(d push.Destination) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -344,7 +344,7 @@ func spoolName(d push.Destination) string {
 	return fmt.Sprintf("%.40s-%x", name, sha256.Sum256([]byte(d.String())))[:min(len(name), 40)+9]
 }
 
-// listen opens the address of --status. The listener is nil if there is no --status.
+// listen opens the address that --status names. The listener is nil if there is no --status.
 func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err error) {
 	if f.status == "" {
 		return nil, false, nil
@@ -364,14 +364,14 @@ func (f *pushFlags) listen(log *slog.Logger) (l net.Listener, loopback bool, err
 	return l, loopback, nil
 }
 
-// openRoutes calls routes, but gives up when this takes too long. A disk that hangs may never answer.
+// openRoutes calls routes, but gives up if it takes too long, because a call to a disk that hangs may never return.
 func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 	type opened struct {
 		routes []push.Route
 		err    error
 	}
 	done := make(chan opened, 1)
-	// A hanging call must not block the main thread, because then no thread would get signals sent to the process.
+	// If this call hung on the main thread, no thread would get the signals sent to the process.
 	attach.OnOwnThread(func() {
 		routes, err := f.routes()
 		done <- opened{routes, err}
@@ -385,10 +385,10 @@ func (f *pushFlags) openRoutes(ctx context.Context) ([]push.Route, error) {
 	}
 }
 
-// closeWithin limits how long closing the spools may take when push ends.
+// closeWithin limits how long push may take at its end to close the spools of unsent profiles.
 const closeWithin = 400 * time.Millisecond
 
-// closeRoutes closes the spools, but waits at most closeWithin. Unsent profiles stay on the disk in any case.
+// closeRoutes closes the spools, but waits at most closeWithin. Unsent profiles stay on disk even if it gives up.
 func closeRoutes(routes []push.Route) {
 	done := make(chan struct{})
 	attach.OnOwnThread(func() {

@@ -26,7 +26,7 @@ type pusher struct {
 	log *logText
 }
 
-// logText holds what a program has written so far.
+// logText collects the output of a program while it runs.
 type logText struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -68,7 +68,7 @@ func startPushWith(t *testing.T, env []string, args ...string) pusher {
 	return p
 }
 
-// await waits until so returns true. what names the condition in the error.
+// await waits until the function so returns true. what describes this condition in the error.
 func (p pusher) await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); !so(); time.Sleep(10 * time.Millisecond) {
@@ -78,7 +78,7 @@ func (p pusher) await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// end ends ddtop by SIGTERM, and checks that it succeeds.
+// end ends ddtop by SIGTERM, and checks that its exit code is a success.
 func (p pusher) end(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -89,7 +89,8 @@ func (p pusher) end(t *testing.T) {
 	}
 }
 
-// profilesIn returns the profiles in a folder by the PID in their names, in the order of time.
+// profilesIn returns the profiles in a folder. The key is the PID in the names of the files. The profiles of a process
+// are in the order of time.
 func profilesIn(t *testing.T, dir string) map[int][]*profile.Profile {
 	t.Helper()
 	out := make(map[int][]*profile.Profile)
@@ -138,8 +139,8 @@ func TestPushToFiles(t *testing.T) {
 		if i > 0 && one.TimeNanos != list[i-1].TimeNanos+list[i-1].DurationNanos {
 			t.Errorf("period %d begins %d ns after the one before ended", i, one.TimeNanos-list[i-1].TimeNanos-list[i-1].DurationNanos)
 		}
-		// A period ends at the first sample after its planned end, so a little late. The next period is planned from
-		// the planned end, so the delays must not add up.
+		// A period ends at the first sample after its planned end, so a little late. The end of the next period is
+		// planned from this planned end, not from the late one. So the delays must not add up.
 		if length := one.TimeNanos + one.DurationNanos - list[0].TimeNanos; i < len(list)-1 && length < int64(i+1)*1e9 {
 			t.Errorf("%d periods are %d ns long", i+1, length)
 		}
@@ -153,8 +154,8 @@ func TestPushToFiles(t *testing.T) {
 			}
 		}
 	}
-	// A warning about lost profiles is allowed only if ddtop took at least four seconds to end, for lack of CPU or
-	// disk.
+	// ddtop may warn about lost profiles only if it took at least four seconds to end. In this case it lacked CPU time,
+	// or waited for the disk.
 	if text := p.log.String(); took < 4*time.Second && strings.Contains(text, "level=WARN") || strings.Contains(text, "level=ERROR") {
 		t.Errorf("it ended in %v, and said:\n%s", took, text)
 	}
@@ -212,8 +213,8 @@ end`, title), rubytest.Options{})
 	p.end(t)
 }
 
-// TestPushEndsWithItsProcess: if a process was given by its PID and has ended, push ends, because the process cannot
-// come back.
+// TestPushEndsWithItsProcess: if the user named a process by its PID, push ends when the process has ended, because it
+// cannot come back.
 func TestPushEndsWithItsProcess(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; STDIN.gets`, rubytest.Options{})
@@ -230,7 +231,8 @@ func TestPushEndsWithItsProcess(t *testing.T) {
 	}
 }
 
-// TestPushTakesTheSource: push follows threads by the method that --source names, like all other commands.
+// TestPushTakesTheSource: like all other commands, push follows threads by the source that --source names, such as
+// thread switches.
 func TestPushTakesTheSource(t *testing.T) {
 	t.Parallel()
 	if err := live.CheckSwitches(); err != nil {
@@ -249,8 +251,8 @@ func TestPushTakesTheSource(t *testing.T) {
 	}
 }
 
-// TestPushHeap: with --heap, push adds the live objects by class to one of several profiles, under the names that
-// Datadog uses. The other profiles have no live objects.
+// TestPushHeap: with --heap, push counts the live objects by class for one of several profiles. This profile has them
+// under the names that Datadog uses. The other profiles have no live objects.
 func TestPushHeap(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `class Kept; end; KEEP = Array.new(1234) { Kept.new }
@@ -289,5 +291,5 @@ $stdout.sync = true; Thread.new { loop { 1000.times { |i| i * i }; sleep 0.001 }
 	}
 }
 
-// heapPeriods is the number of periods between two counts of live objects.
+// heapPeriods is the number of profiles (periods) from one count of live objects to the next.
 const heapPeriods = 5

@@ -20,11 +20,12 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// datadogIntake is a stand-in for Datadog or its agent. It keeps the profiles that it gets.
+// datadogIntake imitates Datadog's server or its agent. It keeps the profiles that it gets.
 type datadogIntake struct {
 	mu  sync.Mutex
 	got []datadogUpload
-	// answer may answer a request instead of ServeHTTP. If it is nil or returns false, ServeHTTP accepts the profile.
+	// answer may answer a request instead of ServeHTTP, and then returns true. If answer is nil or returns false,
+	// ServeHTTP accepts the profile.
 	answer func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -111,9 +112,9 @@ func (u *datadogUpload) tag(key string) string {
 	return ""
 }
 
-// TestPushAgentless: without an agent, push sends profiles directly to Datadog over TLS. The key is from ddtop's
-// environment. The key is in no log, no spool and no profile. If a server's certificate cannot be verified, push sends
-// nothing to it.
+// TestPushAgentless: without an agent, push sends profiles directly to Datadog over TLS. The key comes from ddtop's
+// environment, and must not appear in a log, a spool or a profile. If a server's certificate cannot be verified, push
+// sends nothing to this server.
 func TestPushAgentless(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{Env: []string{"DD_API_KEY=of-the-process", "DD_SERVICE=shop", "DD_TAGS=team:blue,token:abcdef,process_id:1,host:evil-claim,container_id:evil-claim",

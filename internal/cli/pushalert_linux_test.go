@@ -22,7 +22,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// alertMessage is the JSON that a webhook gets.
+// alertMessage is the JSON of a message that push sends to a webhook.
 type alertMessage struct {
 	ID, Event, Rule, Severity, Service, Text, Recording, Page string
 	PID, Processes, Followed                                  int
@@ -76,10 +76,10 @@ STDIN.gets`
 
 const idleRuby = `$stdout.sync = true; Thread.new { loop { sleep 0.1 } }; puts "up"; STDIN.gets`
 
-// TestPushTellsOfDeadlocks: two deadlocked workers of a service together cause one message at each destination. The
-// message names a recording and a page, and both files can be opened. A healthy process causes no message. When both
-// workers have ended, a second message reports the end. The log contains neither the path nor a header of a
-// destination.
+// TestPushTellsOfDeadlocks: two deadlocked workers of one service together cause only one message at each destination.
+// The message names a recording and a page, and both files can be opened. A healthy process causes no message. When
+// both workers have ended, a second message reports the end. The log contains neither the path nor a header of a
+// destination, because these can be secrets.
 func TestPushTellsOfDeadlocks(t *testing.T) {
 	t.Parallel()
 	start := func(service, code string) *rubytest.Process {
@@ -117,8 +117,8 @@ func TestPushTellsOfDeadlocks(t *testing.T) {
 		b, _ := io.ReadAll(resp.Body) // half of an answer lacks the line
 		return strings.Contains(string(b), "ddtop_finding_active{rule=\"deadlock\",service=\"shop\",severity=\"crit\"} 2\n")
 	})
-	// On a busy machine push may find the second worker more than five seconds after the first. Then the first message
-	// counts only one process.
+	// On a busy machine push may find the second worker more than five seconds after the first one. In this case the
+	// first message counts only one process.
 	m := in.messages(t, "/json")[0]
 	if m.Event != "start" || m.Rule != "deadlock" || m.Severity != "crit" || m.Service != "shop" || m.Processes < 1 ||
 		m.PID != workers[0].PID && m.PID != workers[1].PID {

@@ -27,15 +27,15 @@ import (
 	"github.com/ddtop/ddtop/recording"
 )
 
-// watchedFor is how long push watches the servers. The servers have troubles only in the first half of this time.
+// watchedFor is how long push watches the servers. The servers have their faults only in the first half of this time.
 const watchedFor = 10 * time.Minute
 
-// lackOf limits how long the Pumas may lack a CPU: a fifteenth of watchedFor. Below this limit, the lack causes no
-// findings but cpu_starved.
+// lackOf limits how long the Pumas may lack a CPU: watchedFor divided by lackOf. Below this limit, the lack can cause
+// the finding cpu_starved, but no other.
 const lackOf = 15
 
-// watchedApp is the Rack application of the Pumas. It answers /slow only after it has asked another server. It answers
-// all other paths at once.
+// watchedApp is the Rack application of the Pumas. It answers /slow only after another server has answered it. It
+// answers all other paths at once.
 const watchedApp = `
 require "net/http"
 require "digest"
@@ -46,7 +46,7 @@ run ->(env) {
 }
 `
 
-// watchedJobs are two jobs that wait for each other forever.
+// watchedJobs are two Sidekiq jobs that wait for each other forever (a deadlock).
 const watchedJobs = `
 require "sidekiq"
 LEFT, RIGHT, HELD = Mutex.new, Mutex.new, Queue.new
@@ -59,13 +59,13 @@ class Transfer
 end
 `
 
-// logIntake is an OTLP server and a Datadog agent. It keeps the log records.
+// logIntake imitates an OTLP server and a Datadog agent. It keeps the log records that it gets.
 type logIntake struct {
 	mu   sync.Mutex
 	logs []string
 }
 
-// ServeHTTP keeps log records. It takes profiles and drops them.
+// ServeHTTP keeps log records. It accepts profiles and ignores them.
 func (l *logIntake) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/v1/logs" {
 		return
@@ -78,15 +78,16 @@ func (l *logIntake) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// recordOf finds the service, the event and the rule in a log record. A record contains these texts unchanged.
+// recordOf matches a log record, which contains the names of the service, the event and the rule unchanged.
 var recordOf = regexp.MustCompile(`(?s)service\.name.{1,6}?(shop|jobs|calm).*ddtop\.finding\.(start|end).*ddtop\.finding\.rule.{1,6}?([a-z_]+)`)
 
-// eventOf finds the service, the event and the rule in an event of Datadog.
+// eventOf matches an event of Datadog, which contains the names of the service, the event and the rule.
 var eventOf = regexp.MustCompile(`(?s)^_e\{\d+,\d+\}:\[\w+\] (\w+): (over: )?.*#rule:([a-z_]+),`)
 
 // TestAlertsOfRealServers: one push watches a real Puma with a slow route, a deadlocked Sidekiq and a healthy Puma.
-// Each destination gets the start and the end of the two troubles, and nothing else. Messages of the rule cpu_starved
-// do not count. If the Pumas lack a CPU for a fifteenth of the time or longer, the test judges only the deadlock.
+// Each destination gets the start and the end of the slow route's and the deadlock's finding, and no other message.
+// Messages of the rule cpu_starved do not count. If the Pumas lack a CPU for a fifteenth of the time or longer, the
+// test judges only the deadlock.
 func TestAlertsOfRealServers(t *testing.T) {
 	rubytest.Long(t)
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -133,7 +134,8 @@ func TestAlertsOfRealServers(t *testing.T) {
 	}
 	wantFinding(t, jobs, "deadlock", "")
 
-	// Four of the five threads of the Puma named shop wait for the slow server. The healthy Puma has a little work.
+	// The clients of the Puma named shop keep four of its five threads waiting for the slow server. The healthy Puma
+	// gets a few requests.
 	var clients sync.WaitGroup
 	load := func(n int, url string, pause time.Duration) (stop func()) {
 		done := make(chan struct{})
@@ -200,11 +202,11 @@ func TestAlertsOfRealServers(t *testing.T) {
 	statsd.Close()
 	rubytest.Report(t, "the Pumas were without a CPU for %v of %v", without, watchedFor)
 
-	// got holds what arrived at each destination, as "service event rule".
+	// got has the messages that arrived at each destination, each as the text "service event rule".
 	got := make(map[string][]string)
 	note := func(at, service, event, rule string) {
-		// If the Pumas lack a CPU, rules other than the expected ones can match them. The deadlocked Sidekiq still
-		// matches no other rule.
+		// If the Pumas lack a CPU, unexpected rules can match them, so their messages do not count. Even then the
+		// deadlocked Sidekiq matches only its own rule.
 		if rule != "cpu_starved" && (without < watchedFor/lackOf || service == "jobs") {
 			got[at] = append(got[at], service+" "+event+" "+rule)
 		}
@@ -257,8 +259,8 @@ func TestAlertsOfRealServers(t *testing.T) {
 	}
 }
 
-// checkCapture checks a capture, which is a recording and a page. The recording must be undamaged, of the named process
-// and at least 30 s long, with one note. The page must have findings.
+// checkCapture checks the two files of a capture, a recording and a page. The recording must be undamaged, of the named
+// process and at least 30 s long, with one note. The page must have findings.
 func checkCapture(t *testing.T, place string, m alertMessage) {
 	t.Helper()
 	r, err := recording.Open(place)

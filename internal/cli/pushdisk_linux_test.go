@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// sleepingRuby starts a Ruby that sleeps, for push to follow.
+// sleepingRuby starts a Ruby that only sleeps, so that push has a process to follow.
 func sleepingRuby(t *testing.T) *rubytest.Process {
 	t.Helper()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{})
@@ -26,7 +26,7 @@ func sleepingRuby(t *testing.T) *rubytest.Process {
 	return ruby
 }
 
-// startIntake starts a stand-in for an agent, and returns it and its URL.
+// startIntake starts a server in place of a Datadog agent, and returns it and its URL.
 func startIntake(t *testing.T) (*datadogIntake, string) {
 	t.Helper()
 	in := new(datadogIntake)
@@ -35,8 +35,8 @@ func startIntake(t *testing.T) (*datadogIntake, string) {
 	return in, "datadog://" + strings.TrimPrefix(s.URL, "http://")
 }
 
-// follow checks that each profile arrived once and begins when the previous one ended. All profiles must be of the same
-// process.
+// follow checks that each profile arrived once and begins at the time at which the previous one ended. All profiles
+// must be of the same process.
 func (d *datadogIntake) follow(t *testing.T) {
 	t.Helper()
 	list := d.uploads()
@@ -47,8 +47,8 @@ func (d *datadogIntake) follow(t *testing.T) {
 	}
 }
 
-// TestPushWithASpoolThatHangs: if the disk with the spool of one destination does not answer, push still samples, and
-// sends to the other destination. SIGTERM still ends push.
+// TestPushWithASpoolThatHangs: each destination has a folder of unsent profiles (spool). If the disk with the spool of
+// one destination does not answer, push still samples, and sends to the other destination. SIGTERM still ends push.
 func TestPushWithASpoolThatHangs(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -87,8 +87,8 @@ func TestPushWithASpoolThatHangs(t *testing.T) {
 	}
 }
 
-// TestPushWhereTheSpoolIsRemoved: if the folder of the spool is removed, push makes it again and reports this. Later
-// profiles are kept in the new folder.
+// TestPushWhereTheSpoolIsRemoved: if the folder of unsent profiles (spool) is removed, push makes it again and reports
+// this. Later profiles are kept in the new folder.
 func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -119,8 +119,8 @@ func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 	}
 }
 
-// TestPushOnAFullDisk: if the disk has no room for the spool or for files, push still sends profiles to the agent.
-// When there is room again, push writes files again.
+// TestPushOnAFullDisk: if the disk has no room for unsent profiles or for files, push still sends profiles to the
+// agent. When there is room again, push writes files again.
 func TestPushOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -163,8 +163,8 @@ func TestPushOnAFullDisk(t *testing.T) {
 	}
 	p.await(t, "files where there is room again", func() bool { return written() > before+3 })
 	p.end(t)
-	// If the full disk has no room for a new profile, push drops an unsent one. All other profiles arrive once and in
-	// order.
+	// If the full disk has no room for a new profile, push drops an unsent profile. All other profiles arrive once and
+	// in order.
 	last := -1
 	for _, u := range in.uploads() {
 		seq, err := strconv.Atoi(u.tag("profile_seq"))
@@ -181,8 +181,8 @@ func TestPushOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestPushEndsThoughNobodyAnswers: one server hangs and another does not exist. SIGTERM still ends push. The profiles
-// stay in the spool, and the next start of push sends all of them.
+// TestPushEndsThoughNobodyAnswers: push has two destinations, a server that hangs and one that does not exist. SIGTERM
+// still ends push. The profiles stay on the disk, in the spool. When push starts the next time, it sends all of them.
 func TestPushEndsThoughNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -200,14 +200,15 @@ func TestPushEndsThoughNobodyAnswers(t *testing.T) {
 	begun := time.Now()
 	p.end(t) // push must end without an answer of the server
 	t.Logf("it took %v", time.Since(begun))
-	// push has five seconds to end. If the disk uses them up, the last profile is lost, and push reports this.
+	// push has five seconds to end. If a slow disk takes all of this time, the last profile is lost, and push reports
+	// this.
 	if text := p.log.String(); strings.Count(text, "are left in the spool") != 2 && !strings.Contains(text, "are lost") {
 		t.Errorf("it said:\n%s", text)
 	}
 	in.answers(nil)
 	close(hangs)
 	p = startPush(t, args...)
-	// The first run may have left any number of profiles. So the test waits for one thing only: the first profile of
+	// The number of profiles that the first run left is not known. So the test waits only until the first profile of
 	// each run has arrived.
 	p.await(t, "the first profile of each run", func() bool {
 		runs := 0

@@ -19,9 +19,9 @@ import (
 	"github.com/ddtop/ddtop/ui"
 )
 
-// TestRailsShowsItsOwnCode: ddtop watches a Rails application under load, and no key is pressed. The flamegraph on the
-// first screen shows the application's controller and model. This is not easy, because each stack also has about a
-// hundred frames of Puma, Rack and Rails.
+// TestRailsShowsItsOwnCode: ddtop watches a Rails application under load, and the user presses no key. The flamegraph
+// on the first screen shows the application's own controller and model. This is not easy, because each stack also has
+// about a hundred frames of Puma, Rack and Rails.
 func TestRailsShowsItsOwnCode(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -81,13 +81,13 @@ func TestRailsShowsItsOwnCode(t *testing.T) {
 	}
 }
 
-// extensions maps the beginnings of method names to the Ruby extension that implements these methods as C functions.
+// extensions maps beginnings of method names to the name of the Ruby extension that implements these methods in C.
 var extensions = map[string]string{"PG::": "pg_ext", "StringIO": "stringio", "StringScanner": "strscan", "Monitor#": "monitor",
 	"JSON::Ext::Generator": "generator", "JSON::Ext::Parser": "parser", "Puma::HttpParser#": "puma_http11", "NIO::": "nio4r_ext"}
 
-// extensionsFit checks the stacks of running threads in a recording. If the innermost Ruby method is from an extension,
-// the C functions that it calls must begin in that extension. They may also begin in Ruby itself, which can do other
-// work while the method's frame is still on the stack.
+// extensionsFit checks the stacks of running threads in a recording. If the innermost Ruby method is implemented by a C
+// extension, the first C function that it calls must be in this extension. It may also be in Ruby itself, which can do
+// other work while the method's frame is still on the stack.
 func extensionsFit(t *testing.T, file string) {
 	t.Helper()
 	r, err := recording.Open(file)

@@ -157,7 +157,7 @@ func (recordingFile) writeGroup(ctx context.Context, g sampler.Group, j *job) er
 	return err
 }
 
-// streamRecording measures, and writes the recording meanwhile. note says why the measurement ended early, or is "".
+// streamRecording measures, and writes the recording meanwhile. note is "", or says why the measurement ended early.
 func streamRecording(ctx context.Context, src sampler.Source, length time.Duration, out run.Output, std run.Streams) (note string, err error) {
 	opening, opened := run.Patience(ctx)
 	defer opened()
@@ -171,7 +171,7 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 		return "", errors.Join(err, file.Done(false))
 	}
 	w.Live(true)
-	// A full disk ends the measurement, because nothing more could be written.
+	// A full disk ends the measurement, because ddtop could write no further samples.
 	measuring, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var failed error
@@ -183,7 +183,7 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 			}
 		}
 	})
-	// The time for the disk (run.DiskPatience) begins here, because SampleFor may need long to remove the probes.
+	// The disk's time limit (run.DiskPatience) begins only here, because SampleFor may need long to remove the probes.
 	giveUp, written := run.Patience(ctx)
 	defer written()
 	var end *sampler.End
@@ -240,7 +240,7 @@ func (n *recordingNames) next(out run.Output, pid int) run.Output {
 	return run.Output(name + ext)
 }
 
-// intervalLines writes a line of JSON for each interval while ddtop measures.
+// intervalLines writes a line of JSON for each interval of a thread in one state, while ddtop measures.
 type intervalLines struct{ oneProcess }
 
 func (intervalLines) write(ctx context.Context, src sampler.Source, j *job) error {
@@ -251,8 +251,8 @@ func (intervalLines) write(ctx context.Context, src sampler.Source, j *job) erro
 	return err
 }
 
-// writeIntervals measures for a length of time, or reads a whole recording. It writes a line for each interval. note
-// says why it ended early, or is empty.
+// writeIntervals measures for a length of time, or reads a whole recording, and writes a line for each interval of a
+// thread. note says why it ended early, or is empty.
 func writeIntervals(ctx context.Context, src sampler.Source, length time.Duration, notes []sampler.Note, out run.Output, std run.Streams) (note string, err error) {
 	giveUp, released := run.Patience(ctx)
 	defer released()
@@ -275,7 +275,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	})
 	stream.Finish()
 	if lines.Err() == nil {
-		// The time for the disk (run.DiskPatience) begins here, as SampleFor may need long to remove the probes.
+		// The time limit for the disk (run.DiskPatience) begins only here. SampleFor may need long to remove probes.
 		giveUp, written := run.Patience(ctx)
 		defer written()
 		aside.GiveUp = giveUp
@@ -285,7 +285,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	if failed != nil && err == nil {
 		failed = fmt.Errorf("writing the intervals of process %d to %s: %w", src.Process().PID, out, firstOf(failed))
 	}
-	// On a disk that hangs, closing a file hangs, too.
+	// If a disk hangs, closing a file on it hangs, too.
 	if err := run.Unless(aside.GiveUp, run.Slow, func() error { return file.Done(failed == nil) }); failed == nil {
 		failed = err
 	}
@@ -298,7 +298,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	return note, nil
 }
 
-// firstOf returns the first of joined errors. Only this one is reported, because all of them have the same cause.
+// firstOf returns the first of several joined errors. They all have the same cause, so one is enough to report.
 func firstOf(err error) error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()[0]

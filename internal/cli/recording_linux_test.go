@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// record makes a recording of the program spinner, and returns its path and the program's PID. The recording is 1.5 s
+// record records the program spinner, and returns the recording's path and the program's PID. The recording is 1.5 s
 // long unless the arguments say otherwise.
 func record(t *testing.T, args ...string) (path string, pid int) {
 	t.Helper()
@@ -35,8 +35,8 @@ func record(t *testing.T, args ...string) (path string, pid int) {
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	// The recording must have at least 20 samples. On a busy machine that takes longer than usual, so the test asks the
-	// recording itself how many it has.
+	// The recording must have at least 20 samples. On a busy machine they take longer than usual. So the test counts
+	// the samples in the recording, and records again if there are too few.
 	var path string
 	var pid, samples int
 	var length int64
@@ -84,8 +84,8 @@ func TestReport(t *testing.T) {
 	checkTimelines(t, path, wall)
 }
 
-// checkTimelines checks the formats that show when each thing happened. They must have the stack of the program
-// spinner, and the same total time as pprof.
+// checkTimelines checks the formats that show when each event happened. They must have the stack of the program
+// spinner, and the same total time as the pprof profile.
 func checkTimelines(t *testing.T, path string, wall int64) {
 	t.Helper()
 	firefox := run(t, "report", path, "--format", "firefox")
@@ -162,8 +162,8 @@ func blocks(t *testing.T, path string) int {
 
 func TestReportOfADamagedRecording(t *testing.T) {
 	t.Parallel()
-	// The test damages the last block, so the recording needs two blocks for one to stay whole. On a busy machine the
-	// second block may come late.
+	// The test damages the last block of samples. So the recording needs at least two blocks, so that one is undamaged.
+	// On a busy machine the second block may come late.
 	var path string
 	var pid int
 	for seconds := 3; seconds <= 24; seconds *= 2 {
@@ -186,7 +186,7 @@ func TestReportOfADamagedRecording(t *testing.T) {
 	}
 	checkStat(t, pid, r.out)
 
-	// This file ends before its first block of samples, as if ddtop was killed there. So it does not say how the
+	// This file ends before its first block of samples, as if ddtop was killed there. So the file does not say how the
 	// process ended.
 	const fileHeader, blockHeader, lengthAt = 16, 48, 8
 	process := fileHeader + blockHeader + int(binary.LittleEndian.Uint32(data[fileHeader+lengthAt:]))

@@ -13,7 +13,8 @@ import (
 )
 
 // hundred is a program of 100 threads. 16 threads serve requests: they run Ruby code, ask a database over a socket,
-// take a lock and pause. 16 threads play the database. The other threads rest, or wake up about once a second.
+// take a lock and sleep briefly. 16 threads imitate the database. The other threads rest, or wake up about once a
+// second.
 const hundred = `
 require 'socket'
 STDOUT.sync = true

@@ -19,8 +19,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// recordedStay is a line of JSON about a thread, or about a stay of a thread: the time in which it blocks in the same C
-// functions.
+// recordedStay is a line of JSON about a thread, or about a stay of a thread. A stay is the time in which a thread is
+// blocked in the same C functions.
 type recordedStay struct {
 	Type      string                   `json:"type"`
 	ID        int                      `json:"id"`
@@ -31,9 +31,9 @@ type recordedStay struct {
 	Functions []report.DumpNativeFrame `json:"functions"`
 }
 
-// TestRecordingHasNativeFrames: a recording made with the defaults has the C functions in which blocked threads stay.
-// So has each file that is made from the recording. The tool eu-stack must find the same functions. In a profile they
-// are below the Ruby frame.
+// TestRecordingHasNativeFrames: a recording made with the default flags has the C functions in which blocked threads
+// wait. Each file that is made from the recording has them too. The tool eu-stack must find the same functions. In a
+// profile they are below the Ruby frame.
 func TestRecordingHasNativeFrames(t *testing.T) {
 	rubytest.Long(t)
 	eu := rubytest.Program(t, "eu-stack", "elfutils")
@@ -120,8 +120,8 @@ func TestRecordingHasNativeFrames(t *testing.T) {
 	}
 }
 
-// checkProfile checks a profile of threads that wait in IO#sysread. stays has the known stays of the threads in C
-// functions, and ns is their total time.
+// checkProfile checks a profile of threads that wait in IO#sysread. stays has the known times in which the threads were
+// blocked in C functions, and ns is their sum.
 func checkProfile(t *testing.T, data string, stays map[int32]recordedStay, ns int64) {
 	t.Helper()
 	prof, err := profile.ParseData([]byte(data))
@@ -166,8 +166,8 @@ func checkProfile(t *testing.T, data string, stays map[int32]recordedStay, ns in
 			t.Errorf("%d functions of %d", next, len(functions))
 		}
 	}
-	// Intervals end at samples. At its beginning and at its end, a stay can lack C functions, because no sample inside
-	// the stay proves them. So the profile may have less time than the stays.
+	// In the profile, a thread's time in C functions (a stay) counts only between samples inside the stay. At the begin
+	// and the end of a stay, no sample proves the functions. So the profile may have less time than the stays.
 	if native > ns || native == 0 || native > ruby {
 		t.Errorf("%d ns in C functions, whose stays take %d; IO#sysread has %d", native, ns, ruby)
 	}

@@ -22,9 +22,9 @@ import (
 )
 
 // TestRecordingHasFunctionsOfRunningThreads: a recording made with --native has the C functions in which threads ran.
-// So has each file that is made from the recording. In a profile, the CPU time of a Ruby method is divided among the C
-// functions that it called. The shares agree with the kernel's clock, and no C function appears below a method that did
-// not call it.
+// Each file that is made from the recording has them too. In a profile, the CPU time of a Ruby method is divided among
+// the C functions that it called. The shares agree with the kernel's clock, and no C function appears below a method
+// that did not call it.
 func TestRecordingHasFunctionsOfRunningThreads(t *testing.T) {
 	rubytest.Long(t)
 	if err := live.MayRun(); err != nil {
@@ -36,7 +36,7 @@ func TestRecordingHasFunctionsOfRunningThreads(t *testing.T) {
 	r := run(t, "record", "-p", strconv.Itoa(p.PID), "--native", "-d", "10s", "-o", file)
 	r.want(t, 0)
 	ns := spend.Stop(t, p)
-	// The times differ from turn to turn of the program's loop, so the comparison needs at least 20 turns.
+	// Each turn of the program's loop takes a different time. So the comparison needs at least 20 turns.
 	turns := float64(countRuns(t, file, "Spend.both"))
 	if turns < 20 {
 		t.Fatalf("%g stacks of Spend.both", turns)
@@ -108,8 +108,8 @@ func countRuns(t *testing.T, file, method string) (n int) {
 	return n
 }
 
-// TestNativeWithoutRights: without the rights to load programs into the kernel, --native says in one line what is
-// missing. ddtop still makes the recording.
+// TestNativeWithoutRights: if the user may not load programs into the kernel, --native cannot work. ddtop says in one
+// line which right is missing, and still makes the recording.
 func TestNativeWithoutRights(t *testing.T) {
 	if os.Geteuid() != 0 {
 		rubytest.Skip(t, "needs root")

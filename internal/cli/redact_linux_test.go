@@ -19,8 +19,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// secretive is a program whose names are secrets. Most secrets contain "zq". Its threads wait in ways that make ddtop
-// show addresses and files.
+// secretive is a program whose names, such as those in its titles and paths, are secrets. Most secrets contain "zq".
+// Its threads wait in ways that make ddtop show addresses and files.
 const secretive = `$stdout.sync = true
 require "socket"
 abstract = UNIXServer.new("\0zqabstract#{$$}")
@@ -60,9 +60,9 @@ puts "up #{child}"
 STDIN.read
 `
 
-// TestNoSecretLeaves: with --redact, no format contains a secret, whether it is made from a process or a recording. The
-// names of methods stay. The test also runs without --redact. There each format must contain secrets, which proves that
-// the search finds them.
+// TestNoSecretLeaves: with --redact, no output format contains a secret, whether it is made from a process or a
+// recording. The names of methods stay. The test also runs without --redact. In this run each format must contain
+// secrets, which proves that the test's search finds them.
 func TestNoSecretLeaves(t *testing.T) {
 	rubytest.Long(t) // the test changes the working directory, so it cannot run beside others
 	p := startSecretive(t)
@@ -85,9 +85,9 @@ func TestNoSecretLeaves(t *testing.T) {
 			t.Errorf("%s without --redact has no secret: the search looks at too little", name)
 		}
 		if has := bytes.Contains(text, []byte("kept_")); !redacted {
-			// Chrome's trace has only the last stack of each hold of the GVL. So one recording's trace may contain a
-			// method, and another one's may not. The reports below are all made from the same recording, so they can be
-			// compared.
+			// Chrome's trace has only the last stack of each hold of the GVL. So the trace of one recording may contain
+			// a method, and the trace of another may not. The report formats can be compared, because they are all made
+			// from the same recording.
 			kept[name] = has && name != "record --format chrome"
 		} else if kept[name] && !has {
 			t.Errorf("%s has lost the names of methods", name)
@@ -138,7 +138,7 @@ func TestNoSecretLeaves(t *testing.T) {
 }
 
 // secretiveProcess is a running secretive. child is the PID of a Ruby that it has started. foreign is the PID of
-// another program, whose names are secrets too.
+// another program, whose names are also secrets.
 type secretiveProcess struct {
 	*rubytest.Process
 	child, foreign string
@@ -175,8 +175,8 @@ func startSecretive(t *testing.T) (p secretiveProcess) {
 	return p
 }
 
-// sayings checks the messages of commands on standard error: about files with unusual paths, and about programs that
-// are not Ruby.
+// sayings checks that messages on standard error contain no secrets with --redact. The messages are about files with
+// unusual paths, and about programs that are not Ruby.
 func sayings(t *testing.T, redacted bool, p secretiveProcess, whole string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -254,8 +254,8 @@ func readAll(t *testing.T, path string) []byte {
 	return []byte(b.String())
 }
 
-// TestNoSecretLeavesACore is like TestNoSecretLeaves, but for the dump of a core file. The path of the file is also a
-// secret, and the dump has C functions.
+// TestNoSecretLeavesACore is like TestNoSecretLeaves, but for the dump of a core file. Here the path of the core file
+// is also a secret, and the dump has C functions.
 func TestNoSecretLeavesACore(t *testing.T) {
 	t.Parallel()
 	gcore := rubytest.Program(t, "gcore", "gdb")

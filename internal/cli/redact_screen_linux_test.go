@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// secretStory lists keys for all views and overlays of the screen, and the words that the screen must show after each.
+// secretStory lists keys that lead through all views and overlays of the screen, and the words that the screen must
+// show after each key.
 var secretStory = []struct{ press, see string }{
 	{"1", "GVL held by"},
 	{"?", "keys and signs"}, {"?\x0c", "GVL held by"},
@@ -31,9 +32,9 @@ var secretStory = []struct{ press, see string }{
 	{"3", "a column"}, {"\x1b[D", "FROZEN"},
 }
 
-// TestNoSecretOnAScreen: with --redact, no secret reaches the terminal or a saved file. What the terminal gets includes
-// titles and the content of the clipboard. Without --redact, both get secrets, which proves that the search finds them.
-// The test visits the screens of one process, of several processes, and of a replay.
+// TestNoSecretOnAScreen: with --redact, no secret reaches the terminal or a saved file. The terminal also gets window
+// titles and the content of the clipboard. Without --redact, the terminal and the files get secrets, which proves that
+// the test's search finds them. The test visits the screens of one process, of several processes, and of a replay.
 func TestNoSecretOnAScreen(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -44,9 +45,9 @@ func TestNoSecretOnAScreen(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
-		// before lists the keys that lead to the first view.
+		// before lists the keys that lead to the first view of secretStory.
 		before []struct{ press, see string }
-		// seen are the secrets that this screen must show without --redact.
+		// seen are the secrets that this screen must show if --redact is not given.
 		seen []string
 	}{
 		{"one", []string{"-p", pid, "--args"}, nil, []string{"zqtitle", "zqnamed", "zqreader", "zqdir", "zqrelative", "127.66.66.66", "zqcustomer"}},
@@ -77,8 +78,8 @@ func TestNoSecretOnAScreen(t *testing.T) {
 					sent.WriteString(x.raw())
 					x.forget()
 				}
-				// The prompt shows the user's own note while the user types it. So the output up to here is not
-				// searched.
+				// While the user types a note, the prompt shows it, even with --redact. So the test does not search the
+				// output up to here.
 				x.press(t, "mzznote\r")
 				x.seeWords(t, "marked: ")
 				x.forget()
@@ -107,8 +108,8 @@ func TestNoSecretOnAScreen(t *testing.T) {
 	}
 }
 
-// TestNoSecretOfACommandLeaves: with --redact, messages about a started command contain neither its name nor the
-// folder of its output. Without --redact they contain both.
+// TestNoSecretOfACommandLeaves: ddtop starts a command. With --redact, its messages about this command contain neither
+// the command's name nor the folder of its output. Without --redact they contain both.
 func TestNoSecretOfACommandLeaves(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
@@ -136,8 +137,8 @@ func TestNoSecretOfACommandLeaves(t *testing.T) {
 	}
 }
 
-// sentText returns in lower case what was sent to a terminal. The decoded content of the clipboard is at the end. Each
-// escape sequence except the clipboard's becomes a line break, so that the texts before and after it do not join.
+// sentText returns, in lower case, what ddtop sent to a terminal. After it comes the decoded content of the clipboard.
+// Each other escape sequence becomes a line break, so that the texts before and after it do not join.
 func sentText(t *testing.T, raw string) string {
 	t.Helper()
 	var clipboard strings.Builder
@@ -193,7 +194,7 @@ func searchSaved(t *testing.T, folder string, redacted bool) {
 	}
 }
 
-// secretsOf returns all secrets in lower case: the names in secretive, and the name of this machine.
+// secretsOf returns all secrets in lower case: the names in the program secretive, and the name of this machine.
 func secretsOf(t *testing.T) []string {
 	t.Helper()
 	host, err := os.Hostname()

@@ -61,7 +61,7 @@ than in another recording, for the same length of time.`,
 	return cmd
 }
 
-// loadAgainst reads the recording of --against, which is compared on the screen. It shows the progress on the screen.
+// loadAgainst reads the recording of --against, with which replay compares. It shows its progress on the screen.
 func loadAgainst(ctx context.Context, screen *screenFlags, path string, std run.Streams) (*ui.Against, error) {
 	list, err := loadRecordings(ctx, screen, []string{path}, std)
 	if err != nil {
@@ -89,7 +89,7 @@ func openRecording(path string, std run.Streams) (*recording.Reader, error) {
 	return r, nil
 }
 
-// sayDamage reports which part of a recording cannot be read, and returns this as text. The text is empty if the whole
+// sayDamage reports which part of a recording cannot be read, and returns the same text. The text is empty if the whole
 // recording can be read.
 func sayDamage(r *recording.Reader, std run.Streams) string {
 	damage := r.Damage()
@@ -110,7 +110,7 @@ func (r recordings) Follow(_ context.Context, join func(sampler.Source)) error {
 	return sampler.ErrEnded
 }
 
-// Done does nothing: the history of a recording can be read again from its file.
+// Done does nothing: the history of a recording need not be kept, because its file can be read again.
 func (r recordings) Done(sampler.Source) {}
 
 // Relatives returns the recorded processes, without a tree: a recording does not show which one forked which.
@@ -131,7 +131,7 @@ func (r recordings) Close() error {
 	return errors.Join(errs...)
 }
 
-// loadRecordings opens recordings. If this takes long, it shows the progress. It does not report damage.
+// loadRecordings opens recordings, and shows the progress if this takes long. It does not report damaged parts.
 func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, std run.Streams) (recordings, error) {
 	title := "opening " + filepath.Base(paths[0])
 	if len(paths) > 1 {

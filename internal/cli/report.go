@@ -27,13 +27,13 @@ type reportFlags struct {
 	pprofFlags
 }
 
-// Formats of `ddtop report` that are not profiles.
+// The formats of `ddtop report` other than profiles.
 const (
 	reportStat = "stat"
 	reportDump = "dump"
 )
 
-// dumpLeadNS is how much of a recording's end is read for a dump, in ns. It shows how long the states have lasted.
+// dumpLeadNS is how much of a recording, in ns, a dump reads before its sample, to know how long states have lasted.
 const dumpLeadNS = int64(5 * time.Second)
 
 // reportFormats returns all formats of `ddtop report`. f may be nil if only their names are needed.
@@ -134,7 +134,7 @@ func (f markdownReport) write(ctx context.Context, src sampler.Source, j *job) e
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return export.WriteStatMarkdown(w, src.Process(), &stat, j.notes...) })
 }
 
-// dumpReport writes the thread dump of the last sample with stacks.
+// dumpReport writes a thread dump of a recording, from its last sample with stacks.
 type dumpReport struct {
 	oneProcess
 	flags *reportFlags

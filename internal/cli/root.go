@@ -50,7 +50,7 @@ func newRoot(std run.Streams) *cobra.Command {
 		Long:          rootLong + "\n\n" + exitCodesHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		// For a mistyped command, the nearest command is suggested if at most two letters differ.
+		// If a mistyped command differs by at most two letters from a command, cobra suggests that command.
 		SuggestionsMinimumDistance: 2,
 		Args:                       rootArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,8 +79,8 @@ func newRoot(std run.Streams) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return flags.Usagef("%w; \"%s --help\" lists the flags", err, c.CommandPath())
 	})
-	// cobra.Command.SetVersionTemplate would link text/template. A template can call any exported method by its name,
-	// so the linker would keep all of them. This costs 4 MB.
+	// Do not call cobra.Command.SetVersionTemplate, because it would link text/template. A template can call any
+	// exported method by its name, so the linker would keep all methods. This costs 4 MB.
 	cmd.Flags().BoolVarP(&f.version, "version", "v", false, "version for ddtop")
 	f.addPID(cmd)
 	f.addRates(cmd)
@@ -96,7 +96,7 @@ func newRoot(std run.Streams) *cobra.Command {
 	return cmd
 }
 
-// rootArgs refuses "--" without a command after it, and words before it.
+// rootArgs refuses a "--" without a command after it, and any words before the "--".
 func rootArgs(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case dash == 0 && len(args) == 0:

@@ -47,7 +47,7 @@ func newScreenFlags(std run.Streams) screenFlags {
 	}
 }
 
-// judgement returns the settings for findings and waits that commands use for text, if there is no screen.
+// judgement returns the user's settings for findings and waits, for commands that write text instead of a screen.
 func (f *screenFlags) judgement() judgement { return judgement{rules: f.findings.rules, wait: f.wait} }
 
 func (f *screenFlags) add(cmd *cobra.Command) {
@@ -79,9 +79,9 @@ func (f *screenFlags) check() error {
 // snapshotsHere is the default folder for snapshots: the working folder.
 const snapshotsHere = "."
 
-// checkSnapshots refuses a folder in which snapshots could not be saved, before the first one. The folder is made
-// later, so only a folder above it must exist and be writable. The working folder is not checked, because it is the
-// default and not the user's choice.
+// checkSnapshots refuses a folder in which snapshots could not be saved, so that the error comes before the first one.
+// The folder is made later, so only a folder above it must exist and be writable. The working folder is not checked,
+// because it is the default and not the user's choice.
 func checkSnapshots(folder string) error {
 	switch folder {
 	case snapshotsHere:
@@ -110,7 +110,7 @@ func checkSnapshots(folder string) error {
 
 // shown is what a command passes to the screen in addition to its flags.
 type shown struct {
-	// notice is shown at the bottom until the first key. It is empty if there is none.
+	// notice is a text at the bottom of the screen, until the first key. It is empty if there is none.
 	notice string
 	// replay is true if the source is a recording.
 	replay bool
@@ -120,9 +120,9 @@ type shown struct {
 	native ui.NativeSwitch
 	// heap returns the reader of a process's heap. It is nil if heaps cannot be read.
 	heap func(pid int) ui.HeapReader
-	// below allows show to return ui.ErrBelow. The caller then also shows the processes below the source.
+	// below allows show to return ui.ErrBelow. If it does, the caller also shows the processes below the source.
 	below bool
-	// against is another recording to compare with. It is nil if there is none.
+	// against is another recording, with which the screen compares. It is nil if there is none.
 	against *ui.Against
 }
 
@@ -133,7 +133,7 @@ func (f *screenFlags) show(ctx context.Context, src sampler.Source, std run.Stre
 	return ui.Run(ctx, o)
 }
 
-// showProcess attaches to a process, and runs the screen on it. The text what is shown during attaching.
+// showProcess attaches to a process, and runs the screen on it. While it attaches, it shows the text what.
 func (f *screenFlags) showProcess(ctx context.Context, t *target, what string, std run.Streams) error {
 	boundGarbage()
 	src, err := ui.Load(ctx, f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
@@ -168,7 +168,7 @@ func (f *screenFlags) showProcesses(ctx context.Context, t *target, std run.Stre
 	return errors.Join(f.showGroup(ctx, g, std, shown{heap: screenHeap(counts)}), counts.Close(), g.Close())
 }
 
-// screenHeap returns r as a function in the form that the screen needs.
+// screenHeap returns the method r.Of in the form that the screen needs.
 func screenHeap(r *heaps.Readers) func(pid int) ui.HeapReader {
 	return func(pid int) ui.HeapReader { return r.Of(pid) }
 }
@@ -214,15 +214,15 @@ func (l *saidLater) say(std run.Streams) {
 	}
 }
 
-// tellUnits returns a function that shows the progress of reading debug information on the screen.
+// tellUnits returns a function that shows on the screen how far ddtop has read debug information.
 func tellUnits(tell func(ui.Progress)) func(path string, done, total int) {
 	return func(path string, done, total int) {
 		tell(ui.Progress{What: "debug information of " + filepath.Base(path), Done: int64(done), Total: int64(total), Unit: "units"})
 	}
 }
 
-// notWaitedFor returns the error of ui.Load, unless the user or a signal closed the screen while ui.Load waited. That
-// is no failure, so it returns nil.
+// notWaitedFor returns the error of ui.Load. But it returns nil if the user or a signal closed the screen while ui.Load
+// waited, because that is no failure.
 func notWaitedFor(err error) error {
 	if errors.Is(err, ui.ErrCancelled) || errors.Is(err, context.Canceled) {
 		return nil

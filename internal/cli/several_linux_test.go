@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// masterOfTwo is a program that forks two workers. The second worker computes all the time. The first line of input
-// ends the first worker.
+// masterOfTwo is a program that forks two worker processes. The second worker computes all the time. The first line of
+// input ends the first worker.
 const masterOfTwo = `
 $stdout.sync = true
 worker = lambda do |name, spins|
@@ -55,7 +55,7 @@ func startCluster(t *testing.T) cluster {
 
 func (c cluster) pids() []int { return []int{c.PID, c.first, c.second} }
 
-// severalJSON is the document that a command prints for several processes with --json.
+// severalJSON is what a command prints for several processes with --json.
 type severalJSON struct {
 	Processes []json.RawMessage
 	Children  []struct {
@@ -119,7 +119,7 @@ func TestChildrenAreMeasured(t *testing.T) {
 	}
 	run(t, "record", "-p", pid, "--children", "-d", "1s", "--format", "ddtop", "-o", "-").want(t, 2, "a file each")
 
-	// This is the last part of the test, because it ends the first worker while stat measures.
+	// This must be the last part of the test, because it ends the first worker while stat measures.
 	done := make(chan result, 1)
 	go func() { done <- run(t, "stat", "-p", pid, "--children", "-d", "3s", "--json") }()
 	c.Send(t, "end the first")
@@ -149,8 +149,8 @@ func TestChildrenAreMeasured(t *testing.T) {
 	}
 }
 
-// checkPIDLabels checks that every sample of a profile has the PID of its process, and that all processes have
-// samples.
+// checkPIDLabels checks that every sample of a profile has the PID of its process as a label, and that every wanted
+// process has samples.
 func checkPIDLabels(t *testing.T, path string, want []int) {
 	t.Helper()
 	b, err := os.ReadFile(path)

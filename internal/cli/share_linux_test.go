@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestScreenIsShared: two people can share a screen by tmux as documented. The second client sees the redacted screen.
-// Its keys do nothing, and the keys of the first client work.
+// TestScreenIsShared: two people can share a screen of ddtop by tmux as documented. The second client sees the redacted
+// screen. Keys that the second client presses do nothing, and keys that the first client presses work.
 func TestScreenIsShared(t *testing.T) {
 	t.Parallel()
 	tmux, err := exec.LookPath("tmux")
@@ -81,8 +81,8 @@ func TestScreenIsShared(t *testing.T) {
 	}
 	watcher, its := client("attach", "-r")
 	await("the second client", func() bool { return clients() == 2 })
-	// The client types "qq" and then detaches. tmux handles keys in order, so after the detach it has handled "qq",
-	// too.
+	// The second client types "qq" and then detaches. tmux handles keys in order. So when the client has detached, tmux
+	// has handled "qq" too.
 	fmt.Fprint(its, "qq\x02d")
 	if err := watcher.Wait(); err != nil {
 		t.Fatalf("the second client: %v", err)

@@ -19,7 +19,8 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// mapsThenWaits is a program that maps a file into its memory. When it gets a second line, it maps more memory.
+// mapsThenWaits is a program that maps the file named by its first line of input into its memory. After a second line,
+// it maps more memory.
 const mapsThenWaits = `$stdout.sync = true
 file = File.open(STDIN.gets.chomp)
 MAPPED = IO::Buffer.map(file, 4096, 0, IO::Buffer::READONLY)
@@ -30,11 +31,12 @@ puts "done"
 STDIN.read
 `
 
-// silencer is a Ruby process whose memory can be locked (silence), so that a read of it hangs.
+// silencer is a Ruby process. Its method silence locks the memory of the process, so that a read of the memory hangs.
 type silencer struct {
 	*rubytest.Process
 	disk *stuckfs.FS
-	// page is an address in the process's memory: a page of a file on the disk under test is mapped there.
+	// page is an address in the process's memory at which a page of a file is mapped. The file is on a disk that can
+	// hang.
 	page int64
 }
 
@@ -46,7 +48,7 @@ func startSilent(t *testing.T) *rubytest.Process {
 	return p.Process
 }
 
-// startSilencer starts a silencer. Its program runs the code in first at the beginning.
+// startSilencer starts a silencer. The Ruby process first runs the code in first.
 func startSilencer(t *testing.T, first string) silencer {
 	t.Helper()
 	r := rubytest.One(t)
@@ -80,8 +82,8 @@ func startSilencer(t *testing.T, first string) silencer {
 }
 
 // silence locks the memory of the process until the test ends or the disk is released. A reader reads a page of a file
-// whose disk does not answer, and holds the mmap lock meanwhile. The process itself waits for this lock, because it
-// maps more memory. `ps aux` hangs on such a process.
+// whose disk does not answer, and holds the process's mmap lock meanwhile. The process itself waits for this lock,
+// because it maps more memory. `ps aux` hangs on such a process.
 func (p silencer) silence(t *testing.T) {
 	t.Helper()
 	disk := p.disk
@@ -106,9 +108,9 @@ func (p silencer) silence(t *testing.T) {
 	waitForState(t, p.PID, "D")
 }
 
-// TestQuitsWhileTheMemoryIsLocked: if the memory of the target is locked, a signal makes ddtop print at once what it
-// has measured. The process of ddtop itself ends only when the lock is free. Until then the kernel cannot end ddtop's
-// thread that waits for the lock within process_vm_readv(2).
+// TestQuitsWhileTheMemoryIsLocked: if the memory of the target is locked, ddtop's reads of it hang. A signal must make
+// ddtop print at once what it has measured. The process of ddtop itself ends only when the lock is free. Until then the
+// kernel cannot end ddtop's thread that waits for the lock within process_vm_readv(2).
 func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
 	p := startSilencer(t, "Thread.new { loop {} }\n") // ticks of an idle process are rare
 	measured, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -144,10 +146,11 @@ func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
 	finish(t, cmd, out, errs).want(t, 0, "has not come back for")
 }
 
-// answersWithin limits the time of a command that must not hang, although a process on the machine does not answer.
+// answersWithin limits how long a command may take although a process on the machine does not answer. The command must
+// not hang.
 const answersWithin = time.Minute
 
-// runSoon is run for a command that must end within answersWithin.
+// runSoon is like run, but the command must end within answersWithin.
 func runSoon(t *testing.T, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), answersWithin)

@@ -16,24 +16,26 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// starvedRates are flags for very low rates, by polling. On a busy machine, the smallest CPU budgets allow no more.
+// starvedRates are flags for sampling at very low rates, without records of the kernel. On a busy machine, the smallest
+// CPU budgets allow no higher rates.
 var starvedRates = []string{"--overhead", "off", "--rate", "1", "--lock-rate", "4", "--source", "polling"}
 
-// computing is a program with two threads. One computes, and one collects garbage now and then.
+// computing is a program with two threads. One computes, and the other runs the garbage collector now and then.
 const computing = `$stdout.sync = true
 Thread.new { loop { 1000.times { |i| i * i } } }.name = "computes"
 Thread.new { loop { GC.start; sleep 0.05 } }.name = "collects"
 puts "up"
 sleep`
 
-// slackNS is how much CPU time of one computing thread may be missing or too much at both ends of a measurement, in ns.
-// It is twice the sum of two times: a quarter of the shortest period of these tests, and the longest time between two
-// samples.
+// slackNS is by how much the measured CPU time of one computing thread may be wrong at the two ends of a measurement,
+// in ns. It is twice the sum of two times: a quarter of the shortest period of these tests, and the longest time
+// between two samples.
 const slackNS = int64(2 * (250*time.Millisecond + 375*time.Millisecond))
 
-// TestStarvedOutputs: at the rates of a machine without free CPU time, stat and reports still have all figures that the
-// kernel and Ruby count. These are the CPU time of the process and its threads, run delays, collections and page
-// faults. They cover the whole time and each part of it. Shares for which there are too few samples are null.
+// TestStarvedOutputs: on a machine without free CPU time, ddtop samples at very low rates. stat and reports still have
+// all figures that the kernel and Ruby count. These are the CPU time of the process and its threads, run delays,
+// garbage collections and page faults. They cover the whole time and each part of it. Shares for which there are too
+// few samples are null.
 func TestStarvedOutputs(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -97,7 +99,8 @@ func TestStarvedOutputs(t *testing.T) {
 		x.want(t, 0)
 		check(t, x.out)
 	})
-	// lines checks the lines of stat --interval. It returns the number of lines whose whole second was known exactly.
+	// lines checks the lines of stat --interval. It returns for how many lines ddtop knew all changes of the GVL in the
+	// whole second.
 	lines := func(t *testing.T, source, while string) (exact int) {
 		t.Helper()
 		x := run(t, append([]string{"stat", "--json", "-p", pid, "-d", while, "--interval", "1s"}, append(starvedRates, "--source", source)...)...)
@@ -147,8 +150,8 @@ func TestStarvedOutputs(t *testing.T) {
 			rubytest.Skip(t, "%v", err)
 		}
 		t.Parallel()
-		// With --source switches, ddtop polls until its programs are loaded into the kernel. On a busy machine loading
-		// takes long, so the test measures for longer and longer.
+		// With --source switches, ddtop only samples until its programs are loaded into the kernel. On a busy machine
+		// loading takes long, so each try measures for longer.
 		exact := 0
 		for _, while := range []string{"4s", "16s", "64s"} {
 			if exact = lines(t, "switches", while); exact > 0 {
@@ -161,7 +164,7 @@ func TestStarvedOutputs(t *testing.T) {
 	})
 }
 
-// TestStarvedPush: at the rates of a machine without free CPU time, push follows three processes. Each profile still
+// TestStarvedPush: push follows three processes at the low rates of a machine without free CPU time. Each profile still
 // has the CPU time of its whole period.
 func TestStarvedPush(t *testing.T) {
 	t.Parallel()

@@ -84,12 +84,12 @@ and waits are exact. It then also prints how often threads got the GVL and what 
 	return cmd
 }
 
-// statFormat is the value of --format of stat.
+// statFormat is the value of the flag --format of `ddtop stat`.
 type statFormat string
 
 const textFormat, markdownFormat = "text", "md"
 
-// check refuses unknown formats. It also refuses Markdown with --json or --interval, which another stands for.
+// check refuses unknown formats. It also refuses Markdown together with --json or --interval (another is true).
 func (f statFormat) check(another bool) error {
 	switch {
 	case f != textFormat && f != markdownFormat:
@@ -104,7 +104,7 @@ func measureStat(ctx context.Context, src sampler.Source, length time.Duration, 
 	return measureWith(ctx, measure.New(src.Process(), src.Dictionary(), j.rules), src, length, j)
 }
 
-// measureWith is measureStat, but with a Measure that the caller has made.
+// measureWith is like measureStat, but uses a Measure that the caller has made.
 func measureWith(ctx context.Context, m *measure.Measure, src sampler.Source, length time.Duration, j judgement) (report.Stat, string, error) {
 	native := run.WatchNative(src)
 	m.WatchNative()
@@ -124,7 +124,7 @@ func measureWith(ctx context.Context, m *measure.Measure, src sampler.Source, le
 	return stat, note, exact.Fill(&stat, src)
 }
 
-// headEvery is the number of text lines after which the heading is repeated.
+// headEvery is after how many lines of text the table's heading is repeated.
 const headEvery = 20
 
 type lineFlags struct{ interval flags.Duration }
@@ -138,7 +138,7 @@ func (f *lineFlags) addLines(cmd *cobra.Command) {
 	cmd.Flags().Lookup("interval").DefValue = ""
 }
 
-// given reports whether --interval was given. It refuses flags that do not go with it.
+// given reports whether the user gave --interval. It refuses flags that cannot be combined with it.
 func (f *lineFlags) given(cmd *cobra.Command, length *flags.Duration) (bool, error) {
 	if !cmd.Flags().Changed("interval") {
 		return false, nil
@@ -174,7 +174,7 @@ func printLines(to io.Writer, asJSON, several bool, failed func()) linePrinter {
 	}, failed)}
 }
 
-// measure measures a process and adds its lines. note says why it ended early, or is "".
+// measure measures a process and adds its lines. note says why the measurement ended early, or is "".
 func (p linePrinter) measure(ctx context.Context, src sampler.Source, length, interval time.Duration) (note string, err error) {
 	class := gvl.NewClassifier(src.Process(), src.Dictionary())
 	stream := stream.New(src.Process())
@@ -223,7 +223,7 @@ type measured struct {
 	of *measure.Measure
 }
 
-// measureStats measures each process. It chooses the advice for all together, so that it has no contradictions.
+// measureStats measures each process. It chooses the advice for all processes together, to avoid contradictions.
 func measureStats(ctx context.Context, g sampler.Group, length time.Duration, j judgement, std run.Streams) ([]export.ProcessStat, error) {
 	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (measured, string, error) {
 		m := measure.New(src.Process(), src.Dictionary(), j.rules)

@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// blockedScript has two threads that wait forever in a call of the C library, which Ruby methods have made.
+// blockedScript is a program with two threads that wait forever in a call of the C library. Ruby methods have made
+// these calls.
 const blockedScript = `
 reader, writer = IO.pipe
 2.times { Thread.new { reader.sysread(1) } }
@@ -20,7 +21,7 @@ $stdout.flush
 $stdin.gets
 `
 
-// TestStatSaysWhereBlockedThreadsWaitInC: stat names the C functions in which blocked threads waited, in text and in
+// TestStatSaysWhereBlockedThreadsWaitInC: stat names the C functions in which blocked threads wait, in text and in
 // JSON.
 func TestStatSaysWhereBlockedThreadsWaitInC(t *testing.T) {
 	rubytest.Long(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestStoppedProcess: a process that is stopped while no thread holds the GVL looks as if it only waits. dump and stat
-// must say that the process is stopped.
+// TestStoppedProcess: if a process is stopped (SIGSTOP) while no thread holds the GVL, its threads look as if they only
+// wait. dump and stat must say that the process is stopped.
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	p, _ := rubytest.One(t).StartParked(t, rubytest.Options{})

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/sudo"
 )
 
-// TestAgain: in the command for sudo, PIDs replace the words by which the user named processes, and nothing else
-// changes. The value of a flag can be the same word, and must stay.
+// TestAgain: the user may name processes by words. In the command that ddtop offers to run with sudo, PIDs replace
+// these words. Nothing else changes. If the value of a flag is the same word, it must stay.
 func TestAgain(t *testing.T) {
 	for _, c := range []struct {
 		words, args, want string

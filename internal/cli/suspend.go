@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// maxAncestors bounds how many parent processes are searched for a shell.
+// maxAncestors bounds how many ancestors of ddtop are searched for a shell.
 const maxAncestors = 64
 
-// canSuspend reports whether SIGTSTP stops ddtop and a shell can continue it. It is false with --pause, which ignores
-// SIGTSTP. It is also false if no shell with job control started ddtop (docker exec, ssh HOST ddtop), because the
-// kernel then drops the signal.
+// canSuspend reports whether ctrl-z (SIGTSTP) stops ddtop and a shell can continue it. It is false with --pause, which
+// ignores SIGTSTP. It is also false if no shell with job control started ddtop (docker exec, ssh HOST ddtop), because
+// the kernel then drops the signal.
 func canSuspend() bool {
 	if signal.Ignored(syscall.SIGTSTP) {
 		return false
@@ -21,8 +21,8 @@ func canSuspend() bool {
 	return shellAbove(os.Getpid(), processOf)
 }
 
-// shellAbove reports whether an ancestor of pid is in another process group of the same session. Then pid's group is
-// not orphaned (setpgid(2)), so a shell can continue it.
+// shellAbove reports whether pid has an ancestor in another process group of the same session. If so, pid's group is
+// not orphaned (setpgid(2)), and a shell can continue it after a stop.
 func shellAbove(pid int, of func(pid int) (parent, group, session int, err error)) bool {
 	parent, group, session, err := of(pid)
 	for range maxAncestors {
@@ -47,7 +47,7 @@ func processOf(pid int) (parent, group, session int, err error) {
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	// The process's name comes before this, in brackets, and can itself contain brackets.
+	// The process's name is in brackets before these fields. The name itself can contain brackets.
 	if _, err := fmt.Sscanf(string(b[bytes.LastIndexByte(b, ')')+1:]), " %1s %d %d %d", &state, &parent, &group, &session); err != nil {
 		return 0, 0, 0, fmt.Errorf("reading /proc/%d/stat: %w", pid, err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// TestSuspend: ctrl-z, or SIGTSTP from another process, stops ddtop. The user is then in the shell, with the terminal's
-// old settings. After fg the screen is back and accepts keys again.
+// TestSuspend: ctrl-z, or SIGTSTP from another process, stops ddtop. The user is back in the shell, and the terminal
+// has its old settings. After fg the screen is back and accepts keys again.
 func TestSuspend(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -44,8 +44,8 @@ func TestSuspend(t *testing.T) {
 	} {
 		c.suspend()
 		until(t, func() bool { return stateOf(t, pid) == "T" }, "%s: ddtop in state T", c.name)
-		// From here on, ddtop is stopped and writes nothing. The test waits, because ddtop's last output may still be
-		// on the way.
+		// From here on, ddtop is stopped and writes nothing. But its last output may still be on the way, so the test
+		// waits for it.
 		until(t, func() bool {
 			raw := x.raw()
 			return strings.LastIndex(raw, "\x1b[?1049h") < strings.LastIndex(raw, "\x1b[?1049l")
@@ -68,7 +68,8 @@ func TestSuspend(t *testing.T) {
 	x.leaves(t, 0)
 }
 
-// TestNoShellToSuspendTo: if no shell could continue a stopped ddtop, ctrl-z does not stop it, and the screen says so.
+// TestNoShellToSuspendTo: if there is no shell that could continue a stopped ddtop, ctrl-z does not stop ddtop, and the
+// screen says so.
 func TestNoShellToSuspendTo(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -97,15 +98,15 @@ func stateOf(t *testing.T, pid int) string {
 	return after[:1]
 }
 
-// forget drops all output of the program up to now, so that the next see finds only later output.
+// forget drops all output of the program so far, so that the next call of see finds only later output.
 func (x *terminal) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.written.Reset()
 }
 
-// TestSuspendTakesProbesOut: while ddtop is stopped by ctrl-z, the target has no probes of exact mode. After fg it has
-// them again.
+// TestSuspendTakesProbesOut: while ctrl-z has stopped ddtop, the target must have no probes of exact mode. After fg it
+// has them again.
 func TestSuspendTakesProbesOut(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -19,7 +19,7 @@ import (
 
 var programID = regexp.MustCompile(`prog_id:\t(\d+)`)
 
-// programsOf returns the IDs of the kernel programs for which a process has descriptors.
+// programsOf returns the IDs of the BPF programs in the kernel for which a process has descriptors.
 func programsOf(t *testing.T, pid int) []ebpf.ProgramID {
 	t.Helper()
 	infos, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
@@ -43,8 +43,8 @@ func programsOf(t *testing.T, pid int) []ebpf.ProgramID {
 	return out
 }
 
-// TestSwitchesLeaveWithDdtop: if ddtop is killed, none of its programs stays loaded in the kernel, and the target goes
-// on.
+// TestSwitchesLeaveWithDdtop: if ddtop is killed, none of its BPF programs stays loaded in the kernel, and the target
+// goes on.
 func TestSwitchesLeaveWithDdtop(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -85,7 +85,7 @@ func TestSwitchesLeaveWithDdtop(t *testing.T) {
 	p.Expect(t, "alive")
 }
 
-// TestStatSaysSource: the JSON of stat names the source by which ddtop followed the threads.
+// TestStatSaysSource: the JSON of stat says by which source ddtop followed the threads, such as thread switches.
 func TestStatSaysSource(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -116,8 +116,8 @@ func TestStatSaysSource(t *testing.T) {
 	run(t, "stat", "-p", strconv.Itoa(p.PID), "--source", "switches", "--pause").want(t, 2, "--source switches does not go with --pause")
 }
 
-// TestSwitchesTwice: two ddtops follow the same process at the same time. Each of them uses thread switches, and
-// neither loses a record.
+// TestSwitchesTwice: two ddtops follow the same process by thread switches at the same time. Neither of them loses a
+// record.
 func TestSwitchesTwice(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)

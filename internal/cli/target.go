@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Defaults and limits of the rates, in Hz. Above 10 kHz there is too little time for one tick. Stacks are never read
-// more often than the state of the GVL ("lock").
+// Defaults and limits of the sampling rates, in Hz. Above 10 kHz there is too little time for one tick. Stacks are
+// never read more often than the state of the GVL ("lock").
 const (
 	defaultStackRate = 100.0
 	defaultLockRate  = 1000.0
@@ -22,7 +22,7 @@ const (
 	minRate          = 0.1
 )
 
-// target is the processes that a command reads, and how it reads them.
+// target is which processes a command reads, and how it reads them.
 type target struct {
 	// pids are the PIDs that the user named. pid is the first of them.
 	pids      flags.PIDs
@@ -32,20 +32,20 @@ type target struct {
 	lockRate  float64
 	pause     bool
 	overhead  flags.Overhead
-	// figuresOf is how much time one set of figures covers (stat --interval). Zero means sampler.QualityWindow.
+	// figuresOf is how much time each set of figures covers (stat --interval). Zero means sampler.QualityWindow.
 	figuresOf time.Duration
 	exact     exact.Flags
 	source    sourceFlag
-	// native is true if C stacks of running threads are wanted.
+	// native is true if the user wants C stacks of running threads (--native).
 	native bool
 	debug  run.Debuginfod
-	// values is true if ddtop reads paths, arguments, literals and messages. --redact overrides it.
+	// values is true if ddtop reads paths, arguments, literals and messages of the target. --redact overrides it.
 	values bool
-	// noRequests is true if ddtop reads no requests and jobs of threads, to measure the cost of reading them.
+	// noRequests is true if ddtop does not read requests and jobs, to measure what reading them costs.
 	noRequests bool
 	// names is the flag --redact.
 	names *flags.Redaction
-	// ownCode selects the program's own code, in addition to the detected code.
+	// ownCode selects which code is the program's own, in addition to the code that ddtop detects.
 	ownCode *flags.OwnCode
 }
 
@@ -66,13 +66,13 @@ func addValues(cmd *cobra.Command, on *bool) {
 	cmd.Flags().BoolVar(on, "values", false, "also read paths, arguments, literals and messages; not with --redact")
 }
 
-// attaching returns the options for attaching. progress receives the progress of reading debug information.
+// attaching returns the options for attaching. progress is called while ddtop reads debug information.
 func (t *target) attaching(progress func(path string, done, total int)) live.Options {
 	return live.Options{StackRate: t.stackRate, LockRate: t.lockRate, Overhead: t.overhead.Share, OverheadMost: t.overheadMost(), Window: t.figuresOf, Pause: t.pause,
 		Redactor: t.names.Redactor(), Values: t.values, NoRequests: t.noRequests, From: t.from(), Running: t.native, Debug: t.debug.Client, OwnCode: t.ownCode.Rules(), Progress: progress}
 }
 
-// several reports whether the command can have more than one process, now or later.
+// several reports whether the command has more than one process, or can get more later.
 func (t *target) several() bool { return t.children || len(t.pids) > 1 }
 
 func (t *target) addRates(cmd *cobra.Command) {
@@ -82,7 +82,7 @@ func (t *target) addRates(cmd *cobra.Command) {
 	t.source.addTo(cmd)
 }
 
-// checkPID checks the PIDs that were named or chosen.
+// checkPID checks the PIDs that the user named or chose.
 func (t *target) checkPID() error {
 	if len(t.pids) == 0 {
 		t.pids = flags.PIDs{t.pid}
@@ -101,13 +101,13 @@ func (t *target) checkRates() error {
 		flag string
 		hz   float64
 	}{{"--rate", t.stackRate}, {"--lock-rate", t.lockRate}} {
-		// This condition also refuses NaN, for which each comparison is false.
+		// The condition is negated to refuse NaN too, because every comparison with NaN is false.
 		if !(r.hz >= minRate && r.hz <= maxRate) {
 			return flags.Usagef("%s takes %g to %g Hz, not %g", r.flag, minRate, maxRate, r.hz)
 		}
 	}
 	if t.lockRate < t.stackRate {
-		// Each tick that reads stacks also reads the state of the GVL, so lockRate must not be lower.
+		// Each tick that reads stacks also reads the state of the GVL. So lockRate must not be lower than stackRate.
 		t.lockRate = t.stackRate
 	}
 	return t.checkSource()
@@ -116,7 +116,7 @@ func (t *target) checkRates() error {
 // defaultMeasure is how long stat and record measure by default.
 const defaultMeasure = 10 * time.Second
 
-// measurement has what stat and record share: a target, and a length of time.
+// measurement has what the commands stat and record share: the target, and the length of the measurement.
 type measurement struct {
 	target
 	length flags.Duration
@@ -149,7 +149,7 @@ func (t *target) open(ctx context.Context) (*live.Source, error) {
 	return t.openTelling(ctx, layoutProgress(t.names))
 }
 
-// openTelling does the same as open, but reports the progress of reading debug information to progress.
+// openTelling is like open, but calls progress while it reads debug information.
 func (t *target) openTelling(ctx context.Context, progress func(path string, done, total int)) (*live.Source, error) {
 	if t.pause {
 		exact.StayAwake()
@@ -164,14 +164,14 @@ func (t *target) openTelling(ctx context.Context, progress func(path string, don
 	return src, nil
 }
 
-// openGroup attaches to the named processes and, with --children, to the processes below them. pending is true if the
-// named process was just started and may not run Ruby yet. openGroup reports processes in which exact mode fails.
+// openGroup attaches to the named processes and, with --children, to their descendants. pending is true if the named
+// process was just started and may not run Ruby yet. openGroup reports each process in which exact mode fails.
 func (t *target) openGroup(ctx context.Context, pending bool, say func(format string, args ...any)) (exact.Group, error) {
 	return t.openGroupTelling(ctx, pending, say, layoutProgress(t.names))
 }
 
-// openGroupTelling does the same as openGroup, but reports the progress of reading debug information to progress. This
-// includes processes that come later.
+// openGroupTelling is like openGroup, but calls progress while it reads debug information. It also does so for
+// processes that join the group later.
 func (t *target) openGroupTelling(ctx context.Context, pending bool, say func(format string, args ...any), progress func(path string, done, total int)) (exact.Group, error) {
 	if t.pause {
 		exact.StayAwake()
@@ -199,19 +199,19 @@ const nativeHelp = `
 show in which C functions a method spends its time. It needs root or capabilities, as --source switches does. Without
 them ddtop says what is missing, and goes on. See docs/reference/native.md.`
 
-// addNative adds the flag --native, and its description to the command's help.
+// addNative adds the flag --native, and a description of the flag to the command's help.
 func (t *target) addNative(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.native, "native", false, "take C stacks of running threads")
 	cmd.Long += "\n" + nativeHelp
 }
 
-// addExact adds the flag --exact, and its description to the command's help.
+// addExact adds the flag --exact, and a description of the flag to the command's help.
 func (t *target) addExact(cmd *cobra.Command) {
 	t.exact.AddTo(cmd)
 	cmd.Long += "\n" + exactHelp
 }
 
-// checkExact refuses flags that contradict --exact. later is true for a screen, where a key can switch exact mode on.
+// checkExact refuses flags that contradict --exact. later is true for a screen, whose keys can switch exact mode on.
 func (t *target) checkExact(cmd *cobra.Command, later bool) error {
 	switch {
 	case !t.exact.On && !later && cmd.Flags().Changed(exact.CostFlag):
@@ -222,17 +222,17 @@ func (t *target) checkExact(cmd *cobra.Command, later bool) error {
 	return nil
 }
 
-// exactSwitch returns the switch of exact mode for a process.
+// exactSwitch returns the switch with which the screen turns exact mode on and off for a process.
 func (t *target) exactSwitch(src exact.Source) *exact.Switch {
 	return &exact.Switch{Src: src, Flags: t.exact, Paused: t.pause}
 }
 
-// defaultOverhead is the default limit of ddtop's CPU time, as a share of one CPU. A busy machine does not notice it.
+// defaultOverhead limits ddtop's CPU time by default, as a share of one CPU. A busy machine does not notice so little.
 const defaultOverhead = 0.03
 
-// mostOverhead replaces defaultOverhead if figures would otherwise miss their minimum quality (sampler.LeastQualities).
-// On a busy machine, reading ten stacks of a Rails worker per second takes half of it. ddtop never exceeds a limit that
-// the user sets.
+// mostOverhead is the limit of ddtop's CPU time if figures miss their minimum quality (sampler.LeastQualities) with
+// defaultOverhead. On a busy machine, reading ten stacks of a Rails worker per second takes half of it. If the user
+// sets a limit, ddtop never exceeds that limit.
 const mostOverhead = 0.06
 
 func (t *target) addOverhead(cmd *cobra.Command) {
@@ -259,13 +259,13 @@ them, but epoll_wait and a few others fail with EINTR. --pause is refused while 
 ddtop is killed, the process goes on. --pause does not help with Ruby 2.5 to 2.7, and 3.1 with YJIT: they publish a
 frame before it is filled.`
 
-// addPause adds the flag --pause, and its description to the command's help.
+// addPause adds the flag --pause, and a description of the flag to the command's help.
 func (t *target) addPause(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.pause, "pause", false, "stop all threads while stacks are read, each time for at most about 5 ms")
 	cmd.Long += "\n" + pauseHelp
 }
 
-// sourceFlag is the flag --source. It selects how ddtop observes threads.
+// sourceFlag is the flag --source, which selects how ddtop observes threads.
 type sourceFlag struct{ from live.From }
 
 func (f *sourceFlag) addTo(cmd *cobra.Command) {
@@ -280,7 +280,7 @@ func (f *sourceFlag) addTo(cmd *cobra.Command) {
 // String returns the value of the flag.
 func (f *sourceFlag) String() string { return string(f.from) }
 
-// Type returns the type of the value for help texts.
+// Type returns the word that stands for the value in help texts.
 func (f *sourceFlag) Type() string { return "string" }
 
 // Set parses the value of the flag.
@@ -292,8 +292,8 @@ func (f *sourceFlag) Set(text string) error {
 	return err
 }
 
-// from returns how to observe threads. With exact mode this is polling: the probes already show more than thread
-// switches would.
+// from returns how to observe threads. With exact mode, ddtop polls instead of following thread switches, because the
+// probes already show more than the switches would.
 func (t *target) from() live.From {
 	if t.source.from == live.FromAuto && t.exact.On {
 		return live.FromPolling

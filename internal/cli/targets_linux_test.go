@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// commandsOnPID returns the commands that take a process, with the other arguments that they need.
+// commandsOnPID returns all commands that take a process, each with the further arguments that it needs.
 func commandsOnPID(pid int) [][]string {
 	p := strconv.Itoa(pid)
 	return [][]string{
@@ -27,7 +27,7 @@ func commandsOnPID(pid int) [][]string {
 	}
 }
 
-// refused checks that every command on a process fails with this exit code and these texts.
+// refused checks that every command fails on the process with the given exit code, and that its error has the texts.
 func refused(t *testing.T, pid, code int, texts ...string) {
 	t.Helper()
 	for _, args := range commandsOnPID(pid) {
@@ -79,7 +79,7 @@ func TestZombie(t *testing.T) {
 	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The output of cat ends when cat has ended. From then until Wait, cat is a zombie.
+	// The output of cat ends when cat ends. From then until the call of Wait, cat is a zombie, as the test needs it.
 	if _, err := io.Copy(io.Discard, out); err != nil {
 		t.Fatal(err)
 	}
@@ -117,12 +117,12 @@ func TestAnotherUsersProcess(t *testing.T) {
 		r := finish(t, cmd, out, errs)
 		cancel()
 		if args[0] == "record" {
-			// In this folder record cannot write its file, and it reports this before it reads the process.
+			// record cannot write its file in this folder. It reports this before it reads the process.
 			r.want(t, 1, "can't be written")
 			continue
 		}
 		r.want(t, 3, "no permission", strconv.Itoa(p.PID), "belongs to user root")
-		// The advice depends on where the test runs: to use sudo, or to add a capability.
+		// ddtop's advice depends on where the test runs. It is either to use sudo, or to add a capability.
 		if !strings.Contains(r.err, "sudo") && !strings.Contains(r.err, "SYS_PTRACE") {
 			t.Errorf("it does not say how to fix it: %s", r.err)
 		}
@@ -137,7 +137,7 @@ func TestAnotherUsersProcess(t *testing.T) {
 	if row := psRow(t, r.out, p.PID); !strings.Contains(row, " no ") {
 		t.Errorf("ps as nobody says %s", row)
 	}
-	// ps prints the reason below its table, only once for all processes of root that cannot be read.
+	// ps prints why it cannot read processes of root. This text must be below the table, and only once for all of them.
 	said := regexp.MustCompile(`(?m)^(?:not readable|(?:\d+, )*` + strconv.Itoa(p.PID) + `(?:, \d+)*): no permission to read the process: it belongs to user root`)
 	if n := len(said.FindAllString(r.out, -1)); n != 1 || strings.Count(r.out, "belongs to user root") > strings.Count(r.out, "\n\n") {
 		t.Errorf("ps as nobody says %d times why not:\n%s", n, r.out)

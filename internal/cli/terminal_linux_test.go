@@ -21,17 +21,17 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// terminal is a run of a program in a pseudo-terminal of 100 x 30.
+// terminal is a program that runs in a pseudo-terminal of 100 columns and 30 rows.
 type terminal struct {
 	cmd *exec.Cmd
 	// tty is the program's end of the pseudo-terminal. The test keeps it open to read the terminal's settings. before
-	// holds the settings at the start.
+	// has the settings at the start.
 	master, tty *os.File
 	before      unix.Termios
 
 	mu      sync.Mutex
 	written bytes.Buffer
-	// cleaned is the first cleanedOf bytes of written, without escape sequences.
+	// cleaned is the beginning of written without escape sequences. cleanedOf is how many bytes of written it covers.
 	cleaned   string
 	cleanedOf int
 	// drained is closed when the test has read everything that the program wrote.
@@ -49,7 +49,8 @@ func programInTerminal(t *testing.T, program string, args ...string) *terminal {
 	return changedInTerminal(t, func(*exec.Cmd) {}, program, args...)
 }
 
-// changedInTerminal is programInTerminal for a command that the function change modifies before the start.
+// changedInTerminal is like programInTerminal, but calls the function change, which may modify the command, before the
+// start.
 func changedInTerminal(t *testing.T, change func(*exec.Cmd), program string, args ...string) *terminal {
 	t.Helper()
 	master, tty, err := pty.Open()
@@ -84,7 +85,7 @@ func changedInTerminal(t *testing.T, change func(*exec.Cmd), program string, arg
 	}()
 	t.Cleanup(func() {
 		cancel()
-		// tty is closed already if the test went well.
+		// tty is already closed if the test went well. In this case Close returns an error, which is ignored.
 		_, _ = tty.Close(), master.Close()
 	})
 	return x
@@ -101,8 +102,8 @@ func settings(t *testing.T, tty *os.File) unix.Termios {
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0])`)
 
-// text returns what the program has written so far, without escape sequences. It removes them again only after new
-// output, because a screen writes megabytes in minutes.
+// text returns what the program has written so far, without escape sequences. A screen writes megabytes in minutes.
+// Therefore text removes the sequences again only if there is new output.
 func (x *terminal) text() string {
 	if raw := x.raw(); len(raw) != x.cleanedOf {
 		x.cleaned, x.cleanedOf = escapes.ReplaceAllString(raw, ""), len(raw)
@@ -118,9 +119,9 @@ func (x *terminal) raw() string {
 
 func (x *terminal) see(t *testing.T, text string) {
 	t.Helper()
-	// ddtop writes only cells that have changed ("2" over the "3" of "process 3 of 3"). So a text may never be written
-	// in one piece. After each second without success, the test changes the terminal's width, and then ddtop writes the
-	// whole screen.
+	// ddtop writes only cells that have changed. For example, it writes "2" over the "3" of "process 3 of 3". So the
+	// output may never contain the wanted text in one piece. After each second without success, the test changes the
+	// terminal's width, which makes ddtop write the whole screen.
 	again, cols := time.Now().Add(time.Second), uint16(100)
 	until(t, func() bool {
 		if strings.Contains(x.text(), text) {
@@ -136,7 +137,7 @@ func (x *terminal) see(t *testing.T, text string) {
 	}, "%q on the screen, there is %q", text, tail(x))
 }
 
-// tailOf prints as the last part of what a program has written. Its String method reads the text only when an error is
+// tailOf prints the last part of a program's output. Its String method reads this text only if an error is really
 // printed.
 type tailOf struct{ x *terminal }
 
@@ -165,7 +166,7 @@ func (x *terminal) leaves(t *testing.T, code int) {
 	if after := settings(t, x.tty); after != x.before {
 		t.Errorf("the terminal's settings were %+v, are %+v", x.before, after)
 	}
-	// After the last descriptor of the tty is closed, a reader of master gets the rest of the output and then an error.
+	// When the last descriptor of the tty is closed, a read of master returns the remaining output and then an error.
 	if err := x.tty.Close(); err != nil {
 		t.Error(err)
 	}
@@ -213,7 +214,7 @@ func TestScreenQuitsAndRestoresTheTerminal(t *testing.T) {
 	}
 }
 
-// signalled returns a function that ends ddtop by a signal.
+// signalled returns a function that ends ddtop by the signal s.
 func signalled(t *testing.T, s syscall.Signal) func(*terminal) {
 	return func(x *terminal) {
 		t.Helper()
@@ -239,8 +240,8 @@ func TestScreenErrorsBeforeItOpens(t *testing.T) {
 	t.Parallel()
 	x := inTerminal(t, "-p", strconv.Itoa(os.Getpid()))
 	x.leaves(t, 4)
-	// If opening takes long, ddtop shows its progress on the alternate screen, which disappears. The error must be on
-	// the normal screen, which stays.
+	// If opening takes long, ddtop shows its progress on the terminal's alternate screen, which disappears when ddtop
+	// ends. The error must be on the normal screen, where it stays.
 	raw := x.raw()
 	if after := raw[strings.LastIndex(raw, "\x1b[?1049l")+1:]; !strings.Contains(after, "not a CRuby process") {
 		t.Errorf("it wrote %q", raw)

@@ -10,8 +10,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestExactTimeNamespace: in a time namespace, a process has a clock of its own. ddtop must call nothing exact if the
-// target's clock differs from its own. The same is true if ddtop's own clock differs from the machine's.
+// TestExactTimeNamespace: in a time namespace, a process has a clock that differs from the machine's. If the target's
+// clock differs from ddtop's, ddtop must call nothing exact. The same is true if ddtop's own clock differs from the
+// machine's.
 func TestExactTimeNamespace(t *testing.T) {
 	unshare := []string{"unshare", "--time", "--monotonic", "5000", "--fork", "--kill-child"}
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
@@ -36,7 +37,7 @@ func TestExactTimeNamespace(t *testing.T) {
 	if !strings.Contains(r.err+r.out, "another time namespace") {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
 	}
-	// Now ddtop runs in a time namespace, so its own clock is the different one.
+	// In this part ddtop runs in a time namespace. So ddtop's clock differs from the machine's.
 	p := rubytest.One(t).Start(t, "puts 'ready'; $stdout.flush; sleep", rubytest.Options{})
 	p.Expect(t, "ready")
 	moved, err := exec.Command(unshare[0], append(unshare[1:], ddtop, "stat", "-p", strconv.Itoa(p.PID), "-d", "300ms", "--exact")...).CombinedOutput()

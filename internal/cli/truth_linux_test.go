@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// dumped holds the fields of `ddtop dump --json` that the tests compare.
+// dumped has the fields of the JSON of `ddtop dump --json` that the tests compare with what Ruby says.
 type dumped struct {
 	Threads []struct {
 		ID     int
@@ -44,9 +44,9 @@ func dump(t *testing.T, pid int) dumped {
 	return d
 }
 
-// TestDumpEqualsBacktraceLocations compares dump's stacks of a parked program with Ruby's own
-// Thread#backtrace_locations, frame by frame. The test compares path, absolute path and line on every Ruby. It compares
-// labels on 3.4 and later, where Ruby prints qualified labels as ddtop does.
+// TestDumpEqualsBacktraceLocations compares dump's stacks with Ruby's own Thread#backtrace_locations, frame by frame.
+// The threads of the program wait, so that their stacks stay the same. The test compares path, absolute path and line
+// on every Ruby. It compares labels on 3.4 and later, where Ruby prints qualified labels as ddtop does.
 func TestDumpEqualsBacktraceLocations(t *testing.T) {
 	t.Parallel()
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -96,8 +96,8 @@ func compareFrames(t *testing.T, thread string, got []dumpedFrame, want []rubyte
 	}
 }
 
-// place returns a frame's place in the source as text. Ruby distinguishes an empty path (eval with "" as its file) from
-// nil. place does not, because sampler.Frame cannot.
+// place returns the place of a frame in the source code as text. Ruby distinguishes an empty path (eval with "" as its
+// file) from nil. place does not, because sampler.Frame cannot.
 func place(path, absolute *string, line int32) string {
 	text := func(s *string) string {
 		if s == nil || *s == "" {
@@ -108,8 +108,8 @@ func place(path, absolute *string, line int32) string {
 	return fmt.Sprintf("%s %s:%d", text(path), text(absolute), line)
 }
 
-// TestDumpNamesTheStates compares dump with what a program says about its own threads: their states, and what they wait
-// for.
+// TestDumpNamesTheStates compares dump with what a program says about its own threads: in which states they are, and
+// what they wait for.
 func TestDumpNamesTheStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

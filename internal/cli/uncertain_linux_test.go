@@ -20,16 +20,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// These are the frames of uncertainFile. wrongFrame may be wrong as a whole. In compiledFrame only the line may be
-// wrong. templateFrame is before line 1 of its file.
+// The frames of the recording uncertainFile. ddtop marks wrongFrame as possibly wrong. In compiledFrame only the line
+// may be wrong. templateFrame is at a line before line 1 of its file, as templates can be.
 var (
 	wrongFrame    = sampler.Frame{Label: "Other#wrong", Name: "wrong", Path: "other.rb", AbsolutePath: "/app/other.rb", FirstLine: 30, Line: 31, Uncertain: true}
 	compiledFrame = sampler.Frame{Label: "Fast#loop", Name: "loop", Path: "fast.rb", AbsolutePath: "/app/fast.rb", FirstLine: 7077, Line: 7077, Uncertain: true, UncertainLine: true}
 	templateFrame = sampler.Frame{Label: "Views.page", Name: "page", Path: "page.erb", FirstLine: -4, Line: -2}
 )
 
-// uncertainFile returns the path of a recording. One thread runs the frames above, partly during a garbage collection.
-// A second thread waits for the first one.
+// uncertainFile makes a recording and returns its path. One thread runs the frames above, partly during a garbage
+// collection. A second thread waits for the first one.
 func uncertainFile(t *testing.T) string {
 	t.Helper()
 	d := sampler.NewDictionary()
@@ -89,9 +89,9 @@ func profileText(t *testing.T, data []byte) string {
 	return p.String()
 }
 
-// TestUncertainFramesInEveryFile: every format marks a frame that may be wrong. No format has a line that may be wrong,
-// or a line before line 1. The test makes the files from a recording. Files made from a process go through the same
-// code.
+// TestUncertainFramesInEveryFile: every format marks a frame that may be wrong. If only a frame's line may be wrong, or
+// is before line 1, no format has this line. The test makes the files from a recording. Files made from a process go
+// through the same code.
 func TestUncertainFramesInEveryFile(t *testing.T) {
 	recorded := uncertainFile(t)
 	sure := regexp.MustCompile(`Other#wrong(?: \(other\.rb:31\))?(?: \[uncertain\])?`)
@@ -142,7 +142,7 @@ func TestUncertainFramesInEveryFile(t *testing.T) {
 			t.Errorf("%s marks a frame of which only the line can't be trusted", name)
 		}
 	}
-	// Each of these formats has line numbers, and must have these lines.
+	// Each of these formats has line numbers. Its file must contain these lines of text.
 	for name, lines := range map[string][]string{
 		"pprof --json=false":     {`Fast#loop /app/fast.rb:0:0 s=7077`, `Views.page page.erb:0:0 s=0`},
 		"callgrind --json=false": {"Fast#loop\ncalls=93 7077\n", "Views.page\ncalls=92 0\n"},
@@ -197,8 +197,8 @@ func checkUncertainJSON(t *testing.T, name, text string) {
 	}
 }
 
-// alternatingChains calls a_0, which calls a_1, and so on. Then it calls b_0, which calls b_1, and so on. It repeats
-// both in a loop. So a stack with methods of both kinds is wrong.
+// alternatingChains calls a_0, which calls a_1, and so on. After that it calls b_0, which calls b_1, and so on. It
+// repeats both in a loop. So a stack that ddtop reads with methods of both kinds is wrong.
 const alternatingChains = `
 %w[a b].each do |name|
   20.times { |i| Object.class_eval("def #{name}_#{i}\n #{i < 19 ? "#{name}_#{i + 1}" : "nil"}\nend", "chains.rb", 1) }
@@ -206,8 +206,8 @@ end
 2.times { Thread.new { loop { a_0; b_0 } } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// impossibleChain returns how a collapsed stack differs from what alternatingChains can have. It returns "" if the
-// stack is possible. It ignores frames that are marked as uncertain.
+// impossibleChain returns why the program alternatingChains cannot have a stack, which is in collapsed form. It returns
+// "" if the stack is possible. It ignores frames that ddtop has marked as uncertain.
 func impossibleChain(stack []string) string {
 	last, at := "", -1
 	for _, name := range stack {
@@ -223,13 +223,14 @@ func impossibleChain(stack []string) string {
 	return ""
 }
 
-// tornAlike is the probability of an error that ddtop cannot see. ddtop copies a changing stack several times, and
-// believes it if the copies are equal. Rarely, all copies are wrong in the same way. In one run, this was so for 2 of
-// 2.6 million stacks of alternatingChains, on the interpreter of 3.1 with two busy CPUs (sampler/ruby, agree.go).
+// tornAlike is the probability that ddtop does not detect a wrong stack. ddtop copies a changing stack several times,
+// and trusts it if the copies are equal. Rarely, all copies are wrong in the same way. In one run, this happened to 2
+// of 2.6 million stacks of alternatingChains, on the interpreter of 3.1 with two busy CPUs (sampler/ruby, agree.go).
 const tornAlike = 1e-6
 
-// TestNoImpossibleStackInAFile records two chains of calls at a high rate. Some releases of Ruby add a frame to the
-// stack before they fill it, so it still has the content of the other chain. ddtop must mark such frames as uncertain.
+// TestNoImpossibleStackInAFile records a program that alternates between two chains of calls, at a high rate. Some
+// releases of Ruby add a frame to the stack before they fill it. Meanwhile the frame still has the content of the other
+// chain. ddtop must mark such frames as uncertain.
 func TestNoImpossibleStackInAFile(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -17,13 +17,15 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// awaitWrite waits until a thread of ddtop hangs in write(2): the thread was seen there 20 times in a row.
+// awaitWrite waits until a thread of ddtop hangs in write(2). It concludes this when it finds the thread there 20 times
+// in a row.
 func awaitWrite(t *testing.T, pid int) {
 	t.Helper()
 	writing, looks := fmt.Sprintf("%d ", unix.SYS_WRITE), make(map[string]int)
 	until(t, func() bool {
 		for _, task := range tasksOf(t, pid) {
-			// The file starts with the number of the system call. For a running thread it has only the word running.
+			// The file begins with the number of the system call in which the thread is. For a running thread it has
+			// only the word running.
 			if text, err := os.ReadFile(filepath.Join(task, "syscall")); err != nil || !strings.HasPrefix(string(text), writing) {
 				delete(looks, task)
 			} else if looks[task]++; looks[task] == 20 {
@@ -34,8 +36,8 @@ func awaitWrite(t *testing.T, pid int) {
 	}, "a write that waits")
 }
 
-// TestPipeThatNobodyReads: if standard output is a pipe from which no program reads, a signal still ends ddtop. ddtop
-// reports as an error that it could not write everything.
+// TestPipeThatNobodyReads: standard output is a pipe from which no program reads, so writing blocks. A signal must
+// still end ddtop. ddtop reports as an error that it could not write everything.
 func TestPipeThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})

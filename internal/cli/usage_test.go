@@ -54,8 +54,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestHelpFitsOneScreen: ddtop --help fits a terminal of 80x24 with a line for the prompt, and names every command and
-// ten flags.
+// TestHelpFitsOneScreen: the output of ddtop --help fits a terminal of 80x24 with a line for the prompt. It names every
+// command and ten flags.
 func TestHelpFitsOneScreen(t *testing.T) {
 	help := run(t, "--help").out
 	if n := strings.Count(help, "\n"); n > 23 {
@@ -87,7 +87,7 @@ func TestHelpFitsOneScreen(t *testing.T) {
 	}
 }
 
-// TestHelpOnNothing: ddtop help refuses words that are no command, and suggests the nearest command.
+// TestHelpOnNothing: ddtop help returns an error for words that are no command, and suggests the nearest command.
 func TestHelpOnNothing(t *testing.T) {
 	for words, want := range map[string]string{
 		"nosuch":      `there is no help on "nosuch"; "ddtop help" lists the commands`,
@@ -251,7 +251,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestCompletionBehindTheDashes: after -- and the name of a program to start, completion offers files, not PIDs.
+// TestCompletionBehindTheDashes: after -- and the name of a program to start, the shell's completion offers files, not
+// PIDs.
 func TestCompletionBehindTheDashes(t *testing.T) {
 	files := fmt.Sprintf(":%d", cobra.ShellCompDirectiveDefault)
 	for _, c := range []struct {

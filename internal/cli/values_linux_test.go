@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// valuesFile returns the path of a recording of a request and a job, made with --values. Each value that a user typed
-// contains "zq".
+// valuesFile makes a recording of a request and a job with --values, and returns its path. Each value that a user of
+// the recorded program typed contains "zq".
 func valuesFile(t *testing.T) string {
 	t.Helper()
 	d := sampler.NewDictionary()
@@ -64,11 +64,13 @@ func valuesFile(t *testing.T) string {
 	return path
 }
 
-// hashes matches the hashes in a page. They are removed before the search, because a hash can contain "zq" by chance.
+// hashes matches the hashes in an HTML page. The test removes them before it searches for "zq", because a hash can
+// contain "zq" by chance.
 var hashes = regexp.MustCompile(`'sha256-[^']*'`)
 
-// TestNoValueLeaves: a redacted report of a recording made with --values contains no value that a user typed, in any
-// format. The endpoints stay. Without --redact, the values are in the formats that show requests.
+// TestNoValueLeaves: a recording made with --values contains values that users of the program typed. With --redact, a
+// report of it contains none of them, in any format. The names of the endpoints stay. Without --redact, the values are
+// in the formats that show requests.
 func TestNoValueLeaves(t *testing.T) {
 	t.Parallel()
 	file := valuesFile(t)
@@ -91,7 +93,7 @@ func TestNoValueLeaves(t *testing.T) {
 	}
 }
 
-// apart separates the findings from the rest of the text or JSON of stat or dump.
+// apart splits the text or JSON of stat or dump into the findings and all other parts.
 func apart(t *testing.T, text string) (findings, rest string) {
 	t.Helper()
 	if !strings.HasPrefix(text, "{") {
@@ -117,8 +119,9 @@ func apart(t *testing.T, text string) (findings, rest string) {
 	return findings, string(others)
 }
 
-// TestEndpointFilter: with --endpoint, outputs have only the time of matching requests. ddtop refuses formats that
-// cannot be filtered. Findings still cover the whole process, because one endpoint often makes another slow.
+// TestEndpointFilter: with --endpoint, outputs have only the time of requests that match. ddtop refuses --endpoint for
+// formats that cannot be filtered. Findings still cover the whole process, because one endpoint often makes another
+// slow.
 func TestEndpointFilter(t *testing.T) {
 	t.Parallel()
 	file := valuesFile(t)

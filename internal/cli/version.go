@@ -46,7 +46,7 @@ func versionText() string {
 var pseudoVersion = regexp.MustCompile(`[-.](\d{14})-([0-9a-f]{12})(\+.*)?$`)
 
 // sourceOf returns what the binary was built from: the commit with its date. If Go recorded no commit, as with `go
-// install …@v0.1.0`, it is the module's version. It is empty if Go recorded neither.
+// install …@v0.1.0`, sourceOf returns the module's version. If Go recorded neither, it returns "".
 func sourceOf(info *debug.BuildInfo) string {
 	var commit, date, changed string
 	if m := pseudoVersion.FindStringSubmatch(info.Main.Version); m != nil {
@@ -77,7 +77,7 @@ func sourceOf(info *debug.BuildInfo) string {
 	return strings.Join(words, ", ")
 }
 
-// dateOf returns the day of the time in text, in UTC. It is empty if text does not have this layout.
+// dateOf returns the day in text, in UTC. It returns "" if text does not have the given layout.
 func dateOf(layout, text string) string {
 	t, err := time.Parse(layout, text)
 	if err != nil {

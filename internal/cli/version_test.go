@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSourceOf: if the build information has a commit, the version text names the commit and its day. For a tag built
-// by go install it names the version. For other builds it names nothing.
+// TestSourceOf: if the build information has a commit, sourceOf names the commit and its day. If go install built ddtop
+// from a tag, it names the version. For other builds it returns nothing.
 func TestSourceOf(t *testing.T) {
 	vcs := func(modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "1a2b3c4d5e6f7a8b9c0d1a2b3c4d5e6f7a8b9c0d"},

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// seeWords is like see, but ignores blanks. ddtop writes only cells that changed, so blanks are often missing from the
-// output.
+// seeWords is like see, but ignores blanks in the output and in text. ddtop writes only cells that changed, so blanks
+// are often missing from the output.
 func (x *terminal) seeWords(t *testing.T, text string) {
 	t.Helper()
 	packed := func(s string) string { return strings.ReplaceAll(s, " ", "") }
@@ -44,7 +44,8 @@ var viewStory = []struct{ press, see string }{
 	{"1", "GVL held by"},
 }
 
-// heapStory lists the keys that a user presses to find what fills the memory of a running process.
+// heapStory lists the keys that a user presses to find which objects fill a running process's memory. It also has the
+// words that the screen must show after each key.
 var heapStory = []struct{ press, see string }{
 	{"7", "objects allocated"},
 	{"\x1b[C", "pages read in"},

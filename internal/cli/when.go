@@ -22,14 +22,14 @@ import (
 
 const (
 	// The defaults of --when. defaultBefore is recorded before and after the event, and figures cover defaultOver.
-	// defaultLongest limits one recording, defaultKeep the number of recordings, defaultKept their bytes.
+	// defaultLongest limits one recording, defaultKeep the number of recordings, and defaultKept their size in bytes.
 	defaultBefore  = 30 * time.Second
 	defaultOver    = 5 * time.Second
 	defaultLongest = 10 * time.Minute
 	defaultKeep    = 100
 	defaultKept    = 1e9
-	// maxBefore bounds the time kept in memory. minKept is the smallest value of --size, in bytes. maxKeep is the
-	// largest value of --keep.
+	// maxBefore bounds how much time before an event is kept in memory. minKept is the smallest value of --size, in
+	// bytes. maxKeep is the largest value of --keep.
 	maxBefore = 10 * time.Minute
 	minKept   = 1e6
 	maxKeep   = 10_000
@@ -68,7 +68,7 @@ func (f *whenFlags) add(text string) error {
 	return err
 }
 
-// whenOnly are the flags that only go with --when. notWhen are the flags that do not go with it.
+// whenOnly are the flags that need --when. notWhen are the flags that cannot be combined with --when.
 var (
 	whenOnly = []string{"before", "after", "over", "longest", "keep", "size", "match", "finding", "json"}
 	notWhen  = []string{"metric", "own", "endpoint", "timeline"}
@@ -102,7 +102,7 @@ func whenHelp() string {
 	return b.String()
 }
 
-// given reports whether --when was given. It refuses contradicting flags.
+// given reports whether the user gave --when. It refuses flags that contradict it.
 func (f *whenFlags) given(cmd *cobra.Command) (bool, error) {
 	if len(f.Conditions) == 0 {
 		for _, name := range whenOnly {

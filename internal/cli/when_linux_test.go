@@ -21,9 +21,9 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// hogging is a program that holds the GVL from the line "hog" to the line "stop", and prints both times. In between it
-// has 13 threads, and otherwise 4. The tests use the number of threads as the condition. Long holds and waits are no
-// good condition, because on a busy machine they can occur at any time.
+// hogging is a program that holds the GVL from the input line "hog" to the line "stop", and prints both times. In
+// between it has 13 threads, and otherwise 4. The tests use the number of threads as the condition of --when. Long
+// holds and waits are no good condition, because on a busy machine they can occur at any time.
 const hogging = `$stdout.sync = true
 now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) }
 3.times { |i| Thread.new { Thread.current.name = "worker #{i}"; loop { sleep 0.02 } } }
@@ -69,8 +69,8 @@ func startWatch(t *testing.T, args ...string) *watcher {
 	return w
 }
 
-// events returns the events that ddtop has printed so far: those with the name in what, or all of them if what is
-// empty.
+// events returns the events that ddtop has printed so far. If what is not empty, it returns only the events of this
+// name.
 func (w *watcher) events(t *testing.T, what string) (out []report.WatchEvent) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(w.out.String()))
@@ -88,8 +88,8 @@ func (w *watcher) events(t *testing.T, what string) (out []report.WatchEvent) {
 	return out
 }
 
-// await waits until there is a new event with the name in what, and returns it. before is the number of such events
-// that are already known.
+// await waits until ddtop has printed another event with the name what, and returns it. before is the number of such
+// events that the test already knows.
 func (w *watcher) await(t *testing.T, what string, before int) report.WatchEvent {
 	t.Helper()
 	var all []report.WatchEvent
@@ -122,7 +122,7 @@ func (w *watcher) end(t *testing.T, s syscall.Signal) int {
 	return w.cmd.ProcessState.ExitCode()
 }
 
-// hog lets the program hold the GVL until ddtop has begun a recording. It returns the begin and the end of this hold.
+// hog lets the program hold the GVL until ddtop has begun a recording. It returns when this hold began and ended.
 func (w *watcher) hog(t *testing.T, p *rubytest.Process) (fromNS, toNS int64) {
 	t.Helper()
 	before := len(w.events(t, "began"))
@@ -140,7 +140,7 @@ func (w *watcher) hog(t *testing.T, p *rubytest.Process) (fromNS, toNS int64) {
 	return fromNS, toNS
 }
 
-// whole opens a recording, and checks that it is not damaged.
+// whole opens a recording, and checks that no part of it is damaged.
 func whole(t *testing.T, path string) *recording.Reader {
 	t.Helper()
 	r, err := recording.Open(path)
@@ -154,9 +154,9 @@ func whole(t *testing.T, path string) *recording.Reader {
 	return r
 }
 
-// TestRecordWhen: each time the condition begins to hold, ddtop makes one recording. The recording covers the time in
-// which it holds, and the requested time before and after it. If SIGTERM ends ddtop, it first completes the current
-// recording.
+// TestRecordWhen: each time the condition of --when becomes true, ddtop makes one recording. The recording covers the
+// time in which the condition is true, and the requested time before and after it. If SIGTERM ends ddtop, it first
+// completes the current recording.
 func TestRecordWhen(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
@@ -171,7 +171,7 @@ func TestRecordWhen(t *testing.T) {
 		e := w.await(t, "wrote", i)
 		r := whole(t, e.Path)
 		first, last := r.Span()
-		// Only the first recording may have less time before the event, because ddtop has just attached.
+		// Only the first recording may have less time before the event than requested, because ddtop had just attached.
 		if i > 0 && first > fromNS-1e9 || last < toNS+2e9 || first != e.StartNS || last != e.EndNS {
 			t.Errorf("held from %d to %d, recorded from %d to %d: %+v", fromNS, toNS, first, last, e)
 		}
@@ -200,8 +200,8 @@ func TestRecordWhen(t *testing.T) {
 	}
 }
 
-// TestRecordWhenItRestarts: if the process becomes another Ruby by exec, ddtop closes the recording and watches the
-// new Ruby. If the process ends, ddtop closes the recording and ends too.
+// TestRecordWhenItRestarts: while ddtop watches with --when, the process becomes another Ruby by exec. ddtop must close
+// the recording and watch the new Ruby. If the process ends, ddtop closes the recording and ends too.
 func TestRecordWhenItRestarts(t *testing.T) {
 	t.Parallel()
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
@@ -227,8 +227,8 @@ func TestRecordWhenItRestarts(t *testing.T) {
 	}
 }
 
-// TestRecordWhenTheDiskIsFull: ddtop reports a full disk once, and goes on watching. If the condition still holds when
-// there is room again, ddtop records it.
+// TestRecordWhenTheDiskIsFull: ddtop reports a full disk only once, and goes on watching. If the condition of --when is
+// still true when there is room again, ddtop records it.
 func TestRecordWhenTheDiskIsFull(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -259,15 +259,15 @@ func TestRecordWhenTheDiskIsFull(t *testing.T) {
 	}
 }
 
-// TestRecordWhenWhatFailsIsInTheExitCode: a condition held, but ddtop could write no recording of it until its end.
-// Then its exit code is 1.
+// TestRecordWhenWhatFailsIsInTheExitCode: the condition of --when was true, but ddtop could not write any recording of
+// it before its own end. In this case ddtop's exit code is 1.
 func TestRecordWhenWhatFailsIsInTheExitCode(t *testing.T) {
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
 	p.Expect(t, "up")
 	dir := filepath.Join(t.TempDir(), "kept")
 	w := startWatch(t, "--when", "threads>10", "--before", "0s", "--after", "1s", "--over", "1s", "-o", dir, "-p", strconv.Itoa(p.PID))
 	w.awaitSaid(t, "waiting for")
-	// A file has the folder's name, so that even root cannot make a recording there.
+	// A file replaces the folder, so that even root cannot make a recording in it.
 	if err := errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -287,8 +287,8 @@ func partials(t *testing.T, dir string) []string {
 	return list
 }
 
-// TestRecordWhenTheDiskHangs: if the disk hangs, sampling goes on, and a signal still ends ddtop. ddtop fails and says
-// that the disk was too slow.
+// TestRecordWhenTheDiskHangs: if the disk hangs to which record --when writes, sampling goes on, and a signal still
+// ends ddtop. ddtop fails and says that the disk was too slow.
 func TestRecordWhenTheDiskHangs(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -311,8 +311,8 @@ func TestRecordWhenTheDiskHangs(t *testing.T) {
 	}
 }
 
-// TestRecordWhenKilled: if ddtop is killed, the unfinished recording has the ending .partial, and ddtop report can
-// read it.
+// TestRecordWhenKilled: if ddtop is killed while record --when writes a recording, the unfinished file has the ending
+// .partial, and ddtop report can read it.
 func TestRecordWhenKilled(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -342,7 +342,7 @@ func TestRecordWhenKilled(t *testing.T) {
 	}
 }
 
-// TestRecordWhenUsage: ddtop refuses wrong arguments before it attaches to a process or writes a file.
+// TestRecordWhenUsage: record --when refuses wrong arguments before it attaches to a process or writes a file.
 func TestRecordWhenUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

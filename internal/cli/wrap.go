@@ -23,8 +23,8 @@ func wrap(ctx context.Context, args []string, f *rootFlags, std run.Streams) err
 	return wrapWithoutScreen(ctx, args, f, std)
 }
 
-// wrapWithoutScreen starts a program and measures each Ruby VM that it starts. It prints the table of stat for each VM
-// to standard error, and exits with the program's exit code.
+// wrapWithoutScreen starts a program, and measures each Ruby VM that the program starts. It prints the table of stat
+// for each VM to standard error, and exits with the program's exit code.
 func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	c, err := program.Start(args, std, false)
 	if err != nil {
@@ -33,7 +33,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run
 	stop := c.ForwardSignals()
 	defer stop()
 	defer c.Reap()()
-	// The program also gets the signals that end ctx, so ddtop goes on until the program has ended.
+	// The signals that end ctx also go to the program. So ddtop goes on until the program has ended.
 	unended := context.WithoutCancel(ctx)
 	if f.children {
 		if err := measureCommands(unended, c, f, std); err != nil {
@@ -63,7 +63,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run
 }
 
 // measureBackground measures the Ruby that the program left running in the background, until this Ruby or ctx ends. It
-// returns false if there is none.
+// returns false if there is no such Ruby.
 func measureBackground(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams, again bool) (found bool, err error) {
 	t := f.target
 	src, err := c.OpenBackground(ctx, t.attaching(layoutProgress(t.names)))
@@ -106,7 +106,7 @@ func (f *rootFlags) printStat(ctx context.Context, src *live.Source, std run.Str
 	return export.WriteStat(std.Err, stat)
 }
 
-// measureCommands measures the started program and all Rubies below it until the program ends.
+// measureCommands measures the started program and all its Ruby descendants until the program ends.
 func measureCommands(ctx context.Context, c *program.Command, f *rootFlags, std run.Streams) error {
 	t := f.target
 	if t.pause && !c.Pausable {
@@ -140,8 +140,8 @@ func measureCommands(ctx context.Context, c *program.Command, f *rootFlags, std 
 	return export.WriteStats(std.Err, list, relatives, forgotten)
 }
 
-// wrapWithScreen starts a program with its output in a file, and shows it when its VM is ready. If the user quits the
-// screen first, ddtop waits for the program, because ddtop exits with the program's exit code.
+// wrapWithScreen starts a program, whose output goes to a file, and shows it when its Ruby VM is ready. If the user
+// quits the screen first, ddtop waits for the program, because ddtop exits with the program's exit code.
 func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.Streams) error {
 	c, err := program.Start(args, std, true)
 	if err != nil {
@@ -173,7 +173,7 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.St
 }
 
 // showBackground shows the Ruby that the program left running in the background when it ended. It returns nil if there
-// is none.
+// is no such Ruby.
 func (f *rootFlags) showBackground(ctx context.Context, c *program.Command, std run.Streams) error {
 	if !c.InBackground.Load() && c.Shown {
 		return nil // the user has quit the screen
@@ -203,7 +203,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 	if f.children {
 		first.exact.On = false // the group switches exact mode on
 	}
-	// The program also gets the signal that ends ctx. If the program then ends, this wait for its VM ends, too.
+	// The signal that ends ctx also goes to the program. If the program ends, this wait for its VM ends, too.
 	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
 		return c.Attach(ctx, first.attaching(tellUnits(tell)), &first.exact)
 	})
@@ -218,7 +218,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 	notice := shown{notice: "the program writes to " + c.Output, exact: f.exactSwitch(src), native: &src.Running, heap: screenHeap(counts)}
 	show := func(ctx context.Context) error { return f.show(ctx, src, std, notice) }
 	if f.children {
-		// Attach only showed that the program has a VM. The group opens the process itself, so this source is closed.
+		// Attach only showed that the program has a VM. The group opens the process itself, so close this source.
 		if err := src.Close(); err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 		letGo = g.Close
 		show = func(ctx context.Context) error { return f.showGroup(ctx, g, std, notice) }
 	}
-	// The program also gets the signal that ends ctx, so the screen stays until the program has ended.
+	// The signal that ends ctx also goes to the program. So the screen stays until the program has ended.
 	screen, quit := context.WithCancel(context.WithoutCancel(ctx))
 	defer quit()
 	go func() {

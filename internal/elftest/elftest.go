@@ -1,4 +1,5 @@
-// Package elftest makes small ELF files for tests. Their headers can claim sizes that are much too large.
+// Package elftest makes small ELF files for tests. A header in such a file can claim a size that is much too large, as
+// in a hostile file.
 package elftest
 
 import (
@@ -9,8 +10,8 @@ import (
 	"testing"
 )
 
-// Section is a section of a made-up ELF file. If Claim is larger than the size of Content, the header falsely states
-// Claim as the section's size.
+// Section is a section of a made-up ELF file. If Claim is larger than the size of Content, the header says falsely that
+// the section has the size Claim.
 type Section struct {
 	Name       string
 	Type       elf.SectionType
@@ -20,9 +21,9 @@ type Section struct {
 	Claim      uint64
 }
 
-// Make makes a library with these sections, and with one segment that maps its first 4096 bytes at address 0. It also
-// adds a section with the names of the sections, unless the last section already is one. If change is not nil, it edits
-// the finished header.
+// Make makes an ELF library with these sections, and with one segment that maps its first 4096 bytes at address 0. It
+// also adds a section that has the names of the sections, unless the last section already is such a section. If change
+// is not nil, Make calls it to edit the finished header.
 func Make(t testing.TB, sections []Section, change func(*elf.Header64)) []byte {
 	t.Helper()
 	table := []byte{0}
@@ -70,8 +71,8 @@ func Make(t testing.TB, sections []Section, change func(*elf.Header64)) []byte {
 }
 
 // Zeros returns the content of a compressed section (SHF_COMPRESSED, zlib) that unpacks to n MiB of zeros. The content
-// has a thousandth of that size. Zeros compresses only one MiB and repeats the result. This works because the data
-// before each copy is zeros, too.
+// has a thousandth of this size. Zeros compresses only one MiB and repeats the compressed data. Compressed data can
+// refer to data before it. Here this is also zeros, so each copy unpacks to the same zeros.
 func Zeros(t testing.TB, n int) []byte {
 	t.Helper()
 	const mib = 1 << 20
@@ -92,8 +93,8 @@ func Zeros(t testing.TB, n int) []byte {
 	b.Write([]byte{0x78, 0x01}) // RFC 1950: deflate, a window of 32 KiB
 	b.Write(bytes.Repeat(block.Bytes(), n))
 	b.Write([]byte{0x03, 0x00}) // RFC 1951: the last block, which is empty
-	// The checksum Adler-32 of zeros has two halves. The low half stays 1. The high half adds the low half for each
-	// byte.
+	// zlib ends with the checksum Adler-32, which has two halves. For zeros, the low half stays 1. The high half grows
+	// by the low half with each byte.
 	sum := uint32(n*mib%65521)<<16 | 1
 	b.Write(binary.BigEndian.AppendUint32(nil, sum))
 	return b.Bytes()

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/internal/elftest"
 )
 
-// TestZeros: the content that Zeros returns decompresses to zeros, with the right checksum.
+// TestZeros: the content that the function Zeros returns decompresses to zeros, and its checksum is right.
 func TestZeros(t *testing.T) {
 	file := elftest.Make(t, []elftest.Section{{Name: ".zeros", Type: elf.SHT_PROGBITS, Flags: elf.SHF_COMPRESSED, Content: elftest.Zeros(t, 3)}}, nil)
 	f, err := elf.NewFile(bytes.NewReader(file))

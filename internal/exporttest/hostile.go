@@ -11,18 +11,18 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// HostileName is a name that a method, file, thread, gem or program could have to attack a terminal or a page. It has
-// escape sequences in 7 and 8 bits, a change of the writing direction, separators and line breaks.
+// HostileName is a name with which a method, file, thread, gem or program could attack a terminal or an HTML page. It
+// has escape sequences in 7 and 8 bits, a change of the writing direction, separators and line breaks.
 const HostileName = "\x1b]0;title\a\x1b[2J\u009b31m\u202egnp.exe\u2066\u200b\u2028\r\n;x\t\x7f</script>\U000e0041"
 
-// HostileServing is a request in which each text is a HostileName.
+// HostileServing returns what a thread serves: a request in which each text is a HostileName.
 func HostileServing(d *sampler.Dictionary) sampler.Serving {
 	w := sampler.Work{Number: 1, Kind: sampler.WorkRequest, Endpoint: HostileName, SinceNS: 1e9, BeforeNS: 1, QueuedNS: 1 << 62, Values: HostileName}
 	return sampler.Serving{Work: d.InternWork(w), Statement: d.InternText(HostileName), Exception: d.InternText(HostileName + ": " + HostileName),
 		Span: 1<<64 - 1, RootSpan: 1}
 }
 
-// CheckPrintable fails if s has characters that Printable would replace, except line breaks.
+// CheckPrintable fails the test if s has characters that Printable would replace, except line breaks.
 func CheckPrintable(t testing.TB, name, s string) {
 	t.Helper()
 	if i := strings.IndexFunc(s, func(r rune) bool { return r != '\n' && flamegraph.Unprintable(r) }); i >= 0 {
@@ -30,7 +30,7 @@ func CheckPrintable(t testing.TB, name, s string) {
 	}
 }
 
-// EachString calls f with each string of a value that was read from JSON.
+// EachString calls f with each string in a value that was decoded from JSON.
 func EachString(v any, f func(string)) {
 	switch v := v.(type) {
 	case string:
@@ -47,13 +47,13 @@ func EachString(v any, f func(string)) {
 	}
 }
 
-// PageData returns the data of a page of one process, which the page's script reads.
+// PageData returns the data in an HTML page of one process, which the page's script reads.
 func PageData(t testing.TB, page []byte) map[string]any {
 	t.Helper()
 	return pageData[map[string]any](t, page)
 }
 
-// PageList returns the data of a page of several processes, which the page's script reads.
+// PageList returns the data in an HTML page of several processes, which the page's script reads.
 func PageList(t testing.TB, page []byte) []map[string]any {
 	t.Helper()
 	return pageData[[]map[string]any](t, page)
@@ -72,8 +72,8 @@ func pageData[T any](t testing.TB, page []byte) T {
 	return v
 }
 
-// CheckHarmless checks that a page has only the markup that ddtop wrote. A hostile name could try to end the page's
-// data and add markup.
+// CheckHarmless checks that an HTML page has only the markup that ddtop wrote. A hostile name could try to end the
+// page's data and add markup.
 func CheckHarmless(t testing.TB, page []byte) {
 	t.Helper()
 	from, to := bytes.Index(page, []byte(`id="data">`)), bytes.Index(page, []byte("</script>\n<script>"))

@@ -1,4 +1,4 @@
-// Package exporttest has what the tests of all exports use. It has a made-up process, and names that could attack
+// Package exporttest has what the tests of all export formats share: a made-up process, and names that could attack
 // terminals and browsers.
 package exporttest
 
@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Shop is a small, fixed order service: a process, its dictionary, one sample with its threads' states, and 30 s of
-// weights.
+// Shop is a small, made-up order service, always the same: a process, its dictionary of names, one sample with the
+// states of its threads, and the weights of 30 s.
 type Shop struct {
 	Proc    sampler.Process
 	Dict    *sampler.Dictionary
@@ -127,9 +127,9 @@ func NewShop() Shop {
 	}
 }
 
-// Stream returns the samples of 60 ms of the shop. Ticks are 5 ms apart, and every second tick has stacks. worker-3
-// builds reports, http-1 reads from the database and then waits for the GVL, and a garbage collection runs. Thread 7
-// begins late, on the native thread on which thread 6 ran before.
+// Stream returns samples of the shop that cover 60 ms. Ticks are 5 ms apart, and every second tick reads stacks.
+// worker-3 builds reports, http-1 reads from the database and then waits for the GVL, and a garbage collection runs.
+// Thread 7 begins late, on the native thread on which thread 6 ran before.
 func (s Shop) Stream() func() *sampler.Sample {
 	x := s.Sample.Clone()
 	x.TimeNS -= 60e6
@@ -170,7 +170,8 @@ func (s Shop) Stream() func() *sampler.Sample {
 	}
 }
 
-// Random returns a random stream of samples (streamtest.Stream), with its process and its dictionary.
+// Random returns a random stream of samples (streamtest.Stream), with the process and the dictionary of names that
+// belong to it.
 func Random(seed uint64) (sampler.Process, *sampler.Dictionary, func() *sampler.Sample) {
 	rnd := rand.New(rand.NewPCG(seed, 12))
 	p := streamtest.Process(1000, 100)

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestShortChildren: threads start short programs, one after the other. ddtop reports that the threads wait for child
-// processes, although each of these ends soon.
+// TestShortChildren: threads start short programs, one after the other, and wait for each. ddtop reports that the
+// threads wait for child processes, although each of these ends soon.
 func TestShortChildren(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

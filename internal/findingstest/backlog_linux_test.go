@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestQueueOfConstant: if a Queue in a constant grows, the finding names the constant. It also names the threads that
-// put into the queue, and the threads that take from it. An exception has ended a thread that took from another queue.
-// The finding must not name this thread.
+// TestQueueOfConstant: a Queue that is assigned to a constant grows. The finding names the constant. It also names the
+// threads that put into the queue, and the threads that take from it. An exception has ended a thread that took from
+// another queue. The finding must not name this thread.
 func TestQueueOfConstant(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -33,8 +33,8 @@ func TestQueueOfConstant(t *testing.T) {
 	})
 }
 
-// TestArrayAsQueue: workers take from an Array, and the Array grows. The finding names its variable and the workers. An
-// Array to which workers only add raises no finding.
+// TestArrayAsQueue: workers take jobs from an Array, and the Array grows. The finding names the Array's variable and
+// the workers. An Array to which workers only add raises no finding, because it is no queue.
 func TestArrayAsQueue(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

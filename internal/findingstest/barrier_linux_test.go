@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestBarriersThatComplete: two programs raise no barrier_stuck. In the first program, a ractor is in a long call, but
-// no other ractor waits for it. In the second program, ractors wait for each other often, but each wait is short.
+// TestBarriersThatComplete: a ractor can ask all other ractors to stop, and waits until they have stopped (a barrier).
+// Two programs raise no finding barrier_stuck. In the first, a ractor is in a long call, but no other ractor waits for
+// it. In the second, ractors wait for each other often, but each wait is short.
 func TestBarriersThatComplete(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// forked waits until a program has want children whose command lines ok accepts, and returns their PIDs.
+// forked waits until a program has as many child processes as want, whose command lines ok accepts. It returns their
+// PIDs.
 func forked(t *testing.T, p *program, want int, ok func(line string) bool) (pids []int) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); len(pids) != want; time.Sleep(time.Millisecond) {
@@ -28,13 +29,13 @@ func forked(t *testing.T, p *program, want int, ok func(line string) bool) (pids
 	return pids
 }
 
-// isWorker reports whether a command line belongs to a worker of Puma. isAny accepts every command line.
+// isWorker reports whether a command line belongs to a worker process of Puma. isAny accepts every command line.
 func isWorker(line string) bool { return strings.HasPrefix(line, "puma: cluster worker") }
 
 func isAny(string) bool { return true }
 
-// TestWorkerInHook: a worker of Puma waits in a hook at its start. The finding names the worker's parent, and what the
-// worker waits for.
+// TestWorkerInHook: a worker process of Puma hangs in a hook at its start. The finding names the worker's parent, and
+// what the worker waits for.
 func TestWorkerInHook(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -50,7 +51,7 @@ func TestWorkerInHook(t *testing.T) {
 	})
 }
 
-// TestBootedWorkers: workers that have booted raise no never_booted, whatever they wait for.
+// TestBootedWorkers: a worker process that has booted raises no finding never_booted, whatever it waits for.
 func TestBootedWorkers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

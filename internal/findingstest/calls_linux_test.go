@@ -11,14 +11,14 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// callsText matches the text of http_slow about calls. Its groups are the lengths of the calls.
+// callsText matches what the finding http_slow says about calls to a service. Its groups are the lengths of the calls.
 var callsText = regexp.MustCompile(
 	`^\d+ % of the busy time waits for \S+:443 HTTPS(?:, where \S+ \(pid \d+\) listens)?, [\d.]+ calls per second: half take ≤ ([^,]+), 95 % ≤ ([^,]+), the longest ([^,;]+); ` +
 		`now [34] threads, the longest ([≤≥]?[\d.]+ \S+) in .*\(script\.rb:\d+\)$`)
 
-// TestCallLengths: ddtop's lengths of calls agree with the program's own log. Between two calls a thread runs so
-// briefly that hardly a tick sees it. A length may be off by the time between two samples of the thread: an eighth of
-// the call's length, or the time between two stack ticks.
+// TestCallLengths: the lengths of calls to a service that ddtop reports must agree with the program's own log. Between
+// two calls a thread runs so briefly that hardly a tick sees it. A length may be off by the time between two samples of
+// the thread. This is an eighth of the call's length, or the time between two ticks that read stacks.
 func TestCallLengths(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -27,12 +27,12 @@ func TestCallLengths(t *testing.T) {
 	}
 }
 
-// callLengths compares ddtop's lengths of the calls of testdata/calls/logged.rb with the program's own log.
+// callLengths compares the lengths of calls that ddtop reports with the log of the program, testdata/calls/logged.rb.
 func callLengths(t *testing.T, r rubytest.Ruby) {
 	t.Parallel()
 	p := start(t, r, "calls/logged")
-	// When the finding is first raised, all threads may be between two calls. Its text then lacks the calls of this
-	// moment, so the test waits for a text that has them.
+	// When ddtop first raises the finding, all threads may be between two calls. Its text then has no calls that are in
+	// progress. So the test waits for a text that has them.
 	s := watch(t, p.PID, nil, raiseTime, func(f report.StatFinding) bool { return f.ID == "http_slow" && callsText.MatchString(f.Text) }, nil)
 	f, ok := s.finding("http_slow")
 	if !ok {
@@ -60,7 +60,7 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 		if atMost { // ddtop saw neither the beginning of the call nor its end
 			most += about
 		}
-		// The call of this moment ("now") may just have begun, so it has no shortest length.
+		// A call in progress ("now") may have just begun, so the test does not check how short it is.
 		if d > most*33/32 || d < low && what != "the longest now" {
 			t.Errorf("%s: %v, the program says %v to %v s, stack ticks came up to %v apart: %s", what, d, shortest, longest, about, f.Text)
 		}
@@ -68,13 +68,13 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 	t.Logf("%v to %v s, stack ticks up to %v apart: %s", shortest, longest, about, f.Text)
 }
 
-// stays is for how long ddtop must go on naming a service that stays slow. Two things could end the finding after a
-// while. ddtop may take threads with long waits for readers of a stream, and it slows its clock down. stays is longer
-// than the time of both.
+// stays is how long ddtop must go on naming a service that stays slow. Two effects could end the finding after a while.
+// ddtop may take threads with long waits for readers of a stream, and it samples more slowly. stays is longer than both
+// take.
 const stays = 30 * time.Second
 
-// TestSlowServiceStays: all threads ask a slow service again and again. ddtop names the service, and the finding does
-// not end.
+// TestSlowServiceStays: all threads call a slow service again and again. ddtop names the service, and goes on naming
+// it.
 func TestSlowServiceStays(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestDeadlockWithATimeLimit: if Timeout is around a deadlock and will end it, the advice of the finding says so. This
-// holds on every Ruby, although labels and the code of Timeout differ. It also holds if Timeout was called many frames
-// further out. For a deadlock without Timeout, the advice does not mention it.
+// TestDeadlockWithATimeLimit: threads are in a deadlock within a block of Timeout, which will end the deadlock. The
+// advice of the finding must say so. This holds on every Ruby, although labels and the code of Timeout differ. It also
+// holds if Timeout was called many frames further out. For a deadlock without Timeout, the advice does not mention it.
 func TestDeadlockWithATimeLimit(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

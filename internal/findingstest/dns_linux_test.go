@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// nameServer answers queries for addresses, each after a delay.
+// nameServer answers DNS queries for addresses, each after a delay.
 func nameServer(t *testing.T, address string, after time.Duration) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp4", net.JoinHostPort(address, "53"))
@@ -33,8 +33,8 @@ func nameServer(t *testing.T, address string, after time.Duration) {
 			binary.BigEndian.PutUint16(reply[2:], binary.BigEndian.Uint16(reply[2:])|response|recursion)
 			binary.BigEndian.PutUint16(reply[6:], 1) // one answer
 			copy(reply[8:header], make([]byte, 4))   // no other records
-			// A record of the answer: the name is a reference to the question, type A, class IN, valid for a minute,
-			// and four bytes of address.
+			// A record of the DNS answer: a reference to the name in the question, type A, class IN, valid for a
+			// minute, and four bytes of address.
 			reply = append(reply, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1)
 			time.AfterFunc(after, func() {
 				if _, err := conn.WriteTo(reply, from); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -60,9 +60,9 @@ func TestSlowNameServer(t *testing.T) {
 	})
 }
 
-// TestFastNameServer: a name server that answers at once raises no dns_slow. On a busy machine the name server may lack
-// a CPU and so be slow. The program measures its look-ups itself. The test fails only if these are faster than the
-// thresholds.
+// TestFastNameServer: a name server that answers at once raises no finding dns_slow. On a busy machine the name server
+// may lack a CPU, so that its answers are slow. Therefore the program measures how long they take. The test fails only
+// if they are faster than the finding's thresholds.
 func TestFastNameServer(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -88,8 +88,8 @@ func TestFastNameServer(t *testing.T) {
 	})
 }
 
-// TestLockInResolver: threads wait for a lock in the resolver of the C library, and no thread asks a name server. This
-// raises no dns_slow.
+// TestLockInResolver: threads wait for a lock in the resolver of the C library, but no thread asks a name server. This
+// raises no finding dns_slow.
 func TestLockInResolver(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -6,8 +6,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestNotReachable: if a database never answers when a program tries to connect, the finding says that it is not
-// reachable. If clients connect for each query and the database answers late, the finding says that it is slow.
+// TestNotReachable: a program tries to connect to a database that never answers. The finding must say that the database
+// is not reachable. If clients connect for each query and the database answers late, the finding must say that it is
+// slow.
 func TestNotReachable(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

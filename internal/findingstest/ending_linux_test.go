@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// endings are the words that the finding must have for each program of testdata/ending. All of these programs hang when
-// they should end.
+// endings has, for each program of testdata/ending, the words that the finding must contain. All of these programs hang
+// when they should end.
 var endings = map[string][]string{
 	"fork":      {"Program does not end", "its main thread ended", "waits for 1 other thread; poster: parked"},
 	"hook":      {"Program does not end", "at_exit hook or a finalizer", "Thread#join (script.rb:", "late: sleeping"},
@@ -52,7 +52,8 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// TestEndingSeenLate: ddtop also finds a hook that already hangs when ddtop attaches.
+// TestEndingSeenLate: a program hangs in a hook at its end. ddtop finds this even if it attaches only when the program
+// already hangs.
 func TestEndingSeenLate(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestFrozenByCgroup freezes a working process by its cgroup. ddtop must report this, and no other finding.
+// TestFrozenByCgroup freezes a working process by its cgroup. ddtop must report that the process is frozen, and no
+// other finding.
 func TestFrozenByCgroup(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -32,8 +33,8 @@ func TestFrozenByCgroup(t *testing.T) {
 			checkRaised(t, s, "frozen", raised{words: []string{"Process is frozen", "its cgroup keeps all"}})
 			s.findings = slices.DeleteFunc(s.findings, is("frozen"))
 			checkQuiet(t, s, lackedCPU(t, p.PID)-before)
-			// A ddtop that attaches only now also reports the freeze. It knows only a minimum ("for at least") of the
-			// time since the freeze.
+			// A ddtop that attaches only after the freeze also reports it. It does not know when the freeze began, so
+			// it says "for at least".
 			s = watch(t, p.PID, nil, raiseTime, is("frozen"), nil)
 			checkRaised(t, s, "frozen", raised{words: []string{"for at least"}})
 			f.Thaw(t)
@@ -41,7 +42,7 @@ func TestFrozenByCgroup(t *testing.T) {
 	})
 }
 
-// TestFrozenEnds: when a stopped process goes on, the finding ends within two seconds.
+// TestFrozenEnds: when a stopped process continues, the finding that it is frozen ends within two seconds.
 func TestFrozenEnds(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -73,7 +74,8 @@ func TestFrozenEnds(t *testing.T) {
 	}
 }
 
-// TestShortStops: if a debugger stops a process for less than a second, as to take a stack, ddtop raises no finding.
+// TestShortStops: a debugger stops a process for less than a second, as it does to take a stack. This raises no
+// finding.
 func TestShortStops(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -18,20 +18,20 @@ import (
 // usual are ddtop's default options.
 var usual = live.Options{Overhead: 0.03, OverheadMost: 0.06}
 
-// ways are the sources by which ddtop must report the same findings. The test skips a source that this ddtop or this
-// machine does not have.
+// ways are the sources by which ddtop can follow threads. With each of them, ddtop must report the same findings. The
+// test skips a source that this ddtop or this machine does not have.
 var ways = []live.From{live.FromPolling, "moved", live.FromSwitches}
 
-// troubles are the programs of testdata/raise that must raise their findings even on a busy machine.
+// troubles are the programs of testdata/raise whose findings ddtop must raise even on a busy machine.
 var troubles = []string{"cpu_starved", "gvl_saturated", "db_slow", "lock_convoy", "gc_pressure"}
 
-// lackedShare is half of the threshold of cpu_starved. If a process lacks a CPU for a larger share of its time, its
-// first finding may also be cpu_starved.
+// lackedShare is a part of a process's time, half of the threshold of cpu_starved. If a process lacks a CPU for longer
+// than this, cpu_starved may be its first finding.
 const lackedShare = .05
 
-// TestRaisedAtTheDefaults: with the default budget, the first finding is the trouble of the program. This must hold
-// while other work uses all CPUs of the machine, or half of them, and with each source. The thirty programs take five
-// minutes, so CI does not run this test.
+// TestRaisedAtTheDefaults: with ddtop's default CPU budget, the first finding must be the fault of the program. This
+// must hold while other work uses all CPUs of the machine, or half of them, and with each source. The thirty programs
+// take five minutes, so CI does not run this test.
 func TestRaisedAtTheDefaults(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubies := chosen(t)
@@ -61,8 +61,8 @@ func TestRaisedAtTheDefaults(t *testing.T) {
 	}
 }
 
-// fill keeps a number of CPUs busy until the test ends. Its processes have the lowest priority, so all other work goes
-// first.
+// fill keeps a number of CPUs busy until the test ends. Its processes have the lowest priority, so the kernel prefers
+// all other work.
 func fill(t *testing.T, cpus int) {
 	t.Helper()
 	for range cpus {
@@ -77,7 +77,7 @@ func fill(t *testing.T, cpus int) {
 	}
 }
 
-// leads checks that ddtop reports a program's trouble, and that it is the first finding.
+// leads checks that ddtop reports the finding id for a program, before all other findings.
 func leads(t *testing.T, p *program, id string, from live.From) {
 	t.Helper()
 	defer p.Stop(t)
@@ -104,7 +104,7 @@ func leads(t *testing.T, p *program, id string, from live.From) {
 	}(s.findings)
 	rubytest.Report(t, "%.1f s: %s; %.0f samples a second, stacks %.1f; without a CPU %.0f %% of the time", float64(s.atNS[id])/1e9, strings.Join(told, ", "),
 		s.stat.Rate.Lock.Achieved, s.stat.Rate.Stack.Achieved, 100*share)
-	// If the program lacks a CPU, cpu_starved may come first, because then it is the program's worst trouble.
+	// If the program lacks a CPU, this is the program's worst fault, so cpu_starved may be the first finding.
 	if first := s.findings[0].ID; first != id && !(first == "cpu_starved" && share >= lackedShare) {
 		t.Errorf("%s leads: %v", first, s)
 	}

@@ -7,12 +7,13 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// lowPauses are thresholds of gc_pause for programs with small heaps. They are a third of the length of a full garbage
-// collection in such a program.
+// lowPauses are thresholds of the finding gc_pause for programs with small heaps. They are a third of the length of a
+// full garbage collection in such a program.
 var lowPauses = []string{"gc_pause.full=30ms", "gc_pause.mark=30ms"}
 
-// TestFullCollections: if threads have to wait for a full garbage collection, the finding has its length, its cause and
-// the number of old objects. If GC.auto_compact is on, the finding also says that the collection moved objects.
+// TestFullCollections: threads have to wait for a full garbage collection. The finding must have the length and the
+// cause of the collection, and the number of old objects. If GC.auto_compact is on, the finding also says that the
+// collection moved objects.
 func TestFullCollections(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -33,8 +34,8 @@ func TestFullCollections(t *testing.T) {
 	})
 }
 
-// TestCollectionsNoThreadWaitsFor: two programs raise no gc_pause. In the first one, no thread waits for the full
-// garbage collections. The second one has many collections, but all are short.
+// TestCollectionsNoThreadWaitsFor: two programs raise no finding gc_pause. In the first one, no thread waits for the
+// full garbage collections. The second one has many garbage collections, but all are short.
 func TestCollectionsNoThreadWaitsFor(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

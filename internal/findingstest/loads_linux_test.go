@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestLoadsInACircle: if two threads load files that need each other, the finding names the lines at which they wait.
+// TestLoadsInACircle: two threads load files that need each other, by require or by autoload of a constant. So each
+// thread waits for the other. The finding names the lines at which they wait.
 func TestLoadsInACircle(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestLoopBlocked: if a fiber computes, it keeps the other fibers of its event loop from running, and ddtop reports
-// this. The fiber computes for seconds, or repeatedly for a part of a second.
+// TestLoopBlocked: a fiber that computes keeps the other fibers of its event loop from running. ddtop must report this.
+// The fiber computes for seconds, or repeatedly for a part of a second.
 func TestLoopBlocked(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -6,15 +6,15 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// growsSoon sets the thresholds of memory_grows so low that growth of 30 MB in 9 s raises the finding.
+// growsSoon sets low thresholds for the finding memory_grows, so that growth of 30 MB in 9 s raises it.
 var growsSoon = []string{"memory_grows.time=9s", "memory_grows.mib=30", "memory_grows.growth=30%"}
 
-// growsLater is growsSoon with a longer time, for a program whose memory grows and shrinks. Four readings of such
-// memory can look like growth by chance. Seven readings rarely do.
+// growsLater is like growsSoon with a longer time, for a program whose memory grows and shrinks. Four readings of such
+// memory can look like steady growth by chance. Seven readings rarely do.
 var growsLater = append([]string{"memory_grows.time=18s"}, growsSoon[1:]...)
 
-// TestMemoryOfC: the finding distinguishes growing memory of C code from growing memory of Ruby's objects, by Ruby's
-// own counts. Memory that C code frees again raises no finding.
+// TestMemoryOfC: the finding must say whether memory of C code or memory of Ruby's objects grows. Ruby's own counts
+// show the difference. Memory that C code frees again raises no finding.
 func TestMemoryOfC(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

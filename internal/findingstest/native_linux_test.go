@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestNativeWithoutCPU: if threads work outside the GVL and lack a CPU, ddtop reports them. The test has two processes.
-// One is in a container that is throttled. The other one has four threads but may use only one CPU.
+// TestNativeWithoutCPU: threads work outside the GVL and lack a CPU. ddtop must report them. The test has two
+// processes. One is in a container whose CPU time is limited. The other one has four threads but may use only one CPU.
 func TestNativeWithoutCPU(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -35,8 +35,8 @@ func TestNativeWithoutCPU(t *testing.T) {
 	}
 }
 
-// pinToOneCPU lets a program use one CPU only. Call it before begin: the program then has only its main thread, and its
-// later threads inherit the limit.
+// pinToOneCPU lets a program use only one CPU. Call it before the program's begin. Until then the program has only its
+// main thread, and its later threads inherit the limit.
 func pinToOneCPU(t *testing.T, p *program) {
 	t.Helper()
 	var mask unix.CPUSet

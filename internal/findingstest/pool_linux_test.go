@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestOwnPools: a program has a pool written in its own code, and the pool is too small. The finding names the pool's
-// place, its size and the threads inside. This holds if the same threads are inside all the time, and if threads take
-// turns.
+// TestOwnPools: a program has a pool in its own code, not in a known library, and the pool is too small. The finding
+// names where the pool is in the code, its size and the threads inside. This holds if the same threads are inside all
+// the time, and also if threads take turns.
 func TestOwnPools(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -25,8 +25,8 @@ func TestOwnPools(t *testing.T) {
 			each(t, func(t *testing.T, r rubytest.Ruby) {
 				t.Parallel()
 				p := start(t, r, "pool/"+name)
-				// When the finding is first raised, ddtop may not have seen a thread inside the pool yet. So the test
-				// waits until the text names one.
+				// When ddtop first raises the finding, it may not have seen any thread inside the pool. So the test
+				// waits until the finding's text names such a thread.
 				const inside = "; inside: "
 				s := watch(t, p.PID, nil, raiseTime, says("pool_wait", []string{inside}), nil)
 				if f, ok := s.finding("pool_wait"); ok && !strings.Contains(f.Text, inside) {
@@ -38,8 +38,8 @@ func TestOwnPools(t *testing.T) {
 	}
 }
 
-// TestPoolBySwitches: ddtop also finds a pool while it follows thread switches, although some samples then have few
-// stacks.
+// TestPoolBySwitches: ddtop also finds a pool that is too small while it follows thread switches, although some samples
+// then have few stacks.
 func TestPoolBySwitches(t *testing.T) {
 	rubytest.OftenEnough(t)
 	if err := live.CheckSwitches(); err != nil {
@@ -59,9 +59,9 @@ func TestPoolBySwitches(t *testing.T) {
 	checkRaised(t, s, "pool_wait", raised{pattern: `^[5-7] of 9 import threads wait in Slots#reserve`, never: []string{"io_busy", "deadlock"}})
 }
 
-// TestPoolCycles: if all threads that hold a pool's connections wait for the same pool, ddtop reports a cycle. Such a
-// holder waits for a second connection, or for another thread that waits for its first one. The finding says how large
-// the pool must be. One of the pools is Active Record's, which knows the holders of its connections.
+// TestPoolCycles: all threads that hold a pool's connections wait for the same pool. ddtop must report a cycle. A
+// holder waits for a second connection, or for another thread that waits for its first connection. The finding says how
+// large the pool must be. One of the pools is from Active Record, which knows the holders of its connections.
 func TestPoolCycles(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -86,8 +86,9 @@ func TestPoolCycles(t *testing.T) {
 	}
 }
 
-// TestPoolsThatGoOn: two kinds of programs raise no cycle. In the first kind, holders of connections wait for threads
-// that do not need the pool. In the second kind, a holder waits for a second connection, and the pool has one.
+// TestPoolsThatGoOn: two kinds of programs raise no finding about a cycle of a pool. In the first kind, holders of
+// connections wait for threads that do not need the pool. In the second kind, a holder waits for a further connection,
+// and one is free or becomes free.
 func TestPoolsThatGoOn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// silentResolver listens on the port for DNS of the address that a machine without a resolv.conf asks. It never
-// answers.
+// silentResolver imitates a name server that never answers. It listens for DNS at the address that a machine without a
+// resolv.conf asks.
 func silentResolver(t *testing.T, p *program) {
 	t.Helper()
 	if p.Ruby.Root == "" {
@@ -31,26 +31,26 @@ func silentResolver(t *testing.T, p *program) {
 	t.Cleanup(func() { conn.Close() })
 }
 
-// scarceMemory is the limit of a program's memory, in bytes. Ruby and the data that the program reads again and again
-// need more.
+// scarceMemory is the limit of a program's memory, in bytes. It is less than Ruby and the data that the program reads
+// again and again need.
 const scarceMemory = 96 << 20
 
-// limitMemory puts a program into a cgroup of its own, which limits its memory to scarceMemory.
+// limitMemory puts a program into a cgroup of its own that limits the program's memory to scarceMemory.
 func limitMemory(t *testing.T, p *program) {
 	t.Helper()
 	limit := strconv.Itoa(scarceMemory)
 	limitBy(t, p, "memory", map[string]string{"memory.limit_in_bytes": limit}, map[string]string{"memory.high": limit})
 }
 
-// limitCPU puts a program into a cgroup that may use a fifth of a CPU.
+// limitCPU puts a program into a cgroup of its own that may use a fifth of a CPU.
 func limitCPU(t *testing.T, p *program) {
 	t.Helper()
 	limitBy(t, p, "cpu", map[string]string{"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "20000"},
 		map[string]string{"cpu.max": "20000 100000"})
 }
 
-// limitBy puts a program into a new cgroup, directly below the root of the controller's hierarchy. v1 and v2 have the
-// files of the cgroup and the values to write, for version 1 and for version 2 of cgroups.
+// limitBy puts a program into a new cgroup, directly below the root of the controller's hierarchy. v1 and v2 are the
+// limits for version 1 and version 2 of cgroups. Each maps a file of the cgroup to the value to write.
 func limitBy(t *testing.T, p *program, controller string, v1, v2 map[string]string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

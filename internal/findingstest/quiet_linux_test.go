@@ -18,18 +18,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// quietTime is how long a program without a fault is watched. In the first five seconds, rules about load report
-// nothing, so it is longer. It is also longer than the time for which a rule's condition must hold, for rules in which
-// this time is in seconds.
+// quietTime is how long the tests watch a program without a fault. In the first five seconds, rules about load report
+// nothing, so quietTime is longer. It is also longer than the seconds for which a condition must hold before a rule
+// raises its finding.
 const quietTime = 10 * time.Second
 
-// quietTimes are longer times, for programs that could raise a wrong finding only later.
+// quietTimes has longer times for some programs, which could raise a wrong finding only later.
 var quietTimes = map[string]time.Duration{
 	"slow_boot": 8*time.Second + 12*time.Second, "sawtooth": 25 * time.Second, "warm_up": 25 * time.Second,
 }
 
-// quietShort are the programs that also run with -short: the busiest one, the one that looks most like a fault, and an
-// idle server.
+// quietShort are the programs without a fault that also run with -short. They are the busiest one, the one that looks
+// most like a fault, and an idle server.
 var quietShort = []string{"mixed", "ordered_locks", "idle_puma"}
 
 // TestQuiet: programs without a fault raise nothing.
@@ -53,17 +53,17 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// late are the findings that a busy machine can cause. Such a finding is true, because the threads for which others
-// wait lack a CPU.
+// late are the findings that a busy machine can cause in a program without a fault. Such a finding is true: threads for
+// which other threads wait lack a CPU.
 var late = []string{"queue_grows", "gvl_hog", "gvl_saturated", "lock_convoy", "pool_wait", "redis_slow", "db_slow", "http_slow", "gc_pressure", "all_busy", "io_busy"}
 
-// lackNS is a lack of CPU time, summed over the threads of a program and its servers. If they lacked more, the findings
-// in late are no error. It is the shortest wait that a rule about load reports (lock_convoy,
+// lackNS is how long a program and its servers may lack a CPU, summed over their threads. If they lack it for longer,
+// the findings in late are no error. It is the shortest wait that a rule about load reports (lock_convoy,
 // docs/reference/findings.md).
 const lackNS = 100 * time.Millisecond
 
-// checkQuiet fails the test for each finding, unless a lack of CPU time explains it. lacked is how long the program and
-// its servers lacked a CPU.
+// checkQuiet fails the test for each finding, unless a lack of CPU time can have caused it. lacked is how long the
+// program and its servers lacked a CPU.
 func checkQuiet(t *testing.T, s *seen, lacked time.Duration) {
 	t.Helper()
 	for _, f := range s.findings {
@@ -90,8 +90,9 @@ func lackedCPU(t *testing.T, pid int) time.Duration {
 	return sum
 }
 
-// TestIdleServersRest: ddtop distinguishes I/O for work from waiting for new work (rest). The threads of an idle Puma
-// and an idle Sidekiq hardly ever count as working. Threads that wait for a database never count as resting.
+// TestIdleServersRest: ddtop distinguishes threads that do I/O for their work from threads that wait for new work
+// (rest). The threads of an idle Puma and an idle Sidekiq hardly ever count as working. Threads that wait for a
+// database never count as resting.
 func TestIdleServersRest(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -116,8 +117,8 @@ func TestIdleServersRest(t *testing.T) {
 	}
 }
 
-// restTime samples a process for a second. It returns how long its threads were in I/O for work (work), and in I/O in
-// which they wait for new work (idle). words describes what the threads at rest wait for.
+// restTime samples a process for a second. work is how long its threads did I/O for their work, and idle how long they
+// waited for new work in I/O. words describes what the threads at rest wait for.
 func restTime(t *testing.T, pid int) (work, idle time.Duration, words map[string]bool) {
 	t.Helper()
 	words = make(map[string]bool)
@@ -156,8 +157,8 @@ func restTime(t *testing.T, pid int) (work, idle time.Duration, words map[string
 	return work, idle, words
 }
 
-// TestPaused: a program that a signal or a debugger stops keeps its GVL and its locks. This must raise no finding
-// except frozen. If no thread holds the GVL at that moment, ddtop cannot distinguish the stop from a wait
+// TestPaused: a signal or a debugger stops a program, which keeps its GVL and its locks meanwhile. This must raise no
+// finding except frozen. If no thread holds the GVL at that moment, ddtop cannot distinguish the stop from a wait
 // (docs/reference/findings.md). If two threads then queue for a lock, a finding about the lock is not wrong. So in this
 // case the test stops the program again, at another moment.
 func TestPaused(t *testing.T) {
@@ -232,7 +233,8 @@ func queueing(t *testing.T, pid int) (n int) {
 	return n
 }
 
-// TestBlindness: if ddtop itself takes no samples for a while, it must not mistake this for a fault of the program.
+// TestBlindness: ddtop itself may take no samples for a while, for example because it has no CPU. It must not report
+// this as a fault of the program.
 func TestBlindness(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

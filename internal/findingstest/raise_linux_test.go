@@ -13,23 +13,22 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// raised describes the finding that a program of testdata/raise must raise. The program and the finding have the same
-// name.
+// raised describes the finding that a program of testdata/raise must raise. The program has the name of the finding.
 type raised struct {
-	// words must be in the finding's title or text.
+	// words are texts that the finding's title or text must contain.
 	words []string
-	// pattern is a regular expression for the text. It is set if words do not check enough.
+	// pattern is a regular expression that the finding's text must match. It is set if words do not check enough.
 	pattern string
-	// rules are changed thresholds, so that a slow rule raises its finding sooner.
+	// rules are lower thresholds, so that a finding that needs long is raised sooner.
 	rules []string
-	// never are findings that must not be raised, although the program resembles their fault.
+	// never are findings that ddtop must not raise, although the program resembles their fault.
 	never []string
-	// alone is true for a program that computes. No other program runs beside it, because they would slow each other
-	// down.
+	// alone is true for a program that computes. Such programs run one after the other, because they would slow each
+	// other down.
 	alone bool
 	// child is true if the finding is about the program's child process.
 	child bool
-	// prepare, if not nil, sets the machine up before the program begins, or skips the test.
+	// prepare, if not nil, is called before the program begins. It sets the machine up, or skips the test.
 	prepare func(t *testing.T, p *program)
 }
 
@@ -37,7 +36,7 @@ var raises = map[string]raised{
 	"frozen": {words: []string{"Process is stopped", "a signal (SIGSTOP, ctrl-z) or a debugger keeps all of its threads from running for "},
 		pattern: ` for \d[\d.]* s`},
 	"deadlock": {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
-	// The text names the function of libffi only if ddtop can read all registers.
+	// If ddtop cannot read all registers, the finding names only the library libffi instead of its function.
 	"lock_nobody_holds": {words: []string{"1 thread waits for ever for a lock of C code in ", "; resolver in "},
 		pattern: ` in (ffi_call \[libffi\]|libffi), held at fork`, never: []string{"lock_convoy"}},
 	"ending": {words: []string{"Program does not end", "its main thread ended", "waits for 1 other thread; stubborn: sleeping", "Spool#flush"}},
@@ -66,7 +65,7 @@ var raises = map[string]raised{
 	"gc_majors":     {words: []string{"major collections", "threads wait"}, rules: []string{"gc_majors.for=1s"}, alone: true},
 	"gvl_hog":       {words: []string{"reports"}, never: []string{"lock_convoy", "db_slow"}, alone: true},
 	"gvl_saturated": {words: []string{"held", "threads wait"}, alone: true},
-	// The text has the number of live objects only if a full garbage collection happened after ddtop attached.
+	// The finding has the number of live objects only if a full garbage collection happened after ddtop attached.
 	"memory_grows": {pattern: `^\d+ MB have become \d+ MB in the last [\dms. ]+ \([\d.]+ MB per second\), most of it [^;]*(; live objects [\d,]+ to [\d,]+ in ` +
 		`\d+ full collections?)?; most objects are made in Cache#put.*\(script\.rb:\d+\)`, words: []string{"most objects are made in "}, rules: []string{"memory_grows.time=9s"}},
 	"memory_stall": {words: []string{"major page faults/s"}, alone: true, prepare: limitMemory},
@@ -80,24 +79,26 @@ var raises = map[string]raised{
 	"redis_slow": {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
 	"db_slow":    {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},
 	"http_slow":  {words: []string{":443 HTTPS"}, never: []string{"redis_slow", "db_slow"}},
-	// On a busy machine the service may lack a CPU. Then its calls are slow, and the text of the finding is about slow
-	// calls.
+	// On a busy machine the program's service may lack a CPU. Its calls are then slow, and the finding's text is about
+	// slow calls.
 	"io_busy":      {words: []string{"4 threads (worker)", ":443 HTTPS", "calls per second"}},
 	"stuck_thread": {words: []string{"worker has not moved", ":8080"}, rules: []string{"stuck_thread.unchanged=2s"}},
-	// All 70 threads were started there. ddtop may not have read all stacks yet, so "at least" and 80 % are enough.
+	// All 70 new threads were started at this place in the program. ddtop may not have read all stacks when it raises
+	// the finding, so "at least" and 80 % are enough.
 	"thread_leak": {pattern: `^2 threads have become 72; (70|at least (5[6-9]|6\d|70)) were started in Client#connect \(script\.rb:\d+\)$`},
 	"all_busy":    {words: []string{"4 ", "threads are busy 100 %"}, rules: []string{"all_busy.for=1s"}},
 }
 
-// raiseTime limits the wait for a finding. Most findings take 3 to 5 s, but on a busy machine much longer.
+// raiseTime limits how long the tests wait for a finding. Most findings take 3 to 5 s, but on a busy machine much
+// longer.
 const raiseTime = 2 * time.Minute
 
-// seenSamples is the number of samples after which the test tells a program that ddtop watches it. Some programs wait
-// for this before they begin their trouble.
+// seenSamples is after how many samples the test tells a program that ddtop watches it. Some programs wait for this
+// before they begin their fault.
 const seenSamples = 100
 
-// TestRaised: each rule has a program that raises its finding. This test runs the programs that compute little, at the
-// same time. TestRaisedAlone runs the others.
+// TestRaised: each rule has a program that must raise its finding. This test runs the programs that compute little,
+// several at the same time. TestRaisedAlone runs the other programs.
 func TestRaised(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -129,8 +130,9 @@ func TestRaised(t *testing.T) {
 	}
 }
 
-// TestRaisedAlone runs the programs that compute, one after the other. All of them start at the beginning of the test
-// and wait. In a program that is too young, rules about load report nothing.
+// TestRaisedAlone runs the programs that compute, one after the other, and checks that each raises its finding. Rules
+// about load report nothing in a young program. So all programs start at the beginning of the test, and wait for their
+// turn.
 func TestRaisedAlone(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -153,7 +155,7 @@ func TestRaisedAlone(t *testing.T) {
 	}
 }
 
-// raise lets a program begin that load has started, and checks that it raises its finding.
+// raise tells a program that load has started to begin its work. It checks that the program raises its finding.
 func raise(t *testing.T, p *program, id string, want raised) {
 	t.Helper()
 	defer p.Stop(t)
@@ -165,8 +167,8 @@ func raise(t *testing.T, p *program, id string, want raised) {
 	if want.child {
 		pid = forked(t, p, 1, isAny)[0]
 	}
-	// When the finding is first raised, words about the present ("now 4 threads") may be missing. So the test waits for
-	// all words.
+	// When ddtop first raises the finding, words about the present ("now 4 threads") may be missing. So the test waits
+	// until the finding has all words.
 	s := watch(t, pid, rulesWith(t, want.rules...), raiseTime, says(id, want.words), func(_ *live.Source, n int) {
 		if n == seenSamples {
 			p.Send(t, "seen")
@@ -175,7 +177,7 @@ func raise(t *testing.T, p *program, id string, want raised) {
 	checkRaised(t, s, id, want)
 }
 
-// says returns a condition for watch: the finding has the ID id, and its title or text contains each of the words.
+// says returns a condition for watch: a finding has this ID, and its title or text contains each of the words.
 func says(id string, words []string) func(report.StatFinding) bool {
 	return func(f report.StatFinding) bool {
 		return f.ID == id && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(f.Title+": "+f.Text, w) })
@@ -204,9 +206,9 @@ func checkRaised(t *testing.T, s *seen, id string, want raised) {
 	t.Logf("%.1f s: %s: %s", float64(s.atNS[id])/1e9, f.Title, f.Text)
 }
 
-// TestSilentService: a kind of service that normally answers its clients does not answer at all. ddtop reports it,
-// although it has seen the clients do nothing but wait. Clients that only read a stream wait in the same way. Only the
-// kind of service tells the two apart.
+// TestSilentService: a service does not answer its clients at all, although services of its kind normally do. ddtop
+// must report it, although ddtop has only seen the clients wait. Clients that only read a stream wait in the same way.
+// Only the kind of service shows the difference.
 func TestSilentService(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -223,12 +225,12 @@ func TestSilentService(t *testing.T) {
 	})
 }
 
-// firstSecond is the number of ticks in one second, plus askEvery, because the test reads the findings only every
-// askEvery samples.
+// firstSecond is the number of ticks in one second, plus askEvery. The test adds askEvery because it reads the findings
+// only every askEvery samples.
 const firstSecond = 1000 + askEvery
 
-// TestWithinTheFirstSecond: ddtop finds a deadlock, a queue for one lock and a stalled holder of the GVL within as many
-// ticks as one second has.
+// TestWithinTheFirstSecond: ddtop finds a deadlock, a queue for one lock and a stalled holder of the GVL. It must find
+// each within as many ticks as it makes in one second.
 func TestWithinTheFirstSecond(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -248,9 +250,9 @@ func TestWithinTheFirstSecond(t *testing.T) {
 				before := rubytest.RunDelay(t, p.PID)
 				s := watch(t, p.PID, nil, raiseTime, is(id), nil)
 				f, ok := s.finding(id)
-				// A busy machine may not reach the rate that the test asks for. Then the test does not count ticks, but
-				// time. It adds the time in which the program's threads lacked a CPU, because the trouble may begin
-				// later by this time.
+				// On a busy machine ddtop may not reach the sampling rate that the test asks for. In this case the test
+				// checks the time instead of the number of ticks. It allows more time if the program's threads lacked a
+				// CPU, because the fault may begin later by this time.
 				lacked := rubytest.RunDelay(t, p.PID) - before
 				if !ok || s.tick[id] > firstSecond && s.atNS[id] > int64(1100*time.Millisecond+lacked) {
 					rubytest.TooSeldom(t, "raised (%v) at tick %d, after %v", ok, s.tick[id], time.Duration(s.atNS[id]))

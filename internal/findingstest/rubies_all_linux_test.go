@@ -2,5 +2,5 @@
 
 package findingstest
 
-// everyRuby is true with the build tag verify. The tests then use every Ruby that is installed for tests.
+// everyRuby is true with the build tag verify: the tests use every Ruby that is installed for tests.
 const everyRuby = true

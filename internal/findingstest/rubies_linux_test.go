@@ -2,5 +2,5 @@
 
 package findingstest
 
-// everyRuby is false without the build tag verify: the tests use the oldest and the newest Ruby only.
+// everyRuby is false without the build tag verify: the tests use only the oldest and the newest Ruby.
 const everyRuby = false

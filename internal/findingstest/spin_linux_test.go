@@ -6,15 +6,15 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// spinning are the words that the finding must have for each program of testdata/spin.
+// spinning has, for each program of testdata/spin, the words that the finding must contain.
 var spinning = map[string][]string{
 	"pass":  {"waiter has been at one place", "in Waiter#run", "of a CPU"},
 	"write": {"writer has been at one place", "in Writer#", "of a CPU"},
 	"child": {"reaper has been at one place", "of a CPU"},
 }
 
-// TestSpinning: a thread tries something again and again, without success. ddtop reports that it spins, whatever it
-// tries.
+// TestSpinning: a thread tries the same thing again and again without success, and uses CPU time for it. ddtop reports
+// that the thread spins, whatever it tries.
 func TestSpinning(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -19,11 +19,12 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// burnerNice is the priority of burn's processes. With it they get three times as much CPU time as other processes, so
-// the finding names them first.
+// burnerNice is the priority of the processes that burn starts. With it they get three times as much CPU time as other
+// processes, so the finding names them first.
 const burnerNice = -5
 
-// burn starts a process named burner for each CPU. They compute until the test ends. It returns their PIDs.
+// burn starts one process named burner for each CPU. These processes compute until the test ends. burn returns their
+// PIDs.
 func burn(t *testing.T) (pids []int) {
 	t.Helper()
 	shell, err := exec.LookPath("sh")
@@ -51,11 +52,13 @@ func burn(t *testing.T) (pids []int) {
 	return pids
 }
 
-// taker matches what a finding says about the burners. Its groups are the PID of one burner and their share of a CPU.
+// taker matches what a finding says about the processes that burn started. Its groups are the PID of one of them and
+// their share of a CPU.
 var taker = regexp.MustCompile(`burner \((?:\d+ processes, most of it )?PID (\d+)\) (\d+) %`)
 
-// TestCPUTakers: if a process lacks a CPU, the finding names the processes that use the CPUs. The share in the text is
-// at least a third of the share by the kernel's counters. The finding names neither the process itself nor ddtop.
+// TestCPUTakers: if a process lacks a CPU, the finding names the processes that use the CPUs, and their share. The
+// share in the text is at least a third of the share by the kernel's counters. The finding names neither the process
+// itself nor ddtop.
 func TestCPUTakers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -32,15 +32,16 @@ import (
 //go:embed testdata
 var programs embed.FS
 
-// each runs a test on the oldest and on the newest Ruby of Debian. These two are enough, because rules use states and
-// stacks, and other tests check these on every Ruby. With the build tag verify, each uses every Ruby at hand.
+// each runs a test on the oldest and on the newest Ruby of Debian. These two are enough, because findings only use
+// states and stacks, and other tests check these on every Ruby. With the build tag verify, each uses every installed
+// Ruby.
 func each(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 	for _, r := range chosen(t) {
 		t.Run(r.Name, func(t *testing.T) { test(t, r) })
 	}
 }
 
-// chosen returns the Rubies on which each runs a test.
+// chosen returns the Rubies on which the function each runs a test.
 func chosen(t *testing.T) []rubytest.Ruby {
 	all := rubytest.All(t)
 	debian := slices.DeleteFunc(slices.Clone(all), func(r rubytest.Ruby) bool { return r.Root == "" })
@@ -57,8 +58,8 @@ func chosen(t *testing.T) []rubytest.Ruby {
 // port.
 var nextAddress atomic.Int32
 
-// atOnce is how many tests that compute little run at the same time. They mostly wait until the time of a rule has
-// passed.
+// atOnce is how many tests run at the same time if they compute little. They mostly wait until a condition has lasted
+// for the time that its rule needs.
 const atOnce = 8
 
 func TestMain(m *testing.M) {
@@ -87,8 +88,8 @@ type program struct {
 	address string
 }
 
-// load starts a program of testdata. A program that computes then waits until begin is called. So it can start before
-// its test, and is old enough for rules about load when the test begins.
+// load starts a program of testdata. If the program computes, it waits until begin is called. So it can start long
+// before its test. When the test begins, it is old enough for rules about load.
 func load(t *testing.T, r rubytest.Ruby, name string) *program {
 	t.Helper()
 	n := nextAddress.Add(1)
@@ -98,7 +99,7 @@ func load(t *testing.T, r rubytest.Ruby, name string) *program {
 	return &program{p, name, time.Now(), address}
 }
 
-// begin lets a program that load has started begin its work. It returns when the program is ready.
+// begin tells a program that load has started to begin its work. It returns when the program is ready.
 func (p *program) begin(t *testing.T) {
 	t.Helper()
 	line := p.Line(t)
@@ -119,7 +120,7 @@ func (p *program) begin(t *testing.T) {
 	}
 }
 
-// start starts a program of testdata and returns when it is ready.
+// start starts a program of testdata and lets it begin its work. It returns when the program is ready.
 func start(t *testing.T, r rubytest.Ruby, name string) *program {
 	t.Helper()
 	p := load(t, r, name)
@@ -140,7 +141,7 @@ func source(t *testing.T, name string) string {
 	return string(prelude) + string(program)
 }
 
-// names lists the programs of a folder of testdata, without ".rb".
+// names lists the names of the programs in a folder of testdata, without ".rb".
 func names(t *testing.T, folder string) []string {
 	t.Helper()
 	entries, err := programs.ReadDir("testdata/" + folder)
@@ -154,14 +155,15 @@ func names(t *testing.T, folder string) []string {
 	return out
 }
 
-// seen is what ddtop found in a process.
+// seen is what ddtop found in a process while a test watched it.
 type seen struct {
 	findings []report.StatFinding
-	// atNS is when each finding was first raised, in ns since the first sample. tick is the number of the sample.
+	// atNS is when each finding was first raised, in ns since the first sample. tick is the number of the sample at
+	// that time.
 	atNS map[string]int64
 	tick map[string]int
 	stat report.Stat
-	// gapNS is the longest time between two samples. stackGapNS is the longest time between two stack ticks.
+	// gapNS is the longest time between two samples. stackGapNS is the longest time between two samples with stacks.
 	gapNS, stackGapNS int64
 }
 
@@ -185,26 +187,26 @@ func (s *seen) String() string {
 	return b.String()
 }
 
-// askEvery is the number of samples after which watch reads the findings.
+// askEvery is after how many samples watch reads the findings again.
 const askEvery = 25
 
-// askEveryNS is the time after which watch reads the findings, even if there were fewer than askEvery samples, in ns.
-// With a CPU budget, samples can be rare.
+// askEveryNS is after how much time watch reads the findings again, in ns, even if there were fewer than askEvery
+// samples. With a CPU budget, samples can be rare.
 const askEveryNS = int64(time.Second)
 
-// is returns a condition for watch: the finding has this ID.
+// is returns a condition for watch: that a finding has this ID.
 func is(id string) func(report.StatFinding) bool {
 	return func(f report.StatFinding) bool { return f.ID == id }
 }
 
-// watch samples a process for a length of time. It ends earlier if there is a finding for which until returns true. It
-// calls during with the source and each sample's number. until and during may be nil.
+// watch samples a process for a length of time. It ends earlier when there is a finding for which until returns true.
+// After each sample it calls during with the source and the sample's number. until and during may be nil.
 func watch(t *testing.T, pid int, rules *findings.Rules, length time.Duration, until func(report.StatFinding) bool, during func(src *live.Source, n int)) *seen {
 	t.Helper()
 	return watchBy(t, pid, live.Options{}, rules, length, until, during)
 }
 
-// watchBy is watch with options for the source.
+// watchBy is like watch, but also takes options for the source of the samples.
 func watchBy(t *testing.T, pid int, o live.Options, rules *findings.Rules, length time.Duration, until func(report.StatFinding) bool, during func(src *live.Source, n int)) *seen {
 	t.Helper()
 	src, err := live.Open(context.Background(), pid, o)
@@ -267,8 +269,8 @@ func watchBy(t *testing.T, pid int, o live.Options, rules *findings.Rules, lengt
 	return s
 }
 
-// checkReplay checks that a recording of the samples gives the same results as the samples themselves: findings and
-// their texts, allocations by class, and what the kernel reports about the process.
+// checkReplay checks that a recording of the samples has the same results as the samples themselves. The results are
+// the findings and their texts, allocations by class, and what the kernel reports about the process.
 func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *report.Stat) {
 	t.Helper()
 	r, err := recording.NewReader(bytes.NewReader(file), int64(len(file)), "watched.ddtop")
@@ -297,7 +299,7 @@ func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *report.S
 			t.Errorf("%s: live %s\nreplayed %s", c.what, a, b)
 		}
 	}
-	// A recording rounds the numbers of objects, so classes with few objects may be in another order.
+	// A recording rounds the numbers of objects. So two classes with few objects may have changed their order.
 	shares := make(map[string]float64)
 	for _, c := range now.Alloc.Classes {
 		shares[c.Name] = c.Share
@@ -312,7 +314,7 @@ func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *report.S
 
 var numbers = regexp.MustCompile(`[0-9]+`)
 
-// sameButRounding reports whether two texts differ only in the rounding of numbers. A recording keeps times in µs. So a
+// sameButRounding reports whether two texts differ only in the rounding of numbers. A recording has times in µs. So a
 // time in ns may differ by 1 µs, and a number by 1, as in 417.4 ms and 417.6 ms.
 func sameButRounding(a, b string) bool {
 	as, bs := numbers.FindAllString(a, -1), numbers.FindAllString(b, -1)

@@ -14,17 +14,19 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// found is the result when ddtop reads a parked program: a program whose threads all wait.
+// found is what ddtop reads in a parked program (a program whose threads all wait), and how this differs from Ruby's
+// own report.
 type found struct {
 	Process sampler.Process
-	// FromMemory is true if ddtop could not open Ruby's file, and read the file's image in memory instead. Deleted is
-	// true if the path of the file has no such file now.
+	// FromMemory is true if ddtop could not open Ruby's file, and instead read the image of the file in the process's
+	// memory. Deleted is true if the file was deleted or replaced on disk.
 	FromMemory, Deleted bool
-	// DebugError is the error of the search for debug information. The search always fails, because there is none.
+	// DebugError is the error of the search for Ruby's debug information. The search always fails, because there is no
+	// debug information.
 	DebugError string
-	// InnerTID maps the threads' IDs in the test's namespace to their IDs in the process's own namespace.
+	// InnerTID maps each thread's ID in the test's PID namespace to its ID in the process's own namespace.
 	InnerTID map[int32]int32
-	// Threads and Frames count what was compared. Problems are the differences from what Ruby reports.
+	// Threads and Frames count how many were compared. Problems lists the differences from Ruby's own report.
 	Threads, Frames int
 	Problems        []string
 }
@@ -45,7 +47,8 @@ func (f *found) report(t *testing.T, where string) {
 	t.Logf("%s: Ruby %s, %d threads, %d frames compared", where, f.Process.RubyVersion, f.Threads, f.Frames)
 }
 
-// look attaches to a parked program as ddtop does, and compares what it reads with Ruby's own report in a JSON file.
+// look attaches to a parked program as ddtop does, and compares what it reads with Ruby's own report, which is in a
+// JSON file.
 func look(pid int, truthFile string) found {
 	var truth rubytest.Truth
 	text, err := os.ReadFile(truthFile)
@@ -58,7 +61,8 @@ func look(pid int, truthFile string) found {
 	return lookAt(pid, truth)
 }
 
-// lookAt attaches to a parked program and compares one sample of all its threads with Ruby's report.
+// lookAt attaches to a parked program and takes one sample of all its threads. It compares the sample with Ruby's own
+// report.
 func lookAt(pid int, truth rubytest.Truth) found {
 	f := found{InnerTID: make(map[int32]int32)}
 	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
@@ -83,7 +87,8 @@ func lookAt(pid int, truth rubytest.Truth) found {
 	return f
 }
 
-// lookAtModule checks how ddtop reads Ruby's file. It also reads the threads' IDs in the process's own namespace.
+// lookAtModule checks from where ddtop reads Ruby's ELF file: from the disk, or from the process's memory. It also
+// reads the threads' IDs in the process's own namespace.
 func (f *found) lookAtModule(pid int) error {
 	p, err := attach.Open(pid)
 	if err != nil {
@@ -111,7 +116,7 @@ func (f *found) lookAtModule(pid int) error {
 	return nil
 }
 
-// compare compares a sample with Ruby's report of each thread: frames, name, status and thread ID.
+// compare compares a sample with what Ruby itself reports about each thread: frames, name, status and thread ID.
 func (f *found) compare(d *sampler.Dictionary, sample *sampler.Sample, truth rubytest.Truth) {
 	type thread struct {
 		*sampler.Thread
@@ -157,15 +162,16 @@ func (f *found) compare(d *sampler.Dictionary, sample *sampler.Sample, truth rub
 		f.Frames += len(want.Frames)
 	}
 	for name := range seen {
-		// Ruby's report lacks the thread that makes the report, and the main thread if it waits for the test.
+		// Two threads are not in Ruby's report: the thread that makes the report, and the main thread if it waits for
+		// the test.
 		if _, ok := truth.Thread(name); !ok && name != rubytest.ReporterName && name != "main" {
 			f.problem("Ruby has no thread %q", name)
 		}
 	}
 }
 
-// differ describes where a stack differs from Ruby's report. It compares labels only if the parameter labels is true,
-// for a Ruby that prints qualified labels.
+// differ describes where a stack differs from Ruby's report. It compares labels only if labels is true. This is for
+// Rubies that print qualified labels, as ddtop does.
 func differ(d *sampler.Dictionary, id sampler.StackID, want []rubytest.TruthFrame, labels bool) string {
 	ids := d.Frames(id, nil)
 	if len(ids) != len(want) {

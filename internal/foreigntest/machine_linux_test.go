@@ -12,12 +12,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// These tests run Rubies for another machine: Debian's arm64 builds under the emulator qemu-user. ddtop must use the
-// layout of the target's machine, by the target's ELF file, and not the layout of its own machine. The emulator has the
-// Ruby's memory at the same addresses as on an arm64 machine. For each thread and system call of the Ruby, the emulator
-// has a thread or call of its own.
+// These tests run Rubies for another kind of machine: Debian's arm64 builds under the emulator qemu-user. ddtop must
+// use the memory layout of the target's machine, which the target's ELF file names. It must not use the layout of its
+// own machine. In the emulator, the Ruby's memory has the same addresses as on an arm64 machine. For each thread and
+// system call of the Ruby, the emulator has a thread or call of its own.
 
-// TestOtherMachine: if Ruby is for another machine, ddtop reads every thread of the parked program as Ruby reports it.
+// TestOtherMachine: if Ruby is built for another kind of machine, ddtop reads every thread of the parked program just
+// as Ruby itself reports it.
 func TestOtherMachine(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel() // an emulated Ruby keeps one CPU busy while it starts
@@ -35,9 +36,9 @@ func TestOtherMachine(t *testing.T) {
 	})
 }
 
-// TestOtherMachineStates: if Ruby is for another machine, ddtop reports the states that the program itself names for
-// its threads. For this, ddtop must read the scheduler and the locks in that machine's layout, and the kernel's data
-// about the emulator's threads.
+// TestOtherMachineStates: Ruby is built for another kind of machine. ddtop must report the states that the program
+// itself names for its threads. For this, ddtop must read the scheduler and the locks in that machine's layout, and the
+// kernel's data about the emulator's threads.
 func TestOtherMachineStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
@@ -46,7 +47,8 @@ func TestOtherMachineStates(t *testing.T) {
 	})
 }
 
-// TestMusl: on a Ruby that is linked with musl (as on Alpine), ddtop reads every thread of the parked program.
+// TestMusl: if Ruby is linked with the C library musl (as on Alpine), ddtop reads every thread of the parked program as
+// Ruby itself reports it.
 func TestMusl(t *testing.T) {
 	rubytest.EachMusl(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{RubyArgs: []string{"--disable=gems"}})
@@ -58,14 +60,16 @@ func TestMusl(t *testing.T) {
 	})
 }
 
-// TestMuslStates: on a Ruby with musl, ddtop reports the states that the program itself names for its threads.
+// TestMuslStates: if Ruby is linked with the C library musl, ddtop reports the states that the program itself names for
+// its threads.
 func TestMuslStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachMusl(t, lookAtStates)
 }
 
-// TestMuslRequests: on a Ruby with musl, ddtop reports which requests threads serve, and none after the requests have
-// ended. ddtop finds requests in the variables of a thread, which musl places elsewhere than glibc.
+// TestMuslRequests: if Ruby is linked with the C library musl, ddtop reports which requests threads serve, and no
+// request after it has ended. ddtop finds requests in the variables of a thread, which musl places elsewhere than
+// glibc.
 func TestMuslRequests(t *testing.T) {
 	rubytest.EachMusl(t, func(t *testing.T, r rubytest.Ruby) {
 		const threads = 5
@@ -131,7 +135,7 @@ func servedPaths(t *testing.T, pid int) map[string]string {
 	return paths
 }
 
-// lookAtStates samples a program until each thread was seen in all states that the program promises for it.
+// lookAtStates samples a program until ddtop has seen each thread in all states that the program names for it.
 func lookAtStates(t *testing.T, r rubytest.Ruby) {
 	p, said := r.StartStates(t, rubytest.Options{RubyArgs: []string{"--disable=gems"}}, rubytest.GroupSpin)
 	ctx, cancel := context.WithTimeout(t.Context(), r.Timeout())
@@ -141,8 +145,8 @@ func lookAtStates(t *testing.T, r rubytest.Ruby) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// Each thread must be seen in the first state of its list. A thread that computes must also be seen in each state
-	// of Must, because such threads take turns.
+	// Each thread must be seen in the first state of its list. Threads that compute take turns. So ddtop must see such
+	// a thread in each state of Must, too.
 	open := make(map[string][]string)
 	for _, th := range said.Threads {
 		open[th.Name] = slices.Clone(th.States[:1])

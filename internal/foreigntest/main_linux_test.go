@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// helperMode is an environment variable. If it is set, this test binary runs no tests, but is a helper. "enter" calls
-// enter. "look" calls look with two arguments, a PID and a file. "drop" does the same as "look", but first gives up the
-// capabilities that allow it to open deleted files.
+// helperMode is the name of an environment variable. If it is set, this test binary runs no tests, but calls one
+// function. For "enter" it calls enter. For "look" it calls look with two arguments, a PID and a file. "drop" does the
+// same as "look", but first gives up the capabilities that allow it to open deleted files.
 const helperMode = "DDTOP_FOREIGN_HELPER"
 
 func TestMain(m *testing.M) {
@@ -50,16 +50,17 @@ func helper(mode string) error {
 	return fmt.Errorf("no helper %q with %q", mode, os.Args[1:])
 }
 
-// By these files in the script's folder, a test outside of the namespaces and the helper inside exchange data.
+// Names of files in the script's folder. With them, a test outside of the namespaces and its helper process inside
+// exchange data.
 const (
 	askFile    = "truth.json"  // from the test: Ruby's report (then SIGUSR1)
 	answerFile = "answer.json" // from the helper
 )
 
-// debugFolder is the folder of separate debug files. In the new mount namespace it is another folder.
+// debugFolder is the folder of separate debug files. The new mount namespace has a different folder at this path.
 const debugFolder = "/usr/lib/debug"
 
-// enter is the first process of new PID and mount namespaces, as in a container. It makes the folder root its root
+// enter runs as the first process of new PID and mount namespaces, as in a container. It makes the folder root its root
 // (pivot_root). There it mounts a /proc and an empty debugFolder, into which it copies debugFile under the given build
 // ID. enter then runs the program as a child in the current folder, and ends when the child ends. On SIGUSR1 it reads
 // the program from inside the namespaces, as ddtop does.
@@ -113,7 +114,7 @@ func enter(root, debugFile, buildID string, program []string) error {
 	return cmd.Wait()
 }
 
-// answer reads the program and writes the result to a file.
+// answer reads the program as ddtop does and writes the result to a file, as the answer to the test.
 func answer(pid int) error {
 	text, err := json.Marshal(look(pid, askFile))
 	if err != nil {
@@ -125,8 +126,8 @@ func answer(pid int) error {
 	return os.Rename(answerFile+".new", answerFile)
 }
 
-// dropAndLook runs "look" without the capabilities that are needed to open files behind /proc/PID/map_files. It removes
-// them from the bounding set. The exec that follows then removes them from the thread.
+// dropAndLook runs "look" without the capabilities that allow a process to open files behind /proc/PID/map_files. It
+// removes them from the bounding set. The exec that follows then removes them from the thread.
 func dropAndLook() error {
 	runtime.LockOSThread()
 	for _, capability := range []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_CHECKPOINT_RESTORE} {
@@ -140,7 +141,7 @@ func dropAndLook() error {
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-// runHelper runs this test binary as a helper and returns the helper's result.
+// runHelper runs this test binary as a helper process and returns the helper's result.
 func runHelper(t *testing.T, mode string, args ...string) found {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", args...)

@@ -16,9 +16,9 @@ import (
 )
 
 // TestContainer: ddtop reads a Ruby that has its own PID namespace, mount namespace, root and /proc, like a container.
-// One ddtop runs outside, and uses the PID that the Ruby has there. Another ddtop runs beside the Ruby, and uses the
-// inner PID. ddtop must search for a debug file below the Ruby's own root. This shows because the folder of debug files
-// exists only in this mount namespace.
+// One ddtop runs outside, and uses the PID that the Ruby has outside. Another ddtop runs inside, and uses the PID that
+// the Ruby has inside. ddtop must search for a debug file below the Ruby's own root. The test proves this, because the
+// folder of debug files exists only in the Ruby's mount namespace.
 func TestContainer(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.Root == "" {
@@ -31,8 +31,8 @@ func TestContainer(t *testing.T) {
 			Env:  []string{helperMode + "=enter"},
 		})
 		pid := childOf(t, p.PID)
-		// PIDs are low in the new namespace. The helper and its threads have the first ones, and the Ruby one of the
-		// next.
+		// PIDs are low in the new namespace. The helper process and its threads have the first ones, and the Ruby has
+		// one of the next.
 		if truth.PID < 2 || truth.PID > 50 || pid == truth.PID {
 			t.Errorf("it is process %d here and says it is %d, want one of the first of its namespace", pid, truth.PID)
 		}
@@ -59,8 +59,8 @@ func TestContainer(t *testing.T) {
 }
 
 // TestFirstProcess: ddtop reads a Ruby that is process 1 of its PID namespace, like the only program of a container.
-// Its threads have small numbers as IDs. Its memory has many such numbers, so ddtop must not mistake one for a thread's
-// ID when it searches for an ID.
+// The IDs of its threads are small numbers. ddtop searches the memory for a thread's ID. Memory contains many small
+// numbers, and ddtop must not take another one for the ID.
 func TestFirstProcess(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -76,7 +76,7 @@ func TestFirstProcess(t *testing.T) {
 	})
 }
 
-// libraryOf returns the path and the build ID of a Ruby's library below its root.
+// libraryOf returns the path of a Ruby's library, below the Ruby's root folder, and the library's build ID.
 func libraryOf(t *testing.T, r rubytest.Ruby) (path, buildID string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(r.Root, "usr/lib/*/libruby*.so."+r.Version))
@@ -94,7 +94,7 @@ func libraryOf(t *testing.T, r rubytest.Ruby) (path, buildID string) {
 	return found[0], m.BuildID
 }
 
-// childOf returns the PID of the Ruby that a process has started. It searches ddtop's list of processes.
+// childOf returns the PID of the Ruby that a process has started. It searches the list of processes that ddtop makes.
 func childOf(t *testing.T, parent int) int {
 	t.Helper()
 	list, err := attach.List(t.Context())
@@ -111,7 +111,7 @@ func childOf(t *testing.T, parent int) int {
 	return list[i].PID
 }
 
-// askInside lets the helper inside the namespaces read the program, and returns the helper's result.
+// askInside lets the helper process inside the namespaces read the program, and returns the helper's result.
 func askInside(t *testing.T, p *rubytest.Process, truth rubytest.Truth) found {
 	t.Helper()
 	text, err := json.Marshal(truth)

@@ -10,8 +10,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestReplacedLibrary: an upgrade has replaced Ruby's library on disk while the Ruby runs. ddtop must open the old
-// library through /proc/PID/map_files. Without the rights to do so, ddtop must read the library's image in memory.
+// TestReplacedLibrary: an upgrade has replaced the file of Ruby's library while the Ruby runs. ddtop must open the old
+// file through /proc/PID/map_files. Without the rights to do so, ddtop must read the library's image in the process's
+// memory.
 func TestReplacedLibrary(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -20,7 +21,8 @@ func TestReplacedLibrary(t *testing.T) {
 		}
 		library, _ := libraryOf(t, r)
 		soname := soName(t, library)
-		// The Ruby uses a copy of the library in this folder, because the dynamic linker searches it first.
+		// The Ruby uses a copy of its library in this folder, which the dynamic linker searches first. So the test can
+		// replace the copy.
 		dir, err := os.MkdirTemp(filepath.Join(r.Root, "tmp"), "ddtop-test-")
 		if err != nil {
 			t.Fatal(err)
@@ -29,7 +31,7 @@ func TestReplacedLibrary(t *testing.T) {
 		own := filepath.Join(dir, soname)
 		copyFile(t, library, own)
 		p, truth := r.StartParked(t, rubytest.Options{Env: []string{"LD_LIBRARY_PATH=/tmp/" + filepath.Base(dir)}})
-		// Replace the library as dpkg does: a new file gets the name of the old file.
+		// Replace the library as dpkg does: write a new file, and rename it to the name of the old file.
 		if err := os.WriteFile(own+".dpkg-new", []byte("the library of another release"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +59,7 @@ func TestReplacedLibrary(t *testing.T) {
 	})
 }
 
-// soName returns the name by which programs ask for a library.
+// soName returns the name (DT_SONAME) by which programs ask the dynamic linker for a library.
 func soName(t *testing.T, library string) string {
 	t.Helper()
 	f, err := elf.Open(library)

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// vmVariable is the variable of Ruby that points to its VM. Since 3.3 it is not exported. So in a stripped library,
-// ddtop has to search for it.
+// vmVariable is the name of Ruby's variable that points to its VM. Since 3.3 it is not exported. So if the library is
+// stripped, ddtop has to search for the variable.
 const vmVariable = "ruby_current_vm_ptr"
 
 const waits = `Thread.new { sleep }; $stdout.puts "ready"; $stdout.flush; STDIN.gets`
@@ -90,7 +90,7 @@ func locate(t *testing.T, pid int) (variable uint64, exported bool) {
 	return 0, false
 }
 
-// checkVariable checks that ddtop finds the variable by its symbol, and that the variable leads to the VM.
+// checkVariable checks that ddtop finds Ruby's variable by its symbol, and that the variable leads to the VM.
 func checkVariable(t *testing.T, pid int, want uint64) {
 	t.Helper()
 	p, m, vm := findVM(t, pid)
@@ -132,7 +132,8 @@ func findVM(t *testing.T, pid int) (*attach.Process, *attach.Module, attach.Addr
 	return p, m, found.VM.Addr
 }
 
-// addSymbol copies an ELF file. It adds a .symtab to the copy, with one variable at the given address in the file.
+// addSymbol copies an ELF file. To the copy it adds a symbol table (.symtab) with one variable, at the given address in
+// the file.
 func addSymbol(t *testing.T, from, to, name string, address uint64) {
 	t.Helper()
 	f, err := elf.Open(from)

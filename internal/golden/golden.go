@@ -1,5 +1,5 @@
-// Package golden compares a test's result with a file in its testdata. Only tests import it, because it adds the flag
-// -update to their command line.
+// Package golden compares the result of a test with a file in the test's folder testdata. Only tests import it, because
+// it adds the flag -update to their command line.
 package golden
 
 import (

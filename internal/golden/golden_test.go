@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// recorder is a test that records whether it failed.
+// recorder is a testing.TB that only records whether the test failed.
 type recorder struct {
 	testing.TB
 	failed bool

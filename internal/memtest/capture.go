@@ -14,19 +14,19 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Capture is an attach.Memory that reads another memory, and keeps a copy of each page that it reads. With it, Pages
-// for tests are made from a real process. It reads each page only once, as a whole, and later uses the copy. So a
-// reader sees each page in one consistent state. It may be used from any goroutine.
+// Capture is an attach.Memory that reads another memory, and keeps a copy of each page that it reads. The copies are
+// the Pages with which tests later imitate the process. Capture reads each page only once, as a whole, and later uses
+// the copy. So a reader sees each page in one consistent state. Any goroutine may use it.
 type Capture struct {
 	from attach.Memory
 	mu   sync.Mutex
 	got  *Pages
 }
 
-// NewCapture returns a Capture that reads from the memory from.
+// NewCapture returns a Capture that copies pages from the memory from.
 func NewCapture(from attach.Memory) *Capture { return &Capture{from: from, got: new(Pages)} }
 
-// Read fills buf from the copies. It first copies the pages that it has not read before.
+// Read fills buf from the copied pages. It first copies those pages that are not copied yet.
 func (c *Capture) Read(addr attach.Address, buf []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,8 @@ func (c *Capture) Read(addr attach.Address, buf []byte) error {
 	return c.got.Read(addr, buf)
 }
 
-// ReadBatch fills the ranges one by one. calls is the number of calls that a live process would have needed.
+// ReadBatch fills the ranges one by one. calls is the number of system calls that reading a live process would have
+// needed.
 func (c *Capture) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	for i := range ranges {
 		err := c.Read(ranges[i].Addr, ranges[i].Buf)
@@ -58,8 +59,9 @@ func (c *Capture) ReadBatch(ranges []attach.Range) (calls int, err error) {
 // Pages returns the pages captured up to now.
 func (c *Capture) Pages() *Pages { return c.got }
 
-// The format of a file of Pages: it is gzipped and begins with a magic line. Each span follows as its address and
-// length, in little-endian 64-bit words, and its bytes. maxCaptured limits the bytes that ReadPages accepts.
+// The format of a file of captured memory. The file is gzipped and begins with a magic line. Each span of memory
+// follows as its address and length, in little-endian 64-bit words, and its bytes. maxCaptured limits the bytes that
+// ReadPages accepts.
 const (
 	pagesMagic  = "ddtop pages 1\n"
 	maxCaptured = 1 << 30
@@ -88,7 +90,7 @@ func (p *Pages) Write(w io.Writer) error {
 	return z.Close()
 }
 
-// ReadPages reads a file that Write has made. It returns an error for any other file.
+// ReadPages reads a file that Pages.Write has made. It returns an error for any other file.
 func ReadPages(r io.Reader) (*Pages, error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
@@ -125,7 +127,7 @@ func ReadPages(r io.Reader) (*Pages, error) {
 	}
 }
 
-// holds reports whether all bytes of a page are known.
+// holds reports whether all bytes of the page at the address base are known.
 func (p *Pages) holds(base attach.Address) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Edited is captured memory with some of its words replaced.
+// Edited is captured memory in which some words are replaced. A fuzzer uses it to imitate broken memory.
 type Edited struct {
 	Of    *Pages
 	Words map[attach.Address]uint64
@@ -36,7 +36,7 @@ func (c *Edited) ReadBatch(ranges []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// Places is a memory that notes which addresses a decoder reads. A fuzzer then changes the words at these addresses,
+// Places is a memory that records which addresses a decoder reads. A fuzzer then changes the words at these addresses,
 // because it would hardly find them by chance.
 type Places struct {
 	attach.Memory
@@ -44,12 +44,12 @@ type Places struct {
 	seen map[attach.Address]bool
 }
 
-// NewPlaces returns Places that read from another memory.
+// NewPlaces returns Places that read from the memory of.
 func NewPlaces(of attach.Memory) *Places {
 	return &Places{Memory: of, seen: make(map[attach.Address]bool)}
 }
 
-// ReadBatch notes the addresses of the ranges, and reads the ranges from the other memory.
+// ReadBatch records the addresses of the ranges, and reads the ranges from the other memory.
 func (w *Places) ReadBatch(ranges []attach.Range) (int, error) {
 	for _, r := range ranges {
 		for a := r.Addr &^ 7; a < r.Addr+attach.Address(len(r.Buf)); a += 8 {
@@ -62,8 +62,8 @@ func (w *Places) ReadBatch(ranges []attach.Range) (int, error) {
 	return w.Memory.ReadBatch(ranges)
 }
 
-// AddEdits adds seeds for fuzzing the captured process with the number process. One seed has no edits, and n seeds have
-// six edits each. apart is the distance between the first edits of two successive seeds.
+// AddEdits adds seeds to a fuzz test of a captured process, which is the number process in the test's list. One seed
+// has no edits, and n seeds have six edits each. apart is the distance between the first edits of two successive seeds.
 func AddEdits(f *testing.F, process, n, apart int) {
 	f.Add(uint8(process), []byte{})
 	for n := range n {

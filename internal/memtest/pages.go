@@ -1,5 +1,5 @@
-// Package memtest has memory for tests of code that reads a process. The memory is made by the test, or captured from
-// a real process and kept in a file.
+// Package memtest imitates the memory of a process, for tests of code that reads processes. A test makes this memory
+// itself, or loads it from a file in which the memory of a real process was captured.
 package memtest
 
 import (
@@ -9,19 +9,19 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// pageSize is the unit in which memory is captured, in bytes. Of the machines that ddtop can read, none has smaller
-// pages.
+// pageSize is the unit in which memory is captured, in bytes. None of the kinds of machines that ddtop can read has
+// smaller pages.
 const pageSize = 4096
 
-// page is one page of captured memory. have is a bit set that says which bytes are known. It is nil if all bytes are
-// known.
+// page is one page of captured memory. have has a bit for each byte that says whether the byte is known. It is nil if
+// all bytes are known.
 type page struct {
 	data [pageSize]byte
 	have *[pageSize / 64]uint64
 }
 
-// Pages is an attach.Memory. Its bytes were set by a test or captured from a process. The zero value is empty and ready
-// for use. It may be used from any goroutine.
+// Pages is an attach.Memory whose bytes a test has set, or captured from a process. The zero value is empty and ready
+// for use. Any goroutine may use it.
 type Pages struct {
 	// PID is named in errors.
 	PID int
@@ -30,7 +30,7 @@ type Pages struct {
 	pages map[attach.Address]*page
 }
 
-// Set stores bytes at an address, and replaces older bytes there.
+// Set stores bytes at an address. They replace older bytes at this place.
 func (p *Pages) Set(addr attach.Address, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +59,8 @@ func (p *Pages) SetWord(addr attach.Address, word uint64) {
 	p.Set(addr, b[:])
 }
 
-// Read fills buf from addr. It returns a *ReadError with ErrUnmapped if a byte is not known.
+// Read fills buf with the bytes from addr on. It returns a *ReadError with ErrUnmapped if one of the bytes is not
+// known.
 func (p *Pages) Read(addr attach.Address, buf []byte) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -69,8 +70,8 @@ func (p *Pages) Read(addr attach.Address, buf []byte) error {
 	return nil
 }
 
-// ReadBatch fills the ranges. calls is the number of system calls that a live process would have needed if no read
-// fails.
+// ReadBatch fills the ranges. calls is the number of system calls that reading a live process would have needed if no
+// read failed.
 func (p *Pages) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -97,7 +98,7 @@ func (p *Pages) read(addr attach.Address, buf []byte) bool {
 	return true
 }
 
-// Spans lists the captured memory without its holes, lowest address first.
+// Spans lists the parts of memory whose bytes are known, lowest address first.
 func (p *Pages) Spans() []attach.Span {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

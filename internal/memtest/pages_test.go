@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestPagesAgreeWithAnArray: Pages and an array get the same random writes. Afterwards Pages must return the same bytes
-// as the array, and so must Pages that were written to a file and read again.
+// TestPagesAgreeWithAnArray: the test writes the same random data to Pages and to an array. Afterwards it must read the
+// same bytes from Pages as from the array. The same must be true for Pages that were written to a file and read again.
 func TestPagesAgreeWithAnArray(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const base, size = 0x7f0000000000, 5 * pageSize

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Process is a captured real process: the place of its VM, and the memory that was read.
+// Process is a real process that a test has captured: the address of its VM, and the memory that was read.
 type Process struct {
 	Version, Machine        string
 	JmpBuf                  bool
@@ -22,15 +22,15 @@ type Process struct {
 
 func (p *Process) setPages(pages *Pages) { p.Pages = pages }
 
-// Golden is a captured process with some of its stacks. They can be decoded again on any machine.
+// Golden is a captured process with some of its stacks. A test on any machine can decode these stacks again.
 type Golden struct {
 	Process
 	Stacks []GoldenStack
 }
 
-// GoldenStack is one stack, and the frames that ddtop decoded from it while the process lived (Want). Ruby itself
-// reported the same frames. Used has the values on the VM stack that were read at the same time. Values is the address
-// of the first value.
+// GoldenStack is one stack. Want has the frames that ddtop decoded from it while the process ran. Ruby itself reported
+// the same frames. Used has the values on the VM stack that were read at the same time. Values is the address of the
+// first value.
 type GoldenStack struct {
 	Thread           string
 	End, CFP, Values attach.Address
@@ -38,7 +38,7 @@ type GoldenStack struct {
 	Want             []string
 }
 
-// Describe returns a line of text for each frame of a stack, with all that is known about the frame.
+// Describe returns the frames of a stack as text. There is a line for each frame, with all that is known about it.
 func Describe(dict *sampler.Dictionary, stack sampler.StackID) (lines []string) {
 	for _, id := range dict.Frames(stack, nil) {
 		f := dict.Frame(id)

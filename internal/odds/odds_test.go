@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// more returns the chance of more than k hits in n tries, in exact arithmetic.
+// more returns the probability of more than k hits in n tries, computed exactly.
 func more(n, k int, p float64) float64 {
 	hit := new(big.Rat).SetFloat64(p)
 	miss := new(big.Rat).Sub(big.NewRat(1, 1), hit)
@@ -27,8 +27,8 @@ func more(n, k int, p float64) float64 {
 	return f
 }
 
-// TestBounds compares AtMost and AtLeast with sums in exact arithmetic. The chance of a result beyond a bound is at
-// most FalseAlarm. With a bound that is tighter by one, the chance would be higher.
+// TestBounds compares AtMost and AtLeast with exact sums of probabilities. The probability of a result beyond a bound
+// must be at most FalseAlarm. If the bound were tighter by one, the probability would be higher.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct {
 		n int
@@ -62,8 +62,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestMeans: in 2,000 runs, no mean is outside of its bound. The bounds are not too wide either: none is more than four
-// times the largest error.
+// TestMeans: in 2,000 runs, no mean may be outside of the bounds that Within and Apart compute. The bounds must not be
+// too wide either: none is more than four times the largest error.
 func TestMeans(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	mean := func(n int) float64 {

@@ -20,7 +20,7 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// adversary is a proxy between ddtop and a good server. Its first connections end badly. It forwards later connections
+// adversary is a proxy between ddtop and a good server. It breaks the first connections. It forwards later connections
 // to the server.
 type adversary struct {
 	net.Listener
@@ -29,7 +29,7 @@ type adversary struct {
 	bad    atomic.Int32 // how many connections are still to end badly
 }
 
-// startAdversary starts an adversary in front of the server behind. Its first two connections end badly, in the way
+// startAdversary starts an adversary as a proxy of the server behind. It breaks the first two connections in the way
 // that how names.
 func startAdversary(t *testing.T, how, behind string) *adversary {
 	t.Helper()
@@ -93,9 +93,9 @@ func (a *adversary) serve(c net.Conn) {
 	slow(c, to)
 }
 
-// TestAdversaries: the first connections to each kind of server end badly. Each period's profile still arrives later,
-// in the right order. Meanwhile, a good server gets its profiles at once. A server that never answers does not delay
-// the other servers.
+// TestAdversaries: for each kind of server, a proxy breaks the first connections. Each period's profile must still
+// arrive later, in the right order. Meanwhile, a good server gets its profiles at once. A server that never answers
+// does not delay the other servers.
 func TestAdversaries(t *testing.T) {
 	hanging, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -153,7 +153,7 @@ func TestAdversaries(t *testing.T) {
 	}
 }
 
-// TestServerErrors: if a server answers with status 503, ddtop's error says so, for both protocols over HTTP.
+// TestServerErrors: if a server answers with status 503, ddtop's error must say so, for both protocols that use HTTP.
 func TestServerErrors(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	defer s.Close()
@@ -164,7 +164,8 @@ func TestServerErrors(t *testing.T) {
 	}
 }
 
-// TestFullDisk: if the disk of the spool is full, the profiles for each destination stay in memory and still arrive.
+// TestFullDisk: if the disk for unsent profiles (the spool) is full, the profiles for each destination stay in memory
+// and still arrive.
 func TestFullDisk(t *testing.T) {
 	mount, err := exec.LookPath("mount")
 	if err != nil || os.Getuid() != 0 {
@@ -214,9 +215,9 @@ func TestFullDisk(t *testing.T) {
 	arrived(t, pyro, otel)
 }
 
-// arrived checks that the profiles of three periods have arrived: at Pyroscope, and at the collector by HTTP and by
-// gRPC. On a busy machine, a server's answer can come too late. Then ddtop sends the profile a second time, with the
-// same ID.
+// arrived checks that the profiles of three periods have arrived: at Pyroscope, and at the OpenTelemetry collector by
+// HTTP and by gRPC. On a busy machine, a server's answer can come too late. ddtop then sends the profile a second time,
+// with the same ID.
 func arrived(t *testing.T, pyro *pyroscopeServer, otel *collector) {
 	t.Helper()
 	atPyroscope, atCollector := make(map[string]bool), make(map[[16]byte]int)

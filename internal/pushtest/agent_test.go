@@ -33,11 +33,11 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// timeout limits every wait. Even the slowest machine needs less time.
+// timeout limits how long the tests wait for anything. Even the slowest machine needs less time.
 const timeout = 5 * time.Minute
 
-// intake stands in for Datadog's server. It keeps what the agent forwards. If the test sets an error status, it answers
-// with this status instead.
+// intake imitates Datadog's server. It keeps what the agent forwards. If the test sets an error status, intake answers
+// with this status.
 type intake struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -116,7 +116,7 @@ func (i *intake) uploads() []upload {
 }
 
 // startAgent starts the receiver of Datadog's agent, which forwards profiles to an intake. It returns two destinations
-// for push: the agent's port and its socket.
+// for ddtop push: the agent's port and its socket.
 func startAgent(t *testing.T, i *intake) (port, socket string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -151,7 +151,7 @@ func destination(t *testing.T, text string) *datadog.Intake {
 	return d
 }
 
-// period returns the profile of a period in which the process waited for the GVL.
+// period returns a period of push, with a profile of a process that waited for the GVL.
 func period(t *testing.T, seq int) *push.Period {
 	t.Helper()
 	from := time.Date(2026, 11, 23, 8, seq, 0, 123456789, time.UTC)
@@ -174,8 +174,8 @@ func period(t *testing.T, seq int) *push.Period {
 	}
 }
 
-// TestAgent: ddtop sends a profile to the agent, by TCP and by its socket. What the agent forwards is what Datadog's
-// server expects.
+// TestAgent: ddtop sends a profile to Datadog's agent, by TCP and by the agent's socket. What the agent forwards must
+// be what Datadog's server expects.
 func TestAgent(t *testing.T) {
 	in := startIntake(t)
 	port, socket := startAgent(t, in)
@@ -218,8 +218,8 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// TestOutageBehindTheAgent: if Datadog's server is unavailable, ddtop sends the profile again. If the server refuses a
-// profile, ddtop drops it. All other profiles arrive once, in order.
+// TestOutageBehindTheAgent: Datadog's agent forwards profiles to Datadog's server. If the server is unavailable, ddtop
+// sends the profile again. If the server refuses a profile, ddtop drops it. All other profiles arrive once, in order.
 func TestOutageBehindTheAgent(t *testing.T) {
 	in := startIntake(t)
 	port, _ := startAgent(t, in)

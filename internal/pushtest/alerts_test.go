@@ -18,9 +18,9 @@ import (
 	"github.com/ddtop/ddtop/push/datadog"
 )
 
-// TestAlertsAsLogs: OpenTelemetry's own receiver accepts a message about a finding as a log record, by HTTP and by
-// gRPC. The record has severity, attributes, resource and trace. If the receiver refuses a message permanently, ddtop
-// reports a refusal and does not send the message again.
+// TestAlertsAsLogs: ddtop sends a message about a finding as a log record, by HTTP and by gRPC. OpenTelemetry's own
+// receiver must accept it, with its severity, attributes, resource and trace. If the receiver refuses a message
+// permanently, ddtop reports a refusal and does not send the message again.
 func TestAlertsAsLogs(t *testing.T) {
 	c := startCollector(t)
 	since := time.Date(2026, 11, 23, 8, 0, 0, 5, time.UTC)
@@ -78,14 +78,14 @@ func TestAlertsAsLogs(t *testing.T) {
 	}
 }
 
-// datagrams keeps what Datadog's own client library sends to the agent.
+// datagrams keeps the packets that Datadog's own client library sends to the agent.
 type datagrams struct{ bytes.Buffer }
 
 // Close implements io.Closer and does nothing.
 func (*datagrams) Close() error { return nil }
 
-// TestEventsAreThoseOfTheClient: for the same message, ddtop and Datadog's own client library send the same event to
-// the agent. Only the order of the fields may differ.
+// TestEventsAreThoseOfTheClient: for the same message about a finding, ddtop and Datadog's own client library send the
+// same event to the agent. Only the order of the fields may differ.
 func TestEventsAreThoseOfTheClient(t *testing.T) {
 	for _, name := range []string{"DD_ENTITY_ID", "DD_ENV", "DD_SERVICE", "DD_VERSION", "DD_EXTERNAL_ENV"} {
 		t.Setenv(name, "")

@@ -51,7 +51,7 @@ type collector struct {
 	logs []plog.Logs
 }
 
-// ConsumeLogs does for logs what ConsumeProfiles does for profiles.
+// ConsumeLogs gets the logs from the receiver, like the next step of a collector's pipeline. It keeps them.
 func (c *collector) ConsumeLogs(_ context.Context, l plog.Logs) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,10 +63,10 @@ func (c *collector) ConsumeLogs(_ context.Context, l plog.Logs) error {
 	return c.err
 }
 
-// Capabilities reports that the collector does not change the data.
+// Capabilities tells the receiver that the collector does not change the data.
 func (c *collector) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
-// ConsumeProfiles gets the profiles from the receiver, like the next step of a collector's pipeline.
+// ConsumeProfiles gets the profiles from the receiver, like the next step of a collector's pipeline. It keeps them.
 func (c *collector) ConsumeProfiles(_ context.Context, p pprofile.Profiles) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *collector) set(err error) {
 	c.err = err
 }
 
-// requests returns what the collector has accepted so far.
+// requests returns the profiles that the collector has accepted so far.
 func (c *collector) requests() []pprofile.Profiles {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,8 +106,8 @@ func startCollector(t *testing.T) *collector {
 	t.Helper()
 	c := new(collector)
 	factory := otlpreceiver.NewFactory()
-	// The receiver does not choose a free port by itself. Another program may take the port before the receiver listens
-	// on it, so the test tries several ports.
+	// The receiver needs a fixed port. Another program may take the free port before the receiver listens on it, so the
+	// test tries several ports.
 	for try := 0; ; try++ {
 		conf := factory.CreateDefaultConfig().(*otlpreceiver.Config)
 		overGRPC, overHTTP := configgrpc.NewDefaultServerConfig(), confighttp.NewDefaultServerConfig()
@@ -120,7 +120,8 @@ func startCollector(t *testing.T) *collector {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// If the settings are the same, the factory returns the receiver that it has made before, now for logs, too.
+		// For the same settings, the factory returns the receiver that it has already made. So this receiver now
+		// accepts logs, too.
 		if _, err := factory.CreateLogs(t.Context(), set, conf, c); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +154,7 @@ func otlpAt(t *testing.T, text string) *otlp.Collector {
 	return d
 }
 
-// told returns a period that has everything that ddtop can write into a profile.
+// told returns a period whose profile has everything that ddtop can write into a profile.
 func told(t *testing.T) *push.Period {
 	t.Helper()
 	p := period(t, 3)
@@ -189,7 +190,8 @@ func told(t *testing.T) *push.Period {
 	return p
 }
 
-// attributes returns the attributes of a sample by their names. indices are the sample's indexes in the dictionary d.
+// attributes returns the attributes of a sample by their names. indices are the positions of these attributes in the
+// dictionary d.
 func attributes(d pprofile.ProfilesDictionary, indices pcommon.Int32Slice) map[string]string {
 	out := make(map[string]string)
 	for _, i := range indices.All() {
@@ -199,7 +201,8 @@ func attributes(d pprofile.ProfilesDictionary, indices pcommon.Int32Slice) map[s
 	return out
 }
 
-// TestOTLP: ddtop sends a profile with all possible content, by HTTP and by gRPC. The receiver must read all of it.
+// TestOTLP: ddtop sends a profile that has everything it can contain, by HTTP and by gRPC. OpenTelemetry's own receiver
+// must read all of it.
 func TestOTLP(t *testing.T) {
 	c := startCollector(t)
 	for i, to := range []string{c.http, c.grpc} {
@@ -279,13 +282,14 @@ func TestOTLP(t *testing.T) {
 	}
 }
 
-// partialServer answers each request with a partial success.
+// partialServer answers each request with a partial success, as OTLP calls it: it accepted only a part, or it accepted
+// all and may add a remark.
 type partialServer struct {
 	pprofileotlp.UnimplementedGRPCServer
 	answer pprofileotlp.ExportResponse
 }
 
-// Export is the only procedure of the gRPC service.
+// Export is the only procedure of the gRPC service. It ignores the request and returns the prepared answer.
 func (s *partialServer) Export(context.Context, pprofileotlp.ExportRequest) (pprofileotlp.ExportResponse, error) {
 	return s.answer, nil
 }
@@ -302,8 +306,8 @@ func (s *partialServer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 // TestOTLPPartial: if a server rejects a part of a profile, ddtop does not send the profile again. If the server
-// accepts all and only adds a remark, this is no failure. ddtop's messages about both do not contain the secret key of
-// the request.
+// accepts the whole profile and only adds a remark, this is no failure. ddtop's messages about both cases do not
+// contain the secret key of the request.
 func TestOTLPPartial(t *testing.T) {
 	for _, c := range []struct {
 		rejected int64
@@ -335,8 +339,8 @@ func TestOTLPPartial(t *testing.T) {
 	}
 }
 
-// TestOTLPWithoutProfiles: if a gRPC server has no service for profiles, ddtop reports a refusal. The error names the
-// setting that is missing in the server.
+// TestOTLPWithoutProfiles: if a gRPC server does not offer the service for profiles, ddtop reports a refusal. The error
+// names the setting of the server that is missing.
 func TestOTLPWithoutProfiles(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -351,7 +355,8 @@ func TestOTLPWithoutProfiles(t *testing.T) {
 	}
 }
 
-// TestOTLPRefuses: the receiver's answer decides whether ddtop sends the profile again, and after how long.
+// TestOTLPRefuses: the answer of OpenTelemetry's receiver decides whether ddtop sends the profile again, and after how
+// long.
 func TestOTLPRefuses(t *testing.T) {
 	c := startCollector(t)
 	busy, err := status.New(codes.ResourceExhausted, "too many").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(7500 * time.Millisecond)})

@@ -28,7 +28,7 @@ func packaged(t *testing.T, name string) string {
 	return string(b)
 }
 
-// takesArguments checks that ddtop accepts the flags of a command line from a package.
+// takesArguments checks that ddtop accepts the command line in a package's file, such as the systemd unit.
 func takesArguments(t *testing.T, args []string) {
 	t.Helper()
 	if out, err := exec.Command(build(t), append(slices.Clone(args), "--help")...).CombinedOutput(); err != nil {
@@ -36,7 +36,7 @@ func takesArguments(t *testing.T, args []string) {
 	}
 }
 
-// daemonSet has the fields of a DaemonSet that the test checks.
+// daemonSet has those fields of a Kubernetes DaemonSet that the test checks.
 type daemonSet struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -71,8 +71,8 @@ type daemonSet struct {
 	}
 }
 
-// TestDaemonSet: the DaemonSet can see all processes of its node, and has only the two capabilities that ddtop needs.
-// ddtop accepts the flags that it passes.
+// TestDaemonSet: the Kubernetes DaemonSet can see all processes of its node, and has only the two capabilities that
+// ddtop needs. ddtop accepts the flags that the DaemonSet passes.
 func TestDaemonSet(t *testing.T) {
 	var d daemonSet
 	all := yaml.NewDecoder(strings.NewReader(packaged(t, "kubernetes/daemonset.yaml")))
@@ -109,7 +109,7 @@ func TestDaemonSet(t *testing.T) {
 	takesArguments(t, c.Args)
 }
 
-// TestUnit: systemd accepts the unit without a warning, and ddtop accepts the flags in it.
+// TestUnit: systemd accepts ddtop's unit file without a warning, and ddtop accepts the flags in the file.
 func TestUnit(t *testing.T) {
 	unit := packaged(t, "systemd/ddtop-push.service")
 	line := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/ddtop (.*)$`).FindStringSubmatch(unit)
@@ -131,8 +131,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestUnitsRights: the unit's capabilities are enough. A user with only these rights can read a process of another
-// user.
+// TestUnitsRights: the capabilities in ddtop's systemd unit are enough: with only these rights, ddtop can read a
+// process of another user.
 func TestUnitsRights(t *testing.T) {
 	setpriv, err := exec.LookPath("setpriv")
 	if err != nil || os.Getuid() != 0 {
@@ -193,8 +193,8 @@ func TestUnitsRights(t *testing.T) {
 	}
 }
 
-// TestDockerfile: the image is built without C code, with the Go release that go.mod names. It contains certificates of
-// authorities. It runs as a user other than root.
+// TestDockerfile: ddtop's image is built without C code, with the Go release that go.mod names. It contains the
+// certificates of authorities, and runs as a user other than root.
 func TestDockerfile(t *testing.T) {
 	text := packaged(t, "docker/Dockerfile")
 	stages := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(text, -1)

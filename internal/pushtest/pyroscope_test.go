@@ -21,13 +21,13 @@ import (
 	"github.com/ddtop/ddtop/push/pyroscope"
 )
 
-// pyroscopeServer is the generated server of Pyroscope's API. It keeps what it receives.
+// pyroscopeServer is a server made from the code that is generated for Pyroscope's API. It keeps what it receives.
 type pyroscopeServer struct {
 	*httptest.Server
 	mu  sync.Mutex
 	err error
 	got []*pushv1.PushRequest
-	// header is the header of the last request.
+	// header has the HTTP header of the last request.
 	header http.Header
 }
 
@@ -40,7 +40,7 @@ func startPyroscope(t *testing.T) *pyroscopeServer {
 	return s
 }
 
-// Push is the only procedure of the service.
+// Push is the only procedure of the service. It keeps the request.
 func (s *pyroscopeServer) Push(_ context.Context, r *connect.Request[pushv1.PushRequest]) (*connect.Response[pushv1.PushResponse], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,14 +58,14 @@ func (s *pyroscopeServer) set(err error) {
 	s.err = err
 }
 
-// requests returns what the server has accepted so far.
+// requests returns the requests that the server has accepted so far.
 func (s *pyroscopeServer) requests() []*pushv1.PushRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.got)
 }
 
-// url returns the server's URL as a destination of push.
+// url returns the server's URL in the form that ddtop push needs for a destination.
 func (s *pyroscopeServer) url() string { return "pyroscope+" + s.URL }
 
 func pyroscopeAt(t *testing.T, text string, access pyroscope.Access) *pyroscope.Server {
@@ -81,7 +81,7 @@ func pyroscopeAt(t *testing.T, text string, access pyroscope.Access) *pyroscope.
 	return d
 }
 
-// send encodes a period for a destination and sends it.
+// send encodes the profile of a period for a destination and sends it.
 func send(t *testing.T, d push.Destination, p *push.Period) error {
 	t.Helper()
 	payload, err := d.Encode(p)
@@ -91,7 +91,7 @@ func send(t *testing.T, d push.Destination, p *push.Period) error {
 	return d.Send(t.Context(), &payload)
 }
 
-// TestPyroscope: the server receives the profile unchanged, with its labels. It also receives the user name, the
+// TestPyroscope: Pyroscope receives the profile unchanged, with its labels. It also receives the user name, the
 // password and the tenant.
 func TestPyroscope(t *testing.T) {
 	s, p := startPyroscope(t), period(t, 3)
@@ -128,7 +128,7 @@ func TestPyroscope(t *testing.T) {
 	}
 }
 
-// TestPyroscopeRefuses: the server's answer decides whether ddtop sends the profile again, and after how long.
+// TestPyroscopeRefuses: Pyroscope's answer decides whether ddtop sends the profile again, and after how long.
 func TestPyroscopeRefuses(t *testing.T) {
 	s, p := startPyroscope(t), period(t, 0)
 	d := pyroscopeAt(t, s.url(), pyroscope.Access{User: "me", Password: "hunter2"})

@@ -27,7 +27,7 @@ import (
 	"github.com/ddtop/ddtop/push/status"
 )
 
-// parse reads a page as Prometheus does, and checks the metrics' names with promlint.
+// parse reads ddtop's status page as Prometheus does, and checks the metrics' names with promlint.
 func parse(t *testing.T, page []byte) map[string]*dto.MetricFamily {
 	t.Helper()
 	p := expfmt.NewTextParser(model.LegacyValidation)
@@ -42,7 +42,7 @@ func parse(t *testing.T, page []byte) map[string]*dto.MetricFamily {
 	return all
 }
 
-// valueOf returns the value of a metric with a label's value. It returns NaN if there is no such metric.
+// valueOf returns the value of the metric that has the given name and label. It returns NaN if there is no such metric.
 func valueOf(all map[string]*dto.MetricFamily, name, label string) float64 {
 	for _, m := range all[name].GetMetric() {
 		if label == "" || slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetValue() == label }) {
@@ -52,8 +52,8 @@ func valueOf(all map[string]*dto.MetricFamily, name, label string) float64 {
 	return math.NaN()
 }
 
-// TestMetricsOfHostileNames: whatever names services and destinations have, Prometheus can read the page, and gets the
-// same names.
+// TestMetricsOfHostileNames: whatever names services and destinations have, Prometheus can read the status page. It
+// reads the names unchanged.
 func TestMetricsOfHostileNames(t *testing.T) {
 	names := []string{"shop", "", "a\"} 7\n# EOF\nddtop_processes{x=\"", `back\slash\`, "new\nline", "\x00\x01\x7f", "emoji 🚀", "bad \xff utf", "{}", `\n`, "# HELP x"}
 	f := &status.Figures{Version: "0.1\"\n", CPUNS: 1}
@@ -96,7 +96,7 @@ func TestMetricsOfHostileNames(t *testing.T) {
 	}
 }
 
-// TestStatus: a `ddtop push` watches a real Ruby whose threads contend for the GVL. Its status page has the expected
+// TestStatus: ddtop push watches a real Ruby whose threads compete for the GVL. Its status page has the expected
 // metrics.
 func TestStatus(t *testing.T) {
 	ddtop := build(t)
@@ -142,8 +142,8 @@ func TestStatus(t *testing.T) {
 		if metric == "ddtop_cpu_seconds_total" {
 			label = ""
 		}
-		// ddtop counts an interval only when it is complete. So the reported times may be up to one second behind the
-		// observed time.
+		// ddtop counts an interval of a thread only when the interval is complete. So the reported times may be up to
+		// one second behind the observed time.
 		if v := valueOf(all, metric, label); !(v > 0 && v <= most) {
 			t.Errorf("%s is %v, of %v s observed", metric, v, observed)
 		}

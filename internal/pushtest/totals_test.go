@@ -21,7 +21,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// binary is the path of ddtop's binary, once it is built. It is in a folder that other users can reach, too.
+// binary is the path of ddtop's binary, after it is built. Other users can also reach its folder.
 var binary struct {
 	sync.Once
 	dir string
@@ -61,14 +61,14 @@ func build(t *testing.T) string {
 	return filepath.Join(binary.dir, "ddtop")
 }
 
-// totals are the sums of sample types by thread. The keys have a sample type and ddtop's number of the thread:
+// totals are the sums of a profile's values. The keys have a sample type and ddtop's number of the thread, such as
 // "wall-time 3".
 type totals map[string]int64
 
-// byPeriod holds the totals of periods. The keys are the beginnings of the periods, in ns since 1970.
+// byPeriod has the totals of each period. The keys are the times at which the periods began, in ns since 1970.
 type byPeriod map[int64]totals
 
-// pprof adds the totals of a pprof profile.
+// pprof adds up the values in a pprof profile.
 func (b byPeriod) pprof(t *testing.T, data []byte) {
 	t.Helper()
 	p, err := profile.ParseData(data)
@@ -93,7 +93,7 @@ func (b byPeriod) pprof(t *testing.T, data []byte) {
 	b[p.TimeNanos] = sums
 }
 
-// otlp adds the totals of an OTLP request.
+// otlp adds up the values of the profiles in an OTLP request.
 func (b byPeriod) otlp(t *testing.T, p pprofile.Profiles) {
 	t.Helper()
 	dict, sums, from := p.Dictionary(), make(totals), int64(0)
@@ -114,7 +114,7 @@ func (b byPeriod) otlp(t *testing.T, p pprofile.Profiles) {
 }
 
 // TestSameTotals: all destinations get the same totals of a period, by thread and sample type, to the ns. This is
-// possible because each of their formats has whole numbers.
+// possible because the values are whole numbers in each of their formats.
 func TestSameTotals(t *testing.T) {
 	ddtop := build(t)
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true
@@ -149,7 +149,7 @@ puts "up"; sleep`, rubytest.Options{})
 		}
 		return list
 	}
-	// both returns how many periods have arrived two times: once by HTTP, and once by gRPC.
+	// both returns how many periods have arrived both by HTTP and by gRPC.
 	both := func() (n int) {
 		times := make(map[int64]int)
 		for _, r := range otel.requests() {

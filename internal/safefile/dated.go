@@ -13,16 +13,17 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// DateFormat is the format of the time in the name of a dated file, in UTC.
+// DateFormat is the format of the time in a dated file's name (DatedName). The time is in UTC.
 const DateFormat = "20060102T150405.000Z"
 
-// DatePattern matches the beginning of a dated file's name. Its group captures the time, in DateFormat.
+// DatePattern matches the beginning of a dated file's name: PROGRAM-PID-TIME (DatedName). Its group captures the time,
+// in DateFormat.
 const DatePattern = `[\w.+-]+-\d+-(\d{8}T\d{6}\.\d{3}Z)`
 
-// maxTitle limits a program's name in a file's name, in bytes.
+// maxTitle limits how much of a program's name is used in a file's name, in bytes.
 const maxTitle = 64
 
-// DatedName returns the beginning of the name of a file about a process at a time: PROGRAM-PID-TIME.
+// DatedName returns the beginning of the name of a file about a process, PROGRAM-PID-TIME. at is the time in the name.
 func DatedName(title string, pid int, at time.Time) string {
 	title = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.+-", r) {
@@ -39,8 +40,8 @@ func DatedName(title string, pid int, at time.Time) string {
 	return fmt.Sprintf("%s-%d-%s", title, pid, at.UTC().Format(DateFormat))
 }
 
-// Names calls the function each for the regular files of a folder whose names wanted accepts. It reads at most limit
-// names. Names that wanted does not accept count, too.
+// Names calls each for those regular files of a folder whose names wanted accepts. It reads at most limit names. This
+// includes names that wanted does not accept.
 func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(name string, info fs.FileInfo)) error {
 	dir, err := folder.Open(".")
 	if err != nil {
@@ -55,7 +56,7 @@ func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(
 		if !wanted(name) {
 			continue
 		}
-		// Otherwise the file was removed in the meantime, or is not a regular file.
+		// If this fails, the file was removed in the meantime, or it is not a regular file. Leave it out.
 		if info, err := folder.Lstat(name); err == nil && info.Mode().IsRegular() {
 			each(name, info)
 		}
@@ -63,14 +64,15 @@ func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(
 	return nil
 }
 
-// A DatedFile is a file whose name begins like the result of DatedName.
+// A DatedFile is a file whose name begins with a program, a PID and a time, as DatedName makes it.
 type DatedFile struct {
 	Name string
 	At   time.Time
 	Size int64
 }
 
-// DatedFiles returns the files of a folder, up to a limit, whose names match a DatePattern: the oldest first.
+// DatedFiles returns the files of a folder whose names match a pattern that begins with DatePattern, the oldest first.
+// limit bounds how many names it reads.
 func DatedFiles(folder *os.Root, limit int, pattern *regexp.Regexp) (list []DatedFile, err error) {
 	err = Names(folder, limit, pattern.MatchString, func(name string, info fs.FileInfo) {
 		if at, err := time.Parse(DateFormat, pattern.FindStringSubmatch(name)[1]); err == nil {

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Locate finds the place to which a path leads, and follows links. As root it follows no link that belongs to another
-// user, who could let the link point to root's files. It does follow links of the user who started ddtop by sudo.
+// Locate finds the file or folder to which a path leads, and follows links. If ddtop runs as root, it follows no link
+// that belongs to another user, who could let the link point to root's files. It does follow links of the user who
+// started ddtop by sudo.
 func Locate(path string) (*Destination, error) {
 	fail := func(err error) (*Destination, error) { return nil, fmt.Errorf("%s can't be written: %w", path, err) }
 	at, err := walkFull(path, noStrangersLink)
@@ -36,7 +37,7 @@ func Locate(path string) (*Destination, error) {
 	return p, nil
 }
 
-// noStrangersLink returns an error if ddtop runs as root and a link was made by another user.
+// noStrangersLink returns an error if ddtop runs as root, and the link was made by a user that ddtop does not trust.
 func noStrangersLink(st *unix.Stat_t) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK && os.Geteuid() == 0 && !trusted(int(st.Uid)) {
 		return fmt.Errorf("a link on the way was made by user %d, and as root ddtop follows no other user's links: give the path that it leads to: %w",
@@ -45,7 +46,8 @@ func noStrangersLink(st *unix.Stat_t) error {
 	return nil
 }
 
-// MakeFolder opens a folder. It makes missing folders on the path (0700). It follows the links that Locate follows.
+// MakeFolder opens a folder. It makes missing folders on the path (with mode 0700). It follows the same links as
+// Locate.
 func MakeFolder(path string) (*os.Root, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -60,8 +62,8 @@ func MakeFolder(path string) (*os.Root, error) {
 }
 
 // makeBelow opens a folder below a root, and makes missing folders on the way. It calls visit for everything on the
-// way, as walk does. If found is not nil, makeBelow calls it before it makes a folder. found gets the innermost folder
-// on the way that already exists, and its error ends makeBelow.
+// way, as walk does. If found is not nil, makeBelow calls it before it makes the first folder. found gets the innermost
+// folder on the way that already exists. If found returns an error, makeBelow ends.
 func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (*os.Root, error) {
 	var missing []string
 	at, err := walk(root, folder, visit)

@@ -12,20 +12,20 @@ import (
 	"path/filepath"
 )
 
-// Rights are the rights of the process that named a file. Only Linux uses them.
+// Rights are the user, groups and capabilities of the process that named a file. Only Linux uses them.
 type Rights struct {
 	UID, GID     int
 	Groups       []int
 	Capabilities uint64
 }
 
-// Root is a folder that bounds all paths opened below it.
+// Root is a folder. Paths that are opened in a Root cannot lead out of the folder.
 type Root struct {
 	dir  *os.Root
 	gate *Gate
 }
 
-// OpenRoot opens a folder as a root. Links that lead out of it are refused.
+// OpenRoot opens a folder as a root. If a path is opened in this root later, links that lead out of it are refused.
 func OpenRoot(path string, _ *Rights, gate *Gate) (*Root, error) {
 	dir, err := os.OpenRoot(path)
 	if err != nil {
@@ -37,7 +37,7 @@ func OpenRoot(path string, _ *Rights, gate *Gate) (*Root, error) {
 // Close closes the folder.
 func (r *Root) Close() error { return r.dir.Close() }
 
-// Open opens a regular file of at most limit bytes for reading.
+// Open opens a regular file of at most limit bytes for reading. The path is relative to the root.
 func (r *Root) Open(path string, limit int64) (*File, error) {
 	path, err := filepath.Rel("/", filepath.Join("/", path))
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *Root) Open(path string, limit int64) (*File, error) {
 	return opened(path, info, limit, r.gate, func() (*os.File, error) { return r.dir.Open(path) })
 }
 
-// Open opens a regular file that the user has named.
+// Open opens a regular file that the user has named, if it has at most limit bytes.
 func Open(path string, limit int64) (*File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -73,13 +73,13 @@ func opened(name string, info os.FileInfo, limit int64, gate *Gate, open func() 
 	return &File{file: file, name: name, info: info, gate: gate}, nil
 }
 
-// OwnFolder opens a folder into which ddtop writes unattended, and makes it if it is missing.
+// OwnFolder opens a folder into which ddtop writes without a user, and makes the folder if it is missing.
 func OwnFolder(path string) (*os.Root, error) { return MakeFolder(path) }
 
-// Free returns a number larger than any file system, because ddtop asks the kernel on Linux only.
+// Free returns the free bytes of a file system on Linux. Here it returns a number that is larger than any file system.
 func Free(*os.Root) int64 { return math.MaxInt64 }
 
-// MakeFolder opens a folder. It makes missing folders on the path (0700).
+// MakeFolder opens a folder. It makes missing folders on the path (with mode 0700).
 func MakeFolder(path string) (*os.Root, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func MakeFolder(path string) (*os.Root, error) {
 	return os.OpenRoot(path)
 }
 
-// Locate finds the place of a path, and follows its links.
+// Locate finds the file or folder to which a path leads, and follows links.
 func Locate(path string) (*Destination, error) {
 	full := path
 	if end, err := filepath.EvalSymlinks(path); err == nil {
@@ -104,7 +104,7 @@ func Locate(path string) (*Destination, error) {
 	return &Destination{dir: dir, name: filepath.Base(full), Path: path, Info: info}, nil
 }
 
-// ReadTrusted reads a file of at most limit bytes whose content decides what ddtop does, such as its configuration.
+// ReadTrusted reads a file of at most limit bytes whose content decides what ddtop does, such as its settings.
 func ReadTrusted(path string, limit int64) ([]byte, error) {
 	f, err := Open(path, limit)
 	if err != nil {
@@ -114,7 +114,7 @@ func ReadTrusted(path string, limit int64) ([]byte, error) {
 	return content, errors.Join(err, f.Close())
 }
 
-// WriteTrusted writes a file that ReadTrusted accepts, completely or not at all.
+// WriteTrusted writes a file that ReadTrusted accepts. If writing fails, the file stays as it was.
 func WriteTrusted(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 // othersWrite are the mode bits that let users other than the owner write.
 const othersWrite = 0o022
 
-// OpenOwn opens a regular file in a folder of ddtop's own (OwnFolder). It follows no link and never waits for a pipe.
-// The error is ErrNotRegular if the name is not a regular file. It is ErrUntrusted if another user has made the file or
-// may write to it, or if it has a second name (a hard link).
+// OpenOwn opens a regular file in one of ddtop's own folders (OwnFolder). It follows no link and never waits for a
+// pipe. The error is ErrNotRegular if the name is not a regular file. It is ErrUntrusted if another user has made the
+// file or may write to it, or if it has a second name (a hard link).
 func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
 	// Check for a link before opening the file, because os.Root follows links within the folder, even with O_NOFOLLOW.
 	there, err := folder.Lstat(name)
@@ -43,7 +43,8 @@ func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// ReadOwn opens a file for reading, like OpenOwn. The error is ErrTooLarge if the file has more than limit bytes.
+// ReadOwn opens a file for reading, with the same checks as OpenOwn. The error is ErrTooLarge if the file has more than
+// limit bytes.
 func ReadOwn(folder *os.Root, name string, limit int64, gate *Gate) (*File, error) {
 	f, err := OpenOwn(folder, name, os.O_RDONLY)
 	if err != nil {
@@ -59,8 +60,9 @@ func ReadOwn(folder *os.Root, name string, limit int64, gate *Gate) (*File, erro
 	return &File{file: f, name: name, info: info, gate: gate}, nil
 }
 
-// OwnFile checks that ddtop can have written a file itself. Such a file is regular and has only one name. It belongs to
-// a trusted user, and no other user may write to it. For any other file OwnFile returns ErrNotRegular or ErrUntrusted.
+// OwnFile checks that a file can be one that ddtop has written itself. Such a file is regular and has only one name. It
+// belongs to a trusted user, and no other user may write to it. For any other file OwnFile returns ErrNotRegular or
+// ErrUntrusted.
 func OwnFile(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -78,9 +80,9 @@ func OwnFile(info fs.FileInfo) error {
 	return nil
 }
 
-// trusted reports whether a user is root, ddtop's own user, or the user who started ddtop by sudo or pkexec. sudo and
-// pkexec set SUDO_UID and PKEXEC_UID. If another user can set these variables for a ddtop that runs as root, that user
-// already has root's rights.
+// trusted reports whether a user is root, ddtop's own user, or the user who started ddtop by sudo or pkexec. ddtop
+// knows this user by the variables SUDO_UID and PKEXEC_UID. If another user can set these variables for a ddtop that
+// runs as root, that user already has root's rights.
 func trusted(uid int) bool {
 	if uid == 0 || uid == os.Geteuid() {
 		return true

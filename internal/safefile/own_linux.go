@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnFolder opens a folder into which ddtop writes unattended. It makes missing folders on the path (0700). The trusted
-// users are root, ddtop's user, and the user who called sudo. The folder must belong to one of them. No other user may
-// write to it, even if it is sticky. Each folder above it, and each link on the way, must also belong to one of them.
-// If other users may write to a folder above it, that folder must be sticky, so that they cannot replace what is in it.
-// Otherwise the error is ErrUntrusted.
+// OwnFolder opens a folder into which ddtop writes without a user. It makes missing folders on the path (with mode
+// 0700). The folder must belong to a trusted user: root, ddtop's user, or the user who called sudo. No other user may
+// write to it, even if it is sticky. Each folder above it, and each link on the way, must also belong to a trusted
+// user. If other users may write to a folder above it, that folder must be sticky, so that they cannot replace what is
+// in it. Otherwise the error is ErrUntrusted.
 func OwnFolder(path string) (*os.Root, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -28,7 +28,7 @@ func OwnFolder(path string) (*os.Root, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		var made *os.Root
 		if made, err = makeBelow(root, full, trustedInode, nil); err == nil {
-			// Another user may have created one of the folders in the meantime. So all folders are checked again.
+			// Another user may have created one of the folders in the meantime. So check all folders again.
 			if err = made.Close(); err == nil {
 				at, err = walkToFolder(root, full)
 			}
@@ -49,10 +49,11 @@ func OwnFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// walkToFolder walks to an existing folder. Its error is fs.ErrNotExist if the folder does not exist.
+// walkToFolder walks to an existing folder and checks each folder on the way. Its error is fs.ErrNotExist if the folder
+// does not exist.
 func walkToFolder(root int, full string) (location, error) {
-	// visit keeps what is wrong with a folder, and reports it only if the walk goes on below this folder. So it never
-	// reports the last folder, which the function own checks by stricter rules.
+	// visit remembers what is wrong with a folder, and reports it only when the walk goes on below this folder. So it
+	// never reports the last folder, which the function own checks by stricter rules.
 	var before error
 	at, err := walk(root, full, func(st *unix.Stat_t) error {
 		if before != nil {
@@ -78,8 +79,9 @@ func walkToFolder(root int, full string) (location, error) {
 	return at, nil
 }
 
-// own returns an error if a folder is not only ddtop's. There is one exception: own closes an empty volume of a
-// container to other users. Kubernetes lets all users write to the root of a new emptyDir.
+// own returns an error unless a trusted user owns the folder and no other user may write to it. There is one exception:
+// if the folder is an empty volume of a container, own closes it to other users instead. Kubernetes lets all users
+// write to the root of a new emptyDir.
 func own(at *location) error {
 	st := &at.st
 	if !trusted(int(st.Uid)) {
@@ -100,11 +102,12 @@ func own(at *location) error {
 		ErrUntrusted, st.Mode&0o7777)
 }
 
-// sharedFolders are folders for all users of a machine, even when they are empty. ddtop must not close them to others,
-// because this would break other programs. Only tests change the list.
+// sharedFolders are folders that all users of a machine share, even when they are empty. ddtop must not close them to
+// other users, because this would break other programs. Only tests change the list.
 var sharedFolders = []string{"/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/shm", "/run/lock", "/run/user", "/var/lock", "/var/crash"}
 
-// isShared reports whether a folder is one of sharedFolders, whichever path leads to it.
+// isShared reports whether a folder is one of sharedFolders. It compares the folders themselves, because several paths
+// can lead to the same folder.
 func isShared(name string) bool {
 	is, err := os.Stat(name)
 	if err != nil {
@@ -119,7 +122,7 @@ func isShared(name string) bool {
 }
 
 // closeEmpty closes a folder to other users if the folder is empty, and reports whether it did so. mode is the folder's
-// present mode. If closeEmpty does not close the folder, this mode stays.
+// present mode. If closeEmpty does not close the folder, the folder keeps this mode.
 func closeEmpty(name string, mode uint32) (closed bool, err error) {
 	if list, err := os.ReadDir(name); err != nil || len(list) > 0 {
 		return false, err
@@ -127,7 +130,7 @@ func closeEmpty(name string, mode uint32) (closed bool, err error) {
 	if err := unix.Chmod(name, 0o700); err != nil {
 		return false, nil // the caller says why the folder is refused
 	}
-	// Check again, because another user may have put something there before the folder was closed.
+	// Check again. Another user may have put a file into the folder just before it was closed.
 	list, err := os.ReadDir(name)
 	if err != nil || len(list) > 0 {
 		return false, errors.Join(err, unix.Chmod(name, mode))
@@ -135,8 +138,8 @@ func closeEmpty(name string, mode uint32) (closed bool, err error) {
 	return true, nil
 }
 
-// isMountRoot reports whether a file system is mounted at a folder. Kernels before 5.8 do not report this, so
-// isMountRoot is false there.
+// isMountRoot reports whether a file system is mounted at a folder. Kernels before 5.8 do not say this. On these,
+// isMountRoot returns false.
 func isMountRoot(fd int) bool {
 	var x unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &x)

@@ -13,15 +13,16 @@ import (
 // stranger is the ID of a user that is neither root nor the user that ddtop runs as.
 const stranger = 65534
 
-// TestOwnFolder: ddtop refuses a folder that another user has made, may write to, or may replace.
+// TestOwnFolder: ddtop refuses a folder for its own files if another user has made it, may write to it, or may replace
+// it.
 func TestOwnFolder(t *testing.T) {
 	needRoot(t)
 	t.Setenv("SUDO_UID", "")
 	t.Setenv("PKEXEC_UID", "")
 	for _, c := range []struct {
 		name string
-		// change gives one of the folders base, base/up and base/up/folder another owner or mode. At first, all of them
-		// belong to root.
+		// change sets another owner or mode for one of the folders base, base/up and base/up/folder. Before this, all
+		// of them belong to root.
 		change func(t *testing.T, up, folder string)
 		ok     bool
 	}{
@@ -88,8 +89,9 @@ func TestOwnFolder(t *testing.T) {
 	}
 }
 
-// TestOwnVolume: ddtop accepts an empty volume that all users may write to, and closes it to others. It refuses a
-// volume with something in it, and a folder of all users like /tmp. The modes of these two must stay.
+// TestOwnVolume: ddtop accepts an empty volume of a container to which all users may write, and closes it to other
+// users. It refuses a volume that is not empty, and a folder that all users share, like /tmp. The modes of refused
+// folders must stay.
 func TestOwnVolume(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -133,7 +135,7 @@ func TestOwnVolume(t *testing.T) {
 	has("a volume that is ddtop's now", 0o700)
 }
 
-// TestOpenOwn: ddtop opens only those files of its own folder that it may have written itself.
+// TestOpenOwn: in its own folder, ddtop opens only files that it may have written itself.
 func TestOpenOwn(t *testing.T) {
 	needRoot(t)
 	for name, c := range map[string]struct {

@@ -12,9 +12,9 @@ import (
 )
 
 // HandOver gives a new file or empty folder to the user who started ddtop by sudo or pkexec. A new file belongs to root
-// and has mode 0600, so that this user could not read it. HandOver does so only if the folder around the file belongs
-// to this user. It works with open descriptors, so that no other file can take the place of the new one. It changes
-// only files of root. If it fails, the new file stays root's.
+// and has mode 0600, so without HandOver this user could not read it. HandOver does so only if the folder around the
+// file belongs to this user. It works with open descriptors, so that no other file can take the place of the new one.
+// It changes only files of root. If it fails, the new file still belongs to root.
 func HandOver(folder *os.Root, made *os.File) {
 	uid, gid, ok := starter()
 	if !ok {
@@ -47,7 +47,7 @@ func HandOver(folder *os.Root, made *os.File) {
 	_ = unix.Fchown(int(made.Fd()), uid, gid) // fails if the file system has no owners, or is another machine's
 }
 
-// handOverFolder calls HandOver for a folder that was just made.
+// handOverFolder gives a new folder to the user who started ddtop by sudo or pkexec (HandOver).
 func handOverFolder(folder *os.Root, name string) {
 	if _, _, ok := starter(); !ok {
 		return
@@ -63,10 +63,10 @@ func handOverFolder(folder *os.Root, name string) {
 	HandOver(folder, made)
 }
 
-// starter returns the user and group who started ddtop as root by sudo or pkexec. gid is -1 if the group is unknown. ok
-// is false if ddtop does not run as root, or if no other user started it in this way. sudo sets SUDO_UID, and pkexec
-// sets PKEXEC_UID. If another user can set these variables for a ddtop that runs as root, that user already has root's
-// rights.
+// starter returns the user and group that started ddtop as root by sudo or pkexec. gid is -1 if the group is unknown.
+// ok is false if ddtop does not run as root, or if no other user started it by sudo or pkexec. sudo sets SUDO_UID, and
+// pkexec sets PKEXEC_UID. If another user can set these variables for a ddtop that runs as root, that user already has
+// root's rights.
 func starter() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFilesOfSudoAreTheUsers: under sudo, ddtop makes a file in a folder of the user who started it. The file then
-// belongs to this user. In other folders, files belong to root. Files that existed before keep their owners.
+// TestFilesOfSudoAreTheUsers: a user starts ddtop by sudo. If ddtop makes a file in a folder of this user, the file
+// belongs to this user. In other folders, new files belong to root. Files that existed before keep their owners.
 func TestFilesOfSudoAreTheUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
@@ -76,8 +76,8 @@ func TestFilesOfSudoAreTheUsers(t *testing.T) {
 		if uid, gid := owners(path); uid != c.uid || gid != c.gid {
 			t.Errorf("%s: the file is %d:%d's, want %d:%d", c.name, uid, gid, c.uid, c.gid)
 		}
-		// Files and folders that already exist keep their owners. The test uses a file of root with a second name, and
-		// a folder that is not empty.
+		// Files and folders that already exist must keep their owners. The test uses a file of root with a second name
+		// (a hard link), and a folder that is not empty.
 		keep := filepath.Join(dir, "kept")
 		if err := os.WriteFile(keep, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)

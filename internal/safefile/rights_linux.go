@@ -10,26 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rights are the rights of the process that named a file. ddtop opens the file with these rights. Otherwise a hostile
-// process could make ddtop read files that the process itself may not read.
+// Rights are the rights of the process that named a file, such as the target. ddtop opens the file with these rights.
+// Otherwise a hostile process could make ddtop read files that the process itself may not read.
 type Rights struct {
-	// UID and GID are the process's ids for files (fsuid, fsgid), and Groups its other groups. All are ids in ddtop's
-	// user namespace.
+	// UID and GID are the process's ids for access to files (fsuid, fsgid), and Groups its other groups. All of them
+	// are ids in ddtop's user namespace.
 	UID, GID int
 	Groups   []int
 	// Capabilities are the effective capabilities of the process (CapEff of /proc/PID/status). They are zero if the
-	// process is in another user namespace, because there they give no right to files of ddtop's namespace.
+	// process is in another user namespace. Its capabilities there give it no right to files of ddtop's namespace.
 	Capabilities uint64
 }
 
-// errRights means that the kernel does not let ddtop take the rights of a process.
+// errRights means that the kernel does not let ddtop switch to the rights of a process.
 var errRights = errors.New("taking the rights of its user is not allowed")
 
-// readers are the capabilities that let a process read files whatever their mode (capabilities(7)).
+// readers are the capabilities with which a process can read files whatever their mode (capabilities(7)).
 const readers = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH
 
-// do calls f with the rights r, or with ddtop's own rights if r is nil. During the call the current thread has the
-// rights r. If the thread cannot get ddtop's rights back, it stays locked to the goroutine and ends with it.
+// do calls f with the rights r, or with ddtop's own rights if r is nil. During the call, the current thread has the
+// rights r. If ddtop's own rights cannot be restored afterwards, the thread stays locked to the goroutine and ends with
+// it.
 func (r *Rights) do(f func() error) error {
 	if r == nil {
 		return f()
@@ -46,8 +47,9 @@ func (r *Rights) do(f func() error) error {
 	return err
 }
 
-// threadRights are a thread's rights to files. In the kernel, each thread has its own. The functions of the C library
-// and of Go's package syscall change them for all threads, so they cannot be used here.
+// threadRights are the rights of one thread to files. In the kernel, each thread has rights of its own. The functions
+// of the C library and of Go's package syscall change the rights of all threads. So ddtop makes the system calls
+// itself.
 type threadRights struct {
 	uid, gid int
 	groups   []int
@@ -69,7 +71,8 @@ func currentRights() (t threadRights, err error) {
 	return t, nil
 }
 
-// take gives the current thread the rights r. giveBack restores the old rights, and must be called even after an error.
+// take switches the current thread to the rights r. giveBack restores the thread's old rights, and must be called even
+// after an error.
 func (r *Rights) take() (giveBack func() error, err error) {
 	before, err := currentRights()
 	if err != nil {
@@ -85,7 +88,7 @@ func (r *Rights) take() (giveBack func() error, err error) {
 	return giveBack, want.set()
 }
 
-// set gives the thread these rights, and checks that it has them.
+// set switches the current thread to these rights, and checks that it now has them.
 func (t *threadRights) set() error {
 	now, err := currentRights()
 	if err != nil {
@@ -130,9 +133,9 @@ func sameGroups(a, b []int) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// may reports whether a file's mode gives the rights r a permission (4 to read, 1 to search). ddtop calls it only if it
-// may not take the rights, so that the kernel cannot decide. may does not know access lists, which can allow less than
-// the mode.
+// may reports whether a file's mode allows a process with the rights r to read (4) or search (1). ddtop calls it only
+// if the kernel does not let ddtop switch to these rights, so that the kernel cannot decide. may ignores access lists,
+// which can allow less than the mode.
 func (r *Rights) may(st *unix.Stat_t, right uint32) bool {
 	switch {
 	case r == nil || r.Capabilities&readers != 0:

@@ -10,26 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root is an open folder to which all paths below it are bound, such as a process's root directory. No link and no ".."
-// leads out of it.
+// Root is an open folder, such as a process's root directory. Paths that are opened in a Root cannot leave it, neither
+// by a link nor by "..".
 type Root struct {
 	dir    int // O_PATH
 	name   string
 	rights *Rights
 	gate   *Gate
-	// old is true if openat2 is not available. The reason is a kernel before Linux 5.6, or a seccomp filter that is as
-	// old.
+	// old is true if openat2 is not available: the kernel is before Linux 5.6, or a seccomp filter from that time
+	// refuses the call.
 	old bool
 }
 
 // OpenRoot opens a folder as a root. path is a path of ddtop's own file system, and may be a link of /proc, which
-// OpenRoot follows. Files below the root are opened with the given rights, or with ddtop's own if rights is nil. If an
-// owner of roots could make reads hang, these roots share one gate. Together they then block few threads.
+// OpenRoot follows. Files below the root are opened with the given rights, or with ddtop's own if rights is nil. If one
+// owner has several roots and could make reads hang, these roots share one gate. Together they then block only a few
+// threads.
 func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
 	return rootAt(unix.AT_FDCWD, path, path, rights, gate)
 }
 
-// OpenRootAt is like OpenRoot, for a name in an open folder.
+// OpenRootAt is like OpenRoot, but opens the folder with a given name in an open folder.
 func OpenRootAt(folder *os.File, name string, rights *Rights, gate *Gate) (*Root, error) {
 	return rootAt(int(folder.Fd()), name, folder.Name()+"/"+name, rights, gate)
 }
@@ -42,10 +43,11 @@ func rootAt(folder int, name, full string, rights *Rights, gate *Gate) (*Root, e
 	return &Root{dir: dir, name: full, rights: rights, gate: gate}, nil
 }
 
-// Close closes the folder. Files that were opened stay open.
+// Close closes the folder. Files that were opened in it stay open.
 func (r *Root) Close() error { return unix.Close(r.dir) }
 
-// tries limits how often openat2 is called again. It fails if a folder is renamed at the moment when it follows "..".
+// tries limits how often openat2 is called for one path. openat2 fails if a folder is renamed at the moment when it
+// follows "..".
 const tries = 16
 
 // Open opens a regular file of at most limit bytes for reading. Its errors are ErrNotRegular, ErrTooLarge, errHung, and
@@ -62,8 +64,8 @@ func (r *Root) Open(path string, limit int64) (*File, error) {
 		own.dir = root
 		err = r.rights.do(func() error { f, err = own.open(path, name, limit, nil); return err })
 		if errors.Is(err, errRights) {
-			// ddtop may not switch to these rights, so the kernel cannot check them. So ddtop itself checks the mode
-			// of every folder and file on the way.
+			// ddtop may not switch to the rights of the process, so the kernel cannot check them. Therefore ddtop
+			// itself checks the mode of every folder and file on the way.
 			own.old = true
 			f, err = own.open(path, name, limit, r.rights)
 		}
@@ -80,7 +82,8 @@ func (r *Root) open(path, name string, limit int64, asked *Rights) (*File, error
 	return reopen(fd, name, limit, r.gate)
 }
 
-// find returns a descriptor for a path, without opening the file for reading or writing (O_PATH).
+// find returns a descriptor of the file at a path, without opening the file for reading or writing (O_PATH). So this
+// has no effect on a device or a pipe.
 func (r *Root) find(path string, asked *Rights) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for range tries {
@@ -118,8 +121,8 @@ func (r *Root) find(path string, asked *Rights) (int, error) {
 	return at.file, nil
 }
 
-// OpenLink opens the regular file behind a link of /proc, such as /proc/PID/map_files/…, with ddtop's own rights. The
-// kernel follows such a link to an open file and not by a path, so the file may be deleted.
+// OpenLink opens the regular file behind a link of /proc, such as /proc/PID/map_files/…, with ddtop's own rights. Such
+// a link leads to an open file and not to a path. So it works even if the file was deleted.
 func OpenLink(folder *os.File, name string, limit int64, gate *Gate) (*File, error) {
 	full := folder.Name() + "/" + name
 	return within(gate, full, func() (*File, error) {
@@ -132,7 +135,8 @@ func OpenLink(folder *os.File, name string, limit int64, gate *Gate) (*File, err
 	}, func(f *File) { f.Close() })
 }
 
-// Open opens a regular file that the user has named, with ddtop's own rights, and waits for it without a limit.
+// Open opens a regular file that the user has named. It uses ddtop's own rights, and waits for the file system without
+// a time limit.
 func Open(path string, limit int64) (*File, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -142,8 +146,8 @@ func Open(path string, limit int64) (*File, error) {
 	return reopen(fd, path, limit, nil)
 }
 
-// reopen opens the file of an O_PATH descriptor for reading, if it is a regular file of at most limit bytes. It opens
-// this very file, even if its name now belongs to another file.
+// reopen opens the file of an O_PATH descriptor for reading, if it is a regular file of at most limit bytes. It uses
+// the descriptor and not the name, which may now belong to another file.
 func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	fail := func(err error) (*File, error) { return nil, fmt.Errorf("%s: %w", name, err) }
 	var st unix.Stat_t
@@ -163,8 +167,8 @@ func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	if madeUp[int64(fs.Type)] {
 		return fail(fmt.Errorf("%w: the kernel makes it up as it is read", ErrNotRegular))
 	}
-	// O_NONBLOCK is set so that the kernel does not wait for a process that has a lease on the file (fcntl(2),
-	// F_SETLEASE).
+	// O_NONBLOCK avoids a wait. A process can have a lease on the file, and the kernel would otherwise wait for this
+	// process (fcntl(2), F_SETLEASE).
 	in, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fail(err)
@@ -178,14 +182,15 @@ func reopen(fd int, name string, limit int64, gate *Gate) (*File, error) {
 	return &File{file: file, name: name, info: info, gate: gate}, nil
 }
 
-// Duplicate returns a second descriptor of the file, to hand to the kernel.
+// Duplicate returns a second descriptor of the file, which can be passed to the kernel.
 func (f *File) Duplicate() (*os.File, error) {
 	return duplicate(f.file, f.name)
 }
 
-// madeUp are file systems of the kernel. Their files look regular, but a read is a call into the kernel. It can wait
-// (kmsg, trace_pipe), or take data that other readers wait for. It can also return data about ddtop instead of the
-// process that named the file (/proc/self). The keys are numbers of statfs(2).
+// madeUp are file systems whose files the kernel makes up. The files look regular, but a read is a call into the
+// kernel. It can wait (kmsg, trace_pipe), or take data away from other readers. It can also return data about ddtop
+// instead of the process that named the file (/proc/self). The keys are the numbers by which statfs(2) reports file
+// systems.
 var madeUp = map[int64]bool{
 	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
 	unix.SECURITYFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.BPF_FS_MAGIC: true,
@@ -194,7 +199,7 @@ var madeUp = map[int64]bool{
 	unix.RDTGROUP_SUPER_MAGIC: true, configFS: true, fuseControl: true,
 }
 
-// These numbers of file systems are missing in package unix (fs/configfs/mount.c, fs/fuse/control.c).
+// These numbers of made-up file systems are missing in package unix (fs/configfs/mount.c, fs/fuse/control.c).
 const (
 	configFS    = 0x62656570
 	fuseControl = 0x65735543

@@ -31,8 +31,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// world makes two folders and returns them: a root, with everything that a hostile program could put there, and a
-// folder outside of the root.
+// world makes two folders and returns them. One is a root that contains everything that a hostile program could put
+// there. The other one is outside of the root.
 func world(t *testing.T) (root, outside string) {
 	t.Helper()
 	base, err := os.MkdirTemp("", "ddtop-safefile-")
@@ -72,8 +72,8 @@ func world(t *testing.T) (root, outside string) {
 }
 
 // TestOpen opens names that a hostile program may choose, with openat2 and as on kernels without openat2. ddtop must
-// open the files that may be read, and refuse all others. By inotify(7), the test checks that only regular files are
-// ever opened.
+// open the files that the rights allow, and refuse all others. The test uses inotify(7) to check that ddtop never opens
+// a file that is not regular.
 func TestOpen(t *testing.T) {
 	needRoot(t)
 	root, outside := world(t)
@@ -141,8 +141,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// watchOpens begins to watch files. The function that it returns lists the files that have been opened since then. An
-// open with only O_PATH does not count.
+// watchOpens watches files from now on. The function that it returns lists which of the files have been opened since
+// then. An open with O_PATH does not count.
 func watchOpens(t *testing.T, files ...string) func() []string {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -169,7 +169,7 @@ func watchOpens(t *testing.T, files ...string) func() []string {
 	}
 }
 
-// TestWatchOpens: watchOpens notices an ordinary open. If it did not, TestOpen could never fail.
+// TestWatchOpens: watchOpens notices an ordinary open. Otherwise TestOpen would never fail.
 func TestWatchOpens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fifo")
 	must(t, unix.Mkfifo(path, 0o600))
@@ -182,8 +182,8 @@ func TestWatchOpens(t *testing.T) {
 	}
 }
 
-// TestOpenRace replaces a file with a pipe and back, again and again, while other threads open the name. No call may
-// wait, and no call may open the pipe.
+// TestOpenRace replaces a file by a pipe and back, again and again, while other threads open the name. No open may
+// block, and no open may return the pipe.
 func TestOpenRace(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("text"), 0o644))
@@ -235,7 +235,8 @@ func TestOpenRace(t *testing.T) {
 	}
 }
 
-// TestRightsAreGivenBack: after files were opened as another user, all threads have their own rights again.
+// TestRightsAreGivenBack: ddtop opens files with the rights of another user. Afterwards all its threads must have their
+// own rights again.
 func TestRightsAreGivenBack(t *testing.T) {
 	needRoot(t)
 	root, _ := world(t)
@@ -286,8 +287,8 @@ func TestRightsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestRights opens files with the rights of several users. The groups of the rights count. A capability counts only if
-// it is part of the rights. Root without the capability is like any other user.
+// TestRights opens files with the rights of several users. The groups in the rights must count. A capability must count
+// only if it is part of the rights. Without the capability, root has no more rights than any other user.
 func TestRights(t *testing.T) {
 	needRoot(t)
 	dir, err := os.MkdirTemp("", "ddtop-safefile-")
@@ -332,8 +333,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestHungFileSystem opens files of a file system that does not answer. Every call must end in time. After a few hung
-// calls, ddtop must not send further calls to the file system.
+// TestHungFileSystem opens files of a file system that does not answer. Every call must return within its time limit.
+// When a few calls hang, ddtop must not send further calls to the file system.
 func TestHungFileSystem(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -358,7 +359,8 @@ func TestHungFileSystem(t *testing.T) {
 		t.Errorf("%d calls hang, want %d", n, maxHung)
 	}
 	t.Logf("refused after %v", time.Since(start))
-	// When the file system is unmounted, the hung calls return. From then on the gate must not count them.
+	// When the file system is unmounted, the calls that hang return. From then on the gate must not count them as
+	// hanging.
 	unix.Close(device)
 	unix.Unmount(dir, unix.MNT_DETACH)
 	for end := time.Now().Add(time.Minute); gate.hung.Load() > 0; time.Sleep(time.Millisecond) {
@@ -369,13 +371,14 @@ func TestHungFileSystem(t *testing.T) {
 	r.Close()
 }
 
-// TestReadAtHung: if a read hangs and returns data later, the data does not get into the caller's memory.
+// TestReadAtHung: a read hangs, and ReadAt gives up. If the read returns data later, the data must not get into the
+// caller's memory.
 func TestReadAtHung(t *testing.T) {
 	in, out, err := os.Pipe()
 	must(t, err)
 	defer out.Close()
-	// The test uses a pipe as a file that hangs. A pipe cannot be read at an offset, so the test calls the gate and not
-	// ReadAt.
+	// The test imitates a file that hangs by a pipe. ReadAt does not work with a pipe, because a pipe cannot be read at
+	// an offset. So the test calls the gate directly.
 	gate := &Gate{Wait: 20 * time.Millisecond}
 	late := make(chan string, 1)
 	_, err = within(gate, "pipe", func() (string, error) {
@@ -415,7 +418,8 @@ func TestReadAt(t *testing.T) {
 	}
 }
 
-// TestLocateLinks: root follows no link that another user has made, except a link of the user who called sudo.
+// TestLocateLinks: if ddtop runs as root, it follows no link that another user has made. It does follow links of the
+// user who called sudo.
 func TestLocateLinks(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -443,7 +447,8 @@ func TestLocateLinks(t *testing.T) {
 	}
 }
 
-// TestMakeFolder: only the owner may use the folders that ddtop makes. Root follows no link of another user.
+// TestMakeFolder: only the owner may use the folders that ddtop makes. If ddtop runs as root, it follows no link of
+// another user on the way.
 func TestMakeFolder(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()

@@ -1,10 +1,10 @@
 // Package safefile opens files that a stranger has named or made. It also writes files into folders to which a stranger
-// may write. ddtop runs as root, and a path from a target's memory can be hostile. It may be a pipe that never answers,
-// a device that acts when it is opened, or a link out of the target's root. It may also be a file that the target
-// itself may not read.
+// may write. ddtop runs as root, and a path from a target's memory can be hostile. The path may lead to a pipe that
+// never answers, to a device that acts when it is opened, or out of the target's root. It may also lead to a file that
+// the target itself may not read.
 //
-// A file is checked before it is opened for reading. Only a regular file of an expected size is opened, with the rights
-// of the process that named it. If a file system does not answer, a caller waits at most patience.
+// Before a file is opened for reading, it is checked. Only a regular file of an expected size is opened, with the
+// rights of the process that named it. If a file system does not answer, a caller waits at most patience.
 package safefile
 
 import (
@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// Errors of opening and reading. They are wrapped, with the file's name.
+// The errors of opening and reading files. The functions wrap them with the file's name.
 var (
-	// ErrNotRegular means that the path is a folder, a pipe, a socket or a device, or a file that the kernel makes up
-	// (/proc, /sys).
+	// ErrNotRegular means that the path is a folder, a pipe, a socket or a device. It can also be a file that the
+	// kernel makes up (/proc, /sys).
 	ErrNotRegular = errors.New("it is not a regular file")
 	// ErrTooLarge means that the file has more bytes than the caller allows.
 	ErrTooLarge = errors.New("it is too large")
@@ -29,22 +29,23 @@ var (
 	ErrUntrusted = errors.New("somebody else could have written it")
 )
 
-// patience is how long opening a file may take, and how long one read may take. Even a busy disk answers in this time.
+// patience limits how long opening a file may take, and how long one read of a file may take. Even a busy disk answers
+// in this time.
 const patience = 5 * time.Second
 
-// maxHung limits the hanging calls of one Gate. Each of them blocks a thread until its file system answers.
+// maxHung limits how many calls of one Gate may hang. Each of them blocks a thread until its file system answers.
 const maxHung = 4
 
-// Gate limits how long callers wait for files, and how many calls hang at the same time. The zero value is ready to
-// use. Any number of goroutines may share it.
+// Gate limits how long callers wait for file systems, and how many calls may hang at the same time. The zero value is
+// ready to use. Any number of goroutines may share it.
 type Gate struct {
-	// Wait replaces patience if it is not zero.
+	// Wait is how long a call may take. If it is zero, the limit is patience.
 	Wait time.Duration
 	hung atomic.Int32
 }
 
-// within runs f in a goroutine of its own, and returns errHung if f takes longer than the gate allows. If f ends after
-// that without an error, within passes its result to the function late, for example to close a file.
+// within runs f in a goroutine of its own, and returns errHung if f takes longer than the gate allows. If f later ends
+// without an error, within passes its result to the function late, for example to close a file.
 func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		value T
@@ -90,7 +91,7 @@ type File struct {
 	gate *Gate // nil if reading may take any time
 }
 
-// Name returns the path by which the file was found.
+// Name returns the path by which the file was opened.
 func (f *File) Name() string { return f.name }
 
 // Info returns what the kernel reported about the file when it was opened.
@@ -99,7 +100,8 @@ func (f *File) Info() os.FileInfo { return f.info }
 // Close closes the file.
 func (f *File) Close() error { return f.file.Close() }
 
-// maxPiece limits one read, in bytes. A read that hangs keeps a buffer of this size until it returns.
+// maxPiece limits the size of one read, in bytes. If a read hangs, a buffer of this size stays in memory until it
+// returns.
 const maxPiece = 1 << 20
 
 // ReadAt implements io.ReaderAt. It returns errHung if a read takes longer than the gate allows.
@@ -109,8 +111,8 @@ func (f *File) ReadAt(buf []byte, off int64) (n int, err error) {
 	}
 	for n < len(buf) && err == nil {
 		var piece []byte
-		// Each read gets a new buffer. If a read answers late, it must not write into buf, which the caller already
-		// uses again.
+		// Each read gets a new buffer. A read that hangs may return after the caller has given up and uses buf for
+		// something else. So it must not write into buf.
 		piece, err = within(f.gate, f.name, func() ([]byte, error) {
 			own := make([]byte, min(len(buf)-n, maxPiece))
 			got, err := f.file.ReadAt(own, off+int64(n))
@@ -127,7 +129,7 @@ func (f *File) ReadAt(buf []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// ReadAll reads the complete file, but at most limit bytes of it, because it may have grown since it was opened.
+// ReadAll reads the complete file. It reads at most limit bytes, because the file may have grown since it was opened.
 func (f *File) ReadAll(limit int64) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, 0, limit))
 }

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadTrusted reads a file of at most limit bytes that decides what ddtop does, such as its settings or its cache. The
-// file, and every folder and link on its path, must belong to root or to ddtop's own user. Under sudo they may also
-// belong to the user who started ddtop. No other user may have the right to write to them (see trustedInode for
-// exceptions). Otherwise the error is ErrUntrusted and describes what is not trusted. ReadTrusted reads the same open
+// ReadTrusted reads a file of at most limit bytes whose content decides what ddtop does, such as its settings or its
+// cache. The file, and every folder and link on its path, must belong to root or to ddtop's own user. Under sudo they
+// may also belong to the user who started ddtop. No other user may have the right to write to them (see trustedInode
+// for exceptions). Otherwise the error is ErrUntrusted and says what is not trusted. ReadTrusted reads the same open
 // file that it has checked.
 func ReadTrusted(path string, limit int64) ([]byte, error) {
 	at, err := walkFull(path, trustedInode)
@@ -33,8 +33,8 @@ func ReadTrusted(path string, limit int64) ([]byte, error) {
 }
 
 // WriteTrusted writes a file that ReadTrusted accepts. It writes the whole file or nothing. It makes missing folders
-// with mode 0700. It writes only into a folder of ddtop's own user. So as root it writes nothing into another user's
-// folder, even if HOME is that folder.
+// with mode 0700. It writes only into a folder of ddtop's own user. So if ddtop runs as root, it writes nothing into
+// another user's folder, even if HOME names that folder.
 func WriteTrusted(path string, write func(io.Writer) error) error {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -55,8 +55,8 @@ func WriteTrusted(path string, write func(io.Writer) error) error {
 	return p.Write(write)
 }
 
-// trustedInode returns why a file, or a folder or link on its path, cannot be trusted. If ddtop is not root, a group
-// may have the right to write. The owner has given this right, and often the group has only one user.
+// trustedInode returns why ddtop cannot trust a file, or a folder or link on its path. If ddtop is not root, it accepts
+// that a group may write. The owner has allowed this, and often the group has only one user.
 func trustedInode(st *unix.Stat_t) error {
 	kind := st.Mode & unix.S_IFMT
 	if !trusted(int(st.Uid)) {

@@ -9,23 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of one path: the kernel's own are 40 links and 4,096 bytes.
+// These limits of one path are the same as the kernel's: 40 links and 4,096 bytes.
 const (
 	maxLinks = 40
 	maxPath  = 4096
 	maxDepth = 256
 )
 
-// location is the place to which a path leads. dir is a descriptor of the folder around the file, and name is the
-// file's name in it. file is an O_PATH descriptor of the file, or -1 if only the folder exists. If the path leads to a
-// folder, dir is this folder itself, and name is ".".
+// location is the place to which a path leads. dir is a descriptor of the folder that contains the file, and name is
+// the file's name in this folder. file is an O_PATH descriptor of the file, or -1 if only the folder exists. If the
+// path leads to a folder, dir is this folder itself, and name is ".".
 type location struct {
 	dir, file int
 	name      string
 	st        unix.Stat_t
 }
 
-// walkFull walks from the machine's root folder. A relative path begins in the working folder.
+// walkFull follows a path from the machine's root folder, as walk does. A relative path begins in the working folder.
 func walkFull(path string, visit func(st *unix.Stat_t) error) (location, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -35,8 +35,8 @@ func walkFull(path string, visit func(st *unix.Stat_t) error) (location, error) 
 	return walk(root, full, visit)
 }
 
-// fromRoot returns the absolute form of a path, and a descriptor of the machine's root folder, which the caller
-// closes.
+// fromRoot returns the absolute form of a path, and a descriptor of the machine's root folder. The caller must close
+// the descriptor.
 func fromRoot(path string) (full string, root int, err error) {
 	if full, err = filepath.Abs(path); err != nil {
 		return "", -1, err
@@ -45,13 +45,13 @@ func fromRoot(path string) (full string, root int, err error) {
 	return full, root, err
 }
 
-// openRoot opens the folder of an O_PATH descriptor. It does not use the folder's path, which could lead to another
-// folder by now.
+// openRoot opens the folder of an O_PATH descriptor. It does not use the folder's path, which could already lead to
+// another folder.
 func openRoot(fd int) (*os.Root, error) { return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(fd)) }
 
-// walk follows a path below a root, one name at a time. Its rules are the same as openat2's with RESOLVE_IN_ROOT and
-// RESOLVE_NO_MAGICLINKS. It calls visit for the root and for each folder, link and file on the way, before it uses
-// them.
+// walk follows a path below a root, one name at a time. It follows links by the same rules as openat2 with
+// RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS. Before walk uses the root, or a folder, link or file on the way, it calls
+// visit for it.
 func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location, err error) {
 	if path == "" {
 		return at, unix.ENOENT
@@ -84,8 +84,8 @@ func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location
 		todo = todo[1:]
 		dir := dirs[len(dirs)-1]
 		if name == "." || name == ".." {
-			// This lookup only checks that the kernel allows "." and ".." here. walk does not use the result, because
-			// it goes back by its own list of folders.
+			// This lookup only checks that the kernel allows "." or ".." here. walk ignores its result, because it goes
+			// back by its own list of folders.
 			probe, err := unix.Openat(dir, name, unix.O_PATH|unix.O_CLOEXEC, 0)
 			if err != nil {
 				return at, err
@@ -150,7 +150,7 @@ func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location
 	return location{dir: dir, file: file, name: ".", st: st}, nil
 }
 
-// names splits a path into its names, without empty ones. A slash at the end becomes ".", because the path must then
+// names splits a path into its names, and drops empty names. A slash at the end becomes ".", because the path must then
 // lead to a folder.
 func names(path string) []string {
 	var out []string
@@ -165,8 +165,8 @@ func names(path string) []string {
 	return out
 }
 
-// readLink reads the link that an O_PATH descriptor refers to. It refuses links of /proc, because these do not contain
-// paths.
+// readLink returns the path in the link that an O_PATH descriptor refers to. It refuses links of /proc, because these
+// do not contain paths.
 func readLink(fd int) (string, error) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {

@@ -19,19 +19,19 @@ import (
 // errNoReader is returned for a named pipe that no program has opened to read.
 var errNoReader = errors.New("no program reads from this pipe")
 
-// Destination is the place of a file that will be written: an open folder, so that no one can exchange the folder, and
-// a name.
+// Destination is where a file will be written: an open folder, and the file's name in it. The folder is open, so that
+// no one can put another folder in its place.
 type Destination struct {
 	dir  *os.Root
 	name string
-	// Path is the name that the user gave. Info describes the existing file. It is nil if there is none.
+	// Path is the path that the user gave. Info describes the file that exists there, and is nil if there is none.
 	Path string
 	Info fs.FileInfo
 }
 
-// At returns the place of a file in an open folder. Close closes the folder. If there is already a file with this name,
-// the new file replaces it. A link is not followed, and nothing is written into a pipe. path is the folder's path and
-// the name.
+// At returns the destination of a file in an open folder. Close closes the folder. If a file with this name exists, the
+// new file replaces it. A link with this name is not followed, and nothing is written into a pipe with this name. path
+// is the folder's path and the name.
 func At(folder *os.Root, path string) *Destination {
 	return &Destination{dir: folder, name: filepath.Base(path), Path: path}
 }
@@ -39,21 +39,22 @@ func At(folder *os.Root, path string) *Destination {
 // Close closes the folder.
 func (p *Destination) Close() error { return p.dir.Close() }
 
-// Special reports whether the destination is a pipe or a device. ddtop writes directly into these, and does not replace
-// them.
+// Special reports whether the destination is a pipe or a device. ddtop writes directly into it, and does not replace it
+// by a file.
 func (p *Destination) Special() bool { return p.Info != nil && !p.Info.Mode().IsRegular() }
 
-// Pending is a file that is still being written, under a temporary name.
+// Pending is a file that is still being written. Until it is complete, it has a temporary name.
 type Pending struct {
 	*os.File
 	to   *Destination
 	name string
 }
 
-// nameTries limits the attempts to find a free name for a new file.
+// nameTries limits how many names are tried for a new temporary file.
 const nameTries = 100
 
-// Begin begins a file of mode 0600 that will replace the file at the destination. The existing file stays until Commit.
+// Begin begins a file of mode 0600 that will replace the file at the destination. The existing file stays until Commit
+// is called.
 func (p *Destination) Begin() (*Pending, error) {
 	for range nameTries {
 		f, err := p.create(fmt.Sprintf(".%s-%08x", p.name, rand.Uint32()))
@@ -64,8 +65,9 @@ func (p *Destination) Begin() (*Pending, error) {
 	return nil, fmt.Errorf("%s can't be written: no free name beside it", p.Path)
 }
 
-// BeginBeside begins a file beside the destination, with an ending added to its name. Users can find this file if ddtop
-// is killed. A file with this name, from an earlier run, is removed. The file at the destination stays until Commit.
+// BeginBeside begins a file beside the destination. Its name is the destination's name with an ending added, so that
+// users can find it if ddtop is killed. A file with this name, from an earlier run, is removed. The file at the
+// destination stays until Commit is called.
 func (p *Destination) BeginBeside(ending string) (*Pending, error) {
 	name := p.name + ending
 	if err := p.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +76,7 @@ func (p *Destination) BeginBeside(ending string) (*Pending, error) {
 	return p.create(name)
 }
 
-// BeginThere begins a file at the destination itself, which must not exist.
+// BeginThere begins a file at the destination itself, where no file may exist.
 func (p *Destination) BeginThere() (*Pending, error) { return p.create(p.name) }
 
 func (p *Destination) create(name string) (*Pending, error) {
@@ -85,9 +87,9 @@ func (p *Destination) create(name string) (*Pending, error) {
 	return &Pending{f, p, name}, nil
 }
 
-// Create makes a file of mode 0600 in an open folder, never through a link, and hands it over (HandOver). The error is
-// fs.ErrExist if the name is taken. Errors contain path. An error of the folder itself would instead contain the number
-// of a descriptor.
+// Create makes a file of mode 0600 in an open folder, never through a link, and gives it to the user who called sudo
+// (HandOver). The error is fs.ErrExist if the name is taken. Errors name the file by path, because the folder's own
+// errors would have only the number of a descriptor.
 func Create(folder *os.Root, name, path string) (*os.File, error) {
 	made, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -102,14 +104,14 @@ func Create(folder *os.Root, name, path string) (*os.File, error) {
 	return duplicate(made, path)
 }
 
-// duplicate returns a second descriptor for an open file. Its errors contain path.
+// duplicate returns a second descriptor of an open file. Its errors name the file by path.
 func duplicate(f *os.File, path string) (*os.File, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	fd, failed := -1, error(nil)
-	// Do not use the method Fd here, because it would make a pipe blocking.
+	// Do not use the method Fd here: reads and writes of a pipe would then block a thread.
 	err = raw.Control(func(from uintptr) { fd, failed = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 0) })
 	if err = cmp.Or(err, failed); err != nil {
 		return nil, &os.PathError{Op: "dup", Path: path, Err: err}
@@ -117,11 +119,11 @@ func duplicate(f *os.File, path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// Path returns the path of the file before Commit.
+// Path returns the path at which the file is before Commit moves it.
 func (f *Pending) Path() string { return filepath.Join(filepath.Dir(f.to.Path), f.name) }
 
-// Commit moves the file to its destination. After an error the existing file stays, and the new file stays where it
-// is.
+// Commit moves the file to its destination. If this fails, the existing file stays, and the new file keeps its
+// temporary name.
 func (f *Pending) Commit() error {
 	err := errors.Join(f.Sync(), f.File.Close())
 	if err == nil && f.name != f.to.name {
@@ -137,7 +139,7 @@ func (f *Pending) Commit() error {
 func (f *Pending) Abort() error { return errors.Join(f.File.Close(), f.to.dir.Remove(f.name)) }
 
 // WriteFile writes a file of mode 0600 beside its destination, and moves it there when it is complete. So the
-// destination always has either the complete file or the earlier file. If the destination is not a regular file,
+// destination always has either the complete new file or the earlier file. If the destination is not a regular file,
 // WriteFile writes directly into it. If the function write fails, nothing is written.
 func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err error) {
 	p, err := Locate(path)
@@ -170,7 +172,7 @@ func WriteFile(path string, wait Waiting, write func(io.Writer) error) (err erro
 }
 
 // Write writes a file of mode 0600 beside its destination, and moves it there when it is complete. So the destination
-// always has either the complete file or the earlier file.
+// always has either the complete new file or the earlier file.
 func (p *Destination) Write(write func(io.Writer) error) error {
 	f, err := p.Begin()
 	if err != nil {
@@ -185,18 +187,18 @@ func (p *Destination) Write(write func(io.Writer) error) error {
 	return nil
 }
 
-// readerEvery is the interval at which a pipe is checked for a reader.
+// readerEvery is how often ddtop checks whether a program has opened a pipe to read.
 const readerEvery = 20 * time.Millisecond
 
-// Waiting says how long to wait until a program reads from a named pipe: until GiveUp is closed, or forever if GiveUp
-// is nil. The function Begins is called when the wait begins. It may be nil.
+// Waiting says how long ddtop waits until a program reads from a named pipe: until GiveUp is closed, or forever if
+// GiveUp is nil. ddtop calls Begins when it begins to wait. Begins may be nil.
 type Waiting struct {
 	GiveUp <-chan struct{}
 	Begins func()
 }
 
-// OpenSpecial opens a destination that is not a regular file for writing. It waits until a program reads from a named
-// pipe.
+// OpenSpecial opens a destination that is not a regular file. If it is a named pipe, OpenSpecial waits until a program
+// reads from it.
 func (p *Destination) OpenSpecial(wait Waiting) (*os.File, error) {
 	if p.Info.IsDir() {
 		return nil, fmt.Errorf("%s can't be written: it is a folder: give the name of a file", p.Path)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestWriteFile: if writing fails, the file keeps its old contents, and no other file is left.
+// TestWriteFile: if writing a file fails, an existing file keeps its old contents, and no other file remains.
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
@@ -69,8 +69,8 @@ func TestWriteFileDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }
-	// The test writes through a link in its own folder. If WriteFile replaced the device, it would replace only this
-	// link.
+	// The test writes to the device through a link in its own folder. If WriteFile replaced what it finds, it would
+	// replace only this link and not the device.
 	link := filepath.Join(t.TempDir(), "null")
 	if err := os.Symlink(os.DevNull, link); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestWriteFileDevice(t *testing.T) {
 	}
 }
 
-// TestWriteFileFullDevice: if a device is full, the error contains the device's name as the caller gave it.
+// TestWriteFileFullDevice: if a device is full, the error contains the name of the device as the caller wrote it.
 func TestWriteFileFullDevice(t *testing.T) {
 	const device = "/dev/full"
 	if _, err := os.Stat(device); err != nil {
@@ -103,7 +103,7 @@ func TestWriteFileFullDevice(t *testing.T) {
 }
 
 // TestWriteFilePipe: WriteFile waits until a program opens a named pipe for reading, or until the caller gives up. If
-// this program then does not read, WriteFile waits in the same way.
+// the program opens the pipe but does not read, WriteFile waits in the same way.
 func TestWriteFilePipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -149,7 +149,8 @@ func TestWriteFilePipe(t *testing.T) {
 	}
 }
 
-// waitForBytes reads from a pipe. Now and then the pipe has no writer. Then waitForBytes waits for the next one.
+// waitForBytes reads from a pipe. If no program has the pipe open for writing, it waits for the next one, instead of
+// reporting the end.
 type waitForBytes struct{ *os.File }
 
 func (w waitForBytes) Read(b []byte) (int, error) {

@@ -17,7 +17,8 @@ import (
 // passengers is the number of processes that Passenger runs for the application.
 const passengers = 2
 
-// passenger returns the command that starts Passenger, without nginx, for a program in a folder.
+// passenger returns the command that starts the server Passenger for the program in a folder. Passenger runs without
+// nginx.
 func passenger(t testing.TB, dir, app, port string) *exec.Cmd {
 	t.Helper()
 	program := rubytest.Program(t, "passenger", "passenger")
@@ -29,16 +30,16 @@ func passenger(t testing.TB, dir, app, port string) *exec.Cmd {
 		"--max-pool-size", number, "--min-instances", number, "--disable-security-update-check", "--log-file", filepath.Join(dir, "passenger.log"), "--pid-file", filepath.Join(dir, "passenger.pid"))
 }
 
-// awaitPassenger waits until the processes that run the program in a folder exist. They are in a session of their own,
-// so they survive if the test kills Passenger's process group. At the end of the test, awaitPassenger stops Passenger
-// and waits until these processes have ended.
+// awaitPassenger waits until Passenger has started the processes that run the program in a folder. It returns their
+// PIDs. These processes have a session of their own, so they survive if the test kills Passenger's process group. At
+// the end of the test, awaitPassenger stops Passenger and waits until they have ended.
 func awaitPassenger(t testing.TB, pid int, dir string) (pids []int) {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
-		// The function await cannot be used here, because the test's context has already ended.
+		// The test's context has already ended here, so this code cannot use the function await.
 		for deadline := time.Now().Add(startTimeout); len(titled("Passenger RubyApp: "+dir)) > 0; time.Sleep(retryEvery) {
 			if time.Now().After(deadline) {
 				t.Errorf("Passenger's processes are still there %v after SIGTERM", startTimeout)
@@ -56,12 +57,12 @@ func awaitPassenger(t testing.TB, pid int, dir string) (pids []int) {
 	return pids
 }
 
-// titled returns the processes whose title begins with a text.
+// titled returns the processes whose titles begin with the text begin.
 func titled(begin string) (pids []int) {
 	// Glob fails only if the pattern is malformed.
 	list, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range list {
-		// A process that has ended has no title.
+		// A process that has ended has no title, so its file is empty.
 		if text, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(text), begin) {
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
 				pids = append(pids, pid)

@@ -22,21 +22,21 @@ import (
 //go:embed rack
 var rackFiles embed.FS
 
-// Logged is a line in an application's log about a request, a job or a statement (rack/request_log.rb).
+// Logged is a line that an application has logged about a request, a job or a statement (rack/request_log.rb).
 type Logged struct {
 	// Kind is "R" for a request, "J" for a job, or "S" for a statement.
 	Kind string
-	// FromNS and ToNS are the times of the beginning and the end, in CLOCK_MONOTONIC ns. The server itself also works
-	// on a request before FromNS and after ToNS.
+	// FromNS and ToNS are when the application began and ended, in CLOCK_MONOTONIC ns. The server itself also works on
+	// a request before FromNS and after ToNS.
 	FromNS, ToNS int64
-	// TID is the ID of the native thread.
+	// TID is the ID of the native thread that did the work.
 	TID int32
-	// The field What is the endpoint of a request, the class of a job, or a statement. ID is the request's path with
-	// its query, or the job's class with arguments.
+	// What is the endpoint of a request, the class of a job, or a statement. ID is the request's path with its query,
+	// or the job's class with its arguments.
 	What, ID string
 }
 
-// RequestLog returns the lines that an application has logged in a file so far.
+// RequestLog returns what an application has logged in a file so far, line by line.
 func RequestLog(t testing.TB, path string) []Logged {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -62,7 +62,7 @@ func RequestLog(t testing.TB, path string) []Logged {
 	return out
 }
 
-// copyRack makes a folder with a copy of the files in the folder rack.
+// copyRack copies the files of the folder rack into a new folder, and returns the new folder.
 func copyRack(t testing.TB) (dir string) {
 	t.Helper()
 	dir = tempDir(t)
@@ -78,16 +78,16 @@ func copyRack(t testing.TB) (dir string) {
 
 // Rack is a small application that runs on a server from a Debian package.
 type Rack struct {
-	// URL is http://127.0.0.1:PORT and the common beginning of the application's paths.
+	// URL is http://127.0.0.1:PORT, followed by the common beginning of the application's paths.
 	URL string
-	// PIDs are the PIDs of the processes that serve.
+	// PIDs are the PIDs of the processes that serve requests.
 	PIDs []int
-	// Log is the path of its log (RequestLog).
+	// Log is the path of the application's log (RequestLog).
 	Log string
 }
 
-// StartRack starts rack/APP.ru on a server: "puma", "puma cluster", "webrick", "unicorn", "thin" or "passenger". The
-// server "async" runs rack/APP.rb. It returns when the server answers and all its workers run.
+// StartRack starts the application rack/APP.ru on a server: "puma", "puma cluster", "webrick", "unicorn", "thin" or
+// "passenger". On the server "async" it starts rack/APP.rb. It returns when the server answers and all its workers run.
 func StartRack(t testing.TB, server, app string) *Rack {
 	t.Helper()
 	dir := copyRack(t)
@@ -161,13 +161,14 @@ func answers(t testing.TB, server, url string) {
 
 // Puma is a Puma that runs rack/plain.ru.
 type Puma struct {
-	// Port and Control are the ports of its application and of its control server, which needs no token.
+	// Port is the port of the application. Control is the port of Puma's control server, which needs no token.
 	Port, Control string
 	// PIDs are the processes that serve.
 	PIDs []int
 }
 
-// StartPuma starts Puma with a few more arguments. It returns when the server answers and all its workers run.
+// StartPuma starts Puma with the given additional arguments. It returns when the server answers and all its workers
+// run.
 func StartPuma(t testing.TB, args ...string) *Puma {
 	t.Helper()
 	p := &Puma{Port: FreePort(t), Control: FreePort(t)}
@@ -190,15 +191,15 @@ func StartPuma(t testing.TB, args ...string) *Puma {
 	return p
 }
 
-// Sidekiq is a running Sidekiq with a Redis of its own.
+// Sidekiq is a running Sidekiq. Its Redis is only for this test.
 type Sidekiq struct {
 	PID int
 	Log string
-	// Push queues n jobs of each class. The jobs of a class have numbers, beginning with first.
+	// Push queues n jobs of each class. The jobs of a class are numbered from first on.
 	Push func(first, n int)
 }
 
-// StartSidekiq starts Sidekiq with four threads on rack/jobs.rb.
+// StartSidekiq starts Sidekiq with four threads, which run the jobs in rack/jobs.rb.
 func StartSidekiq(t testing.TB) *Sidekiq {
 	t.Helper()
 	sidekiq, redis := rubytest.Program(t, "sidekiq", "ruby-sidekiq"), rubytest.Program(t, "redis-server", "redis-server")

@@ -24,19 +24,20 @@ import (
 //go:embed all:app
 var app embed.FS
 
-// Rails is a running shop: a Rails application on a Puma cluster, with a PostgreSQL of its own. app/load.lua requests
-// its pages.
+// Rails is a running shop: a Rails application on a Puma cluster, with a PostgreSQL that only it uses. app/load.lua
+// requests its pages.
 type Rails struct {
 	// URL is http://127.0.0.1:PORT.
 	URL string
-	// Dir is the application's folder. Log is the path of its log of requests and statements (RequestLog).
+	// Dir is the application's folder. Log is the path of its log (RequestLog), with its requests and statements.
 	Dir, Log string
-	// Master is the PID of Puma's master. Workers are its workers' PIDs, in no order.
+	// Master is the PID of Puma's master process. Workers are the PIDs of its worker processes, in no order.
 	Master  int
 	Workers []int
 }
 
-// StartRails starts the shop with this number of workers, and of threads in each. It returns when all workers run.
+// StartRails starts the shop with the given number of worker processes, and of threads in each. It returns when all
+// workers run.
 func StartRails(t testing.TB, workers, threads int) *Rails {
 	t.Helper()
 	return startRails(t, workers, threads, false)
@@ -105,7 +106,7 @@ func startRails(t testing.TB, workers, threads int, logs bool) *Rails {
 	return r
 }
 
-// Completed returns how many requests a worker has answered.
+// Completed returns how many requests a worker process has answered.
 func (r *Rails) Completed(t testing.TB, worker int) int {
 	t.Helper()
 	log, err := os.ReadFile(filepath.Join(r.Dir, "production.log"))

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestRails: each page that the load requests answers, and the shop's log counts the requests.
+// TestRails: the shop answers each page that the load (app/load.lua) requests, and Completed counts these requests.
 func TestRails(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -22,7 +22,7 @@ func TestRails(t *testing.T) {
 			t.Errorf("%s: %s", path, answer.Status)
 		}
 	}
-	// There can be more than 5 requests, because StartRails sends requests until it gets the first answer.
+	// There can be more than the test's 5 requests, because StartRails sends requests until it gets the first answer.
 	if done := r.Completed(t, r.Workers[0]) + r.Completed(t, r.Workers[1]); done < 5 {
 		t.Errorf("by the log the workers answered %d requests of 5 and more", done)
 	}

@@ -12,13 +12,14 @@ import (
 	"time"
 )
 
-// startTimeout limits the wait for a server's first answer. On a busy machine, Rails takes tens of seconds to start.
+// startTimeout limits how long a test waits for a server's first answer. On a busy machine, Rails takes tens of seconds
+// to start.
 const startTimeout = 5 * time.Minute
 
 // retryEvery is the time between two attempts to reach a server that is starting.
 const retryEvery = 50 * time.Millisecond
 
-// FreePort returns a port of 127.0.0.1 on which no process listened a moment ago.
+// FreePort returns a port of 127.0.0.1 that was free a moment ago: no process listened on it.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -29,7 +30,7 @@ func FreePort(t testing.TB) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// tempDir makes a folder below /tmp. The folder of t.TempDir is no use, because its path is too long for a socket and
+// tempDir makes a folder below /tmp. The folder of t.TempDir cannot be used: its path is too long for a socket, and
 // other users cannot open it.
 func tempDir(t testing.TB) string {
 	t.Helper()
@@ -46,7 +47,7 @@ func tempDir(t testing.TB) string {
 }
 
 // start runs a server in a process group of its own, and kills the group at the end of the test. The server's output
-// goes to the file "said" in its folder. If the test fails, it is also in the test's log.
+// goes to the file "said" in its folder. If the test fails, the output is also in the test's log.
 func start(t testing.TB, cmd *exec.Cmd) (pid int) {
 	t.Helper()
 	path := filepath.Join(tempDir(t), "said")

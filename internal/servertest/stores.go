@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// MariaDB starts a MariaDB of its own on a free port of 127.0.0.1, without users and tables. It returns the port when
-// the server listens. Every client may do everything.
+// MariaDB starts a MariaDB only for this test, on a free port of 127.0.0.1, without users and tables. It returns the
+// port when the server listens. Every client may do everything.
 func MariaDB(t testing.TB) (port string) {
 	t.Helper()
 	server := rubytest.Program(t, "/usr/sbin/mariadbd", "mariadb-server-core")
@@ -38,7 +38,7 @@ func MariaDB(t testing.TB) (port string) {
 	return port
 }
 
-// Redis starts a Redis of its own that asks for a password, and returns its port when it listens.
+// Redis starts a Redis only for this test that asks for a password, and returns its port when it listens.
 func Redis(t testing.TB, password string) (port string) {
 	t.Helper()
 	server := rubytest.Program(t, "redis-server", "redis-server")
@@ -48,7 +48,7 @@ func Redis(t testing.TB, password string) (port string) {
 	return port
 }
 
-// Memcached starts a memcached of its own and returns its port when it listens.
+// Memcached starts a memcached only for this test, and returns its port when it listens.
 func Memcached(t testing.TB) (port string) {
 	t.Helper()
 	server := rubytest.Program(t, "memcached", "memcached")
@@ -73,8 +73,8 @@ func listens(t testing.TB, name, port string) {
 	})
 }
 
-// Slow listens on a new port and forwards connections to another port of this machine. It delays everything that
-// clients send.
+// Slow imitates a slow server. It listens on a new port, which it returns, and forwards connections to another port of
+// this machine. It delays everything that clients send.
 func Slow(t testing.TB, port string, delay time.Duration) (slow string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -105,7 +105,8 @@ func Slow(t testing.TB, port string, delay time.Duration) (slow string) {
 	return slow
 }
 
-// forward connects a client to a port of this machine until one of them ends the connection.
+// forward passes data between a client and a port of this machine until one of them ends the connection. It delays what
+// the client sends.
 func forward(client net.Conn, port string, delay time.Duration) {
 	defer client.Close()
 	server, err := net.Dial("tcp", "127.0.0.1:"+port)
@@ -130,8 +131,8 @@ func forward(client net.Conn, port string, delay time.Duration) {
 	}
 }
 
-// StartStatements starts the program rack/statements.rb with a library of the Debian package pkg. The program's
-// arguments are the library, the port to connect to, and the strings in more.
+// StartStatements starts the program rack/statements.rb, which uses a database library from the Debian package pkg. The
+// program's arguments are the library, the port to connect to, and the strings in more.
 func StartStatements(t testing.TB, library, pkg, port string, more ...string) (pid int, log string) {
 	t.Helper()
 	ruby := rubytest.Program(t, "ruby", "ruby")
@@ -153,8 +154,8 @@ func StartStatements(t testing.TB, library, pkg, port string, more ...string) (p
 	return pid, log
 }
 
-// StartQueue starts the program rack/queue.rb with this number of jobs of each kind. The tested queue needs libraries,
-// which are in packages.
+// StartQueue starts the program rack/queue.rb with the given number of jobs of each kind. queue is the job queue to
+// test. It needs the libraries, which are in the Debian packages.
 func StartQueue(t testing.TB, queue string, jobs int, libraries, packages []string) (pid int, log string) {
 	t.Helper()
 	ruby := rubytest.Program(t, "ruby", "ruby")

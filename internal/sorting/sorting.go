@@ -1,9 +1,9 @@
-// Package sorting sorts slices like slices.SortFunc. For all types of elements, ddtop has only one copy of the
-// algorithm.
+// Package sorting sorts slices like slices.SortFunc, but makes ddtop's binary smaller.
 //
 // For each type of element, the compiler makes a copy of slices.SortFunc and of the functions that it calls. Such a
-// copy adds 12 kB to ddtop's file. With this package, a type adds less than 1 kB, but sorting takes up to twice as
-// long. So code that sorts at every event of a busy process still calls slices.SortFunc.
+// copy adds 12 kB to the binary. This package has only one copy of the algorithm for all types. Each type adds less
+// than 1 kB, but sorting takes up to twice as long. So code that sorts at every event of a busy process still calls
+// slices.SortFunc.
 package sorting
 
 import (
@@ -12,7 +12,8 @@ import (
 	"sort"
 )
 
-// elements is a slice in the form that package sort needs: a length, and functions to compare and swap.
+// elements describes a slice to package sort, independently of the type of its elements: a length, and functions to
+// compare and swap.
 type elements struct {
 	n    int
 	less func(i, j int) bool
@@ -37,7 +38,7 @@ func StableBy[S ~[]E, E any](s S, cmp func(a, b E) int) {
 	}
 }
 
-// Sorted collects values and sorts them, as slices.SortedFunc does.
+// Sorted collects values into a slice and sorts the slice, as slices.SortedFunc does.
 func Sorted[E any](values iter.Seq[E], cmp func(a, b E) int) []E {
 	s := slices.Collect(values)
 	By(s, cmp)

@@ -16,8 +16,8 @@ type pair struct {
 
 func byKey(a, b pair) int { return cmp.Compare(a.key, b.key) }
 
-// TestSameAsSlices: packages sorting and slices put all elements in the same places, even elements that compare as
-// equal.
+// TestSameAsSlices: packages sorting and slices sort the same elements into the same order, even elements that compare
+// as equal.
 func TestSameAsSlices(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -45,7 +45,7 @@ func TestSameAsSlices(t *testing.T) {
 	}
 }
 
-// BenchmarkSort compares how long both packages take to sort 1,000 elements of 48 bytes.
+// BenchmarkSort compares how long packages sorting and slices take to sort 1,000 elements of 48 bytes.
 func BenchmarkSort(b *testing.B) {
 	type row struct {
 		key int64

@@ -6,10 +6,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Changes adds random changes of the GVL since the previous sample to a sample. They are such as a hostile process or a
-// damaged recording may have. Their threads may be unknown, and their times out of order or outside the interval. Their
-// states may contradict each other, or the states of the previous sample. Now and then there are no changes for a
-// while.
+// Changes adds random changes of the GVL to a sample, as if they happened since the previous sample. They are like
+// those in a hostile process or a damaged recording. Their threads may be unknown, and their times out of order or
+// outside the interval. Their states may contradict each other, or the states of the previous sample. Now and then
+// there are no changes for a while.
 func Changes(rng *rand.Rand, s *sampler.Sample, last *sampler.Changes) {
 	s.Changes = sampler.Changes{}
 	switch rng.IntN(40) {

@@ -8,12 +8,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Stream makes samples of a process whose threads come and go. For some threads, the kernel reports the state only some
-// samples later. There are gaps without samples.
+// Stream makes samples of a made-up process whose threads come and go. For some threads, the kernel's report of the
+// state comes only some samples later. There are gaps without samples.
 type Stream struct {
-	// Fixed is true if no thread begins or ends.
+	// Fixed is true if the stream always has the same threads.
 	Fixed bool
-	// Damaged is true if Damage changes the samples.
+	// Damaged is true if the stream changes its samples by the function Damage.
 	Damaged bool
 	damaged sampler.Sample
 
@@ -22,7 +22,7 @@ type Stream struct {
 	s       sampler.Sample
 	nextID  sampler.ThreadID
 	samples int
-	// unanswered is the longest time until the kernel reports about a thread, in samples.
+	// unanswered is after how many samples, at most, the kernel's report about a thread comes.
 	unanswered int
 	askAt      map[sampler.ThreadID]int
 }
@@ -40,7 +40,7 @@ func New(seed uint64, dict *sampler.Dictionary) *Stream {
 	return g
 }
 
-// Process returns the process of the streams, with the given rates in Hz.
+// Process returns the process to which all streams belong, with the given sampling rates in Hz.
 func Process(lockRate, stackRate float64) sampler.Process {
 	return sampler.Process{PID: 1, Era: sampler.EraSched, LockRate: lockRate, StackRate: stackRate, RubyVersion: "3.4.1"}
 }
@@ -53,10 +53,10 @@ func (g *Stream) start() {
 	})
 }
 
-// lostEvery is the number of samples after which the stream reports lost samples.
+// lostEvery is how often the stream reports lost samples, in samples.
 const lostEvery = 97
 
-// Next returns the next sample. It is valid until the next call. Every tenth sample is a stack tick.
+// Next returns the next sample. It is valid until the next call of Next. Every tenth sample has stacks.
 func (g *Stream) Next() *sampler.Sample {
 	s := &g.s
 	s.TimeNS += 1 + g.rnd.Int64N(3e6)
@@ -93,7 +93,7 @@ func (g *Stream) Next() *sampler.Sample {
 }
 
 // Damage changes a sample as a hostile process or a damaged recording could. For example, a thread is listed twice or
-// is missing for a moment, threads have another order, a time goes back, or samples are lost.
+// is missing for a moment, or threads have another order. Or a time goes back, or samples are lost.
 func Damage(rng *rand.Rand, s *sampler.Sample) {
 	switch rng.IntN(12) {
 	case 0:
@@ -112,7 +112,7 @@ func Damage(rng *rand.Rand, s *sampler.Sample) {
 	}
 }
 
-// move changes at random what a thread does.
+// move changes at random what a thread does in the next sample.
 func (g *Stream) move(t *sampler.Thread, owner bool) {
 	t.Quality = 0
 	if g.s.Depth == sampler.StackTick || g.rnd.IntN(20) == 0 {
@@ -150,7 +150,7 @@ func (g *Stream) move(t *sampler.Thread, owner bool) {
 	}
 }
 
-// answer sets what the kernel reports about a thread.
+// answer sets what the kernel reports about a thread in this sample.
 func (g *Stream) answer(t *sampler.Thread) {
 	at := g.s.TimeNS
 	calls := []string{"read", "futex", sampler.SyscallRunning, "poll"}

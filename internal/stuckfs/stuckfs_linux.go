@@ -19,7 +19,7 @@ import (
 // FileSize is the initial size of each file that File makes, in bytes.
 const FileSize = 1 << 20
 
-// Numbers of requests in the FUSE protocol, version 7.31 (include/uapi/linux/fuse.h).
+// The numbers of requests from the kernel in the FUSE protocol, version 7.31 (include/uapi/linux/fuse.h).
 const (
 	opLookup      = 1
 	opForget      = 2
@@ -48,8 +48,8 @@ const (
 	directIO   = 1 // FOPEN_DIRECT_IO
 )
 
-// FS is a mounted file system: one folder in which files can be made and removed. It answers all requests until Stick
-// or StickSync is called.
+// FS is a mounted file system: a folder in which files can be made and removed. It answers all requests of the kernel
+// until Stick or StickSync is called.
 type FS struct {
 	// Dir is the folder at which the file system is mounted.
 	Dir string
@@ -69,7 +69,8 @@ type FS struct {
 	written  uint64
 }
 
-// Mount mounts a file system at a new folder until the test ends. It skips the test if this is not possible.
+// Mount mounts a file system at a new folder, and unmounts it at the end of the test. If it cannot mount one, it skips
+// the test.
 func Mount(t testing.TB) *FS {
 	t.Helper()
 	return MountAt(t, t.TempDir())
@@ -93,8 +94,8 @@ func MountAt(t testing.TB, dir string) *FS {
 		t.Skipf("no file system that hangs can be mounted here: %v", err)
 	}
 	go f.serve()
-	// Wait until the kernel has sent its first request. Otherwise Stick could delay this request, and Waiting would
-	// count it as a read or a write.
+	// Wait until the kernel has sent its first request, which is not from a test. Otherwise Stick could delay this
+	// request, and Waiting would count it as a read or a write.
 	select {
 	case <-f.ready:
 	case <-f.done:
@@ -109,14 +110,14 @@ func MountAt(t testing.TB, dir string) *FS {
 	return f
 }
 
-// Stick makes all reads and writes wait until Release.
+// Stick makes all reads and writes hang until Release is called.
 func (f *FS) Stick() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stuck = true
 }
 
-// StickSync makes every fsync wait until Release. All requests that come after such an fsync wait, too.
+// StickSync makes every fsync hang until Release is called. All requests that come after such an fsync hang, too.
 func (f *FS) StickSync() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,8 +139,8 @@ func (f *FS) Slow(each time.Duration) {
 	f.slow = each
 }
 
-// Waiting returns how many requests hang, 0 or 1. FS takes only one hanging request out of the kernel. The others stay
-// there, so that a process with such a request can be killed.
+// Waiting returns how many requests hang, 0 or 1. FS reads only one hanging request from the kernel. Further requests
+// stay in the kernel, so that a process with such a request can be killed.
 func (f *FS) Waiting() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,8 +210,9 @@ func (f *FS) eachWrite() time.Duration {
 	return f.slow
 }
 
-// waitForRequest waits until the kernel has a request that FS may answer now. It does not read the request before that.
-// A killed process can give up a request that is still in the kernel, but not a request that was read.
+// waitForRequest waits until the kernel has a request that FS may answer now. It does not read the request before that,
+// because a request that FS has read keeps its process alive. If a request is still in the kernel, its process can be
+// killed.
 func (f *FS) waitForRequest() bool {
 	for {
 		fds := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}
@@ -298,8 +300,8 @@ func (f *FS) answer(b []byte) {
 	}
 }
 
-// names returns the directory entries of the files as struct fuse_dirent, beginning at the index from. It returns as
-// many as fit into a reply of 4096 bytes.
+// names returns the files of the folder in the form that the kernel needs (struct fuse_dirent), beginning at the index
+// from. It returns as many as fit into a reply of 4096 bytes.
 func (f *FS) names(from uint64) []byte {
 	le := binary.LittleEndian
 	var out []byte

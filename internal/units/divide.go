@@ -2,9 +2,10 @@ package units
 
 import "math/bits"
 
-// Divide distributes n columns over parts in proportion to their sizes. Columns that are left after rounding down go to
-// the largest remainders. If two remainders are equal, the earlier part comes first. Parts that add up to whole get all
-// n columns. A part that is not positive gets none. The result uses out's memory if that is large enough.
+// Divide distributes n columns of the screen over parts in proportion to their sizes. Columns that are left after
+// rounding down go to the parts with the largest remainders. If two remainders are equal, the earlier part comes first.
+// If the parts add up to whole, they get all n columns. A part that is not positive gets none. The result uses out's
+// memory if it is large enough.
 func Divide(n int, parts []int64, whole int64, out []int) []int {
 	var few [64]uint64 // avoids an allocation for up to 64 parts
 	out, rests, left := out[:0], few[:0], n
@@ -39,9 +40,9 @@ func Sum(parts []int64) (sum int64) {
 	return sum
 }
 
-// Quota returns n*part/whole as a whole number of columns and a remainder. For the same whole, remainders can be
-// compared. It returns 0, 0 if part or whole is not positive. It multiplies with 128 bits. For example, a whole day of
-// blame in ns times a width exceeds 63 bits.
+// Quota returns n*part/whole as a whole number of columns and a remainder. Remainders can be compared if whole is the
+// same. It returns 0, 0 if part or whole is not positive. It multiplies with 128 bits, because 63 bits are too few: for
+// example, for a whole day of blame in ns times a width.
 func Quota(n int, part, whole int64) (columns int, rest uint64) {
 	if n <= 0 || part <= 0 || whole <= 0 {
 		return 0, 0

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A Suffix is a unit after a number that a user types.
+// A Suffix is a unit that a user may type after a number.
 type Suffix struct {
 	name  string
 	scale float64
 }
 
-// The units of typed numbers. If a name is the end of a longer name, the longer one comes first. The last unit of a
-// list has no name.
+// The units that a user may type after a number. Parse tries them in this order. So if one unit ends with another one,
+// such as "ms" with "s", the longer one comes first. The last unit of a list may be "".
 var (
 	// Times are in ns: "200ms", "1.5s". A bare number is in seconds.
 	Times = []Suffix{{"ms", 1e6}, {"µs", 1e3}, {"us", 1e3}, {"s", 1e9}, {"m", 60e9}, {"", 1e9}}
@@ -26,8 +26,8 @@ var (
 	Numbers = []Suffix{{"", 1}}
 )
 
-// Parse returns the number in a text, multiplied by the scale of its suffix in list. ok is false if the text is not a
-// number above zero.
+// Parse returns the number in a text, multiplied by the scale of the unit after it. list has the allowed units. ok is
+// false if the text is not a number above zero.
 func Parse(text string, list []Suffix) (v float64, ok bool) {
 	for _, x := range list {
 		if number, found := strings.CutSuffix(text, x.name); found {
@@ -39,7 +39,7 @@ func Parse(text string, list []Suffix) (v float64, ok bool) {
 	return 0, false
 }
 
-// ParseBytes parses a number of bytes above zero.
+// ParseBytes parses a size that must be above zero, and returns it in bytes.
 func ParseBytes(text string) (int64, error) {
 	if n, ok := Parse(text, Sizes); ok && n >= 1 && n < 1e18 {
 		return int64(n), nil
@@ -47,11 +47,12 @@ func ParseBytes(text string) (int64, error) {
 	return 0, fmt.Errorf("%q is not a number of bytes such as 500MB or 2GB", text)
 }
 
-// maxWord limits the words that Distance compares, in bytes. The work grows with the square of their length.
+// maxWord limits the length of the words that Distance compares, in bytes. The work grows with the square of the
+// length.
 const maxWord = 64
 
 // Distance returns how many letters must be inserted, removed or replaced to turn one word into the other
-// (Levenshtein). It is maxWord if a word is longer than that.
+// (Levenshtein). If a word is longer than maxWord, it returns maxWord.
 func Distance(a, b string) int {
 	if len(a) > maxWord || len(b) > maxWord {
 		return maxWord

@@ -1,5 +1,5 @@
-// Package units formats figures for people: durations, shares, sizes and numbers. So each kind of figure looks the same
-// everywhere. The package also divides columns and percents among parts.
+// Package units writes figures for people: durations, shares, sizes and numbers. Each kind of figure looks the same
+// everywhere in ddtop. The package also divides columns and percents among parts.
 package units
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Duration writes ns for a column, with two or three significant digits: "42 ms", "2.00 s", "4m10s".
+// Duration returns a time in ns as text for a column, with two or three significant digits: "42 ms", "2.00 s", "4m10s".
 func Duration(ns int64) string {
 	switch {
 	case ns < 0:
@@ -26,8 +26,8 @@ func Duration(ns int64) string {
 	return LongDuration(time.Duration(ns))
 }
 
-// ProseDuration writes ns within a sentence: like Duration, but without zeros at the end ("2 s"), with µs as the
-// smallest unit, and "5 min", "2h05m" or "2 h". A negative value is "0 ms".
+// ProseDuration returns a time in ns as text for a sentence. It is like Duration, but without zeros at the end ("2 s"),
+// with µs as the smallest unit, and "5 min", "2h05m" or "2 h". A negative value is "0 ms".
 func ProseDuration(ns int64) string {
 	if ns < 0 {
 		return "0 ms"
@@ -47,7 +47,8 @@ func ProseDuration(ns int64) string {
 	return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
 }
 
-// Weight writes ns so that times can be compared, as in a flame graph: like Duration, but long times stay in seconds.
+// Weight returns a time in ns as text, in a form in which readers can compare times, as in a flame graph. It is like
+// Duration, but long times stay in seconds.
 func Weight(ns int64) string {
 	switch {
 	case ns < 0:
@@ -64,8 +65,8 @@ func Weight(ns int64) string {
 	return Duration(ns)
 }
 
-// rounded returns ns in the unit that a person would choose, and the decimals that leave at most three significant
-// digits. unit is "" for a minute and more.
+// rounded returns a time in ns in the unit that a person would choose. decimals is the number of decimals that leave at
+// most three significant digits. unit is "" for a minute and more.
 func rounded(ns int64) (v float64, decimals int, unit string) {
 	switch f := float64(ns); {
 	case ns < 999_500:
@@ -82,7 +83,7 @@ func rounded(ns int64) (v float64, decimals int, unit string) {
 	return 0, 0, ""
 }
 
-// LongDuration writes seconds, minutes, hours and days: "12s", "4m10s", "3h04m", "3d04h".
+// LongDuration returns a duration as text in seconds, minutes, hours and days: "12s", "4m10s", "3h04m", "3d04h".
 func LongDuration(d time.Duration) string {
 	s := int64(d.Round(time.Second) / time.Second)
 	switch {
@@ -96,8 +97,8 @@ func LongDuration(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", s/86400, s%86400/3600)
 }
 
-// Percent writes a share (0 to 1) as whole percents: "98 %". A positive share that rounds to nothing is "<1 %". A
-// share below 1 is never "100 %". NaN, a share of nothing, is "– %".
+// Percent returns a share (0 to 1) as text in whole percents: "98 %". A positive share that rounds to zero is "<1 %". A
+// share below 1 is never "100 %". NaN, which is a share of nothing, is "– %".
 func Percent(share float64) string { return WholePercent(share) + " %" }
 
 // WholePercent is like Percent, but without " %": "98".
@@ -115,11 +116,12 @@ func WholePercent(share float64) string {
 	return strconv.Itoa(int(math.Round(share * 100)))
 }
 
-// RoundPercent writes a share as rounded whole percents within a sentence. Unlike Percent, it writes "0 %" for a tiny
-// share.
+// RoundPercent returns a share as text for a sentence, in rounded whole percents. Unlike Percent, it returns "0 %" for
+// a tiny share.
 func RoundPercent(share float64) string { return strconv.Itoa(int(math.Round(share*100))) + " %" }
 
-// FinePercent writes a small share with a decimal: "0.4 %". A positive share that rounds to nothing is "<0.1 %".
+// FinePercent returns a small share as text with one decimal: "0.4 %". A positive share that rounds to zero is "<0.1
+// %".
 func FinePercent(share float64) string {
 	switch {
 	case share <= 0:
@@ -132,7 +134,7 @@ func FinePercent(share float64) string {
 	return Percent(share)
 }
 
-// Bytes writes bytes in powers of ten, as most tools for people do: "512 MB".
+// Bytes returns a size as text in powers of ten, as most tools for people do: "512 MB".
 func Bytes(n int64) string {
 	switch f := float64(n); {
 	case n < 1000:
@@ -148,7 +150,7 @@ func Bytes(n int64) string {
 	}
 }
 
-// FineBytes is like Bytes, but all megabytes have a decimal: "51.2 MB".
+// FineBytes is like Bytes, but has one decimal for all megabytes: "51.2 MB".
 func FineBytes(n int64) string {
 	if n < 1_000_000 || n >= 1_000_000_000 {
 		return Bytes(n)
@@ -156,7 +158,7 @@ func FineBytes(n int64) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// Number writes v with at most the given number of decimals, without zeros at the end.
+// Number returns v as text with at most the given number of decimals, without zeros at the end.
 func Number(v float64, decimals int) string {
 	s := strconv.FormatFloat(v, 'f', decimals, 64)
 	if strings.ContainsRune(s, '.') {
@@ -165,7 +167,7 @@ func Number(v float64, decimals int) string {
 	return s
 }
 
-// Count writes a number with thousands separated: "18,204".
+// Count returns a number as text with commas between thousands: "18,204".
 func Count(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	start := 0
@@ -178,7 +180,7 @@ func Count(n int64) string {
 	return s
 }
 
-// Plural writes a number with its noun: "1 thread waits", "3 threads wait".
+// Plural returns a number with the right form of its noun: "1 thread waits", "3 threads wait".
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

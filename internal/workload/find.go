@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// errNoRuby is returned by FindRuby if it finds no Ruby on which the workload can run.
+// errNoRuby is returned by FindRuby if no Ruby on this machine can run the bundled program.
 var errNoRuby = errors.New("no Ruby found")
 
-// askTime limits how long an interpreter may take to print its version. The ruby of a version manager can be a wrapper
-// (shim), which can hang.
+// askTime limits how long an interpreter may take to print its version. If the ruby is from a version manager, it can
+// be a wrapper (shim) that hangs.
 const askTime = 10 * time.Second
 
-// maxCandidates limits how many interpreters outside PATH are started to learn their versions.
+// maxCandidates limits how many interpreters outside PATH are started to ask for their versions.
 const maxCandidates = 32
 
 // Ruby is an interpreter found on this machine.
@@ -31,8 +31,8 @@ type Ruby struct {
 	Version string
 }
 
-// FindRuby finds a CRuby 2.5 or later: the first in PATH, else the newest in the folders of rbenv, asdf, ruby-install
-// and distributions. If there is none, it returns errNoRuby with the searched folders.
+// FindRuby finds a CRuby 2.5 or later. It takes the first in PATH, or else the newest in the folders of rbenv, asdf,
+// ruby-install and distributions. If there is none, it returns errNoRuby and names the searched folders.
 func FindRuby(ctx context.Context) (Ruby, error) {
 	var refused []string
 	ask := func(path string) (Ruby, bool) {
@@ -67,7 +67,7 @@ func FindRuby(ctx context.Context) (Ruby, error) {
 	return slices.MaxFunc(found, func(a, b Ruby) int { return slices.Compare(numbers(a.Version), numbers(b.Version)) }), nil
 }
 
-// AskRuby runs an interpreter to learn its version. If the workload cannot run on it, the error says why.
+// AskRuby runs an interpreter to learn its version. If the bundled program cannot run on it, the error says why.
 func AskRuby(ctx context.Context, path string) (Ruby, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// fake writes an executable that runs answer, a shell command that prints an engine and a version.
+// fake writes an executable that imitates an interpreter. It runs answer, a shell command that prints an engine and a
+// version.
 func fake(t *testing.T, path, answer string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -12,15 +12,15 @@ import (
 
 // The events that the program logs.
 const (
-	// EventReady comes once, when all threads and the database are ready.
+	// EventReady is logged once, when all threads and the database are ready.
 	EventReady = "ready"
-	// EventBegin and EventEnd mark the time in which all threads are in a phase.
+	// EventBegin and EventEnd are logged at the begin and the end of the time in which all threads are in a phase.
 	EventBegin = "begin"
 	EventEnd   = "end"
-	// EventDrained comes after EventEnd, when all threads have left the phase. It has sums of what the threads did in
-	// the phase.
+	// EventDrained is logged after EventEnd, when all threads have left the phase. It has sums of what the threads did
+	// in the phase.
 	EventDrained = "drained"
-	// EventSkipped replaces all events of a phase that cannot run on this Ruby.
+	// EventSkipped is logged instead of all other events of a phase, if the phase cannot run on this Ruby.
 	EventSkipped = "skipped"
 	// EventExit comes last.
 	EventExit = "exit"
@@ -33,21 +33,21 @@ type Event struct {
 	// MonotonicNS is CLOCK_MONOTONIC in ns.
 	MonotonicNS int64 `json:"monotonic_ns"`
 
-	// The following fields belong to EventReady. Threads are the names of all threads except main and scheduler.
+	// Only EventReady has the following fields. Threads are the names of all threads except main and scheduler.
 	Ruby        string   `json:"ruby"`
 	DatabasePID int      `json:"database_pid"`
 	Threads     []string `json:"threads"`
 
-	// The following fields belong to EventEnd, as differences over the phase. CPUNS is the process's CPU time. GCNS is
+	// Only EventEnd has the following fields, as differences over the phase. CPUNS is the process's CPU time. GCNS is
 	// the CPU time of garbage collections as Ruby 3.1 and later count it, and 0 on older releases.
 	CPUNS   int64 `json:"cpu_ns"`
 	GCNS    int64 `json:"gc_ns"`
 	GCCount int64 `json:"gc_count"`
 
-	// The following fields belong to EventDrained. Complete means that all threads left the phase in time. All other
+	// Only EventDrained has the following fields. Complete means that all threads left the phase in time. All other
 	// fields are sums over all threads. ReportCPUNS is the CPU time that reports took. LockNS is the time spent waiting
-	// for the Mutex. KeptNS is the time inside the C function that keeps the GVL, and KeptCPUNS is the part of it on a
-	// CPU.
+	// for the Mutex. KeptNS is the time inside the C function that keeps the GVL, and KeptCPUNS is the part of this
+	// time on a CPU.
 	Complete    bool  `json:"complete"`
 	Requests    int64 `json:"requests"`
 	Reports     int64 `json:"reports"`
@@ -63,16 +63,17 @@ type Event struct {
 	Reason string `json:"reason"`
 }
 
-// maxEvents limits the events of a Log. Older events are dropped. With phases of 1 s, this is enough for a day.
+// maxEvents limits how many events a Log keeps. It drops older ones. With phases of 1 s, this is enough for a day.
 const maxEvents = 1 << 18
 
-// maxLine is the longest line accepted from the program, in bytes. EventReady with the names of 500 threads is shorter.
+// maxLine is the longest line that is accepted from the program, in bytes. Even EventReady with the names of 500
+// threads is shorter.
 const maxLine = 1 << 16
 
-// errLogEnded is returned by WaitFor if the program ended before it logged the event.
+// errLogEnded is returned by WaitFor if the program ended without logging the event.
 var errLogEnded = errors.New("the workload ended before that")
 
-// Log holds what the program has logged so far. Its methods may be called from any goroutine.
+// Log has the events that the program has logged so far. Any goroutine may call its methods.
 type Log struct {
 	mu      sync.Mutex
 	events  []Event
@@ -90,8 +91,8 @@ func (l *Log) Events() []Event {
 	return append([]Event(nil), l.events...)
 }
 
-// WaitFor returns the first event that match accepts. It waits if there is none yet. It fails if ctx or the program
-// ends.
+// WaitFor returns the first event that match accepts. If there is none yet, it waits for one. It fails if ctx or the
+// program ends first.
 func (l *Log) WaitFor(ctx context.Context, match func(Event) bool) (Event, error) {
 	for {
 		l.mu.Lock()
@@ -114,12 +115,12 @@ func (l *Log) WaitFor(ctx context.Context, match func(Event) bool) (Event, error
 	}
 }
 
-// begun returns a function for WaitFor that matches the begin of a phase.
+// begun returns a function for WaitFor that accepts the event at the begin of a phase.
 func begun(phase string) func(Event) bool {
 	return func(e Event) bool { return e.Event == EventBegin && e.Phase == phase }
 }
 
-// read takes events from the program's output until it ends.
+// read adds the events in the program's output to the log, until the output ends.
 func (l *Log) read(r io.Reader) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), maxLine)

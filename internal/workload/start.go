@@ -14,31 +14,33 @@ import (
 	"time"
 )
 
-// bootTime limits the time from the program's start to EventReady.
+// bootTime limits how long the program may take from its start until it logs EventReady.
 const bootTime = 30 * time.Second
 
-// stopTime is how long the program may take to end after SIGTERM. After that, it is killed. Its slowest steps take less
-// than 1 s: a call that keeps the GVL for 120 ms, and a slow query.
+// stopTime is how long the program may take to end after SIGTERM. After this time it is killed. Its slowest steps take
+// less than 1 s: a call that keeps the GVL for 120 ms, and a slow query.
 const stopTime = 5 * time.Second
 
-// maxComplaint is how much of the program's standard error is kept for the error message, in bytes.
+// maxComplaint limits how much of the program's standard error is kept for an error message, in bytes.
 const maxComplaint = 4096
 
-// Options of Start. The zero value plays all phases in turn, 20 s each, until stopped.
+// Options are the options of Start. With the zero value, the program plays all phases in turn, 20 s each, until it is
+// stopped.
 type Options struct {
-	// Phase is the only phase to play. If it is "", all are played in turn.
+	// Phase is the only phase to play. If it is "", the program plays all phases in turn.
 	Phase string
-	// PhaseLength is how long a phase lasts. Zero means 20 s, with one exception. If Phase is set and Rounds is zero,
-	// the phase does not end.
+	// PhaseLength is how long a phase lasts. Zero means 20 s, with one exception: if Phase is set and Rounds is zero,
+	// the phase lasts until the program is stopped.
 	PhaseLength time.Duration
 	// Rounds is how often the program goes through the phases before it exits. Zero means until it is stopped.
 	Rounds int
-	// Threads is the number of http threads. Zero means 8. There are half as many workers, and at least one.
+	// Threads is the number of threads named http, which serve requests. Zero means 8. There are half as many workers,
+	// and at least one.
 	Threads int
-	// Seed is the seed of the random numbers. Zero is a valid seed, too.
+	// Seed is the seed of the program's random numbers. Zero is a valid seed, too.
 	Seed int64
-	// Root is the root folder of another distribution's files. The path of ruby is then a path below Root. The program
-	// is started by chroot, which needs root. "" means the machine's own root.
+	// Root is the root folder of another distribution's files. If it is set, the path of ruby is below Root, and the
+	// program is started by chroot, which needs root. "" means the machine's own root.
 	Root string
 	// RubyArgs are arguments for ruby itself, such as "--yjit".
 	RubyArgs []string
@@ -46,7 +48,7 @@ type Options struct {
 
 // Running is a started workload.
 type Running struct {
-	// PID is the process of the order service, which is the Ruby program. The PID of its database is in Ready.
+	// PID is the PID of the order service, which is the Ruby program. The PID of its database is in Ready.
 	PID int
 	// Ready is the event that the program logged when it was ready.
 	Ready Event
@@ -62,7 +64,8 @@ type Running struct {
 }
 
 // Start unpacks the program, starts it with the given Ruby, and returns when all its threads run. The program ends
-// after Stop, when ctx ends, or after its rounds. If this process ends, the program also ends within half a second.
+// after Stop, when ctx ends, or after its rounds. If the calling process ends, the program also ends within half a
+// second.
 func Start(ctx context.Context, ruby string, opts Options) (*Running, error) {
 	if err := CheckPhase(opts.Phase); err != nil {
 		return nil, err
@@ -165,7 +168,8 @@ func (r *Running) Wait() error {
 	return nil
 }
 
-// Stop asks the program to end, kills it after stopTime, and returns when it has ended. It may be called again.
+// Stop asks the program to end, kills it if it has not ended after stopTime, and returns when it has ended. It may be
+// called again.
 func (r *Running) Stop() error {
 	var err error
 	r.stop.Do(func() {
@@ -187,7 +191,7 @@ func (r *Running) Stop() error {
 	return r.Wait()
 }
 
-// tail is a writer that keeps only the last bytes written to it.
+// tail is a writer that keeps only the last bytes that were written to it.
 type tail struct {
 	mu  sync.Mutex
 	max int

@@ -1,5 +1,5 @@
-// Package workload starts the order service, a multi-threaded Ruby program with a realistic problem in each phase.
-// `ddtop demo`, tests and the README's pictures use it. It is plain Ruby (2.5 and later, standard library only),
+// Package workload starts the order service, a multi-threaded Ruby program with a different, realistic problem in each
+// phase. `ddtop demo`, tests and the README's pictures use it. It is plain Ruby (2.5 and later, standard library only),
 // embedded in the binary. Start unpacks it into a private folder.
 package workload
 
@@ -32,7 +32,7 @@ func Phases() []string {
 	return []string{"healthy", "hog", "mutex", "database", "gc", "stall", "routes"}
 }
 
-// CheckPhase accepts the name of a phase, and "" for all of them.
+// CheckPhase returns an error unless name is the name of a phase, or "", which means all phases.
 func CheckPhase(name string) error {
 	if name == "" || slices.Contains(Phases(), name) {
 		return nil

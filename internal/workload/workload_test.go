@@ -21,7 +21,7 @@ import (
 // phaseLength is how long the tests let a phase last.
 const phaseLength = 1500 * time.Millisecond
 
-// startOn starts the workload on a Ruby. The caller ends it.
+// startOn starts the bundled program on a Ruby. The caller must stop it.
 func startOn(ctx context.Context, t *testing.T, r rubytest.Ruby, opts Options) *Running {
 	t.Helper()
 	if r.Root != "" && os.Geteuid() != 0 {
@@ -35,13 +35,13 @@ func startOn(ctx context.Context, t *testing.T, r rubytest.Ruby, opts Options) *
 	return w
 }
 
-// startAlone starts the workload on one Ruby. The caller ends it.
+// startAlone starts the bundled program on one Ruby. The caller must stop it.
 func startAlone(ctx context.Context, t *testing.T, opts Options) *Running {
 	t.Helper()
 	return startOn(ctx, t, rubytest.One(t), opts)
 }
 
-// start starts the workload. At the end of the test it stops the workload, which must then end without an error.
+// start starts the bundled program. At the end of the test it stops the program, which must then end without an error.
 func start(t *testing.T, r rubytest.Ruby, opts Options) *Running {
 	t.Helper()
 	w := startOn(t.Context(), t, r, opts)
@@ -53,23 +53,23 @@ func start(t *testing.T, r rubytest.Ruby, opts Options) *Running {
 	return w
 }
 
-// phase holds the events of one phase, with their figures.
+// phase has the events that the program logged about one phase, with their figures.
 type phase struct{ begin, end, drained Event }
 
 func (p phase) duration() time.Duration {
 	return time.Duration(p.end.MonotonicNS - p.begin.MonotonicNS)
 }
 
-// phasesAtOnce is how many programs run at the same time. A program computes only in some of its phases. But with five
-// programs on two CPUs, each would have less CPU time than the checks need.
+// phasesAtOnce is how many programs the test runs at the same time. A program computes only in some of its phases. But
+// if five programs shared two CPUs, each would have less CPU time than the checks need.
 const phasesAtOnce = 2
 
 func TestEachPhaseDoesWhatItSays(t *testing.T) {
 	rubytest.Long(t)
 	turns := make(chan struct{}, phasesAtOnce)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
-		// A single program would wait most of the time, so two run at the same time. This does not disturb the checks
-		// below. They compare phases of one run, or need far less CPU time than a busy machine leaves.
+		// A single program waits most of the time, so two run at the same time. This does not disturb the checks below.
+		// They compare phases of one run, or need far less CPU time than a busy machine leaves.
 		t.Parallel()
 		turns <- struct{}{}
 		defer func() { <-turns }()
@@ -81,7 +81,7 @@ func TestEachPhaseDoesWhatItSays(t *testing.T) {
 		events := w.Log.Events()
 		phases := edges(t, events)
 		for name, p := range phases {
-			// A phase can last longer on a busy machine, because the thread that ends the phase gets no CPU.
+			// On a busy machine a phase can last longer, because the thread that should end it gets no CPU.
 			if d := p.duration(); d < phaseLength || d > rubytest.Timeout {
 				t.Errorf("%s lasted %v instead of %v", name, d, phaseLength)
 			}
@@ -93,8 +93,8 @@ func TestEachPhaseDoesWhatItSays(t *testing.T) {
 	})
 }
 
-// runDelayDuring waits until a phase ends. It returns how long the program's threads together waited for a CPU in this
-// phase, because other programs used the CPUs.
+// runDelayDuring waits until a phase ends. It returns how long the program's threads were ready to run in this phase
+// but had no CPU, summed over all threads.
 func runDelayDuring(t *testing.T, w *Running, phase string) time.Duration {
 	t.Helper()
 	if _, err := w.Log.WaitFor(t.Context(), begun(phase)); err != nil {
@@ -107,7 +107,8 @@ func runDelayDuring(t *testing.T, w *Running, phase string) time.Duration {
 	return max(rubytest.RunDelay(t, w.PID)-before, 0)
 }
 
-// edges checks that the events are in the order of their times, and that all phases ran in the right order.
+// edges checks that the events are in the order of their times, and that all phases ran in the right order. It returns
+// the events of each phase.
 func edges(t *testing.T, events []Event) map[string]phase {
 	t.Helper()
 	phases := make(map[string]phase)
@@ -154,16 +155,16 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	share := func(ns int64, p phase) float64 { return float64(ns) / float64(p.duration()) }
 
 	healthy, hog := phases["healthy"], phases["hog"]
-	// How many requests there are depends on the machine, so one is enough.
+	// The number of requests depends on the machine, so one request is enough.
 	atLeast("requests when healthy", float64(healthy.drained.Requests), 1)
-	// This compares with the CPU time that the program got, and not with the whole CPU. On a busy machine, the hog may
-	// get no more CPU time than the phase "healthy" needs. Fewer requests are then answered in both phases.
+	// The check is about a share of the CPU time that the program got, and not of the whole CPU. On a busy machine, the
+	// hog may get no more CPU time than the phase "healthy" needs. Fewer requests are then answered in both phases.
 	atLeast("share of CPU time in the hog's reports", float64(hog.drained.ReportCPUNS)/float64(hog.end.CPUNS), 0.5)
 	reports := func(p phase) float64 { return float64(p.drained.Reports) / float64(p.end.CPUNS) }
 	atLeast("reports by CPU time of the hog against healthy ones", reports(hog)/reports(healthy), 5)
 
-	// One customer in 45 asks for a report. The first of them is the 22nd customer, who comes at once or is among the
-	// first in the queue.
+	// In the phase "routes", one customer in 45 asks for a report. The first of them is the 22nd customer, who comes at
+	// once or is among the first in the queue.
 	routes := phases["routes"]
 	atLeast("share of CPU time in the reports that are asked for", float64(routes.drained.ReportCPUNS)/float64(routes.end.CPUNS), 0.1)
 
@@ -184,8 +185,8 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	}
 
 	stall := phases["stall"]
-	// Compare with the time that the machine left to the program. If other threads lack a CPU, calls take longer, so
-	// the sum of their times is larger and not smaller.
+	// The check subtracts the time in which the program lacked a CPU. If other threads lack a CPU, calls take longer,
+	// so the sum of their times is larger and not smaller.
 	atLeast("calls that keep the GVL", float64(stall.drained.KeptCalls), 1)
 	atLeast("ms in the call that keeps the GVL", float64(stall.drained.KeptNS)/1e6, (stall.duration()-stallDelayed).Seconds()*1e3*0.5)
 	atLeast("ms that a call keeps the GVL", float64(stall.drained.KeptNS)/float64(stall.drained.KeptCalls)/1e6, 60)
@@ -314,7 +315,7 @@ func TestBadOptionsOfTheProgram(t *testing.T) {
 	}
 }
 
-// mainScript returns a script that loads the unpacked program.
+// mainScript returns a Ruby script that loads the unpacked program.
 func mainScript(t *testing.T, r rubytest.Ruby) string {
 	t.Helper()
 	dir, script, err := unpackPrivately(r.Root)

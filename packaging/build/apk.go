@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// checkAPK checks an unsigned package as Alpine's apk does before it installs the package. The package must have a part
-// with .PKGINFO, and a part with the files. .PKGINFO must have the hash of the second part. checkAPK also prints the
-// fields of .PKGINFO and the names of the files.
+// checkAPK checks an unsigned package of Alpine Linux as the package manager apk does before it installs the package.
+// The package must have a part with the file .PKGINFO, and a part with the package's files. .PKGINFO must have the hash
+// of the second part. checkAPK also prints the fields of .PKGINFO and the names of the files.
 func checkAPK(args []string) error {
 	b, err := os.ReadFile(args[0])
 	if err != nil {
@@ -69,8 +69,8 @@ func checkAPK(args []string) error {
 	return nil
 }
 
-// unpackPart returns the files in one part of a package, by name. Each part is a tar file. The first part has no end
-// mark of tar, so unpackPart accepts a missing end.
+// unpackPart returns the files in one part of a package, by name. Each part is a tar file. The first part lacks the
+// mark at the end of a tar file, so unpackPart accepts this.
 func unpackPart(packed []byte) (files, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

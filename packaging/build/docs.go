@@ -16,8 +16,8 @@ import (
 )
 
 // docs generates the man pages, and the completions of bash, zsh and fish, from ddtop's commands. It writes them into
-// the folders man and completions below the given folder. The date on the pages is SOURCE_DATE_EPOCH, an environment
-// variable.
+// the folders man and completions below the given folder. The date on the pages is from the environment variable
+// SOURCE_DATE_EPOCH.
 func docs(args []string) error {
 	man, completions := filepath.Join(args[0], "man"), filepath.Join(args[0], "completions")
 	for _, dir := range []string{man, completions} {
@@ -84,8 +84,8 @@ func eachCommand(c *cobra.Command, f func(*cobra.Command) error) error {
 	return f(c)
 }
 
-// verbatim marks the indented lines of a help text so that they are printed unchanged. The generator treats the text
-// as Markdown, and would turn a table into a paragraph.
+// verbatim marks the indented lines of a help text, so that a man page shows them unchanged. The generator of man pages
+// takes the text for Markdown, and would turn a table into a paragraph.
 func verbatim(text string) string {
 	var b strings.Builder
 	inside := false

@@ -20,7 +20,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// The media types of an image (OCI image specification 1.1).
+// The media types of the files of a container image (OCI image specification 1.1).
 const (
 	indexType    = "application/vnd.oci.image.index.v1+json"
 	manifestType = "application/vnd.oci.image.manifest.v1+json"
@@ -28,7 +28,7 @@ const (
 	layerType    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// descriptor names a blob of an image. A blob is a file in an OCI layout that is named by its digest.
+// descriptor refers to a blob of an image by its digest. A blob is a file in an OCI layout that is named by its digest.
 type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -42,8 +42,8 @@ type platform struct {
 	OS           string `json:"os"`
 }
 
-// index is a list of manifests. It is used for index.json of a layout, and for an image that is made for several
-// platforms.
+// index is a list of image manifests. The file index.json of a layout is such a list. An image for several platforms is
+// one, too.
 type index struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	MediaType     string       `json:"mediaType"`
@@ -59,7 +59,7 @@ type manifest struct {
 	Annotations   map[string]string `json:"annotations,omitempty"`
 }
 
-// config describes how to run the image of a platform.
+// config says how to run the image of one platform.
 type config struct {
 	Created string `json:"created"`
 	platform
@@ -75,8 +75,8 @@ type config struct {
 	} `json:"rootfs"`
 }
 
-// archived is the image of one platform in the form that `docker load` needs. Docker reads OCI layouts only with the
-// containerd image store. Otherwise it reads manifest.json, which is a list of archived structs
+// archived describes the image of one platform in the form that `docker load` needs. Docker reads OCI layouts only with
+// the containerd image store. Without it, Docker reads manifest.json, which is a list of archived structs
 // (image/tarexport/load.go, Moby 20.10 to 28).
 type archived struct {
 	Config   string
@@ -84,20 +84,20 @@ type archived struct {
 	Layers   []string
 }
 
-// mostUsed is the architecture whose image has the name of the release itself in manifest.json. A `docker load` that
-// reads this file can give a name to only one image.
+// mostUsed is the architecture whose image has the release's name without an architecture in manifest.json. A `docker
+// load` that reads this file can give this name to only one image.
 const mostUsed = "amd64"
 
-// layout writes an OCI layout to a tar file.
+// layout writes the files of an OCI layout into a tar file.
 type layout struct {
 	tar  *tar.Writer
 	when time.Time
 	have map[string]bool
 }
 
-// image writes a tar file with an OCI layout, which has an image for each binary. An argument is linux/ARCH=BINARY. An
-// image contains only the binary, and the certificates that TLS needs. All times in it are SOURCE_DATE_EPOCH, so that
-// the same binaries always give the same file.
+// image writes a tar file with an OCI layout, which has an image for each of the given binaries. An argument has the
+// form linux/ARCH=BINARY. An image contains only the binary, and the certificates that TLS needs. All times in it are
+// SOURCE_DATE_EPOCH, so that the same binaries always give the same file.
 func image(args []string) error {
 	when, err := sourceDate()
 	if err != nil {
@@ -112,7 +112,7 @@ func image(args []string) error {
 	})
 }
 
-// sourceDate returns SOURCE_DATE_EPOCH, which is the time of the commit.
+// sourceDate returns the time in the environment variable SOURCE_DATE_EPOCH, which is the time of the commit.
 func sourceDate() (time.Time, error) {
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
@@ -121,7 +121,7 @@ func sourceDate() (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-// writeFile writes a file. If it fails, it removes the file.
+// writeFile writes a file with the function write. If write fails, writeFile removes the file.
 func writeFile(path string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
 	if err != nil {
@@ -183,7 +183,7 @@ func (l *layout) images(binaries []string) error {
 	return l.file("manifest.json", text)
 }
 
-// image adds the image of one platform to the layout. The image contains the binary.
+// image adds the image of one platform, which contains the binary, to the layout.
 func (l *layout) image(on platform, binary []byte) (descriptor, manifest, error) {
 	var m manifest
 	packed, diffID, err := l.layer(binary)
@@ -214,7 +214,7 @@ func (l *layout) image(on platform, binary []byte) (descriptor, manifest, error)
 	return d, m, err
 }
 
-// layer returns the compressed tar file of an image's files, and the digest of the uncompressed tar file.
+// layer returns the compressed tar file with an image's files. diffID is the digest of the tar file before compression.
 func (l *layout) layer(binary []byte) (packed []byte, diffID string, err error) {
 	var plain, z bytes.Buffer
 	w := tar.NewWriter(&plain)
@@ -254,13 +254,13 @@ func (l *layout) layer(binary []byte) (packed []byte, diffID string, err error) 
 	return z.Bytes(), digest(plain.Bytes()), nil
 }
 
-// certificates returns Mozilla's root certificates from the Go module in go.mod. So they are the same on every build
-// machine.
+// certificates returns Mozilla's root certificates. They are from a Go module in go.mod, so they are the same on every
+// build machine.
 func certificates() []byte {
 	var b bytes.Buffer
 	for root := range bundle.Roots() {
-		// Mozilla trusts some certificates only with a constraint. A PEM file cannot contain a constraint, so these are
-		// left out.
+		// Mozilla trusts some certificates only with a constraint. A PEM file cannot express a constraint, so these
+		// certificates are left out.
 		if root.Constraint == nil {
 			b.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}))
 		}
@@ -270,7 +270,7 @@ func certificates() []byte {
 
 func digest(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
 
-// object encodes the parameter of as JSON and adds the result as a blob.
+// object encodes the value of as JSON and adds the JSON as a blob.
 func (l *layout) object(mediaType string, of any) (descriptor, error) {
 	text, err := json.Marshal(of)
 	if err != nil {
@@ -299,8 +299,8 @@ func (l *layout) file(name string, b []byte) error {
 	return err
 }
 
-// unpack writes the files of a platform's image into a folder, as a container runtime would. It checks every digest
-// and size, and prints how the image is run.
+// unpack writes the files in the image of one platform into a folder, as a container runtime would. It checks every
+// digest and size, and prints how the image is to be run.
 func unpack(args []string) error {
 	blobs, err := readTar(args[0])
 	if err != nil {
@@ -383,7 +383,7 @@ func (f files) object(d descriptor, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-// extract writes a layer's files into a folder.
+// extract writes the files of an image's layer into a folder, after it has checked the layer's digest (diffID).
 func (f files) extract(layer descriptor, diffID, folder string) error {
 	packed, err := f.blob(layer)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// strictly reads YAML or JSON into a type of the Kubernetes API. The test fails if the text has a field that the type
-// lacks.
+// strictly decodes YAML or JSON into a type of the Kubernetes API. The test fails if the text has a field that this
+// type does not have.
 func strictly(t *testing.T, text []byte, into any) {
 	t.Helper()
 	if err := yaml.UnmarshalStrict(text, into); err != nil {
@@ -30,8 +30,9 @@ func strictly(t *testing.T, text []byte, into any) {
 	}
 }
 
-// TestKustomization: kustomize accepts the folder, and makes a namespace and a DaemonSet from it. Both must be valid
-// objects of the Kubernetes API. The DaemonSet is in the namespace, and has the image of this release.
+// TestKustomization: kustomize accepts the folder with ddtop's Kubernetes files, and makes a namespace and a DaemonSet
+// from it. Both must be valid objects of the Kubernetes API. The DaemonSet must be in the namespace, and use the image
+// of this release.
 func TestKustomization(t *testing.T) {
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("..", "kubernetes"))
 	if err != nil {
@@ -69,8 +70,9 @@ func TestKustomization(t *testing.T) {
 	}
 }
 
-// TestKrewManifest: the manifest has only fields that krew knows, and the right checksum of the archive. The archive
-// has all files that the manifest names. The plugin in it prints its help.
+// TestKrewManifest: krew installs plugins of kubectl. ddtop's manifest for krew has only fields that krew knows, and
+// the right checksum of the archive. The archive has all files that the manifest names. The plugin in it prints its
+// help.
 func TestKrewManifest(t *testing.T) {
 	folder, sums := dist(t)
 	text, err := os.ReadFile(filepath.Join(folder, "krew.yaml"))
@@ -99,9 +101,9 @@ func TestKrewManifest(t *testing.T) {
 	}
 }
 
-// TestPlugin: kubectl ddtop calls kubectl to add an ephemeral container beside the chosen container. The new container
-// gets only the two capabilities that ddtop needs, and the arguments for ddtop. In the test, kubectl is a script that
-// records its arguments.
+// TestPlugin: the plugin `kubectl ddtop` calls kubectl to add an ephemeral container beside the chosen container. The
+// new container gets only the two capabilities that ddtop needs, and the arguments for ddtop. In the test, kubectl is a
+// script that records its arguments.
 func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
 	kubectl := `#!/bin/sh

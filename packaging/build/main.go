@@ -1,6 +1,6 @@
 // Command build makes the parts of a release that are not binaries or packages: man pages, completions, the container
-// image, package manifests and the provenance. scripts/release runs it. It is a separate Go module, so that ddtop
-// does not depend on its modules.
+// image, package manifests and the provenance. scripts/release runs it. It is a separate Go module, so that ddtop does
+// not depend on the modules that it needs.
 package main
 
 import (

@@ -18,7 +18,7 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// checksumsFile has a line in the format of sha256sum for each file of a release.
+// checksumsFile is the name of a file with one line for each file of a release, in the format of sha256sum.
 const checksumsFile = "checksums.txt"
 
 // release is the data for a template.
@@ -27,7 +27,7 @@ type release struct {
 	sums    map[string]string
 }
 
-// URL returns the address at which a file of the release is published.
+// URL returns the address from which users download a file of the release.
 func (r release) URL(name string) string {
 	return "https://github.com/ddtop/ddtop/releases/download/v" + r.Version + "/" + name
 }
@@ -68,7 +68,7 @@ func manifests(args []string) error {
 	return nil
 }
 
-// readChecksums returns the checksums in a file of sha256sum, by file name.
+// readChecksums returns the checksums in a file in the format of sha256sum. The keys are the names of the files.
 func readChecksums(path string) (map[string]string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// proxy writes the committed version of ddtop's module into a folder. With this folder as GOPROXY, `go install
+// proxy writes the committed version of ddtop's module into a folder. If GOPROXY names this folder, `go install
 // github.com/ddtop/ddtop@VERSION` can be tested before the release is published.
 func proxy(args []string) error {
 	m := module.Version{Path: "github.com/ddtop/ddtop", Version: args[1]}
@@ -24,7 +24,8 @@ func proxy(args []string) error {
 		return err
 	}
 	defer os.RemoveAll(root)
-	// git archive packs only committed files. It also works in a linked work tree of git.
+	// git archive packs only committed files, so no other file gets into the module. It also works in a linked work
+	// tree of git.
 	pack := exec.Command("sh", "-c", `git archive HEAD | tar -x -C "$1"`, "sh", root)
 	pack.Dir, pack.Stderr = filepath.Join("..", ".."), os.Stderr
 	if err := pack.Run(); err != nil {

@@ -39,8 +39,8 @@ type material struct {
 }
 
 // provenance writes provenance.intoto.json, which says from which sources the files of a release were built. The file
-// is not signed, because anyone can build the commit again and compare the bytes. The release workflow signs the same
-// files with its identity.
+// is not signed, because anyone can build the commit again and compare the bytes. The release workflow signs the files
+// of the release with its own identity.
 func provenance(args []string) error {
 	dist, commit := args[0], args[1]
 	when, err := sourceDate()
@@ -67,7 +67,7 @@ func provenance(args []string) error {
 	d.ExternalParameters = map[string]string{"version": cli.Version, "command": "make release"}
 	d.ResolvedDependencies = []material{{URI: "git+https://github.com/ddtop/ddtop", Digest: map[string]string{"gitCommit": commit}}}
 	s.Predicate.RunDetails.Builder.ID = "https://github.com/ddtop/ddtop/blob/main/Makefile"
-	// The time in the file is the commit's, so that two builds of a commit make the same file.
+	// The time in the file is the time of the commit, so that two builds of a commit make the same file.
 	s.Predicate.RunDetails.Metadata.StartedOn = when.Format(time.RFC3339)
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

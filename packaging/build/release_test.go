@@ -23,7 +23,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// dist returns the folder of the release that is tested, and the checksums of its files. scripts/release sets
+// dist returns the folder of the release to test, and the checksums of its files. scripts/release names the folder in
 // DDTOP_DIST.
 func dist(t *testing.T) (folder string, sums map[string]string) {
 	t.Helper()
@@ -48,8 +48,8 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// TestReleaseIsComplete: every platform has an archive and an SBOM (a list of the modules in it). For Linux there are
-// also packages for both kinds of machines. All checksums are right.
+// TestReleaseIsComplete: in the release, every platform has an archive and an SBOM (a list of the modules in it). For
+// Linux there are also packages for both kinds of machines. All checksums are right.
 func TestReleaseIsComplete(t *testing.T) {
 	folder, sums := dist(t)
 	v := cli.Version
@@ -78,7 +78,7 @@ func TestReleaseIsComplete(t *testing.T) {
 	}
 }
 
-// TestSBOM: each SBOM names ddtop, and some of the modules that go.mod requires.
+// TestSBOM: each SBOM (the list of modules in an archive) names ddtop, and some of the modules that go.mod requires.
 func TestSBOM(t *testing.T) {
 	folder, _ := dist(t)
 	list, err := filepath.Glob(filepath.Join(folder, "*.cdx.json"))
@@ -109,7 +109,8 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// TestProvenance: the provenance names the commit, and every file with its checksum.
+// TestProvenance: the provenance file names the commit from which the release was built, and every file with its
+// checksum.
 func TestProvenance(t *testing.T) {
 	folder, sums := dist(t)
 	text, err := os.ReadFile(filepath.Join(folder, "provenance.intoto.json"))
@@ -133,7 +134,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// archive unpacks the archive for this machine, and returns the folder.
+// archive unpacks the release's archive for this machine into a folder, and returns the folder.
 func archive(t *testing.T) string {
 	t.Helper()
 	folder, _ := dist(t)
@@ -142,8 +143,8 @@ func archive(t *testing.T) string {
 	return dir
 }
 
-// TestArchive: the binary is static, and says its version, its commit and the day of the commit. The archive also has
-// man pages and completions.
+// TestArchive: the binary in the archive is static, and prints its version, its commit and the day of the commit. The
+// archive also has man pages and completions.
 func TestArchive(t *testing.T) {
 	dir := archive(t)
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "man/ddtop.1.gz", "man/ddtop-record.1.gz", "completions/ddtop.bash", "completions/_ddtop", "completions/ddtop.fish"} {
@@ -161,7 +162,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestCompletions: the shells accept their scripts, and bash completes a command with its script.
+// TestCompletions: each shell accepts its completion script, and bash completes a command of ddtop with its script.
 func TestCompletions(t *testing.T) {
 	dir := archive(t)
 	for shell, file := range map[string]string{"bash": "ddtop.bash", "zsh": "_ddtop", "fish": "ddtop.fish"} {
@@ -185,7 +186,7 @@ __start_ddtop; echo "${COMPREPLY[@]}"`
 	}
 }
 
-// TestManPages: man shows each page without a warning, and each page has a synopsis.
+// TestManPages: the program man shows each page without a warning, and each page has a synopsis.
 func TestManPages(t *testing.T) {
 	dir := archive(t)
 	if _, err := exec.LookPath("man"); err != nil {
@@ -207,8 +208,8 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// TestInstallScript: the script installs this release and removes all of it again. Tests in internal/archtest cover
-// the errors of the script.
+// TestInstallScript: install.sh installs this release, and can remove all of it. Tests in internal/archtest check what
+// the script does after errors.
 func TestInstallScript(t *testing.T) {
 	folder, _ := dist(t)
 	script := filepath.Join(folder, "install.sh")
@@ -233,7 +234,7 @@ func TestInstallScript(t *testing.T) {
 	}
 }
 
-// TestFormula: the formula names the archives with their checksums, and Ruby accepts its syntax.
+// TestFormula: the Homebrew formula names the release's archives with their checksums, and Ruby accepts its syntax.
 func TestFormula(t *testing.T) {
 	folder, sums := dist(t)
 	file := filepath.Join(folder, "ddtop.rb")
@@ -253,8 +254,8 @@ func TestFormula(t *testing.T) {
 	output(t, rubytest.One(t).Bin, "-c", file)
 }
 
-// TestPackages: dpkg, rpm and the rules of apk accept the packages for both kinds of machines. Each package has all
-// files that it needs. Installing it does not enable the service.
+// TestPackages: dpkg and rpm accept ddtop's packages for both kinds of machines, and so do the rules of Alpine's apk.
+// Each package has all files that it needs. Installing it does not enable the service.
 func TestPackages(t *testing.T) {
 	folder, sums := dist(t)
 	tools := map[string][]string{".deb": {"dpkg-deb", "--contents"}, ".rpm": {"rpm", "-qlp", "--nosignature"}}
@@ -296,8 +297,8 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// TestRPM: rpm installs the package into an empty root and finds all files unchanged. When rpm removes the package,
-// nothing is left.
+// TestRPM: rpm installs the package into an empty root folder and finds all files unchanged. When rpm removes the
+// package, no file is left.
 func TestRPM(t *testing.T) {
 	folder, _ := dist(t)
 	if _, err := exec.LookPath("rpm"); err != nil || os.Getuid() != 0 {
@@ -308,7 +309,7 @@ func TestRPM(t *testing.T) {
 	rpm := func(args ...string) string {
 		return output(t, "rpm", append([]string{"--root", root, "--dbpath", "/rpmdb"}, args...)...)
 	}
-	// The package's scripts cannot run, because the empty root has no shell.
+	// rpm must not run the package's scripts, because the empty root folder has no shell.
 	rpm("-i", "--nodeps", "--noscripts", "--nosignature", filepath.Join(folder, "ddtop-"+cli.Version+"-1."+arch+".rpm"))
 	if out := rpm("-V", "--nodeps", "ddtop"); out != "" {
 		t.Errorf("rpm finds other files than those of the package: %s", out)
@@ -328,8 +329,9 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// TestImage: the image is small, and has the binary and the certificates. ddtop in the image runs in namespaces of its
-// own, and reads a Ruby outside of the image. It runs as a user who has only the two documented capabilities.
+// TestImage: the container image is small, and has the binary and the certificates. ddtop in the image runs in
+// namespaces of its own, and reads a Ruby outside of the image. It runs as a user who has only the two documented
+// capabilities.
 func TestImage(t *testing.T) {
 	folder, _ := dist(t)
 	image := filepath.Join(folder, "ddtop_"+cli.Version+"_image.tar")
@@ -350,9 +352,9 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestImageForDocker: `docker load` reads manifest.json if it does not know OCI layouts. manifest.json must name the
-// same blobs as the layout. Each image has the name of the release with its architecture. One of the images also has
-// the name of the release alone.
+// TestImageForDocker: `docker load` reads the image's manifest.json if it does not know OCI layouts. manifest.json must
+// name the same blobs as the layout. Each image has the name of the release with its architecture. One of the images
+// also has the name of the release alone.
 func TestImageForDocker(t *testing.T) {
 	folder, _ := dist(t)
 	blobs, err := readTar(filepath.Join(folder, "ddtop_"+cli.Version+"_image.tar"))
@@ -392,7 +394,7 @@ func runImage(t *testing.T, root string) {
 	}
 	ruby := rubytest.One(t).Start(t, `Thread.new { Thread.current.name = "worker-of-image"; sleep }; $stdout.sync = true; puts "up"; sleep`, rubytest.Options{})
 	ruby.Expect(t, "up")
-	// Mount a /proc that shows all processes, as in a container with the PID namespace of the host.
+	// Mount a /proc that shows all processes, as in a container that has the host's PID namespace.
 	proc := filepath.Join(root, "proc")
 	if err := os.Mkdir(proc, 0o755); err != nil {
 		t.Fatal(err)
@@ -437,8 +439,8 @@ func TestGoInstall(t *testing.T) {
 	}
 	cmd := exec.Command("go", "install", "github.com/ddtop/ddtop@"+tag)
 	cmd.Dir = dir
-	// ddtop's dependencies come from the user's module cache. But the test has a cache of its own, so that its version
-	// of ddtop does not stay in the user's cache.
+	// ddtop's dependencies come from the user's module cache. But the test uses a module cache of its own, so that the
+	// tested version of ddtop does not stay in the user's cache.
 	known := filepath.Join(strings.TrimSpace(output(t, "go", "env", "GOMODCACHE")), "cache", "download")
 	cache := filepath.Join(dir, "cache")
 	cmd.Env = append(os.Environ(), "GOPROXY=file://"+filepath.Join(dir, "proxy")+",file://"+known, "GOSUMDB=off", "GOMODCACHE="+cache,

@@ -1,6 +1,6 @@
-// Package alert sends messages when a finding begins or ends, for people and programs. A Board collects the findings of
-// all followed processes. If several workers of one service have the same finding, this is only one alert. Messages go
-// to destinations such as webhooks.
+// Package alert sends messages to people and programs when a finding begins or ends. A finding is a problem that ddtop
+// has found in a process. A Board collects the findings of all followed processes. If several workers of one service
+// have the same finding, this is only one alert. Messages go to destinations such as webhooks.
 package alert
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// Process is a followed process. Its service is the tag "service".
+// Process is a process that ddtop follows. Its service is the value of its tag "service".
 type Process struct {
 	push.Process
 	Tags push.Tags
@@ -21,15 +21,15 @@ type Process struct {
 
 func (p *Process) service() string { return p.Tags.Get("service") }
 
-// Finding is an active finding of a process.
+// Finding is a finding that a process has at present.
 type Finding struct {
 	// Rule is the ID of the rule that raised the finding. Severity is "info", "warn" or "crit".
 	Rule, Severity string
-	// Title, Text and Next are texts about the finding. Next says what to do. Endpoint is the route or job class with
-	// the largest share of the finding, or "".
+	// Title, Text and Next describe the finding. Next says what to do about it. Endpoint is the route or the job class
+	// that has the largest share of the finding, or "".
 	Title, Text, Next, Endpoint string
 	Since                       time.Time
-	// Explains is the share of the process's busy time that the finding accounts for.
+	// Explains is the share of the process's busy time that the finding explains, 0 to 1.
 	Explains float64
 	// Trace and Span are the IDs of the trace and the span in which the finding's first thread works. They are zero if
 	// not known.
@@ -64,7 +64,7 @@ type Message struct {
 	Event    Kind   `json:"event"`
 	Rule     string `json:"rule"`
 	Severity string `json:"severity"`
-	// Title, Text, Next and Endpoint come from the process with the worst finding. PID is its PID.
+	// Title, Text, Next, Endpoint and PID come from the process with the worst finding in the service.
 	Title    string `json:"title"`
 	Text     string `json:"text"`
 	Next     string `json:"next"`
@@ -74,24 +74,25 @@ type Message struct {
 	Host     string `json:"host,omitempty"`
 	PID      int    `json:"pid"`
 	Program  string `json:"program"`
-	// Processes is how many processes of the service have the finding. For an end, it is how many had it. Followed is
-	// how many processes of the service are followed.
+	// Processes is how many processes of the service have the finding. If the message is about an end, it is how many
+	// processes had it. Followed is how many processes of the service are followed.
 	Processes int `json:"processes"`
 	Followed  int `json:"followed"`
 	// Since is when the finding began, and Until is when it ended. Until is nil if the message is about a start. Unread
-	// is true if the alert ends because ddtop cannot read its last process. In that case the finding may go on.
+	// is true if the alert ends because ddtop cannot read the last process with the finding. In that case the finding
+	// may go on.
 	Since  time.Time  `json:"since"`
 	Until  *time.Time `json:"until,omitempty"`
 	Unread bool       `json:"unread,omitempty"`
-	// Recording and Page say where to find the files about the alert, a recording and an HTML page. ddtop writes the
-	// files only half a minute after the start. The texts are empty if there are no files.
+	// Recording and Page say where the files about the alert will be: a recording and an HTML page. ddtop writes these
+	// files only half a minute after the start. Both are empty if there are no files.
 	Recording string `json:"recording,omitempty"`
 	Page      string `json:"page,omitempty"`
 	TraceID   string `json:"trace_id,omitempty"`
 	SpanID    string `json:"span_id,omitempty"`
 	// LeftOut is how many messages about this process were left out in the last hour.
 	LeftOut int `json:"left_out,omitempty"`
-	// Tags are the tags of the process PID.
+	// Tags are the tags of the process that the field PID names.
 	Tags push.Tags `json:"-"`
 }
 
@@ -115,7 +116,7 @@ func (m *Message) Headline() string {
 	return fmt.Sprintf("[%s] %s: %s", m.Severity, m.Service, what)
 }
 
-// Body returns all of the message but the headline, as lines of text.
+// Body returns the message as lines of text, without the headline.
 func (m *Message) Body() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", m.Text)
@@ -151,7 +152,7 @@ func (m *Message) Body() string {
 	return b.String()
 }
 
-// traceOf returns the IDs of a trace as text. They are empty if the trace is not known.
+// traceOf returns the IDs of a finding's trace and span as text. They are empty if the trace is not known.
 func traceOf(f *Finding) (trace, span string) {
 	if f.Trace == ([16]byte{}) {
 		return "", ""
@@ -162,8 +163,8 @@ func traceOf(f *Finding) (trace, span string) {
 	return hex.EncodeToString(f.Trace[:]), span
 }
 
-// A Destination accepts messages. It is also a push.Destination, so that a Pusher can send to it, but it accepts no
-// profiles.
+// A Destination accepts alert messages. It is also a push.Destination, so that a Pusher can send to it. It does not
+// accept profiles.
 type Destination interface {
 	push.Destination
 	// EncodeAlert makes the payload of a message. It sets ContentType and Body.

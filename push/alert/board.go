@@ -16,20 +16,21 @@ const (
 	// gatherFor is how long the Board waits before it sends the message about a finding's start. If the finding starts
 	// in other processes of the service in this time, one message counts them all.
 	gatherFor = 5 * time.Second
-	// overFor is how long a finding must be gone from all processes before the message about its end is sent.
+	// overFor is how long no process may have the finding before the message about its end is sent.
 	overFor = time.Minute
 	// mostAnHour limits the messages about one process in an hour. It also limits the messages about one finding of a
-	// service. Without this, a service that crashes again and again would exceed the limit with its new processes. An
+	// service. Otherwise a service that crashes again and again would send ten messages about each new process. An
 	// alert counts as perAlert messages, so that its end can be sent if its start was.
 	mostAnHour = 10
 	perAlert   = 2
-	// forgetAfter is how long the figures of a service are kept after its last process has ended.
+	// forgetAfter is how long the counts of a service are kept after its last process has ended.
 	forgetAfter = 15 * time.Minute
-	// maxAlerts and maxCounts limit how many alerts and counts are kept. maxServices limits the services with counts.
+	// maxAlerts and maxCounts limit how many alerts and counts are kept in memory. maxServices limits how many services
+	// have counts.
 	maxAlerts, maxCounts, maxServices = 4096, 4096, 64
 )
 
-// Count has the figures of one rule in one service.
+// Count counts the findings that one rule raised in one service.
 type Count struct {
 	Rule, Severity, Service string
 	// Active is how many processes have the finding now. Raised is how often it began in a process.
@@ -46,7 +47,7 @@ type count struct {
 	seen   time.Time // when it was last active, or its service had a process
 }
 
-// Followed is a process on a Board. Only the goroutine of the process calls its methods.
+// Followed is a process on a Board. Only the goroutine that follows the process calls its methods.
 type Followed struct {
 	board   *Board
 	capture func(*Finding) Capture
@@ -57,8 +58,8 @@ type Followed struct {
 	left    bool // no capture can be made of it
 }
 
-// processKey identifies a process until it ends. It stays the same if the process runs another program or is followed a
-// second time.
+// processKey identifies a process until it ends. The key stays the same if the process runs another program (exec), or
+// if ddtop follows it a second time.
 type processKey struct {
 	pid        int
 	startTicks uint64
@@ -74,7 +75,7 @@ func (q *quota) forget(now time.Time) {
 	q.told, q.leftOut = slices.DeleteFunc(q.told, old), slices.DeleteFunc(q.leftOut, old)
 }
 
-// full reports whether the limit has no room for the messages of one more alert.
+// full reports whether the messages of one more alert would exceed the limit per hour.
 func (q *quota) full() bool { return len(q.told)+perAlert > mostAnHour }
 
 // alertKey identifies an alert. If several workers of one service have the same finding, their findings have the same
@@ -86,13 +87,13 @@ type active struct {
 	id    string
 	since time.Time // when the board saw it first
 	began time.Time // when the condition began
-	// The field now has the processes that have the finding at present. had are all followed processes that have it or
-	// had it before. gone is the number of processes that had it and are not followed now.
+	// The field now has the processes that have the finding at present. The field had has all followed processes that
+	// have it or had it before. gone is how many processes had it and are not followed now.
 	now  map[*Followed]*Finding
 	had  map[*Followed]bool
 	gone int
-	// The field worst is the worst finding of the alert so far. The field named is the finding that the start message
-	// described.
+	// The field worst is the worst finding of the alert so far. The field named is the finding that was described in
+	// the message about the start.
 	worst, named worst
 	overAt       time.Time // when the last process lost it, or zero while a process has it
 	unread       bool      // the last process cannot be read
@@ -108,7 +109,7 @@ type worst struct {
 	on *Followed
 }
 
-// Capture is where a recording and its page are.
+// Capture is where the files about an alert are: a recording, and its HTML page.
 type Capture struct{ Recording, Page string }
 
 // Board collects the findings of all followed processes, and decides which messages are sent. Its methods may be called
@@ -123,8 +124,8 @@ type Board struct {
 	alerts    map[alertKey]*active
 	counts    map[countKey]*count
 	quotas    map[alertKey]*quota
-	// ofProcess has the quota of each process. A process keeps its quota for an hour after ddtop has stopped following
-	// it.
+	// ofProcess has the quota of messages of each process. A process keeps its quota for an hour after ddtop has
+	// stopped following it.
 	ofProcess map[processKey]*quota
 	leftOut   int64
 }
@@ -174,7 +175,7 @@ func (f *Followed) Stop() {
 	f.left = true
 }
 
-// Set sets the findings that the process has now.
+// Set replaces the findings of the process by those that it has now.
 func (f *Followed) Set(now time.Time, tags push.Tags, list []Finding) {
 	b := f.board
 	b.mu.Lock()
@@ -242,8 +243,8 @@ func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 	}
 }
 
-// makeRoom makes room for the counts of a service. If there is none, it drops the counts of the service that has been
-// without a process for the longest time.
+// makeRoom makes room for the counts of a service. If there are too many services, it drops the counts of the one that
+// has been without a process for the longest time.
 func (b *Board) makeRoom(service string) {
 	seen := make(map[string]time.Time)
 	for k, c := range b.counts {
@@ -262,7 +263,7 @@ func worse(x, y *Finding) bool {
 	return cmp.Or(cmp.Compare(x.level(), y.level()), cmp.Compare(x.Explains, y.Explains)) > 0
 }
 
-// drop records that a process has lost a finding, or cannot be read.
+// drop records that a process does not have a finding now, or that ddtop cannot read the process.
 func (b *Board) drop(f *Followed, now time.Time, rule string, unread bool) {
 	delete(f.has, rule)
 	a := b.alerts[f.key(rule)]
@@ -275,7 +276,7 @@ func (b *Board) drop(f *Followed, now time.Time, rule string, unread bool) {
 	}
 }
 
-// Step sends the messages that are due. Call it about once a second.
+// Step sends the messages whose time has come. Call it about once a second.
 func (b *Board) Step(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -373,8 +374,8 @@ func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 	b.Tell(m)
 }
 
-// Finish sends, when ddtop ends, the messages that are not sent yet: the starts and the ends of findings. For a finding
-// that is still active it sends no end, because the finding may go on without ddtop.
+// Finish is called when ddtop ends. It sends the messages that are not sent yet, about starts and ends of findings. For
+// a finding that is still active it sends no end, because the finding may go on without ddtop.
 func (b *Board) Finish(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

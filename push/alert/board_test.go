@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// told is a Board with its own clock. It keeps the messages of the board.
+// told is a Board with a clock that the test moves. It keeps the messages that the board sends.
 type told struct {
 	*Board
 	now      time.Time
@@ -60,8 +60,8 @@ func (t *told) finding(rule, severity string, explains float64) Finding {
 	return Finding{Rule: rule, Severity: severity, Title: rule, Since: t.now, Explains: explains}
 }
 
-// TestWorkersAreOneAlert: if twenty workers of a service have the same finding, there is only one message. It counts
-// the workers, and names the one with the worst finding. Another service gets a message of its own.
+// TestWorkersAreOneAlert: if twenty workers of a service have the same finding, there is only one message. The message
+// counts the workers, and names the one with the worst finding. Another service gets its own message.
 func TestWorkersAreOneAlert(tt *testing.T) {
 	t := newTold()
 	var workers []*Followed
@@ -214,8 +214,8 @@ func TestServiceThatChanges(tt *testing.T) {
 	t.want(tt, "of both", "start deadlock 1/1 1", "start deadlock 1/1 1", "end deadlock 1/0 1")
 }
 
-// TestFinish: when ddtop ends, it sends the starts that it has not sent yet, and the ends of findings that are over.
-// For a finding that is still active it sends no end.
+// TestFinish: when ddtop ends, it sends all messages that it has not sent yet: about the starts of findings, and about
+// the ends of findings that are over. It sends no message about the end of a finding that is still active.
 func TestFinish(tt *testing.T) {
 	t := newTold()
 	f, g := t.process(1, "shop"), t.process(2, "mail")
@@ -226,7 +226,8 @@ func TestFinish(tt *testing.T) {
 	t.want(tt, "at the end", "start deadlock 1/1 2", "start deadlock 1/0 1", "end deadlock 1/0 1")
 }
 
-// TestCaptureIsInBothMessages: the start and the end of an alert name the same capture. Each alert has one capture.
+// TestCaptureIsInBothMessages: each alert has one capture. The message about the start and the message about the end
+// name this same capture.
 func TestCaptureIsInBothMessages(tt *testing.T) {
 	t := newTold()
 	n := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// mostInAnHour returns the largest number of messages in any hour.
+// mostInAnHour returns how many of the messages are in the same hour at most. Any period of an hour counts.
 func mostInAnHour(at []time.Time) (most int) {
 	for i := range at {
 		n := 0
@@ -50,7 +50,8 @@ func TestRestartsAreBounded(tt *testing.T) {
 }
 
 // TestNamedProcessIsBounded: a message counts towards the limit of the process that it names, even if another process
-// had the finding first. The end of an alert can name another process than its start, if that process is worse.
+// had the finding first. The message about the end of an alert can name another process than the start, if that process
+// has a worse finding.
 func TestNamedProcessIsBounded(tt *testing.T) {
 	t := newTold()
 	worst := t.process(1, "shop")
@@ -98,8 +99,8 @@ func TestUnreadIsNotOver(tt *testing.T) {
 	}
 }
 
-// TestStopMakesNoCapture: if the start of an alert is sent when ddtop ends, the message names no capture, because
-// nothing would make the capture.
+// TestStopMakesNoCapture: ddtop may send the start of an alert only when it ends itself. In this case the message names
+// no capture, because nothing would make the capture.
 func TestStopMakesNoCapture(tt *testing.T) {
 	t := newTold()
 	f := t.Join(Process{push.Process{PID: 1}, tagsOf("shop")}, func(*Finding) Capture {
@@ -115,7 +116,7 @@ func TestStopMakesNoCapture(tt *testing.T) {
 }
 
 // TestForksDoNotPileUp: an alert may go on for days while its processes end and new ones come. The board counts the
-// ended processes, but keeps none of them in memory.
+// ended processes, but must not keep data about each of them in memory.
 func TestForksDoNotPileUp(tt *testing.T) {
 	t := newTold()
 	stays := t.process(1, "shop")
@@ -143,8 +144,8 @@ func TestForksDoNotPileUp(tt *testing.T) {
 	}
 }
 
-// TestServicesDoNotPileUp: services come and go. In the figures, new services replace services without a process. A
-// service that has a process stays.
+// TestServicesDoNotPileUp: services come and go, and the number of services with counts is limited. A new service
+// replaces a service without a process. A service that has a process stays.
 func TestServicesDoNotPileUp(tt *testing.T) {
 	t := newTold()
 	stays := t.process(1, "shop")

@@ -69,7 +69,8 @@ func NewWebhook(u *url.URL, headers, version string) (*Webhook, error) {
 // String returns the URL without its path, which may be a secret.
 func (d *Webhook) String() string { return d.name }
 
-// Number adds the number n to the webhook's name, if n is above 1. So webhooks of the same host have different names.
+// Number appends the number n to the webhook's name, if n is above 1. So two webhooks on the same host have different
+// names.
 func (d *Webhook) Number(n int) {
 	if n > 1 {
 		d.name += fmt.Sprintf(" (%d)", n)

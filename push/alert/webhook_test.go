@@ -80,7 +80,8 @@ func TestWebhookBodies(t *testing.T) {
 	}
 }
 
-// TestWebhookURLs: a URL that is no webhook is refused. The error does not contain its secrets.
+// TestWebhookURLs: a URL that cannot be a webhook's is refused with an error. The error does not contain secrets of the
+// URL.
 func TestWebhookURLs(t *testing.T) {
 	for _, text := range []string{"ftp://x/hunter2", "https:///hunter2", "https://user:hunter2@x/", "slack+ftp://x/hunter2", "mailto:hunter2"} {
 		u, err := url.Parse(text)
@@ -97,8 +98,8 @@ func TestWebhookURLs(t *testing.T) {
 	}
 }
 
-// raw returns a handler that answers with these bytes, which need not be HTTP. PATH and AUTH in them are replaced by
-// the path and the Authorization header of the request.
+// raw returns a handler that answers with exactly these bytes, which need not be HTTP. It replaces PATH and AUTH in
+// them by the path and the Authorization header of the request.
 func raw(answer string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
@@ -108,8 +109,8 @@ func raw(answer string) func(http.ResponseWriter, *http.Request) {
 	}
 }
 
-// TestWebhookTellsNoSecret: a webhook follows no redirect. If the server repeats the request in its answer, ddtop's
-// error contains neither the path nor a header. This is also true if the answer is cut.
+// TestWebhookTellsNoSecret: a server may repeat the request in its answer. Then ddtop's error must contain neither the
+// path nor a header, even if the answer is cut. ddtop follows no redirect.
 func TestWebhookTellsNoSecret(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -160,7 +161,7 @@ func TestWebhookTellsNoSecret(t *testing.T) {
 }
 
 // TestBadDestinationsDelayNobody: some destinations hang, hang up, refuse or do not exist. They must not delay messages
-// for other destinations. The figures show what each of them has not accepted.
+// to other destinations. The figures count the messages that each destination has not accepted.
 func TestBadDestinationsDelayNobody(t *testing.T) {
 	release := make(chan struct{})
 	server := func(answer http.HandlerFunc) string {
@@ -225,8 +226,8 @@ func TestBadDestinationsDelayNobody(t *testing.T) {
 	}
 }
 
-// TestAnswerWithoutEnd: a message counts as sent when the status of a success arrives. So a server whose answer never
-// ends gets each message only once.
+// TestAnswerWithoutEnd: ddtop counts a message as sent when it has received the status of a success. It does not wait
+// for the end of the answer. So a server whose answer never ends gets each message only once.
 func TestAnswerWithoutEnd(t *testing.T) {
 	release := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

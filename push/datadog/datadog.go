@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	// agentPort is the port on which agents listen. agentPath is the path for profiles at an agent, and intakePath the
-	// path at Datadog.
+	// agentPort is the port on which Datadog's agents listen. agentPath is the URL's path for profiles at an agent, and
+	// intakePath is the path at Datadog itself.
 	agentPort  = "8126"
 	agentPath  = "/profiling/v1/input"
 	intakePath = "/api/v2/profile"
-	// origin is ddtop's name as the sender of profiles.
+	// origin is the name of the sender in each request.
 	origin = "ddtop"
 	// timeFormat is the format of times in event.json.
 	timeFormat = "2006-01-02T15:04:05.000000000Z"
@@ -53,10 +53,11 @@ var sites = map[string]bool{
 // containerHeader is the HTTP header with the container's ID. The agent uses it to add the container's tags.
 const containerHeader = "Datadog-Container-ID"
 
-// intakeHost is the beginning of the host's name. The name of the site follows.
+// intakeHost is the beginning of the name of Datadog's host for profiles. The name of the site follows, such as
+// datadoghq.eu.
 const intakeHost = "intake.profile."
 
-// Intake is the push.Destination for an agent or for Datadog.
+// Intake is the push.Destination that sends profiles to an agent or to Datadog itself.
 type Intake struct {
 	name    string // the given URL
 	to      string // the URL that payloads are sent to
@@ -134,7 +135,7 @@ type attachment struct {
 	data []byte
 }
 
-// Encode makes the multipart body of a period.
+// Encode makes the body of the request for a profile: a multipart body with several files.
 func (d *Intake) Encode(p *push.Period) (push.Payload, error) {
 	parsed, err := profile.ParseData(p.Pprof)
 	if err != nil {
@@ -180,8 +181,8 @@ func (d *Intake) Encode(p *push.Period) (push.Payload, error) {
 	return payload, nil
 }
 
-// infoOf returns the fields of Info that Datadog's own profiler sends. It leaves out those that ddtop cannot see from
-// outside of the process.
+// infoOf returns the field Info of event.json, with the same keys as Datadog's own profiler. It leaves out keys whose
+// values ddtop cannot see from outside of the process.
 func (d *Intake) infoOf(p *push.Period) map[string]any {
 	part := func(pairs ...string) map[string]any {
 		out := make(map[string]any)
@@ -217,7 +218,7 @@ func addFile(form *multipart.Writer, field, name, contentType string, data []byt
 
 func stamp(t time.Time) string { return t.UTC().Format(timeFormat) }
 
-// tagsOf returns the tags of a period and the number of the profile, separated by commas.
+// tagsOf returns the tags of a profile and its sequence number as text, separated by commas.
 func tagsOf(p *push.Period) string {
 	var all []string
 	for _, t := range p.Tags {
@@ -226,7 +227,7 @@ func tagsOf(p *push.Period) string {
 	return strings.Join(append(all, "profile_seq:"+strconv.Itoa(p.Seq)), ",")
 }
 
-// total returns the sum over all samples of a sample type. It is zero if the profile lacks this type.
+// total returns the sum of all values of one sample type, such as cpu-time. It is zero if the profile lacks this type.
 func total(p *profile.Profile, name string) (sum int64) {
 	for i, t := range p.SampleType {
 		if t.Type == name {
@@ -238,8 +239,8 @@ func total(p *profile.Profile, name string) (sum int64) {
 	return sum
 }
 
-// Send posts a payload. It sends only headers that Encode can have made, because another user may have put the file
-// into the spool.
+// Send posts a payload. It sends only headers that Encode makes, and no others. This is a protection: another user may
+// have put the payload's file into the spool.
 func (d *Intake) Send(ctx context.Context, p *push.Payload) error {
 	if kind, _, err := mime.ParseMediaType(p.ContentType); err != nil || kind != "multipart/form-data" {
 		return &push.RefusedError{Err: fmt.Errorf("its type is %q, which is none of ddtop's for Datadog", p.ContentType)}

@@ -69,7 +69,8 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// TestKeyStaysOutOfThePayload: the payload does not contain the key, because the spool stores it on disk.
+// TestKeyStaysOutOfThePayload: the payload does not contain Datadog's API key. This is necessary because the spool
+// stores payloads on disk.
 func TestKeyStaysOutOfThePayload(t *testing.T) {
 	d, err := New(&url.URL{Scheme: "datadog+https", Host: "h"}, "the-api-key", "1")
 	if err != nil {

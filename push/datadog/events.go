@@ -15,11 +15,11 @@ import (
 const (
 	// eventSocket is the name of the agent's socket for DogStatsD. It is in the folder of the socket for profiles.
 	eventSocket = "dsd.socket"
-	// maxEvent bounds an event, which is one datagram, in bytes. The agent reads 8 KiB by default. maxEventTags bounds
-	// the tags in it, in bytes.
+	// maxEvent limits the size of an event, which is one datagram, in bytes. By default, the agent reads 8 KiB.
+	// maxEventTags limits the size of the tags in an event, in bytes.
 	maxEvent     = 8192
 	maxEventTags = 2048
-	// writePatience is how long Send waits for a full socket.
+	// writePatience is how long Send waits while the agent's socket is full.
 	writePatience = 5 * time.Second
 )
 
@@ -29,8 +29,8 @@ type Events struct {
 	socket string
 }
 
-// Alerts returns the destination of events at the same agent. It is nil if ddtop reaches the agent only by the network.
-// There, an event would be a UDP datagram, which can get lost unnoticed.
+// Alerts returns the destination that sends events to the same agent. It is nil if ddtop reaches the agent by the
+// network and not by a unix socket. By the network, an event would be a UDP datagram, which can get lost unnoticed.
 func (d *Intake) Alerts() *Events {
 	socket, ok := strings.CutPrefix(d.name, "unix://")
 	if !ok {
@@ -42,7 +42,7 @@ func (d *Intake) Alerts() *Events {
 // String returns the URL of the socket.
 func (e *Events) String() string { return "unix://" + e.socket }
 
-// eventText escapes the characters that would end a field of an event.
+// eventText escapes the characters that would end a field of an event too early.
 var eventText = strings.NewReplacer("\n", `\n`, "\r", " ", "|", "¦")
 
 // EncodeAlert makes the datagram of a message.
@@ -51,7 +51,7 @@ func (e *Events) EncodeAlert(m *alert.Message) (push.Payload, error) {
 	if m.Event == alert.End {
 		kind = "success"
 	}
-	// The host is not a tag, because events have a field for it.
+	// The host is not added as a tag, because an event has a field of its own for the host.
 	var all []string
 	n := 0
 	add := func(key, value string) {
@@ -82,7 +82,8 @@ func (e *Events) EncodeAlert(m *alert.Message) (push.Payload, error) {
 	return push.Payload{Body: []byte(body)}, nil
 }
 
-// Send sends a datagram. The agent does not answer. So success means only that the datagram is in the agent's socket.
+// Send sends an event as a datagram. The agent does not answer. So success means only that the datagram is in the
+// agent's socket.
 func (e *Events) Send(ctx context.Context, p *push.Payload) error {
 	c, err := (&net.Dialer{Timeout: writePatience}).DialContext(ctx, "unixgram", e.socket)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// TestPlantedHeaders: another user has put a payload with other headers into the spool. ddtop must send only the
-// headers that Encode makes.
+// TestPlantedHeaders: another user has put a payload into the spool, with headers that Encode never makes. ddtop must
+// not send these headers.
 func TestPlantedHeaders(t *testing.T) {
 	var got http.Header
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))

@@ -23,11 +23,11 @@ type library struct {
 	Paths   []string `json:"paths"`
 }
 
-// stdlibMapping is ddtop's name for the mapping of the standard library's code in profiles.
+// stdlibMapping is the name of the mapping to which ddtop's profiles assign functions of Ruby's standard library.
 const stdlibMapping = "ruby stdlib"
 
-// provenanceOf returns the libraries to which a profile's functions belong. It finds them by the names that ddtop gives
-// to mappings: "gem rack 2.2.7", "ruby stdlib".
+// provenanceOf returns the libraries to which a profile's functions belong. It recognizes a library by the name of the
+// function's mapping, such as "gem rack 2.2.7" or "ruby stdlib".
 func provenanceOf(p *profile.Profile, ruby string) provenance {
 	libraries := make(map[string]*library) // by the name of the mapping
 	for _, l := range p.Location {
@@ -67,7 +67,7 @@ func provenanceOf(p *profile.Profile, ruby string) provenance {
 	return out
 }
 
-// gemOf splits the name of a gem's mapping, such as "gem rack 2.2.7".
+// gemOf splits the name of a gem's mapping, such as "gem rack 2.2.7", into the gem's name and version.
 func gemOf(mapping string) (name, version string, ok bool) {
 	words := strings.Fields(mapping)
 	if len(words) != 3 || words[0] != "gem" {

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// FileHeader is the name of a header of a payload. Its value is the file name of the capture.
+// FileHeader is the name of the payload's header that contains the file name of a capture.
 const FileHeader = "File"
 
 // captured matches the file names of captures: PROGRAM-PID-TIME-RULE.ddtop and PROGRAM-PID-TIME-RULE.html.
@@ -23,10 +23,11 @@ var captured = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+\.(dd
 // half matches the names of unfinished files of captures, which remain if ddtop is killed.
 var half = regexp.MustCompile(`^\.` + safefile.DatePattern + `-[a-z0-9_]+\.(ddtop|html)-[0-9a-f]{8}$`)
 
-// Captures is a push.Destination for captures. It is a folder, or a server that accepts files by PUT.
+// Captures is a push.Destination for captures, which are recordings and HTML pages about an alert. It is a folder, or a
+// server that accepts files by PUT.
 type Captures interface {
 	push.Destination
-	// Place returns the path or URL that a file will have, without secrets.
+	// Place returns the path or the URL that a capture's file will have after it is sent. It contains no secrets.
 	Place(file string) string
 }
 
@@ -55,7 +56,8 @@ func NewCaptures(text, headers, version string) (Captures, error) {
 	return folderOfCaptures{d}, nil
 }
 
-// captureName returns the file name of a payload. It returns an error if this is not the name of a capture.
+// captureName returns the file name of the capture in a payload. It returns an error if the name does not have the form
+// of a capture's name.
 func captureName(p *push.Payload) (string, error) {
 	name := p.Header[FileHeader]
 	if !captured.MatchString(name) {

@@ -20,8 +20,8 @@ func capturePayload(name string) *push.Payload {
 	return &push.Payload{Header: map[string]string{FileHeader: name}, Body: []byte("recording"), From: time.Now()}
 }
 
-// TestCapturesInAFolder: the file of a capture gets the capture's own name. The folder refuses names of another form.
-// If it is full, it removes the oldest captures.
+// TestCapturesInAFolder: a capture is stored in the folder under its own name. The folder refuses a name that is no
+// capture's name. If the folder is full, the oldest captures are removed.
 func TestCapturesInAFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "captures")
 	d, err := NewCaptures("file://"+dir+"?max-size=20", "", "")

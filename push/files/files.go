@@ -28,13 +28,14 @@ const (
 	// defaultAge and defaultBytes limit the age and the total size of the files, if the URL sets no limits.
 	defaultAge   = 7 * 24 * time.Hour
 	defaultBytes = 1 << 30
-	// listEvery is the interval at which the folder is read again, because other programs may remove files, too.
+	// listEvery is how often the list of the folder's files is read again. Other programs may have removed files.
 	listEvery = time.Hour
 	// maxListed limits the number of files that are listed.
 	maxListed = 1 << 20
 )
 
-// ours matches the names of files that this package writes: PROGRAM-PID-TIME.pb.gz. It never touches other files.
+// ours matches the names of files that this package writes: PROGRAM-PID-TIME.pb.gz. The package never touches files
+// with other names.
 var ours = regexp.MustCompile(`^` + safefile.DatePattern + `\.pb\.gz$`)
 
 // unfinished matches the names of unfinished files, which remain if ddtop is killed.
@@ -43,8 +44,8 @@ var unfinished = regexp.MustCompile(`^\.` + safefile.DatePattern + `\.pb\.gz-[0-
 // Folder is a push.Destination that writes files into a folder.
 type Folder struct {
 	path string
-	// ours and unfinished match the names of the finished and unfinished files in this folder. The function name
-	// returns the name of the file for a payload.
+	// ours and unfinished match the names of finished and unfinished files that ddtop writes into this folder. The
+	// function name returns the file name for a payload.
 	ours, unfinished *regexp.Regexp
 	name             func(*push.Payload) (string, error)
 
@@ -58,8 +59,8 @@ type Folder struct {
 }
 
 // New returns the destination of a URL file:///FOLDER. The parameters max-age and max-size set limits, as in
-// file:///var/profiles?max-age=48h&max-size=500MB. New makes a missing folder. The folder must be ddtop's own
-// (safefile.OwnFolder).
+// file:///var/profiles?max-age=48h&max-size=500MB. New makes a missing folder. The folder must belong to a trusted
+// user, and other users must not be able to write to it (safefile.OwnFolder).
 func New(u *url.URL) (*Folder, error) {
 	if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.User != nil {
 		return nil, fmt.Errorf("a folder is named by its whole path, as in file:///var/profiles")
@@ -102,7 +103,8 @@ func nameOf(p *push.Payload) string {
 	return safefile.DatedName(p.Title, p.PID, p.From) + ".pb.gz"
 }
 
-// Send writes a file. It then removes files that are too old, or that exceed the limit of the total size.
+// Send writes a profile into a file. After that it removes files that are too old, or that exceed the limit of the
+// total size.
 func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,8 +162,8 @@ func (d *Folder) list(folder *os.Root, now time.Time) error {
 	return err
 }
 
-// maxAhead is how far the time in a file's name may be ahead of the clock. If it is further ahead, the clock was set
-// back after the file was written.
+// maxAhead limits how far the time in a file's name may be ahead of the clock. A time beyond the limit means that the
+// clock was set back after the file was written.
 const maxAhead = time.Hour
 
 // rotate removes the oldest files until the folder is within its limits. It never removes the newest file. Files whose

@@ -102,7 +102,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestHostileTitles: a program's title cannot lead to a file outside of the folder.
+// TestHostileTitles: a program can choose its title, which is part of the file's name. Whatever the title is, ddtop
+// writes no file outside of the folder.
 func TestHostileTitles(t *testing.T) {
 	dir := t.TempDir()
 	d := folder(t, "file://"+dir)

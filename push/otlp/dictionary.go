@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/push/protobuf"
 )
 
-// table is one of the lists in a ProfilesDictionary. Other messages refer to an entry by its index. Index 0 means no
-// entry.
+// table is one of the lists in OTLP's ProfilesDictionary. Other messages refer to an entry of the list by its index.
+// Index 0 means no entry.
 type table struct {
 	list [][]byte
 	ids  map[string]int32
@@ -34,16 +34,16 @@ func (t *table) index(message []byte) int32 {
 type dictionary struct {
 	mappings, locations, functions, links, strings, attributes, stacks *table
 
-	// location, function and mapping map pprof's IDs to indexes in the tables.
+	// location, function and mapping map the IDs in the pprof profile to indexes in the dictionary's tables.
 	location map[uint64]int32
 	function map[uint64]int32
 	mapping  map[uint64]int32
-	// rubyFrame is a list of attributes that every location has. It says that the location is a frame of Ruby.
+	// rubyFrame is a list of attributes that every location gets. They say that the location is a frame of Ruby code.
 	rubyFrame []int32
 }
 
-// Numbers of fields in messages of opentelemetry.proto.profiles.v1development and common.v1. Each name consists of the
-// message and the field.
+// These are numbers of fields in messages of opentelemetry.proto.profiles.v1development and common.v1. Each name
+// consists of the message and the field.
 const (
 	dictMappings   protobuf.Field = 1
 	dictLocations  protobuf.Field = 2

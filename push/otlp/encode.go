@@ -49,12 +49,13 @@ const (
 // scope is the name of the InstrumentationScope: the program that made the profile.
 const scope = "github.com/ddtop/ddtop"
 
-// twice lists sample types that repeat the values of another sample type. They exist only for Datadog's views, so OTLP
+// twice lists sample types whose values are also in another sample type. They exist only for Datadog's views, so OTLP
 // leaves them out.
 var twice = []string{"cpu-samples", "timeline", "alloc-samples"}
 
-// request returns the ExportProfilesServiceRequest of a period. A Profile of OTLP has only one sample type, so the
-// request has a Profile for each. All of them share the dictionary. Samples with the value 0 are left out.
+// request returns the ExportProfilesServiceRequest for one profile of a process. A Profile message of OTLP has only one
+// sample type. So the request has a Profile for each sample type, and all of them share the dictionary. Samples with
+// the value 0 are left out.
 func request(p *push.Period, version string) ([]byte, error) {
 	parsed, err := profile.ParseData(p.Pprof)
 	if err != nil {
@@ -94,13 +95,14 @@ func (d *dictionary) valueType(t *profile.ValueType) []byte {
 	return protobuf.AppendInt(protobuf.AppendInt(nil, typeType, d.text(t.Type)), typeUnit, d.text(t.Unit))
 }
 
-// sample is a Sample of OTLP. head is the encoded Sample without its value. values has the value for each sample type.
+// sample is a Sample message of OTLP. head is the encoded message without its value. values has the value for each
+// sample type, because each type needs a message.
 type sample struct {
 	head   []byte
 	values []int64
 }
 
-// samplesOf returns the samples of a profile, one for each combination of stack, attributes and link.
+// samplesOf returns the samples of a profile. Samples with the same stack, attributes and link become one.
 func samplesOf(d *dictionary, p *profile.Profile) []sample {
 	var out []sample
 	at := make(map[string]int, len(p.Sample))
@@ -145,7 +147,8 @@ func (d *dictionary) attributesOf(s *profile.Sample) []int32 {
 	return out
 }
 
-// resources maps tags to OpenTelemetry's names for them. process.pid is a number there.
+// resources maps ddtop's tags to the names that OpenTelemetry uses for them. The attribute process.pid is a number in
+// OpenTelemetry.
 var resources = map[string]string{
 	"service": "service.name", "version": "service.version", "env": "deployment.environment.name", "host": "host.name", "runtime-id": "service.instance.id",
 	"container_id": "container.id", "pod_uid": "k8s.pod.uid", "pod_name": "k8s.pod.name", "process_id": "process.pid",
@@ -153,8 +156,8 @@ var resources = map[string]string{
 	"git.repository_url": "vcs.repository.url.full", "git.commit.sha": "vcs.ref.head.revision",
 }
 
-// resourceOf returns the encoded Resource. It writes the names of attributes as text. Newer servers also accept indexes
-// of the dictionary instead, but older ones do not.
+// resourceOf returns the encoded Resource, which describes the process. It writes the names of attributes as text.
+// Newer servers also accept indexes into the dictionary instead, but older ones do not.
 func resourceOf(p *push.Period) []byte {
 	var b []byte
 	seen := make(map[string]bool)

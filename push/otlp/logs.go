@@ -14,17 +14,17 @@ const (
 	// logsPath and logsProcedure are OTLP's paths for logs over HTTP and over gRPC.
 	logsPath      = "/v1/logs"
 	logsProcedure = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
-	// noLogs explains the error of a server that does not accept logs.
+	// noLogs is the explanation that ddtop adds if a server does not accept logs.
 	noLogs = "it takes no logs by OTLP: a collector needs a pipeline \"logs\" with the receiver otlp"
 )
 
-// Logs is an alert.Destination. It sends each message as a log record, to the same server as profiles.
+// Logs is an alert.Destination. It sends each message as a log record to the server that also gets the profiles.
 type Logs struct {
 	alert.NoPeriods
 	*Collector
 }
 
-// Alerts returns the destination of alerts on the same server.
+// Alerts returns the destination that sends alerts to the same server.
 func (d *Collector) Alerts() *Logs {
 	own := *d
 	own.to, own.procedure = d.root+logsPath, logsProcedure
@@ -37,8 +37,8 @@ func (d *Collector) Alerts() *Logs {
 // Encode returns an error, because Logs sends no profiles.
 func (l *Logs) Encode(p *push.Period) (push.Payload, error) { return l.NoPeriods.Encode(p) }
 
-// Send sends a record. If the server answered with success, Send succeeds, even if the rest of the answer is missing.
-// If Send failed here, the record would be sent again and raise a second alarm.
+// Send sends a log record. If the server's status is a success, Send returns no error, even if the rest of the answer
+// is missing. An error would make ddtop send the record again, which would raise a second alarm.
 func (l *Logs) Send(ctx context.Context, p *push.Payload) error {
 	err := l.Collector.Send(ctx, p)
 	var cut *push.CutError
@@ -63,7 +63,7 @@ const (
 	logEvent      protobuf.Field = 12
 )
 
-// severities has OpenTelemetry's numbers and words for ddtop's severities.
+// severities maps ddtop's severities to OpenTelemetry's numbers and words for them.
 var severities = map[string]struct {
 	number int64
 	word   string

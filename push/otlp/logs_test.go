@@ -9,8 +9,9 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// TestLogWithCutAnswer: a server answers with a success, but the rest of the answer is cut off. A log record is then
-// not sent again. A profile is sent again, because the missing part may say that the server refused it.
+// TestLogWithCutAnswer: a server answers with a success, but the rest of the answer is cut off. ddtop does not send a
+// log record again in this case. It does send a profile again, because the missing part may say that the server refused
+// it.
 func TestLogWithCutAnswer(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "10")

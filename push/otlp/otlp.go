@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// httpPath and grpcProcedure are the paths for profiles. httpPort and grpcPort are the ports if the URL has none.
+	// httpPath and grpcProcedure are the paths to which profiles are sent. httpPort and grpcPort are used if the URL
+	// has no port.
 	httpPath      = "/v1development/profiles"
 	grpcProcedure = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
 	httpPort      = "4318"
 	grpcPort      = "4317"
-	// versionHeader is the header with the version of the development schema. Each version is incompatible with the
-	// others.
+	// versionHeader is the HTTP header with the version of OTLP's schema for profiles. The schema is in development,
+	// and its versions are incompatible with each other.
 	versionHeader = "Otlp-Profiles-Development-Version"
 	version       = "1"
 )
@@ -31,10 +32,10 @@ const (
 type Collector struct {
 	name, own string
 	header    http.Header
-	// parts and missing are texts for errors. parts names what a server can refuse while it accepts the rest. missing
-	// explains why a server may not accept this kind of data.
+	// parts and missing are texts for error messages. A server can accept a request and refuse a part of its data.
+	// parts names this data. missing explains why a server may accept no data of this kind at all.
 	parts, missing string
-	// web, root and to are set for HTTP. root is the URL without the path that OTLP prescribes.
+	// web, root and to are used for HTTP, not for gRPC. root is the URL without the path that OTLP prescribes.
 	web      *push.Web
 	root, to string
 	// These are set for gRPC.
@@ -91,7 +92,7 @@ func (d *Collector) String() string { return d.name }
 // contentType is the Content-Type of all requests.
 const contentType = "application/x-protobuf"
 
-// Encode returns a period as a compressed request.
+// Encode returns a profile of a process as a compressed OTLP request.
 func (d *Collector) Encode(p *push.Period) (push.Payload, error) {
 	plain, err := request(p, d.own)
 	if err != nil {
@@ -101,7 +102,7 @@ func (d *Collector) Encode(p *push.Period) (push.Payload, error) {
 	return push.Payload{ContentType: contentType, Body: body}, err
 }
 
-// Send sends a payload, and explains typical errors of servers.
+// Send sends a payload. If the server returns a typical error, Send adds an explanation to it.
 func (d *Collector) Send(ctx context.Context, p *push.Payload) error {
 	var answer []byte
 	var err error
@@ -119,7 +120,7 @@ func (d *Collector) Send(ctx context.Context, p *push.Payload) error {
 	return d.partial(answer)
 }
 
-// noProfiles explains the error of a server that does not accept profiles.
+// noProfiles is the explanation that ddtop adds if a server does not accept profiles.
 const noProfiles = "it takes no profiles by OTLP: a collector needs --feature-gates=service.profilesSupport and a pipeline \"profiles\" with the receiver otlp"
 
 func (d *Collector) explain(err error) error {
@@ -155,11 +156,11 @@ const (
 	partialMessage  protobuf.Field = 2
 )
 
-// maxMessage limits the logged part of a server's message, in bytes.
+// maxMessage limits how much of a server's message is logged, in bytes.
 const maxMessage = 200
 
-// partial returns an error if the server refused a part of the request. In this case the request must not be sent
-// again.
+// partial returns an error if the server accepted only a part of the request's data. This error is final: the request
+// must not be sent again.
 func (d *Collector) partial(answer []byte) error {
 	rejected, message := uint64(0), ""
 	var inner error

@@ -1,5 +1,5 @@
 // Package protobuf writes and reads the fields of Protocol Buffers messages in their binary form. It has only what the
-// destinations of push need. Generated clients would need ten megabytes of modules for only four messages.
+// destinations of push need. Generated code would need ten megabytes of Go modules for only four messages.
 package protobuf
 
 import (
@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Wire types, the lower three bits of a field's tag.
+// These are the wire types of Protocol Buffers. A wire type is in the lower three bits of a field's tag.
 const (
 	wireVarint  = 0
 	wireFixed64 = 1
@@ -40,7 +40,8 @@ func AppendFixed64(b []byte, f Field, v uint64) []byte {
 	return binary.LittleEndian.AppendUint64(appendTag(b, f, wireFixed64), v)
 }
 
-// AppendBytes appends a field of type bytes, string or message. It also appends an empty value, for lists.
+// AppendBytes appends a field of type bytes, string or message. Unlike the other functions, it also appends an empty
+// value, because a list may contain one.
 func AppendBytes[T []byte | string](b []byte, f Field, v T) []byte {
 	b = binary.AppendUvarint(appendTag(b, f, wireBytes), uint64(len(v)))
 	return append(b, v...)
@@ -61,7 +62,8 @@ func AppendInts[T int32 | int64](b []byte, f Field, list []T) []byte {
 // ErrMessage is returned for bytes that are not a message.
 var ErrMessage = errors.New("this is no message of Protocol Buffers")
 
-// Each calls do with each field of a message: number for a number, data for bytes, a string or a message.
+// Each calls do for each field of a message. The parameter number has the value if it is a number. data has the value
+// if it is bytes, a string or a message.
 func Each(b []byte, do func(f Field, number uint64, data []byte)) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// pushPath is the path of the procedure. It is added to the path of the URL.
+	// pushPath is the path of the procedure that ddtop calls. It is appended to the URL's own path.
 	pushPath     = "/push.v1.PusherService/Push"
 	tenantHeader = "X-Scope-OrgID"
-	// profileName is the first part of the names that the server gives to profile types:
+	// profileName is the first part of the names that Pyroscope gives to types of profiles, as in
 	// ruby:wall-time:nanoseconds:wall-time:nanoseconds.
 	profileName = "ruby"
 	// contentType is the type of every request.
@@ -89,7 +89,7 @@ func New(u *url.URL, environment Access, version string) (*Server, error) {
 	return d, nil
 }
 
-// String is the URL without user and password.
+// String returns the URL without user and password.
 func (d *Server) String() string { return d.name }
 
 // Encode makes a PushRequest with the profile of a period.
@@ -105,11 +105,12 @@ func (d *Server) Encode(p *push.Period) (push.Payload, error) {
 	return push.Payload{ContentType: contentType, Body: protobuf.AppendBytes(nil, fieldSeries, series)}, nil
 }
 
-// labelsOf returns a profile's labels, sorted by name. Characters that the name of a label cannot have become "_".
+// labelsOf returns a profile's labels, sorted by name. It replaces characters that a label's name cannot have by "_".
 func labelsOf(p *push.Period) push.Tags {
 	service := cmp.Or(p.Tags.Get("service"), p.Process.Title, "ruby")
 	session := fmt.Sprintf("%.8x", sha256.Sum256([]byte(p.Tags.Get("runtime-id"))))
-	// __session_id__ distinguishes processes whose other labels are all the same. The server does not show it.
+	// __session_id__ is a label that distinguishes processes whose other labels are all the same. Pyroscope does not
+	// show it.
 	labels := push.Tags{{Key: "__name__", Value: profileName}, {Key: "__session_id__", Value: session}, {Key: "service_name", Value: service}, {Key: "pyroscope_spy", Value: "ddtop"}}
 	for _, t := range p.Tags {
 		if t.Key == "service" || t.Key == "runtime-id" || len(labels) >= maxLabels {

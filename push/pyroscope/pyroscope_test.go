@@ -36,8 +36,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestLabels: whatever keys tags have, the names of their labels are valid for a server. There are at most maxLabels
-// labels.
+// TestLabels: the keys of tags can be any text, but the labels made from them always have names that Pyroscope accepts.
+// There are at most maxLabels labels.
 func TestLabels(t *testing.T) {
 	p := &push.Period{Process: push.Process{PID: 17, Title: "puma"}, From: time.Unix(1, 0), Tags: push.Tags{
 		{Key: "service", Value: "shop"}, {Key: "runtime-id", Value: "r"}, {Key: "git.commit.sha", Value: "abc"}, {Key: "__name__", Value: "evil"}, {Key: "7up", Value: "x"}, {Key: "a.b", Value: "1"}, {Key: "a_b", Value: "2"},

@@ -23,11 +23,12 @@ import (
 )
 
 const (
-	// ending is the end of a complete file's name. While a file is still being written, its name ends with unfinished
+	// ending is the end of the name of a complete file. While a file is being written, its name ends with unfinished
 	// instead.
 	ending     = ".spooled"
 	unfinished = ".tmp"
-	// marked is the end of the name of a file with a mark: the entry's name and then marked.
+	// marked is the end of the name of a file that stores a mark. Before it comes the name of the entry to which the
+	// mark belongs.
 	marked = ".mark"
 	// lockName is a file that is locked while a Queue has the folder open.
 	lockName = "lock"
@@ -35,8 +36,8 @@ const (
 	maxFile  = 1 << 30
 	maxFiles = 1 << 20
 	// maxNumber limits the number in the name of an existing file. The numbers are times in ns, and maxNumber is a time
-	// after the year 2100. A new entry gets a larger number than all existing ones. So above the limit enough numbers
-	// must be left.
+	// after the year 2100. A new entry gets a larger number than all existing ones. The limit makes sure that there are
+	// larger numbers.
 	maxNumber = 1 << 62
 )
 
@@ -50,22 +51,22 @@ type folder struct {
 	made int64 // how often the folder was missing and was made again
 }
 
-// root returns the folder that is open now.
+// root returns the folder that is open now. It can be replaced by remake.
 func (f *folder) root() *os.Root {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dir
 }
 
-// remade returns how often the folder was made again because it was missing.
+// remade returns how often the folder was created again because it was missing.
 func (f *folder) remade() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.made
 }
 
-// remake makes the folder again if it was removed or replaced by another one. It returns errThere if the folder is
-// still there, or an error of openFolder.
+// remake creates the folder again if it was removed or replaced by another one. It returns errThere if the folder is
+// still in its place. Other errors come from openFolder.
 func (f *folder) remake() error {
 	old := f.root()
 	was, err := old.Stat(".")
@@ -90,7 +91,7 @@ func (f *folder) remake() error {
 // errThere means that the folder is still in its place.
 var errThere = errors.New("the folder is there")
 
-// nameOf returns the name of the entry with a number. Names sort in the order of the numbers.
+// nameOf returns the name of the entry with a number. Sorted names are in the same order as the numbers.
 func nameOf(number int64) string { return fmt.Sprintf("%020d%s", number, ending) }
 
 // numberOf returns the number in an entry's name, or -1 if name is not the name of an entry.
@@ -106,7 +107,7 @@ func numberOf(name string) int64 {
 	return n
 }
 
-// openFolder opens a folder. If it is missing, openFolder makes it.
+// openFolder opens the folder of a spool. If the folder is missing, openFolder makes it.
 func openFolder(path string) (_ *folder, err error) {
 	dir, err := safefile.OwnFolder(path)
 	if err != nil {
@@ -184,7 +185,7 @@ func (f *folder) list() ([]entry, error) {
 	return out, nil
 }
 
-// writeMark stores the mark of an entry in a file next to the entry's.
+// writeMark stores the mark of an entry in a file beside the entry's file.
 func (f *folder) writeMark(name string, m Mark) error {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -206,8 +207,8 @@ func (f *folder) readMark(name string) Mark {
 	return m
 }
 
-// magic is the beginning of each file. The rest of the first line has the content's length in 16 hexadecimal digits, a
-// space, and its checksum (CRC-32C) in 8 digits. The content follows.
+// magic is the beginning of the first line of each file. After it come the content's length in 16 hexadecimal digits, a
+// space, and the content's checksum (CRC-32C) in 8 digits. The content begins on the second line.
 const magic = "ddtop spool 1 "
 
 // headerSize is the length of a file's first line, in bytes.
@@ -254,7 +255,7 @@ func (f *folder) writeTo(dir *os.Root, name string, data []byte) (err error) {
 	return syncNames(dir)
 }
 
-// syncNames makes sure that the names of a folder's files are on the disk.
+// syncNames writes the folder's list of names to the disk, so that a crash of the machine cannot undo changes of it.
 func syncNames(dir *os.Root) error {
 	d, err := dir.Open(".")
 	if err != nil {

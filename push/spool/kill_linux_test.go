@@ -16,10 +16,10 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// kills is how often the test kills a process at work.
+// kills is how often the test starts a process that uses the spool, and kills it.
 const kills = 200
 
-// TestKilled: a process that uses a spool is killed at any instant. Afterwards the spool is readable, and has all
+// TestKilled: a process that uses a spool is killed at a random time. Afterwards the spool is readable. It has all
 // entries that the process had put into it and not removed.
 func TestKilled(t *testing.T) {
 	rubytest.OftenEnough(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// TestPlanted: ddtop neither reads, sends nor removes files that another user has put into the folder. It refuses a
-// folder that another user may write to.
+// TestPlanted: if another user has put files into the folder, ddtop does not read, send or remove them. If another user
+// may write to the folder, ddtop refuses it.
 func TestPlanted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

@@ -1,10 +1,10 @@
 // Package spool keeps entries until the caller reports them as sent, and returns the oldest ones first. It keeps them
-// in memory, or in a folder, where they survive the end of ddtop. Their number and their bytes are limited. If a new
-// entry does not fit, the oldest entries are dropped and counted.
+// in memory, or in a folder, where they survive the end of ddtop. The number of entries and their total size are
+// limited. If a new entry does not fit, the oldest entries are dropped and counted.
 //
 // In a folder each entry is a file. If ddtop or the machine crashes, a file is either complete or missing. To achieve
-// this, the package writes a file under another name, syncs it and then renames it. The first line of the file has its
-// length and a checksum, so that a damaged file is never sent.
+// this, the package writes a file under another name, syncs it and then renames it. The first line of the file has the
+// content's length and a checksum, so that a damaged file is never sent.
 package spool
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Limits are the limits of a Queue. Both must be above zero.
+// Limits are the limits of a Queue: the total size of its entries, and their number. Both must be above zero.
 type Limits struct {
 	Bytes int64
 	Count int
@@ -30,7 +30,7 @@ type Stats struct {
 	// Aside is the number of entries that are set aside: the sender waits until a certain time before it tries them
 	// again, and sends other entries first.
 	Aside int
-	// Dropped and DroppedBytes count entries dropped because of the limits, since Open.
+	// Dropped and DroppedBytes count entries that were dropped because of the limits. They count from the call of Open.
 	Dropped, DroppedBytes int64
 	// Damaged counts damaged files, which were removed.
 	Damaged int64
@@ -38,7 +38,7 @@ type Stats struct {
 	Remade int64
 }
 
-// Errors of Put and Open. Callers test for them with errors.Is.
+// These are errors of Put and Open. Callers test for them with errors.Is.
 var (
 	// ErrTooLarge means that a single entry is larger than the limit. It is dropped and counted.
 	ErrTooLarge = errors.New("it is larger than the spool may be")
@@ -54,9 +54,9 @@ type store interface {
 	// read returns errDamaged if the content differs from what was written.
 	read(name string) ([]byte, error)
 	remove(name string) error
-	// writeMark stores the mark of an entry, until the entry is removed.
+	// writeMark stores the mark of an entry. The mark stays until the entry is removed.
 	writeMark(name string, m Mark) error
-	// remade returns how often its folder was made again.
+	// remade returns how often the store's folder was created again because it was missing.
 	remade() int64
 	close() error
 }
@@ -64,26 +64,27 @@ type store interface {
 // errDamaged means that the content of a file is not what was written.
 var errDamaged = errors.New("it is damaged")
 
-// entry is one item to send. Sorted by name, entries are in the order in which they were made.
+// entry is one item to send. If entries are sorted by name, the oldest comes first.
 type entry struct {
 	name string
 	size int64
-	// held is the content of an entry that is only in memory. It is nil if the store has the content.
+	// held is the content of an entry that is only in memory. It is nil if the store (the disk) has the content.
 	held []byte
 	mark Mark
 }
 
 // Mark is what the sender notes about an entry. For an entry on disk, the numbers of failed tries and the time Until
-// are stored, and so survive the end of ddtop. The other fields do not.
+// are stored on disk, too. So they survive the end of ddtop. The other fields do not.
 type Mark struct {
-	// Group is the service from which the entry's data is. If the destination does not accept the entries of one group,
-	// entries of other groups are still sent. Group is empty until the entry has been read.
+	// Group is the service to which the entry's data belongs. If the destination does not accept the entries of one
+	// group, entries of other groups are still sent. Group is empty until the entry has been read.
 	Group string `json:"-"`
 	// Failed is the number of failed tries to send the entry. Blamed counts only failed tries for which the entry
 	// itself is probably the reason: other entries were sent between this try and the previous one.
 	Failed int `json:"failed"`
 	Blamed int `json:"blamed"`
-	// SentBefore is how many entries had already been sent at the time of the last try.
+	// SentBefore is how many entries of all groups had been sent at the time of the last try. From this, the sender
+	// sees whether others were sent since then.
 	SentBefore int64 `json:"-"`
 	// Until is the earliest time of the next try. It is zero if the entry is not set aside.
 	Until time.Time `json:"until"`
@@ -91,8 +92,8 @@ type Mark struct {
 	Held bool `json:"-"`
 }
 
-// maxUntil limits how long an entry from an earlier run stays set aside. If the clock was set back in between, Until
-// can be far in the future.
+// maxUntil limits how long an entry from an earlier run of ddtop stays set aside. Without the limit this could take
+// very long: if the clock was set back after that run, Until is far in the future.
 const maxUntil = time.Hour
 
 // kept returns the part of a mark that survives the end of ddtop.
@@ -101,8 +102,8 @@ func (m Mark) kept() Mark { return Mark{Failed: m.Failed, Blamed: m.Blamed, Unti
 // aside reports whether the entry is set aside, so that other entries are sent first.
 func (m Mark) aside() bool { return m.Held || !m.Until.IsZero() }
 
-// A Queue is a queue with limits. One goroutine adds entries and another takes them. Any goroutine may call Stats. A
-// Queue holds no lock while it waits for the disk.
+// A Queue is a queue with limits. One goroutine adds entries, and another one reads and removes them. Any goroutine may
+// call Stats. A Queue holds no lock while it waits for the disk.
 type Queue struct {
 	limits Limits
 	store  store // nil if all entries are in memory
@@ -177,7 +178,7 @@ func (q *Queue) Put(now time.Time, data []byte) error {
 	return failed
 }
 
-// write writes an entry to the store. If the disk is full, it removes the oldest entries.
+// write writes an entry to the store. While the disk is full, it removes the oldest entries and tries again.
 func (q *Queue) write(name string, data []byte) error {
 	for {
 		err := q.store.write(name, data)
@@ -195,7 +196,8 @@ func (q *Queue) write(name string, data []byte) error {
 }
 
 // makeRoom drops the oldest entries until there is room for count more entries with size bytes in all. It returns an
-// error if a file could not be removed. Such a file would be sent again, but only after a restart of ddtop.
+// error if a file could not be removed. The entry of such a file is gone from the queue, but comes back after a restart
+// of ddtop.
 func (q *Queue) makeRoom(count int, size int64) error {
 	var errs []error
 	for {
@@ -216,8 +218,8 @@ func (q *Queue) makeRoom(count int, size int64) error {
 }
 
 // drop removes one entry from the list and counts it. It considers only entries for which the function may returns
-// true. Of these it takes the oldest one, but first those that are set aside. It never takes the entry that is being
-// sent.
+// true. It removes the oldest one that is set aside. If none is set aside, it removes the oldest one. It never removes
+// the entry that is being sent.
 func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -248,7 +250,7 @@ func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	return e, true
 }
 
-// takeOut removes an entry from the list. The caller must hold mu.
+// takeOut removes the entry with index i from the list. The caller must hold mu.
 func (q *Queue) takeOut(i int) {
 	e := q.entries[i]
 	q.entries = append(q.entries[:i:i], q.entries[i+1:]...)
@@ -269,15 +271,15 @@ func (q *Queue) nextName(now time.Time) string {
 	return nameOf(q.last)
 }
 
-// Oldest returns the name and the data of the oldest entry. It does the same as Next without a condition.
+// Oldest returns the name and the data of the oldest entry. It calls Next with a condition that is always true.
 func (q *Queue) Oldest() (name string, data []byte, err error) {
 	name, data, _, err = q.Next(func(string, Mark) bool { return true })
 	return name, data, err
 }
 
-// Next returns the oldest entry for which the function may returns true: its name, its data and its mark. The name is
-// empty if there is no such entry. The Queue does not drop this entry until Remove, Next or Return is called. Next
-// removes damaged files and counts them. It returns an error if a file cannot be read at present.
+// Next returns the oldest entry for which may(name, mark) is true: its name, its data and its mark. The name is empty
+// if there is no such entry. The Queue does not drop this entry until Remove, Next or Return is called. Next removes
+// damaged files and counts them. It returns an error if a file cannot be read at present.
 func (q *Queue) Next(may func(name string, m Mark) bool) (name string, data []byte, mark Mark, err error) {
 	for {
 		e, ok := q.take(may)
@@ -317,7 +319,8 @@ func (q *Queue) take(may func(name string, m Mark) bool) (entry, bool) {
 	return entry{}, false
 }
 
-// Return tells the queue that the entry that Next returned is not being sent now. From then on the queue may drop it.
+// Return tells the queue that the caller does not send the entry from the last Next now. From then on the queue may
+// drop this entry.
 func (q *Queue) Return() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -332,7 +335,7 @@ func (q *Queue) Note(name string, m Mark) error {
 	return q.store.writeMark(name, m.kept())
 }
 
-// note stores a mark in memory. keep is true if the disk must store the mark too.
+// note stores an entry's mark in memory. keep is true if the mark must also be written to the disk.
 func (q *Queue) note(name string, m Mark) (keep bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 var at = time.Unix(1_700_000_000, 0)
 
-// both runs a test with a queue in memory and with a queue in a folder.
+// both runs a test twice: with a queue in memory, and with a queue in a folder.
 func both(t *testing.T, l Limits, test func(t *testing.T, q *Queue)) {
 	t.Run("memory", func(t *testing.T) { test(t, InMemory(l)) })
 	t.Run("folder", func(t *testing.T) {
@@ -41,7 +41,7 @@ func put(t *testing.T, q *Queue, text string) {
 	}
 }
 
-// drain removes all entries, and returns their data.
+// drain takes all entries out of the queue and returns their data, the oldest first.
 func drain(t *testing.T, q *Queue) string {
 	t.Helper()
 	var all []string
@@ -175,7 +175,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// failing is a store whose writes fail with the error err. If err is nil, they succeed.
+// failing is a store whose writes can fail. If err is not nil, a write returns err and writes nothing.
 type failing struct {
 	store
 	err error
@@ -188,8 +188,8 @@ func (f *failing) write(name string, data []byte) error {
 	return f.store.write(name, data)
 }
 
-// TestDiskThatFails: if an entry cannot be written to the disk, the queue keeps it in memory. The entry keeps its place
-// in the order.
+// TestDiskThatFails: if an entry cannot be written to the disk, the queue keeps it in memory. The entry still has its
+// place in the order of all entries.
 func TestDiskThatFails(t *testing.T) {
 	q := open(t, t.TempDir(), Limits{1000, 10})
 	defer q.Close()
@@ -212,7 +212,8 @@ func TestDiskThatFails(t *testing.T) {
 	}
 }
 
-// TestFolderThatIsGone: if the folder is removed or replaced, the queue makes and locks it again.
+// TestFolderThatIsGone: if the folder is removed or replaced while the queue uses it, the queue creates the folder
+// again and locks it.
 func TestFolderThatIsGone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "spool")
 	q := open(t, dir, Limits{1000, 10})
@@ -234,7 +235,7 @@ func TestFolderThatIsGone(t *testing.T) {
 	if got, s := drain(t, q), q.Stats(); got != "2" || s.Remade != 3 || s.Damaged != 3 || s.Count != 0 {
 		t.Errorf("got %q, %+v", got, s)
 	}
-	// If the folder cannot be made, new entries are kept in memory.
+	// This makes it impossible to create the folder again. New entries must then be kept in memory.
 	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -250,13 +251,14 @@ func TestFolderThatIsGone(t *testing.T) {
 	}
 }
 
-// content returns what the n-th Put of the killed process puts: its number, and bytes that depend on the number.
+// content returns the data of entry n that the process puts into the spool: the number n, and bytes that depend on it.
+// So the test can check the data after it has killed the process.
 func content(n int) []byte {
 	b := fmt.Appendf(nil, "%d ", n)
 	return append(b, bytes.Repeat([]byte{byte(n)}, 1+n*7919%50_000)...)
 }
 
-// TestMain also runs the process that TestKilled kills.
+// TestMain runs the tests. If DDTOP_TEST_SPOOL is set, it instead acts as the process that TestKilled starts and kills.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("DDTOP_TEST_SPOOL"); dir != "" {
 		fillAndEmpty(dir)
@@ -264,8 +266,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fillAndEmpty puts entries into a queue and removes them, until the process is killed. It prints "+N" after each put,
-// and "-N" before each removal.
+// fillAndEmpty puts entries into a queue and removes them, until the process is killed. It prints "+N" after it has put
+// entry N, and "-N" before it removes entry N.
 func fillAndEmpty(dir string) {
 	fail := func(err error) {
 		if err != nil {
@@ -346,8 +348,8 @@ func checkKilled(t *testing.T, dir string, said io.Reader, there map[int]bool) {
 	}
 }
 
-// TestMarksOutliveTheQueue: the mark of an entry survives a restart, except for the fields that are only about one run.
-// When the entry is removed, its mark is removed, too.
+// TestMarksOutliveTheQueue: the mark of an entry survives a restart of ddtop, except for the fields that have a meaning
+// only in one run. When the entry is removed, its mark is removed, too.
 func TestMarksOutliveTheQueue(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, dir, Limits{1000, 10})

@@ -69,7 +69,7 @@ func serveCounted(t *testing.T, f func() *Figures) *counted {
 	return l
 }
 
-// connect opens a connection and sends a text.
+// connect opens a connection to the server and sends a text, such as the beginning of a request.
 func connect(t *testing.T, l net.Listener, text string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Addr().String())
@@ -86,7 +86,7 @@ func connect(t *testing.T, l net.Listener, text string) net.Conn {
 	return c
 }
 
-// answered requests the figures, and fails the test if they do not come.
+// answered requests the page with the figures. It fails the test if the page does not come.
 func answered(t *testing.T, l net.Listener) {
 	t.Helper()
 	if status, text := get(t, "GET", "http://"+l.Addr().String()+"/metrics", ""); status != 200 || !strings.Contains(text, "ddtop_processes 2\n") {
@@ -114,8 +114,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestHalfOpen: if a client never completes its request, the server closes the connection after the time that a header
-// may take. Sending a byte now and then does not extend this time.
+// TestHalfOpen: if a client does not complete its request within the limit for a request's header, the server closes
+// the connection. A client that sends a byte now and then gets no more time.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	l := serveCounted(t, figures)
@@ -138,7 +138,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
-// TestSlowReaders: some clients send requests and never read the answers. Other clients still get theirs.
+// TestSlowReaders: some clients send requests and never read the answers. Other clients still get their answers.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	big := figures()
@@ -151,7 +151,8 @@ func TestSlowReaders(t *testing.T) {
 		if err := c.SetReadDeadline(time.Now().Add(5 * answerPatience)); err != nil {
 			t.Fatal(err)
 		}
-		// On a busy machine, the answer may also be that too many clients have asked at the same time.
+		// Status 200 is the normal answer. On a busy machine, the answer may also say that too many clients have asked
+		// at the same time.
 		begin := make([]byte, len("HTTP/1.1 200"))
 		if _, err := io.ReadFull(c, begin); err != nil || !strings.HasPrefix(string(begin), "HTTP/1.1 ") {
 			t.Fatalf("the request of client %d is not answered: %q, %v", i, begin, err)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// table is a listener with a limit on open connections. If the limit is reached, it closes one connection for each new
-// one. It closes the oldest connection that has not sent its request. If all have sent theirs, it closes the oldest
-// connection. So a client that has sent its whole request gets its answer, however many others keep connections open.
-// While all open connections are too young to be closed, new ones wait in the kernel's queue.
+// table is a listener that limits the open connections. If the limit is reached, it closes one connection for each new
+// one. It closes the oldest connection that has not sent its request yet. If all have sent their requests, it closes
+// the oldest connection. So a client that has sent its whole request gets its answer, however many others keep
+// connections open. While all open connections are too young to be closed, new ones wait in the kernel's queue.
 type table struct {
 	net.Listener
 	closed chan struct{}
@@ -26,7 +26,7 @@ type conn struct {
 	net.Conn
 	of *table
 	at time.Time
-	// asked is true after the whole request header has arrived. The lock of the table guards it.
+	// asked is true after the whole request header has arrived. The table's mutex protects it.
 	asked bool
 }
 
@@ -34,8 +34,8 @@ func newTable(l net.Listener) *table {
 	return &table{Listener: l, closed: make(chan struct{}), freed: make(chan struct{}, 1)}
 }
 
-// Accept waits for a connection, and then until the table has room for it. It returns the errors of the listener
-// unchanged.
+// Accept waits for a new connection, and then until the table has room for this connection. It returns the errors of
+// the listener unchanged.
 func (t *table) Accept() (net.Conn, error) {
 	c, err := t.Listener.Accept()
 	if err != nil {
@@ -60,8 +60,8 @@ func (t *table) Accept() (net.Conn, error) {
 	}
 }
 
-// enter adds a connection to the table. If the table is full, it closes another connection. If none may be closed yet,
-// ok is false, and wait is the time until one may be closed.
+// enter adds a connection to the table. If the table is full, it closes another connection. If all connections are too
+// young to be closed, ok is false, and wait is the time until one may be closed.
 func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,10 +78,10 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// victim returns the index of the connection to close next, and how long it must still stay open. There are two
-// candidates: the oldest connection that has not sent its request, and the oldest one that has. If the time of the
-// first is over, victim returns the first. Otherwise it returns the one whose time is over sooner. The caller must hold
-// mu.
+// victim returns the index of the connection to close next, and how long this connection must still stay open. There
+// are two candidates: the oldest connection that has not sent its request, and the oldest one that has. Each may be
+// closed after a certain time. If the first candidate may be closed now, victim returns it. Otherwise it returns the
+// one that may be closed sooner. The caller must hold mu.
 func (t *table) victim() (at int, wait time.Duration) {
 	wait = answerGrace
 	for _, kind := range []struct {
@@ -137,7 +137,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// hasAsked records that a connection has sent its request.
+// hasAsked records that the whole request of a connection has arrived.
 func hasAsked(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
 		c.of.mu.Lock()

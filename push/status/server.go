@@ -19,9 +19,10 @@ import (
 const (
 	// maxConnections limits the open connections. Each needs a descriptor and about 10 kB of memory.
 	maxConnections = 64
-	// grace is how long a connection may stay open without a request, if others wait because of maxConnections. A
-	// client on the same machine sends its request within this time. If the connection has waited in the kernel's
-	// queue, its request has already arrived. A full queue of 4,096 connections is served in about three seconds.
+	// grace is how long a connection may stay open without a request while new connections wait because of
+	// maxConnections. A client on the same machine sends its request within this time. If a connection has waited in
+	// the kernel's queue, its request has already arrived. A full queue of 4,096 connections is served in about three
+	// seconds.
 	//
 	// answerGrace is the same limit for a connection that is being answered. With this value, 64 clients that read
 	// slowly still leave room for 200 others per second.
@@ -76,7 +77,8 @@ func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 	places := make(chan struct{}, maxAtOnce)
 	mux := http.NewServeMux()
 	handle := func(path, kind string, write func(io.Writer, *Figures) error) {
-		// The slot for a request is freed before the answer is written, because a client may read slowly.
+		// A request occupies one of maxAtOnce slots. The slot is freed before the answer is written, because a client
+		// may read slowly.
 		text := func() (b bytes.Buffer, status int) {
 			select {
 			case places <- struct{}{}:
@@ -126,7 +128,7 @@ func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 	return s
 }
 
-// Close ends the server. It waits for current answers until ctx ends.
+// Close stops the server. It waits for answers that are being written, until ctx ends.
 func (s *Server) Close(ctx context.Context) error {
 	err := s.server.Shutdown(ctx)
 	if err != nil {

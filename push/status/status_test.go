@@ -98,8 +98,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestExact: with exact mode, the figures have the number of processes that are followed exactly. They also list the
-// processes in which exact mode pauses, with the reason and the end of the pause.
+// TestExact: if ddtop runs in exact mode, the figures contain the number of processes that are followed in this mode.
+// They also list the processes in which exact mode pauses, with the reason and the end of the pause.
 func TestExact(t *testing.T) {
 	at := serve(t, true, func() *Figures {
 		f := figures()
@@ -121,8 +121,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: if too many clients ask at the same time, a further client gets status 503. The others still get
-// their answers.
+// TestManyAtOnce: the server answers maxAtOnce clients at the same time. One more client gets status 503. The others
+// still get their answers.
 func TestManyAtOnce(t *testing.T) {
 	release, asked := make(chan struct{}), make(chan struct{}, maxAtOnce)
 	at := serve(t, true, func() *Figures {
@@ -134,8 +134,7 @@ func TestManyAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	got := make(map[int]int)
 	ask := func() {
-		// If an answer takes longer than the server's patience (answerPatience), it is cut off. The status then stays
-		// zero.
+		// status stays zero if the server cuts the answer off, because the answer takes longer than answerPatience.
 		status := 0
 		if resp, err := http.Get("http://" + at + "/metrics"); err == nil {
 			status = resp.StatusCode
@@ -154,7 +153,7 @@ func TestManyAtOnce(t *testing.T) {
 	refused, _ := get(t, "GET", "http://"+at+"/metrics", "")
 	close(release)
 	wg.Wait()
-	// On a busy machine, an answer may take longer than the server's patience, so a status of zero is allowed.
+	// On a busy machine, an answer may take longer than answerPatience, so a status of zero is allowed.
 	if refused != 503 || got[503] > 0 {
 		t.Errorf("the one too many: %d; the others: %s", refused, fmt.Sprint(got))
 	}

@@ -1,4 +1,5 @@
-// Package status reports by HTTP whether `ddtop push` works, and its figures in the text format of Prometheus.
+// Package status makes a status page of `ddtop push` over HTTP. The page says whether ddtop works, and has ddtop's
+// figures in the text format of Prometheus.
 package status
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/push/alert"
 )
 
-// Figures are the reported figures. Times are in ns, and sums are since the start of ddtop.
+// Figures are what the status page reports. Times are in ns. Sums count from the start of ddtop.
 type Figures struct {
 	Version string
 	// CPUNS is ddtop's own CPU time. It is negative if it is unknown.
@@ -25,26 +26,27 @@ type Figures struct {
 	// Processes is the number of followed processes.
 	Processes int
 	Services  []Service
-	// Watched is true if ddtop watches for findings. Findings are the counts of findings by service. LeftOut is the
-	// number of messages about findings that were not sent, because there were too many.
+	// Watched is true if ddtop looks for findings. Findings has the numbers of findings for each service. LeftOut is
+	// the number of messages about findings that were not sent, because there were too many.
 	Watched  bool
 	Findings []alert.Count
 	LeftOut  int64
-	// Alerts and Captures are the destinations of messages and of captures.
+	// Alerts are the destinations of messages about findings. Captures are the destinations of captures, the files
+	// about an alert.
 	Alerts, Captures []push.Stats
 	// Exact is the state of exact mode. It is nil without --exact.
 	Exact *Exact
 }
 
-// Exact has the number of processes that are followed in exact mode, and the list of processes in which exact mode is
-// resting.
+// Exact has the number of processes that are followed in exact mode. It also has the list of processes in which exact
+// mode pauses.
 type Exact struct {
 	Processes int
 	Resting   []Resting
 }
 
-// Resting is a process in which exact mode has ended itself and pauses. Why is the reason, as a clause. Until is the
-// time of the next attempt.
+// Resting is a process in which exact mode has ended itself and pauses. Why is the reason, as a part of a sentence.
+// Until is when ddtop tries again.
 type Resting struct {
 	PID   int
 	Why   string
@@ -54,34 +56,34 @@ type Resting struct {
 // A Service has the figures of one service: sums over its processes, including processes that have ended.
 type Service struct {
 	Name string
-	// Processes is the number of processes that are followed now.
+	// Processes is the number of the service's processes that ddtop follows now.
 	Processes int
-	// ObservedNS is how long processes were measured. HeldNS is the time in which a thread held the GVL, summed over
-	// ractors. WaitingNS is the time in which threads waited for the GVL, summed over threads. GCNS is the time of
-	// garbage collection.
+	// ObservedNS is how long processes were measured, in ns. HeldNS is how long threads held the GVL, summed over
+	// ractors. WaitingNS is how long threads waited for the GVL, summed over threads. GCNS is the time of garbage
+	// collection.
 	ObservedNS, HeldNS, WaitingNS, GCNS int64
-	// Waits counts ended waits by length, with the upper bounds in Buckets. Its last element counts longer waits.
-	// WaitsNS is the sum of the upper bounds.
+	// Waits counts the ended waits for the GVL by their length: one number for each upper bound in Buckets, and a last
+	// one for longer waits. WaitsNS is the sum of the waits, each counted with the upper bound of its length.
 	Waits   [len(Buckets) + 1]int64
 	WaitsNS int64
-	// P99NS is the 99th percentile of the waits in the last one to two minutes. Each wait counts with the lower bound
-	// of its length. P99NS is zero if there was no wait.
+	// P99NS is the 99th percentile of the waits for the GVL in the last one to two minutes. ddtop knows the length of a
+	// wait only within bounds, and uses the lower bound here. P99NS is zero if there was no wait.
 	P99NS int64
-	// Backlog is the number of connections and requests that wait for a thread of the service. BacklogKnown is true
-	// if this number is known.
+	// Backlog is the number of connections and requests that wait for a free thread in the service. BacklogKnown is
+	// true if this number is known.
 	Backlog      int64
 	BacklogKnown bool
 	// TooFew is true if there were too few samples to compute P99NS.
 	TooFew bool
 }
 
-// Buckets are the lengths by which waits are counted. Each is the upper bound of one group of waits.
+// Buckets are the upper bounds of the groups into which waits are counted by length.
 var Buckets = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
 }
 
-// Bucket returns the index in Waits at which a wait of ns is counted.
+// Bucket returns the index in Waits of the group to which a wait of ns belongs.
 func Bucket(ns int64) int {
 	for i, b := range Buckets {
 		if ns <= int64(b) {
@@ -96,7 +98,7 @@ func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 // page holds the metrics of the status page at one moment, by their names.
 type page struct {
 	metrics map[string]*metric
-	// kind and help are for the metric whose values are being added. err is the first error.
+	// kind and help describe the metric whose values are being added now. err is the first error.
 	kind, help string
 	err        error
 }
@@ -107,13 +109,14 @@ type metric struct {
 	values     []value
 }
 
-// value has the lines of a metric for one set of labels.
+// value has the lines of text of a metric for one set of labels.
 type value struct{ labels, lines string }
 
-// metric begins a metric. kind is its type (counter, gauge, histogram), and help its description.
+// metric begins a metric, to which values are added next. kind is its type (counter, gauge, histogram), and help its
+// description.
 func (p *page) metric(kind, help string) { p.kind, p.help = kind, help }
 
-// value adds a value of the current metric. labels has names and values in turn, sorted by name.
+// value adds a value of the current metric. labels is a list of names and values in turn, sorted by name.
 func (p *page) value(name string, v float64, labels ...string) {
 	of := labelText(labels)
 	p.add(name, value{labels: of, lines: name + braced(of) + " " + number(v) + "\n"})
@@ -136,8 +139,8 @@ func (p *page) histogram(name string, counts *[len(Buckets) + 1]int64, sum float
 	p.add(name, value{of, b.String()})
 }
 
-// add adds a value. If there is already a value with the same name and labels, this is an error, because Prometheus
-// would refuse the page.
+// add adds a value to the page. It sets an error if there is already a value with the same name and labels, because
+// Prometheus would refuse the page.
 func (p *page) add(name string, v value) {
 	m := p.metrics[name]
 	if m == nil {
@@ -152,8 +155,8 @@ func (p *page) add(name string, v value) {
 	m.values = append(m.values, v)
 }
 
-// escapes and labelEscapes replace characters that are not allowed in descriptions (escapes) and in values of labels
-// (labelEscapes).
+// escapes replaces characters that are not allowed in descriptions of metrics. labelEscapes replaces those that are not
+// allowed in values of labels.
 var escapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
@@ -184,8 +187,8 @@ func number(v float64) string {
 }
 
 // Write writes figures in Prometheus' text format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats).
-// internal/pushtest reads the result with Prometheus' own code. ddtop does not use the module client_golang, which
-// would make it 1.9 MB larger.
+// ddtop does not use the module client_golang for this, because it would make ddtop 1.9 MB larger. The tests check the
+// result with Prometheus' own parser (internal/pushtest).
 func Write(w io.Writer, f *Figures) error {
 	p := &page{metrics: make(map[string]*metric)}
 	p.figures(f)
@@ -253,7 +256,7 @@ func (p *page) findings(f *Figures) {
 	p.others("ddtop_captures", "Files of captures", f.Captures)
 }
 
-// others adds the metrics of the destinations to which messages or captures go.
+// others adds the metrics of the destinations that get messages or captures instead of profiles.
 func (p *page) others(prefix, what string, all []push.Stats) {
 	for _, m := range []struct {
 		name, kind, help string
@@ -309,10 +312,10 @@ func (p *page) destinations(all []push.Stats) {
 	}
 }
 
-// p99 is the name of a metric of services. It is the only one that is left out if there were too few samples.
+// p99 is the name of a metric of services. It is the only metric that is left out if there were too few samples.
 const p99 = "ddtop_gvl_wait_p99_seconds"
 
-// backlog is the name of a metric of services. Only services whose processes are servers have it.
+// backlog is the name of a metric of services. Only services that are servers with a known backlog have it.
 const backlog = "ddtop_backlog"
 
 func (p *page) services(all []Service) {

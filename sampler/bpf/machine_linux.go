@@ -101,8 +101,9 @@ func (m *Machine) Before(major, minor int) (bool, error) {
 // Has reports whether ddtop has a capability.
 func (m *Machine) Has(capability int) bool { return m.Effective>>capability&1 != 0 }
 
-// Check returns an error that says why programs that need at least Linux major.minor cannot be loaded. It returns nil
-// if they can be loaded. It does not check whether ddtop may read the target's memory, which needs other rights.
+// Check returns an error that says why programs that need at least Linux major.minor cannot be loaded on this machine.
+// It returns nil if they can be loaded. It does not check whether ddtop may read the target's memory, which needs other
+// rights.
 func (m *Machine) Check(major, minor int) error {
 	old, err := m.Before(major, minor)
 	switch {
@@ -146,8 +147,8 @@ func (m *Machine) CheckRegisters() error {
 	return m.Check(5, 15)
 }
 
-// Explain adds to an error of the kernel what ddtop was doing. It also adds ErrRights or ErrKernel if a missing right
-// or an unsuitable kernel is the reason.
+// Explain returns an error of the kernel with a text that says what ddtop was doing. If a missing right or an
+// unsuitable kernel is the reason, it also adds ErrRights or ErrKernel.
 func Explain(doing string, err error) error {
 	switch {
 	case err == nil:

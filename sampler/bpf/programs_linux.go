@@ -18,11 +18,12 @@ const License = "Dual MIT/GPL"
 // maxTargets limits the processes that a set of programs follows at once.
 const maxTargets = 4096
 
-// Programs are programs in the kernel, with their maps, rings and clocks. Close removes them. The kernel removes them
-// when ddtop ends in any way.
+// Programs are BPF programs in the kernel, with their maps, rings and clocks. Close removes them. If ddtop ends in any
+// way, the kernel removes them.
 type Programs struct {
 	closing []func() error
-	// types is the kernel's description of its types, kept from Types to Load. Decoding it takes 20 ms and 10 MB.
+	// types is the kernel's description of its types. It is kept from the call of Types to the call of Load, because
+	// decoding it takes 20 ms and 10 MB.
 	types *btf.Cache
 }
 
@@ -92,12 +93,12 @@ func (p *Programs) Attach(program *ebpf.Program, tracepoint string) error {
 	return nil
 }
 
-// Closes adds a function that Close calls. Close calls the functions in reverse order.
+// Closes adds a function that Close must call. Close calls the functions in reverse order.
 func (p *Programs) Closes(f func() error) { p.closing = append(p.closing, f) }
 
-// StartClocks starts a clock on each CPU, which runs a program once in each period of the CPU's time. The period is
-// attr.Sample, in ns. A clock with a fixed rate is not used instead, because the kernel can double its period.
-// StartClocks calls opened with the descriptor of each clock before the clock starts.
+// StartClocks starts a clock on each CPU, which runs a program once in each period of the CPU's time. attr.Sample is
+// the period in ns. StartClocks does not use a clock with a fixed rate, because the kernel can double the period of
+// such a clock. It calls opened with the descriptor of each clock before the clock starts.
 func (p *Programs) StartClocks(program *ebpf.Program, attr unix.PerfEventAttr, opened func(fd int) error) error {
 	attr.Type, attr.Config = unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK
 	attr.Bits |= unix.PerfBitDisabled
@@ -137,8 +138,8 @@ func (p *Programs) Close() error {
 	return errors.Join(errs...)
 }
 
-// CountersOf reads the value of a process in a map that Targets made. It returns a function that reads words from this
-// copy. place is the offset of a word in bytes.
+// CountersOf reads the value that a process has in a map that Targets made. It returns a function that reads single
+// words of this copy of the value. place is the offset of a word in bytes.
 func CountersOf(targets *ebpf.Map, pid int) (func(place int) uint64, error) {
 	b := make([]byte, targets.ValueSize())
 	if err := targets.Lookup(uint32(pid), &b); err != nil {
@@ -147,8 +148,8 @@ func CountersOf(targets *ebpf.Map, pid int) (func(place int) uint64, error) {
 	return func(place int) uint64 { return binary.LittleEndian.Uint64(b[place:]) }, nil
 }
 
-// Shared has the programs that all followed processes share. The first process loads them, and the last one removes
-// them. The zero value is ready. Any goroutine may use it.
+// Shared has BPF programs that all followed processes share. The first process loads the programs, and the last one
+// removes them. The zero value is ready for use. Any goroutine may use it.
 type Shared[P interface{ Close() error }] struct {
 	mu       sync.Mutex
 	programs P

@@ -17,7 +17,8 @@ type Ring struct {
 	consumer, producer []byte
 	data               []byte // the ring, mapped twice in a row; a part of producer
 	size               uint64
-	// held is the largest number of bytes that the ring can have contained between the last two calls of Read.
+	// held is the largest number of bytes that the ring can have contained at any time between the last two calls of
+	// Read.
 	held uint64
 }
 
@@ -82,8 +83,8 @@ func (r *Ring) Empty() bool {
 	return atomic.LoadUint64(end) == atomic.LoadUint64(at)
 }
 
-// Full reports whether the ring may have been too full for an entry of n bytes between the last two calls of Read. The
-// kernel keeps at least one byte of the ring free.
+// Full reports whether the ring may have been too full for an entry of n bytes. It considers the time between the last
+// two calls of Read. The kernel keeps at least one byte of the ring free.
 func (r *Ring) Full(n int) bool { return r.held+entryHead+(uint64(n)+7)&^7 >= r.size }
 
 // Close unmaps the ring.

@@ -42,12 +42,13 @@ const (
 )
 
 // StackPlaces says where CopyStack finds its data. Ring is the descriptor of the ring for copies of stacks. The other
-// places are offsets on the BPF program's own stack. The program has put the values for the copy at NS and TID, and at
-// TGID if TGID is not 0. At Context there is room for ContextSize bytes, and at each other place for one word.
+// places are offsets on the BPF program's own stack. Before CopyStack, the program must store the time at NS and the
+// thread's id at TID. If TGID is not 0, it must store the process's id there. CopyStack needs ContextSize free bytes at
+// Context, and one free word at each other place.
 type StackPlaces struct {
 	Ring                                       int
 	NS, TID, TGID, Context, SP, Frames, Values int16
-	// Running is true if the copy is made when the thread was interrupted while it ran. The copy records this.
+	// Running is true if the copy is made of a thread that was interrupted while it ran. The copy records this.
 	Running bool
 	// More is how many further bytes the ring's entry has after the copy. Also are the instructions that fill these
 	// bytes. They find the address of the entry in R8, and must not change R8. More and Also can be zero.
@@ -89,8 +90,8 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 		asm.JLE.Reg(asm.R1, asm.R2, "values fit"),
 		asm.Mov.Reg(asm.R1, asm.R2),
 		asm.StoreMem(asm.RFP, at.Values, asm.R1, asm.DWord).WithSymbol("values fit"),
-		// Copy straight into the ring, not into a buffer of the CPU. If this thread lost the CPU, another thread would
-		// overwrite such a buffer.
+		// Copy straight into the ring, not into a buffer that all threads on this CPU share. If this thread lost the
+		// CPU, another thread would overwrite such a buffer.
 		asm.LoadMapPtr(asm.R1, at.Ring),
 		asm.Mov.Imm(asm.R2, StackSize+at.More),
 		asm.Mov.Imm(asm.R3, 0),
@@ -140,9 +141,9 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 	return ins
 }
 
-// NoStack emits the instructions that make an entry like CopyStack's for a thread without a Ruby stack. All fields of
-// the Ruby stack, such as CFP, are 0. If the ring has no room, the instructions jump to a label, whose name is the
-// parameter or. They may overwrite R8.
+// NoStack emits the instructions that make an entry in the ring like CopyStack's, but for a thread without a Ruby
+// stack. All fields of the Ruby stack, such as CFP, are 0. If the ring has no room, the instructions jump to a label,
+// whose name is the parameter or. They may overwrite R8.
 func NoStack(at StackPlaces, or string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMapPtr(asm.R1, at.Ring), asm.Mov.Imm(asm.R2, StackSize+at.More), asm.Mov.Imm(asm.R3, 0),

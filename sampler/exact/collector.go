@@ -7,12 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxQueued limits the changes that wait for their sample to about 7 MB. If there are more, the Collector drops all of
-// them.
+// maxQueued limits the changes of thread states that wait for the next sample. They take about 7 MB. If there are more,
+// the Collector drops all of them.
 const maxQueued = 2 * sampler.MaxChanges
 
-// List has the threads of a sample. It finds a thread by the address of its rb_thread_t. A List is not changed after it
-// was published.
+// List has the threads that a sample has seen. It finds a thread by the address of its rb_thread_t, Ruby's struct for a
+// thread. A List is not changed after it was published to other goroutines.
 type List struct{ byAddress map[uint64]listed }
 
 type listed struct {
@@ -28,8 +28,8 @@ func (l *List) Add(address uint64, id sampler.ThreadID, tid int32) {
 	l.byAddress[address] = listed{id, tid}
 }
 
-// Thread returns the thread at an address. It returns zero if there is no thread, or if the native thread of the thread
-// there is not tid.
+// Thread returns the ID of the thread whose rb_thread_t is at an address. It returns zero if there is no such thread,
+// or if its native thread is not tid.
 func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
 	if l == nil {
 		return 0
@@ -40,24 +40,25 @@ func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
 	return 0
 }
 
-// Collector assigns each change that a Machine reports to the next sample, as a part of the sample's Changes. Only one
-// goroutine may use it.
+// Collector assigns each change of a thread's state that a Machine reports to the next sample. The sample then has it
+// in its Changes. Only one goroutine may use a Collector.
 type Collector struct {
-	// queue are the changes after the time doneNS, in order of time.
+	// queue has the changes that no sample has got yet, in order of time. They are later than doneNS.
 	queue []Change
-	// lives are the states of the threads at doneNS.
+	// lives has the states of the threads at the time doneNS. The key is the thread's number (Change.Life).
 	lives map[uint64]*life
-	// doneNS is the time up to which all changes were assigned to a sample or dropped.
+	// doneNS is the end of the time whose changes were all assigned to samples or dropped.
 	doneNS int64
 	// fresh is true if the next sample's Changes must begin with the state of each thread, because earlier changes are
-	// missing. lost is the value of sampler.Reads.Lost in the last sample.
+	// missing. lost is sampler.Reads.Lost of the last sample: if it grows, samples were lost.
 	fresh bool
 	lost  uint64
-	// list has the threads of the last sample. unnamed is the number of lives without a ThreadID.
+	// list has the threads of the last sample. unnamed is the number of lives whose thread no sample has listed yet, so
+	// their ThreadID is unknown.
 	list    *List
 	unnamed int
-	// out has the changes of the last sample. outLives has the life to which each of these changes belongs. ended are
-	// the lives that ended after the sample before.
+	// out has the changes of the last sample. outLives has the thread (life) to which each of these changes belongs.
+	// ended are the threads (lives) that have ended since the sample before.
 	out      []sampler.Change
 	outLives []*life
 	ended    []*life
@@ -87,7 +88,7 @@ func NewCollector(fromNS int64) *Collector {
 	}
 }
 
-// Changed adds a change. Changes must come in order of time.
+// Changed adds a change, as a Machine reports it. Changes must come in order of time.
 func (c *Collector) Changed(x *Change) {
 	if len(c.queue) >= maxQueued {
 		c.applyFirst(len(c.queue), c.queue[len(c.queue)-1].AtNS, false)
@@ -97,13 +98,13 @@ func (c *Collector) Changed(x *Change) {
 }
 
 // Fill sets a sample's Changes, which are valid until the next call. The caller must have added all changes up to the
-// sample's time. list has the threads of the sample. If list is nil, the sample gets no changes: the threads are not
-// known, or the changes cannot be trusted.
+// sample's time. list has the threads of the sample. It is nil if the threads are not known, or if the changes cannot
+// be trusted. In this case the sample gets no changes.
 func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	s.Changes = sampler.Changes{}
 	if s.Reads.Lost != c.lost {
-		// Samples were lost, and with them their changes. The receiver of samples does not know when. So this sample's
-		// changes begin again with the states of all threads.
+		// Samples were lost, and with them their changes. The receiver of samples does not know the threads' states
+		// now. So this sample's changes begin with the states of all threads.
 		c.lost, c.fresh = s.Reads.Lost, true
 	}
 	if s.TimeNS <= c.doneNS {
@@ -111,8 +112,8 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 		return
 	}
 	n, _ := slices.BinarySearchFunc(c.queue, s.TimeNS+1, func(x Change, at int64) int { return cmp.Compare(x.AtNS, at) })
-	// Before the first sample, the queue can have changes up to doneNS. They only set the states of threads, and are
-	// not reported.
+	// Before the first sample, the queue can have changes up to doneNS, the time at which reporting begins. Such
+	// changes only set the states of threads, and are not reported.
 	known, _ := slices.BinarySearchFunc(c.queue[:n], c.doneNS+1, func(x Change, at int64) int { return cmp.Compare(x.AtNS, at) })
 	c.applyFirst(known, c.doneNS, false)
 	n -= known
@@ -130,7 +131,8 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	c.forget()
 }
 
-// begin empties c.out. If fresh is true, it then adds the state of each thread to c.out.
+// begin starts the changes of a new sample: it empties c.out. If fresh is true, it then adds the state of each thread
+// to c.out.
 func (c *Collector) begin() {
 	c.out, c.outLives = c.out[:0], c.outLives[:0]
 	if !c.fresh {
@@ -147,14 +149,14 @@ func (c *Collector) begin() {
 	}
 }
 
-// forget makes the lives that have ended available for reuse.
+// forget makes the memory of threads (lives) that have ended available for new ones.
 func (c *Collector) forget() {
 	c.spare = append(c.spare, c.ended...)
 	c.ended = c.ended[:0]
 }
 
-// applyFirst removes the first n changes from the queue and updates the states of their lives. If emit is true, it also
-// adds the changes to out.
+// applyFirst removes the first n changes from the queue and updates the states of their threads. If emit is true, it
+// also adds the changes to out, which the sample gets.
 func (c *Collector) applyFirst(n int, untilNS int64, emit bool) {
 	for i := range c.queue[:n] {
 		x := &c.queue[i]
@@ -205,7 +207,8 @@ func (c *Collector) apply(l *life, x *Change) {
 	}
 }
 
-// name sets the ThreadIDs of the changes in c.out. It takes them from the lists of the previous sample and of this one.
+// name sets the ThreadIDs of the changes in c.out. It finds them in the thread lists of the previous sample and of this
+// one.
 func (c *Collector) name(list *List, nowNS int64) {
 	clear(c.started)
 	for _, l := range c.outLives {
@@ -231,11 +234,12 @@ func (c *Collector) name(list *List, nowNS int64) {
 	c.list = list
 }
 
-// rename adds changes for lives whose ThreadID has become known or has changed.
+// rename adds changes for threads whose ThreadID has become known or has changed, so that their states count for the
+// new ID.
 func (c *Collector) rename(list *List, nowNS int64) {
 	say := func(l *life, state sampler.GVLState) {
-		// The thread got this ThreadID after the state began, so the state's true begin cannot be given. Mark it as
-		// doubtful.
+		// The thread got this ThreadID after its state began, so the change's time is later than the true begin of the
+		// state. Mark the change as doubtful.
 		c.out = append(c.out, sampler.Change{AtNS: nowNS, Thread: l.id, TID: l.tid, State: state, Doubtful: state != sampler.GVLGone})
 	}
 	for _, l := range c.lives {
@@ -253,9 +257,9 @@ func (c *Collector) rename(list *List, nowNS int64) {
 	}
 }
 
-// find returns the ThreadID of a life in a list, or zero if the list lacks the thread. If the list has a thread without
-// a native thread at the life's address, Ruby is about to start this thread. The first life with this address is this
-// thread, and gets its ThreadID.
+// find returns the ThreadID of a life in a list, or zero if the list lacks the thread. If the list has a thread at the
+// life's address that has no native thread yet, Ruby is about to start that thread. The first life with this address
+// belongs to it, and gets its ThreadID.
 func (c *Collector) find(list *List, l *life) sampler.ThreadID {
 	x, ok := list.byAddress[l.address]
 	switch {

@@ -26,7 +26,7 @@ func (c *collected) feed(records ...Record) {
 	}
 }
 
-// fill fills a sample of the time at, and returns its changes as text. First it tells the Machine that all changes up
+// fill fills a sample whose time is at, and returns its changes as text. First it tells the Machine that all changes up
 // to this time were reported.
 func (c *collected) fill(at int64, lost uint64, list *List) string {
 	c.m.Passed(at)
@@ -89,7 +89,7 @@ func TestCollector(t *testing.T) {
 	last.DelayNS = 30
 	c.feed(last)
 	c.want(c.fill(400, 0, both), "304-400, 305: 12 (2) chosen, 400: 12 (2) held no CPU 30")
-	// A record with a time before the last sample comes too late. Its change counts as made just after that sample.
+	// A record with a time before the last sample comes too late. Its change gets a time just after that sample.
 	c.feed(release(390, 2, threadB, 0), exited(395, 2))
 	c.want(c.fill(500, 0, both), "400-500, 401: 12 (2) released, 401: 12 (2) gone")
 }
@@ -106,8 +106,8 @@ func TestCollectorFresh(t *testing.T) {
 	c.want(c.fill(130, 3, both), "unknown")
 	c.want(c.fill(140, 3, both), "130-140 fresh, 130: 11 (1) held, 130: 12 (2) queued")
 	c.m.Lost(145)
-	// The record shows 25 ns without a CPU, but the thread's state is known only for the last 20 ns. So 20 ns are
-	// reported.
+	// The record says that the thread had no CPU for 25 ns. But the thread's state is known only for the last 20 ns, so
+	// 20 ns are reported.
 	last := release(150, 1, threadA, 0)
 	last.DelayNS = 25
 	c.feed(last)
@@ -152,15 +152,15 @@ func TestCollectorThreads(t *testing.T) {
 	// lists the second.
 	c.feed(exited(20, 1), run(30, 5, threadA), exited(40, 5), run(50, 6, threadA))
 	c.want(c.fill(60, 0, at([3]int{threadA, 13, 6})), "10-60, 20: 11 (1) gone, 30: 0 (5) held, 40: 0 (5) gone, 50: 13 (6) held")
-	// A sample lists a thread before it has a native thread. The thread ends before the next sample. The records show
-	// two threads with its address, and it is the first.
+	// A sample lists a thread that has no native thread yet. The thread ends before the next sample. The records show
+	// two threads with its address, and the listed thread is the first of them.
 	c.feed(exited(61, 6))
 	starting := at([3]int{threadA, 14, 0})
 	c.want(c.fill(62, 0, starting), "60-62, 61: 13 (6) gone")
 	c.feed(run(63, 7, threadA), exited(64, 7), run(65, 8, threadA), exited(66, 8))
 	c.want(c.fill(70, 0, at()), "62-70, 63: 14 (7) held, 64: 14 (7) gone, 65: 0 (8) held, 66: 0 (8) gone")
-	// A sample lists a thread for the first time after its first change. This sample reports the thread's current state
-	// under its new ThreadID.
+	// No sample has listed this thread before its first change. The first sample that lists it reports the thread's
+	// current state under its new ThreadID.
 	c.feed(run(75, 9, threadB))
 	c.want(c.fill(80, 0, at()), "70-80, 75: 0 (9) held")
 	c.want(c.fill(90, 0, at([3]int{threadB, 15, 9})), "80-90, 90: 15 (9) held doubtful")

@@ -2,19 +2,18 @@ package exact
 
 import "github.com/ddtop/ddtop/sampler"
 
-// SlackNS is how far, in ns, the time of a sample may be outside of a hold that the records show. Reading a sample
-// takes time, and the sample's time is the middle of it.
+// SlackNS is the possible error of a sample's time, in ns. Reading a sample takes time, and the sample's time is the
+// middle of it. So the time of a sample may be this far outside of the hold that the records show.
 const SlackNS = 1_000_000
 
-// staleNS is how long, in ns, samples may take a new thread for an ended one, because the new thread has the same
-// address.
+// staleNS is how long samples may mistake a new thread for an ended one, in ns. The two have the same address.
 const staleNS = 1_000_000_000
 
-// sameHoldNS is a time in ns. Several samples of the same thread within this time count as one comparison if their
-// results are the same.
+// sameHoldNS is the time in which several samples of a thread count as samples of the same hold, in ns. If their
+// results are the same, they count as one comparison.
 const sameHoldNS = 1_000_000_000
 
-// maxPast limits the ended holds that are kept for comparison. Of all measured loads, the busiest makes this many in
+// maxPast limits the ended holds that are kept for comparison. The busiest of all measured loads makes this many in
 // half a second.
 const maxPast = 1 << 15
 
@@ -24,7 +23,8 @@ type hold struct {
 	fromNS, toNS int64
 }
 
-// past keeps the latest holds that have ended, in the order of their ends. Earlier holds are overwritten.
+// past keeps the latest holds that have ended, in the order of their ends. When it is full, a new hold overwrites the
+// oldest one.
 type past struct {
 	holds []hold
 	next  int // index of the oldest hold, once the list is full
@@ -81,8 +81,9 @@ type comparison struct {
 	agreed bool
 }
 
-// count counts a comparison. Several samples of the same hold count only once. A thread can lose its CPU just before
-// its record is made. All samples in this time disagree with the records, although the cause is only one.
+// count counts a comparison of a sample with the records. Several samples of the same hold with the same result count
+// only once. A thread can lose its CPU just before its record is made: then all samples until the record disagree with
+// the records, for a single cause.
 func (m *Machine) count(tid int32, atNS int64, agreed bool) {
 	if l := &m.compared; l.tid == tid && l.agreed == agreed && atNS-l.atNS < sameHoldNS {
 		return

@@ -2,7 +2,8 @@ package exact
 
 import "testing"
 
-// TestCostText: the estimate of what probes cost can exceed the CPU time that the process used at all.
+// TestCostText: the text is right even if the estimated cost of the probes is more than all CPU time that the process
+// has used.
 func TestCostText(t *testing.T) {
 	for _, c := range []struct {
 		cost, own int64

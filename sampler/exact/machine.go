@@ -23,7 +23,7 @@ type Machine struct {
 	holder *thread
 	checks Checks
 	lastNS int64
-	// passedNS is the time up to which all changes have been reported.
+	// passedNS is the time up to which all changes have been given to samples (Passed).
 	passedNS int64
 	past     past
 	compared comparison // the last comparison that counted
@@ -42,8 +42,8 @@ type Checks struct {
 	// Runs counts how often a thread got the GVL. Unclosed counts how often this happened without a record that the
 	// previous holder had released the GVL. So Unclosed shows that records are missing.
 	Runs, Unclosed uint64
-	// Agreed and Disagreed compare samples with records. They count the holds that samples have seen: Agreed those that
-	// the records show too, Disagreed the others.
+	// Agreed and Disagreed count the holds that samples have seen. Agreed counts the ones that the records show too,
+	// Disagreed the others.
 	Agreed, Disagreed uint64
 }
 
@@ -55,9 +55,10 @@ type thread struct {
 	// state is GVLGone until the first state is known. since is when the state began.
 	state sampler.GVLState
 	since int64
-	// delay is DelayNS of the thread's last record. began is the value of delay when the state began. Their difference
-	// is the time without a CPU in this state. proven is true if the thread itself made a record. own is true if such a
-	// record had the rb_thread_t, which can be missing up to Ruby 3.2 (firstOf).
+	// delay is how long the thread was runnable without a CPU in total, up to its last record (Record.DelayNS). began
+	// is the value of delay when the state began. Their difference is the time without a CPU in this state. proven is
+	// true if the thread itself made a record. own is true if such a record had the rb_thread_t, which can be missing
+	// up to Ruby 3.2 (firstOf).
 	delay, began int64
 	proven, own  bool
 	doubtful     bool
@@ -88,11 +89,11 @@ type Change struct {
 	Doing          sampler.Doing
 }
 
-// Passed tells the Machine that a sample has taken all changes up to ns, CLOCK_MONOTONIC in ns. If a later record has
-// an earlier time, it counts as made just after ns.
+// Passed tells the Machine that a sample has got all changes up to the time ns, CLOCK_MONOTONIC in ns. If a later
+// record has an earlier time, it counts as made just after ns.
 func (m *Machine) Passed(ns int64) { m.passedNS = max(m.passedNS, ns) }
 
-// report calls changed with a change of a thread's state. If the thread gets the GVL, r is the record of this. For
+// report calls changed with a change of a thread's state. r is the record that shows that the thread gets the GVL. For
 // other changes r is nil.
 func (m *Machine) report(t *thread, state sampler.GVLState, now, noCPU int64, doubtful bool, r *Record) {
 	m.change = Change{AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: state, NoCPUNS: noCPU, Doubtful: doubtful}
@@ -120,8 +121,8 @@ func (m *Machine) Feed(r *Record) {
 		m.checks.Records++
 	}
 	if r.Kind == Signalled {
-		// Here the thread may not hold the scheduler's mutex, so the record may be inconsistent. It proves only one
-		// thing: a thread that had the GVL has released it.
+		// At this kind of record, the thread may not hold the scheduler's mutex, so the record may be inconsistent. It
+		// proves only one thing: a thread that had the GVL has released it.
 		if t := m.threads[r.TID]; t != nil && t.state == sampler.GVLHeld && t.address == r.Thread && r.state() != sampler.GVLHeld {
 			m.note(t, r)
 			m.move(t, r.state(), now, r)
@@ -178,8 +179,8 @@ func (m *Machine) note(t *thread, r *Record) {
 	}
 }
 
-// find returns the thread of a record. It makes a new one if the native thread or the rb_thread_t is new. It returns
-// nil if there are too many threads.
+// find returns the thread that a record is about. It makes a new one if the native thread or the rb_thread_t is new. It
+// returns nil if there are too many threads.
 func (m *Machine) find(r *Record, now int64) *thread {
 	t := m.threads[r.TID]
 	if t != nil && t.address == r.Thread {
@@ -214,8 +215,8 @@ func (m *Machine) find(r *Record, now int64) *thread {
 	return t
 }
 
-// others applies a record to two threads that did not make it: the thread that was put into the queue, and the thread
-// that was chosen as the next holder.
+// others changes the states of two threads that a record mentions, but that did not make it. One is the thread that was
+// put into the queue, the other is the thread that was chosen as the next holder.
 func (m *Machine) others(r *Record, now int64) {
 	if r.Before33 {
 		return // up to 3.2, each thread enters the queue and takes the GVL itself
@@ -244,7 +245,8 @@ func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
 		m.report(t, to, now, 0, t.doubtful, r) // r has the code that the thread runs now
 		return
 	case t.state == sampler.GVLQueued && to == sampler.GVLChosen:
-		// How long the thread had no CPU during this wait is known only from its own next record. So report 0 for now.
+		// How long the thread had no CPU during this wait is known only from the next record that it makes itself. So
+		// report 0 for now.
 		t.state = to
 		m.report(t, to, now, 0, t.doubtful, nil)
 		return
@@ -259,8 +261,8 @@ func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
 	}
 	m.checks.Runs++
 	if h := m.holder; h != nil && h != t && h.state == sampler.GVLHeld {
-		// Two threads cannot hold the GVL at the same time. So the other thread has released it, but the record of this
-		// is missing.
+		// Two threads cannot hold the GVL at the same time. So h, the earlier holder, has released it, but the record
+		// of this is missing.
 		m.checks.Unclosed++
 		h.doubtful = true
 		m.move(h, sampler.GVLReleased, now, r)
@@ -305,8 +307,8 @@ func (m *Machine) Lost(untilNS int64) {
 	}
 }
 
-// Gone ends those threads with a doubtful state for which alive returns false: the records of their ends were lost. The
-// ends get the time atNS. The caller must have fed all records up to atNS.
+// Gone ends the threads whose state is doubtful and for which alive returns false: the records of their ends were lost.
+// The ends get the time atNS. The caller must have fed all records up to atNS.
 func (m *Machine) Gone(atNS int64, alive func(tid int32) bool) {
 	now := max(m.lastNS, atNS)
 	for _, tid := range slices.Sorted(maps.Keys(m.threads)) {

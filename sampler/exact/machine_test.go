@@ -50,7 +50,7 @@ func release(at int64, tid int32, thread, next uint64) Record {
 	return Record{NS: at, TID: tid, Kind: Signalled, Thread: thread, Owner: next}
 }
 
-// old and slept return records as Ruby up to 3.2 makes them.
+// old and slept return records as probes make them in Ruby up to 3.2.
 func old(at int64, tid int32, thread, owner uint64) Record {
 	return Record{NS: at, TID: tid, Kind: Unlocked, Thread: thread, Owner: owner, Before33: true}
 }

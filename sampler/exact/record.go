@@ -8,20 +8,21 @@ type Kind uint8
 const (
 	// Unlocked means that a thread is about to unlock the scheduler's mutex.
 	Unlocked Kind = iota + 1
-	// Slept means that a thread is about to unlock the mutex and to sleep until another thread signals it.
+	// Slept means that a thread is about to unlock the scheduler's mutex and to sleep until another thread signals it.
 	Slept
-	// Signalled means that a thread wakes another thread and does not own the GVL. The thread may not hold the mutex,
-	// so the scheduler's words in the record may be inconsistent. Only the facts about the thread itself are valid.
+	// Signalled means that a thread wakes another thread and does not own the GVL. The thread may not hold the
+	// scheduler's mutex, so the scheduler's words in the record may be inconsistent. Only the facts about the thread
+	// that made the record are valid.
 	Signalled
 	// Exited means that the native thread ends.
 	Exited
-	// Began marks a record that no probe has made. ddtop makes it from memory, which it reads once after it has put the
-	// probes in. The record gives the state of a thread that has not made a record itself since then.
+	// Began marks a record that no probe has made. ddtop makes it from the process's memory, which it reads once after
+	// it has put the probes in. The record gives the state of a thread that has not made a record itself since then.
 	Began
 )
 
 // Record is the state of the scheduler at one instant, as seen by the native thread that makes the record. This thread
-// holds the mutex, except in a Signalled record. So all words of a record belong to the same instant.
+// holds the scheduler's mutex, except in a Signalled record. So all words of a record belong to the same instant.
 type Record struct {
 	// NS is CLOCK_MONOTONIC in ns.
 	NS   int64
@@ -31,9 +32,9 @@ type Record struct {
 	// running threads. Up to Ruby 3.2 (Before33), Queued means that the thread is about to sleep until it gets the
 	// GVL. Linked and Last have no meaning there.
 	Queued, Linked, Before33 bool
-	// Thread is the address of the rb_thread_t. It is zero if the thread is not one of Ruby's threads, such as the
-	// timer thread. Owner is the thread that owns the GVL. Last is the last thread in the queue. They are zero if
-	// there is no such thread.
+	// Thread is the address of the rb_thread_t. It is zero if the native thread is not one of Ruby's threads, such as
+	// the timer thread. Owner is the thread that owns the GVL, and Last the last thread in the queue for it. Both are
+	// zero if there is no such thread.
 	Thread, Owner, Last uint64
 	// DelayNS is how long the native thread has been runnable without a CPU since its start, in ns.
 	DelayNS int64

@@ -1,22 +1,24 @@
-// Package intern gives equal values the same ID, and forgets values that were not used for a while. It does not know
-// what the values mean. A Dictionary of package sampler has a Table for each kind of entry.
+// Package intern gives equal values the same ID, and removes values that were not used for a while. The values can be
+// of any kind. A Dictionary of package sampler has a Table for each kind of entry.
 package intern
 
 import "unsafe"
 
-// Generation is the number of a period of time, from 1 on. A value records the last generation in which it was used.
+// Generation is the number of a period of time, from 1 on. For each value, a Table stores the generation in which it
+// was last used.
 type Generation uint32
 
 const (
-	// pageSize is the number of values that are freed together. Values that were added together are mostly evicted
-	// together.
+	// pageSize is the number of values whose memory is freed together. Values that were added together are mostly
+	// removed together.
 	pageSize = 512
-	// maxTableID is the last possible ID. After it the Table is full, even if values were evicted.
+	// maxTableID is the largest possible ID. A Table that has used it is full, even if values were removed, because no
+	// ID is used twice.
 	maxTableID = 1<<32 - pageSize - 1
 )
 
-// Table maps IDs, from 1 on, to values, and values to IDs. Each ID is given only once, even if its value is evicted. A
-// Table is for one goroutine at a time.
+// Table maps IDs, from 1 on, to values, and values to IDs. It uses each ID for only one value, even after that value is
+// evicted. Only one goroutine at a time may use a Table.
 type Table[T comparable, ID ~uint32] struct {
 	ids   map[T]ID
 	pages []*page[T] // an element is nil if all its values are evicted
@@ -25,7 +27,8 @@ type Table[T comparable, ID ~uint32] struct {
 	cost  func(T) int64
 }
 
-// New returns an empty Table. cost returns the memory of a value in bytes, without the page that holds it.
+// New returns an empty Table. cost returns the memory of a value in bytes, not counting the page in which the Table
+// stores the value.
 func New[T comparable, ID ~uint32](cost func(T) int64) Table[T, ID] {
 	return Table[T, ID]{ids: make(map[T]ID), cost: cost}
 }
@@ -37,7 +40,7 @@ type page[T any] struct {
 	live int
 }
 
-// At returns a value. It returns nil for 0, and for an ID that is unknown or evicted.
+// At returns the value with an ID. It returns nil for 0, and for an ID that is unknown or whose value was evicted.
 func (t *Table[T, ID]) At(id ID) *T {
 	i := uint32(id) / pageSize
 	if int(i) >= len(t.pages) || t.pages[i] == nil || t.pages[i].used[uint32(id)%pageSize] == 0 {
@@ -49,20 +52,20 @@ func (t *Table[T, ID]) At(id ID) *T {
 // Len returns the number of values that have not been evicted.
 func (t *Table[T, ID]) Len() int { return t.live }
 
-// Last returns the newest ID. It is zero if the Table has given no ID yet.
+// Last returns the newest ID. It is zero if the Table has no ID yet.
 func (t *Table[T, ID]) Last() ID { return ID(t.last) }
 
-// Find returns the ID of a value, and notes that the value is in use now. It returns zero if there is no ID.
+// Find returns the ID of a value, and records that the value is used now. It returns zero if the value has no ID.
 func (t *Table[T, ID]) Find(v T, now Generation) ID {
 	id := t.ids[v]
 	t.Use(id, now)
 	return id
 }
 
-// Needs returns the memory that Add takes for a value, in bytes.
+// Needs returns how much memory the Table would need in addition if a value were added, in bytes.
 func (t *Table[T, ID]) Needs(v T) int64 { return t.cost(v) + t.nextPage() }
 
-// nextPage returns the memory of a page if the next value needs a new page. Otherwise it returns zero.
+// nextPage returns how much memory a new page takes, if the next value needs one. Otherwise it returns zero.
 func (t *Table[T, ID]) nextPage() int64 {
 	if int((t.last+1)/pageSize) == len(t.pages) {
 		return t.pageBytes()
@@ -72,7 +75,8 @@ func (t *Table[T, ID]) nextPage() int64 {
 
 func (t *Table[T, ID]) pageBytes() int64 { return int64(unsafe.Sizeof(page[T]{})) }
 
-// Add gives an ID to a value that the Table does not have. The value is in use now. The ID is zero if none is left.
+// Add gives a new ID to a value that is not in the Table, and records that the value is used now. It returns zero if no
+// ID is left.
 func (t *Table[T, ID]) Add(v T, now Generation) ID {
 	if t.last >= maxTableID {
 		return 0
@@ -90,7 +94,8 @@ func (t *Table[T, ID]) Add(v T, now Generation) ID {
 	return ID(t.last)
 }
 
-// Use notes that an ID's value is in use now. It does nothing for 0, and for an ID that is unknown or evicted.
+// Use records that the value with an ID is used now. It does nothing for 0, and for an ID that is unknown or whose
+// value was evicted.
 func (t *Table[T, ID]) Use(id ID, now Generation) {
 	if i := uint32(id) / pageSize; int(i) < len(t.pages) && t.pages[i] != nil {
 		if u := &t.pages[i].used[uint32(id)%pageSize]; *u != 0 && *u < now {
@@ -100,7 +105,7 @@ func (t *Table[T, ID]) Use(id ID, now Generation) {
 }
 
 // Evict removes the values that were last used before a generation, the newest ID first. It returns the freed bytes.
-// Evict calls keep for each value that stays, with the generation of its last use. The function keep may be nil.
+// For each other value, Evict calls keep with the generation of the value's last use. The function keep may be nil.
 func (t *Table[T, ID]) Evict(before Generation, keep func(v *T, used Generation)) (bytes int64) {
 	var zero T
 	for i := len(t.pages) - 1; i >= 0; i-- {

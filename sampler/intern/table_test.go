@@ -2,7 +2,8 @@ package intern
 
 import "testing"
 
-// TestEvict: a value that was not used is removed with its memory. If it comes back, it gets another ID.
+// TestEvict: Evict removes a value that was not used, and frees its memory. If the value is added again, it gets
+// another ID.
 func TestEvict(t *testing.T) {
 	table := New[string, uint32](func(s string) int64 { return int64(len(s)) })
 	var taken int64

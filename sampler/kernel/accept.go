@@ -19,7 +19,7 @@ const (
 	// acceptRest is the pause after a reading, as a multiple of the reading's duration. So readings take at most half a
 	// percent of the time.
 	acceptRest = 200
-	// dropsNS is how long the counters of a network namespace are reused for its other processes, in ns.
+	// dropsNS is how long, in ns, counters of a network namespace are reused for other processes in the same namespace.
 	dropsNS = 500e6
 )
 
@@ -28,7 +28,7 @@ type accepts struct {
 	diag   *sockDiag
 	wanted map[uint64]*listening
 	cut    bool
-	// listNS is when to search for listening sockets next. askNS is when to read their queues next.
+	// listNS is the time of the next search for listening sockets, askNS of the next reading of their queues.
 	listNS, askNS int64
 	last          sampler.Accept
 }
@@ -59,7 +59,7 @@ func (a *accepts) read(proc *living, nowNS int64) sampler.Accept {
 	return a.last
 }
 
-// ask reads the accept queues into a.last.Listeners. It leaves out sockets closed since the last search.
+// ask reads the accept queues into a.last.Listeners. It leaves out sockets that were closed after the last search.
 func (a *accepts) ask(proc *living, nowNS int64) error {
 	if a.diag == nil || nowNS >= a.listNS {
 		if err := a.list(proc, nowNS); err != nil {
@@ -104,7 +104,7 @@ func (a *accepts) close() {
 	a.diag = nil
 }
 
-// socketsOf returns the inodes of a process's sockets. all is false if it left out descriptors beyond maxAcceptLinks.
+// socketsOf returns the inodes of a process's sockets. all is false if more than maxAcceptLinks descriptors are open.
 func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
 	dir, err := proc.open("fd")
 	if err != nil {
@@ -132,9 +132,9 @@ func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
 	return inodes, len(fds) <= maxAcceptLinks, nil
 }
 
-// lastDrops caches the counters of a network namespace, which all its processes share. Each reading is expensive,
-// because the kernel writes a hundred other counters too. namespace is the inode of the namespace, or zero if nothing
-// was read.
+// lastDrops caches the counters of a network namespace, because all its processes share them and a reading is
+// expensive. The kernel writes a hundred other counters too. namespace is the inode of the namespace, or zero if
+// nothing was read.
 var lastDrops struct {
 	sync.Mutex
 	namespace        uint64
@@ -142,7 +142,7 @@ var lastDrops struct {
 	overflows, drops int64
 }
 
-// sharedDrops is listenDrops with a cache: processes of one network namespace share a result for dropsNS.
+// sharedDrops is listenDrops with a cache: for dropsNS, all processes of a network namespace get the same result.
 func sharedDrops(proc *living) (overflows, drops int64, ok bool) {
 	last, now := &lastDrops, monotonic()
 	namespace := proc.namespace("ns/net")
@@ -158,7 +158,7 @@ func sharedDrops(proc *living) (overflows, drops int64, ok bool) {
 	return overflows, drops, ok
 }
 
-// listenDrops reads ListenOverflows and ListenDrops of the process's network namespace.
+// listenDrops reads ListenOverflows and ListenDrops, which the kernel counts for each network namespace.
 func listenDrops(proc *living) (overflows, drops int64, ok bool) {
 	fd, err := proc.open("net/netstat")
 	if err != nil {

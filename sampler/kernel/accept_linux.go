@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Offsets of the length and the limit of a listening socket's accept queue in the kernel's answers. TCP: idiag_rqueue
-// and idiag_wqueue (linux/inet_diag.h). Unix sockets: UNIX_DIAG_RQLEN (linux/unix_diag.h).
+// These are offsets in the kernel's answers, of the length and the limit of an accept queue. For TCP, the fields are
+// idiag_rqueue and idiag_wqueue (linux/inet_diag.h). For unix sockets, it is UNIX_DIAG_RQLEN (linux/unix_diag.h).
 const (
 	inetQueuedAt, inetLimitAt                = 56, 60
 	unixShowQueue, unixAttributeQueue        = 0x10, 4
@@ -22,7 +22,7 @@ const (
 // inetFamilies are the families of TCP sockets.
 var inetFamilies = [...]byte{unix.AF_INET, unix.AF_INET6}
 
-// listeningAmong returns the sockets among inodes that listen.
+// listeningAmong returns those sockets that listen, out of the sockets with the given inodes.
 func (d *sockDiag) listeningAmong(inodes map[uint64]struct{}) (map[uint64]*listening, error) {
 	found := make(map[uint64]*listening)
 	if len(inodes) == 0 {
@@ -50,14 +50,14 @@ func (d *sockDiag) listeningAmong(inodes map[uint64]struct{}) (map[uint64]*liste
 			found[inode] = &listening{Listener: sampler.Listener{Inode: inode, Address: peer.Local}, unix: true}
 		}
 	})
-	// A kernel without unix_diag answers ENOENT. Then no unix socket is found.
+	// A kernel without unix_diag answers ENOENT. This is no error: ddtop then finds no unix sockets.
 	if err != nil && !errors.Is(err, errNoSuchSocket) {
 		return nil, err
 	}
 	return found, nil
 }
 
-// queues returns the queues of wanted sockets that still listen, in the order of their addresses.
+// queues returns the accept queues of the wanted sockets, sorted by address. It leaves out sockets that are closed.
 func (d *sockDiag) queues(wanted map[uint64]*listening) ([]sampler.Listener, error) {
 	var list []sampler.Listener
 	tcp := false
@@ -93,7 +93,7 @@ func (d *sockDiag) queues(wanted map[uint64]*listening) ([]sampler.Listener, err
 	return list, nil
 }
 
-// tcpQueues calls take for each listening TCP socket of a family.
+// tcpQueues calls take for each listening TCP socket of an address family (IPv4 or IPv6).
 func (d *sockDiag) tcpQueues(family byte, take func(inode uint64, l sampler.Listener)) error {
 	request := inetRequest(family, unix.IPPROTO_TCP)
 	binary.NativeEndian.PutUint32(request[4:], statesListening)

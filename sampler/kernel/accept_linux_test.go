@@ -53,7 +53,7 @@ func socketStat(t *testing.T, network, address string, inNet ...string) (queued,
 	return 0, 0
 }
 
-// openSlow returns a reader of the slow counters of a process.
+// openSlow opens a Slow, which reads the accept queues and other slow counters of a process.
 func openSlow(t *testing.T, pid int) *Slow {
 	t.Helper()
 	p, err := OpenSlow(pid)
@@ -64,7 +64,7 @@ func openSlow(t *testing.T, pid int) *Slow {
 	return p
 }
 
-// TestAcceptQueues: while no connection is accepted, the queue of each listening socket equals the output of ss.
+// TestAcceptQueues: while no connection is accepted, ddtop reads the same queue lengths as the tool ss reports.
 func TestAcceptQueues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	clients := map[string]int64{}
@@ -121,7 +121,7 @@ func TestAcceptQueues(t *testing.T) {
 	}
 }
 
-// TestAcceptQueueGoes: if a socket was closed, it is not listed, and its queue is not counted.
+// TestAcceptQueueGoes: after a listening socket is closed, ddtop does not list it and does not count its queue.
 func TestAcceptQueueGoes(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -152,8 +152,8 @@ func TestAcceptQueueOfNamespace(t *testing.T) {
 		rubytest.Skip(t, "only root may make a network namespace")
 	}
 	unshare, ip := rubytest.Program(t, "unshare", "util-linux"), rubytest.Program(t, "ip", "iproute2")
-	// In ddtop's own namespace, a socket with a queue of another length listens at the same port. If ddtop reads the
-	// wrong namespace, the test fails.
+	// A socket in ddtop's own namespace listens at the same port, and its queue has another length. If ddtop reads the
+	// wrong namespace, the lengths differ and the test fails.
 	here, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,8 @@ func TestAcceptDrops(t *testing.T) {
 	}
 }
 
-// TestDropsAreShared: if several processes share a network namespace, its counters are read only once in dropsNS.
+// TestDropsAreShared: if several processes share a network namespace, ddtop reads its counters only once in the time
+// dropsNS.
 func TestDropsAreShared(t *testing.T) {
 	dir, err := openDir("/proc/self")
 	if err != nil {

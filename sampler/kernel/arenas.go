@@ -8,32 +8,32 @@ import (
 
 const glibc = "glibc"
 
-// Sizes in glibc's malloc (malloc/malloc.c and malloc/arena.c, glibc 2.31 to 2.42), and limits of what ddtop reads.
+// These are sizes in glibc's malloc (malloc/malloc.c, malloc/arena.c, glibc 2.31 to 2.42), and limits for reading.
 const (
 	// heapMax is the size and the alignment of an arena's areas (HEAP_MAX_SIZE on 64-bit machines).
 	heapMax = 64 << 20
 	// heapInfo is how many bytes of an area's heap_info are read: the address of its malloc_state, the previous area,
-	// and its present and greatest size. maxHeapInfo bounds the size of a heap_info.
+	// and its present and greatest size. maxHeapInfo limits the size of a heap_info that ddtop accepts.
 	heapInfo, maxHeapInfo = 32, 0x100
-	// stateLeast and stateMost bound the size of a malloc_state, in bytes. In these releases it is 2,160 to 2,200.
+	// stateLeast and stateMost bound the size of a malloc_state, in bytes. In the releases above it is 2,160 to 2,200.
 	stateLeast, stateMost = 0x800, 0xa00
 	// chunkLeast is the size of the smallest block, in bytes. Sizes are multiples of chunkAlign. The bit chunkInUse of
 	// a block's size is set if the block before it in memory is in use.
 	chunkLeast, chunkAlign, chunkInUse = 32, 16, 1
-	// fencepost is the size of an area's last block if the arena has a newer area.
+	// fencepost is the size of the last block in an area that is not the newest area of its arena.
 	fencepost = 16
-	// maxArenaBytes bounds the reads in all arenas together, in bytes.
+	// maxArenaBytes limits how many bytes are read from all arenas together.
 	maxArenaBytes = 512 << 20
-	// arenaPiece is how many bytes are read at once.
+	// arenaPiece is how many bytes of an arena are read at once.
 	arenaPiece = 2 << 20
-	// arenaTries limits how often an arena is read if it changes during the reading.
+	// arenaTries limits how often ddtop reads an arena that changes during the reading.
 	arenaTries = 3
 )
 
 // arena is memory that malloc divides into blocks: [heap], or one of the areas of another arena.
 type arena struct {
 	start, end uint64
-	// firsts are the addresses where the first block can begin.
+	// firsts are the addresses at which the first block may begin. There can be several candidates.
 	firsts []uint64
 }
 
@@ -74,9 +74,9 @@ func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, er
 	return list, nil
 }
 
-// firstsBehind returns the addresses where the first block after an arena's malloc_state can begin. size is the number
-// of bytes of the arena's first area. The malloc_state ends with the arena's present and greatest size. Other words in
-// it can also look like a block's size, so there can be several addresses.
+// firstsBehind returns the addresses at which the first block after an arena's malloc_state can begin. The malloc_state
+// ends with the arena's present and greatest size. Other words in it can also look like a block's size, so there can be
+// several addresses. size is the number of bytes of the arena's first area.
 func (m *procMemory) firstsBehind(state, size uint64) (firsts []uint64, err error) {
 	const before = 24 // the two sizes, and a word that aligns the block
 	var buf [stateMost - stateLeast + before]byte
@@ -96,8 +96,8 @@ func (m *procMemory) firstsBehind(state, size uint64) (firsts []uint64, err erro
 	return firsts, nil
 }
 
-// freeIn adds up the resident bytes of an arena that are in free blocks. ok is false if the sizes of its blocks do not
-// lead from its beginning to its end. Then the arena changed during the reading, or the memory is no arena.
+// freeIn adds up the resident bytes of an arena that are in free blocks. The sizes of the blocks must lead from the
+// arena's beginning to its end, else ok is false: the arena changed during the reading, or the memory is no arena.
 func (m *procMemory) freeIn(x arena, pages *residency) (free uint64, ok bool, err error) {
 	for range arenaTries {
 		w := arenaWalk{m: m, arena: x, pages: pages}
@@ -110,7 +110,7 @@ func (m *procMemory) freeIn(x arena, pages *residency) (free uint64, ok bool, er
 	return 0, false, nil
 }
 
-// arenaWalk follows the blocks of an arena. Each block begins with its size.
+// arenaWalk follows the blocks of an arena in memory. Each block begins with its size, which leads to the next block.
 type arenaWalk struct {
 	m     *procMemory
 	arena arena
@@ -148,7 +148,7 @@ func (w *arenaWalk) size(at uint64) (size uint64, ok bool, err error) {
 	return binary.LittleEndian.Uint64(w.buf[at-w.from:]), true, nil
 }
 
-// walk adds up the resident bytes of free blocks. The last block is memory not handed out yet (top chunk).
+// walk adds up the resident bytes of free blocks. The last block (top chunk) is free: malloc has not used it yet.
 func (w *arenaWalk) walk(first uint64) (free uint64, ok bool, err error) {
 	size, ok, err := w.size(first)
 	for at := first; ok; {

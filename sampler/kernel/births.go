@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxBirths bounds the new tasks whose parents Since reads, at 10 µs each. If there are more, the caller asks each
-	// process for its children.
+	// maxBirths limits for how many new tasks Since reads the parent, at 10 µs each. If there are more, the caller asks
+	// each process for its children.
 	maxBirths = 128
 	// birthsNS is the interval at which the caller asks each process for its children in any case, in ns. Otherwise it
 	// would miss an old process that got a new parent because its own parent ended (PR_SET_CHILD_SUBREAPER).
@@ -17,16 +17,16 @@ const (
 // Births finds new processes by their PIDs, which the kernel gives out in ascending order. So if the machine starts no
 // task, a check reads one small file, however many threads are followed. Only one goroutine may use it.
 type Births struct {
-	// last is the newest PID at the last call to Since. The field before is the newest PID at the call preceding it.
+	// last is the newest PID at the last call to Since. The field before is the newest PID at the call before that one.
 	before, last int64
-	// allNS is when Since last returned true for all, by CLOCK_MONOTONIC.
+	// allNS is when Since last reported that processes may be missing (all), by CLOCK_MONOTONIC.
 	allNS int64
 }
 
-// Since returns the living processes started since the call before the last, and their parents. So two calls return the
-// same process, because the kernel gives out a PID before its task can be found. all is true if processes may be
-// missing, so that the caller has to ask each process for its children. It is true at the first two calls, after the
-// PIDs began anew, after more than maxBirths new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
+// Since returns the living processes, with their parents, that started after the call before the last. So it returns
+// each one twice: at the first call, its task may not be found yet. all is true if processes may be missing, so that
+// the caller must ask each process for its children: at the first two calls, after the PIDs began anew, after more than
+// maxBirths new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
 func (b *Births) Since(nowNS int64) (born []Born, all bool) {
 	from := b.before
 	last, ok := lastTask()
@@ -57,7 +57,7 @@ func lastTask() (int64, bool) {
 	return int64(n), ok && n < 1<<31 && len(bytes.TrimSpace(rest)) == 0
 }
 
-// parentOf returns the parent of a process. ok is false if the number belongs to a thread, or to no task.
+// parentOf returns the parent of the process with a PID. ok is false if the number is a thread's, or no task has it.
 func parentOf(pid int) (parent int, ok bool) {
 	var buf [4096]byte
 	name := fmt.Sprintf("/proc/%d/status", pid)

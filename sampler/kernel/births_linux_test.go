@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBirths: two calls of Since after a child's start return its PID with its parent, and a third call does not. A
-// thread does not count as a child.
+// TestBirths: after a child has started, two calls of Since return its PID with its parent. A third call does not
+// return it. A thread does not count as a child.
 func TestBirths(t *testing.T) {
 	var b Births
 	now := int64(1)
@@ -18,8 +18,8 @@ func TestBirths(t *testing.T) {
 			t.Error("the first two calls know new processes")
 		}
 	}
-	// If the machine starts very many tasks at once, Since returns true for all instead of the new processes. Then the
-	// test tries again.
+	// If the machine starts very many tasks at once, Since does not return the new processes, but sets all. In this
+	// case the test tries again.
 	until(t, "a child to be found", func() bool {
 		b.Since(now) // skips the PIDs of the test's own threads
 		cmd := exec.Command("sleep", "3600")

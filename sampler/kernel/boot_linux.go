@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SinceBoot returns the time since the machine booted, including suspends. Identity.StartTicks has the same clock.
+// SinceBoot returns the time since the machine booted, including suspends. Identity.StartTicks is from the same clock.
 func SinceBoot() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {

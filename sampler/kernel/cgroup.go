@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxCgroupDepth limits how many levels of a cgroup path are read.
+// maxCgroupDepth limits how many levels of a cgroup's path are read.
 const maxCgroupDepth = 16
 
 // cgroup reads the CPU throttling of a cgroup and of its ancestors, of hierarchy v2 or v1.
@@ -30,13 +30,13 @@ func (c *cgroup) close() {
 	c.levels = nil
 }
 
-// read returns the throttling of the innermost cgroup that has had a CPU limit. It returns zeros if there is none,
-// because the kernel counts no periods for a cgroup without a limit.
+// read returns the CPU throttling of the innermost cgroup that has a CPU limit or had one. It returns zeros if there is
+// none, because the kernel counts no periods for a cgroup without a limit.
 func (c *cgroup) read(buf []byte) throttling {
 	for _, l := range c.levels {
 		n, err := pread(l.fd, buf)
 		if err != nil {
-			// The cgroup was removed after the process had left it. The process's new cgroup is read next time.
+			// The process has left this cgroup, and the cgroup was removed. The next reading finds the new cgroup.
 			continue
 		}
 		if t := parseCPUStat(buf[:n]); t.periods > 0 {
@@ -46,8 +46,8 @@ func (c *cgroup) read(buf []byte) throttling {
 	return throttling{}
 }
 
-// open opens the cpu.stat files of a cgroup and of its ancestors, whose limits apply too. text is the content of
-// /proc/PID/cgroup. It opens none if the cgroup is not mounted in ddtop's file system.
+// open opens the cpu.stat files of a cgroup and of its ancestors, whose limits also apply. text is the content of
+// /proc/PID/cgroup. open opens no file if the cgroup is not mounted in ddtop's file system.
 func (c *cgroup) open(mounts []cgroupMount, text string) {
 	m, cgPath, ok := findCPUCgroup(mounts, text)
 	if !ok {
@@ -67,7 +67,7 @@ func (c *cgroup) open(mounts []cgroupMount, text string) {
 
 type cgroupMount struct {
 	root, point string
-	// v2 is true for hierarchy v2. cpu and freezer are true for a hierarchy of v1 with that controller.
+	// v2 is true for cgroup hierarchy v2. cpu and freezer are true for a v1 hierarchy that has this controller.
 	v2, cpu, freezer bool
 }
 
@@ -86,7 +86,7 @@ func (m cgroupMount) below(cgPath string) (string, bool) {
 	return "/" + strings.TrimPrefix(rel, "/"), true
 }
 
-// levels yields the folder of a cgroup below the mount point, and then its ancestors up to the mount point.
+// levels yields the folder of a cgroup, and then the folders of its ancestors up to the mount point.
 func (m cgroupMount) levels(rel string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for range maxCgroupDepth {
@@ -144,8 +144,8 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// findCPUCgroup returns the path of a process in the hierarchy that limits CPU, from its /proc/PID/cgroup file, and the
-// mount of this hierarchy. It prefers the hierarchy of v1 that has the cpu controller to hierarchy v2.
+// findCPUCgroup returns the cgroup path of a process and the mount of its hierarchy. text is /proc/PID/cgroup. It
+// prefers a v1 hierarchy with the cpu controller to v2: if there is one, v2 does not limit CPU time.
 func findCPUCgroup(mounts []cgroupMount, text string) (cgroupMount, string, bool) {
 	var v1, v2 string
 	for controllers, p := range cgroupPaths(text) {

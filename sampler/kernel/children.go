@@ -65,7 +65,7 @@ func parsePIDs(b []byte) []int {
 	return out
 }
 
-// childrenByParent finds the children of pid by reading the parent of every process.
+// childrenByParent finds the children of the process pid: it reads the parent of every process on the machine.
 func childrenByParent(pid int) ([]int, error) {
 	all, err := processes()
 	if err != nil {
@@ -89,7 +89,7 @@ func childrenByParent(pid int) ([]int, error) {
 // Identity distinguishes a process from all others and says what runs in it.
 type Identity struct {
 	PID, Parent int
-	// StartTicks is field 22 of /proc/PID/stat, in ticks of 10 ms since boot. It differs if the PID is used again.
+	// StartTicks is field 22 of /proc/PID/stat, in ticks of 10 ms since boot. It changes if the PID is used again.
 	StartTicks uint64
 	// Ended reports whether all threads have ended, so that the process is a zombie.
 	Ended bool
@@ -130,7 +130,7 @@ func Identify(pid int) (Identity, error) {
 			return Identity{}, &Error{"open", path + "/task", err}
 		}
 	}
-	// Exe stays empty if ddtop may not read it. Use it only for comparisons, because an exec changes it.
+	// Exe stays empty if ddtop may not read it. It is only for comparisons, because an exec changes it.
 	id.Exe, _ = os.Readlink(exe + "/exe")
 	return id, nil
 }

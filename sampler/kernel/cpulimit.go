@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// CPULimit lets all tasks of a cgroup together use Quota of CPU time in each Period. File is where it was read.
+// CPULimit limits the CPU time of all tasks of a cgroup together to Quota in each Period. File is where ddtop read it.
 type CPULimit struct {
 	Quota, Period time.Duration
 	File          string
 }
 
-// OwnCPULimit returns the tightest limit of the cgroups that ddtop itself is in, if they are mounted here (v2: cpu.max,
-// v1: cpu.cfs_quota_us). ok is false if no limit is below the machine's CPUs, because then no limit delays ddtop.
+// OwnCPULimit returns the tightest CPU limit of ddtop's own cgroups, if they are mounted here (v2: cpu.max, v1:
+// cpu.cfs_quota_us). ok is false if no limit is below the number of CPUs, because then none delays ddtop.
 func OwnCPULimit() (limit CPULimit, ok bool) { return cpuLimit("/proc/self") }
 
-// cpuLimitMilli returns the tightest limit of a process, in thousandths of a CPU. It is zero if there is none. proc is
+// cpuLimitMilli returns the tightest CPU limit of a process, in thousandths of a CPU, or zero if there is none. proc is
 // the process's folder in /proc.
 func cpuLimitMilli(proc string) int64 {
 	l, ok := cpuLimit(proc)
@@ -80,7 +80,7 @@ func cpuLimitOf(dir string, v2 bool) (CPULimit, bool) {
 	return parseCPULimit(l, fields)
 }
 
-// parseCPULimit reads quota and period, in µs. Without a limit the quota is "max" in v2 and -1 in v1.
+// parseCPULimit reads the quota and the period, in µs. If there is no limit, the quota is "max" in v2 and -1 in v1.
 func parseCPULimit(l CPULimit, fields []string) (CPULimit, bool) {
 	if len(fields) != 2 {
 		return l, false

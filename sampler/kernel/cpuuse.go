@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// nearDelay is the least share of time that a process's threads together must lack a CPU before ddtop reads the
-	// machine's processes. Below it, the finding cpu_starved cannot be raised.
+	// nearDelay is a share of time. ddtop reads the machine's processes only if a process's threads lack a CPU for at
+	// least this share. Below it, the finding cpu_starved is impossible.
 	nearDelay = .01
-	// firstUseNS is the interval between the first two readings of all processes, in ns. /proc counts steps of 10 ms.
+	// firstUseNS is the time between the first two readings of all processes, in ns. /proc counts in steps of 10 ms.
 	firstUseNS = 1e9
-	// useNS is the interval between all later readings, in ns. useProcessNS is the time to read one process, in ns.
-	// The pause after a reading is at least useRest times its length, so readings take at most a quarter of a percent
-	// of a CPU.
+	// useNS is the interval between all later readings, in ns. useProcessNS is the estimated time to read one process,
+	// in ns. The pause after a reading is at least useRest times the reading's length. So readings take at most a
+	// quarter of a percent of a CPU.
 	useNS, useProcessNS, useRest = 4e9, 20_000, 400
 	// maxUseProcesses limits how many processes are read. The time of all others counts as CPUUse.UnseenNS.
 	maxUseProcesses = 3000
@@ -30,10 +30,10 @@ const (
 	firstPIDNamespace = "pid:[4026531836]"
 )
 
-// cpuUse finds which processes use the machine's CPUs. All targets share it: each reading covers all processes.
+// cpuUse finds out which processes use the machine's CPUs. All targets share it: a reading covers all processes.
 var cpuUse cpuUses
 
-// cpuUses keeps the last reading of all processes.
+// cpuUses keeps the last reading of the CPU times of all processes.
 type cpuUses struct {
 	mu             sync.Mutex
 	atNS, nextNS   int64
@@ -53,11 +53,11 @@ type processTimes struct {
 	start uint64
 }
 
-// machineTimes has the time that processes used, and the stolen time, of all CPUs in ns. cpus is the number of CPUs.
+// machineTimes has sums over all CPUs, in ns: the time that processes used, and the stolen time. cpus is their number.
 type machineTimes struct{ used, stolen, cpus int64 }
 
 // read returns which processes other than pid used the CPUs. It reads all processes if the last reading is old enough.
-// It returns nil after the first reading, because there is nothing to compare it with.
+// It returns nil after the first reading, because it needs two to compare.
 func (u *cpuUses) read(nowNS int64, pid int) *sampler.CPUUse {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -88,7 +88,7 @@ func (u *cpuUses) read(nowNS int64, pid int) *sampler.CPUUse {
 	return &out
 }
 
-// limitMilli calls cpuLimitMilli, or returns its result for the same cgroup since the last reading.
+// limitMilli is cpuLimitMilli with a cache: it keeps the limit of each cgroup until the next reading.
 func (u *cpuUses) limitMilli(proc string) int64 {
 	text, err := readFile(proc + "/cgroup")
 	if err != nil {
@@ -102,7 +102,7 @@ func (u *cpuUses) limitMilli(proc string) int64 {
 	return limit
 }
 
-// look reads all processes. It compares them with the last reading, unless that was too long ago.
+// look reads the CPU times of all processes. It compares them with the last reading, unless that was too long ago.
 func (u *cpuUses) look(nowNS int64) {
 	before, last, first := u.all, u.atNS, u.atNS == 0 || nowNS > u.nextNS+useNS
 	if first {
@@ -137,13 +137,13 @@ func (u *cpuUses) look(nowNS int64) {
 	u.any = true
 }
 
-// sortUsers puts the processes with most CPU time first.
+// sortUsers sorts processes by the CPU time that they used, the most first.
 func sortUsers(list []sampler.CPUUser) {
 	sorting.By(list, func(a, b sampler.CPUUser) int { return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.PID, b.PID)) })
 }
 
-// processes reads the CPU times of the machine and of each process. If compare is true, it sets users to the processes
-// with their times since the last reading.
+// processes reads the CPU times of the machine and of each process. If compare is true, it sets users: the processes
+// and the CPU time that each used since the last reading.
 func (u *cpuUses) processes(compare bool) error {
 	pids, err := processes()
 	if err != nil {
@@ -189,8 +189,8 @@ func commOf(b []byte) string {
 	return ""
 }
 
-// parseMachineStat reads /proc/stat (proc_stat(5)). The line "cpu" has the ticks of all CPUs in user, nice, system,
-// idle, iowait, irq, softirq and steal. Each CPU has a line too. Time in interrupts belongs to no process.
+// parseMachineStat reads /proc/stat (proc_stat(5)). The line "cpu" has the sums over all CPUs, in ticks: user, nice,
+// system, idle, iowait, irq, softirq and steal. Each CPU has a line too. The time of interrupts belongs to no process.
 func parseMachineStat(b []byte) (m machineTimes) {
 	const nsPerTick = 1e9 / ticksPerSecond
 	for line := range bytes.Lines(b) {

@@ -36,7 +36,7 @@ func TestCPUUse(t *testing.T) {
 			t.Skip("the helper had no CPU for a minute")
 		}
 	}
-	// /proc counts user time and system time each in ticks of 10 ms, so the sum may lack 20 ms.
+	// /proc rounds user time and system time down to ticks of 10 ms each. So the sum may be 20 ms too small.
 	least := used() - after - 20e6
 	began := time.Now()
 	x := u.read(3e9, 0)
@@ -63,8 +63,8 @@ func TestCPUUse(t *testing.T) {
 	}
 }
 
-// TestCPUUseByName: processes with the same name count as one user of the CPUs. The target does not count. The PID of
-// the user belongs to the process with the most CPU time.
+// TestCPUUseByName: processes with the same name are summed up to one user of the CPUs. The user has the PID of the
+// process with the most CPU time. The target itself is left out.
 func TestCPUUseByName(t *testing.T) {
 	user := func(pid int32, name string, ns int64) sampler.CPUUser {
 		return sampler.CPUUser{PID: pid, Processes: 1, Name: name, NS: ns}
@@ -79,8 +79,8 @@ func TestCPUUseByName(t *testing.T) {
 	}
 }
 
-// TestCPUUseTurns: if a new process has the PID of an ended process, their CPU times are not compared. A reading that
-// is too old is not compared with the next one.
+// TestCPUUseTurns: if a PID is used again, ddtop does not compare the CPU times of the old and the new process. It also
+// does not compare two readings that are too far apart.
 func TestCPUUseTurns(t *testing.T) {
 	own := int32(os.Getpid())
 	var u cpuUses
@@ -106,7 +106,7 @@ func TestCPUUseTurns(t *testing.T) {
 	}
 }
 
-// TestMachineStat: the fields of the kernel's line are read right.
+// TestMachineStat: parseMachineStat adds up the right fields of the line "cpu" in /proc/stat.
 func TestMachineStat(t *testing.T) {
 	const text = "cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 0 0 0 0 0 0 0 0 0 0\nintr 5 6\n"
 	if got := parseMachineStat([]byte(text)); got != (machineTimes{600e6, 800e6, 2}) {

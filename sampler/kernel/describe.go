@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// maxPollFDs limits how many entries of poll's array are read. Kernel.FDs still counts all entries.
+	// maxPollFDs limits how many entries of the array given to poll are read. Kernel.FDs still counts all entries.
 	maxPollFDs = 1024
-	// maxSelectFDs limits which descriptors are read from the sets of a select: those with smaller numbers.
+	// maxSelectFDs limits which descriptors are read from the sets of a select call: only those with smaller numbers.
 	maxSelectFDs = 1 << 16
-	// maxPollPeers limits how many descriptors of one poll or select are resolved, to choose which one to show.
+	// maxPollPeers limits for how many descriptors of a poll or select ddtop finds the peer, to choose one to show.
 	maxPollPeers = 16
 )
 
-// pollScratch is the buffer for the arguments of poll and select, kept from call to call.
+// pollScratch is the buffer for the arguments of poll and select. It is reused for each call.
 type pollScratch struct {
 	bytes [3 * maxSelectFDs / 8]byte
 }
 
-// callKind is the way in which a system call's arguments name what the call waits for.
+// callKind says how the arguments of a system call name what the call waits for, for example by a descriptor.
 type callKind uint8
 
 const (
@@ -80,7 +80,7 @@ func (t *Tasks) Describe(k *sampler.Kernel, c Call, mem attach.Memory) {
 	case kindSelect:
 		t.describeSelect(k, c, mem)
 	case kindWait4:
-		// 0 and numbers below -1 mean any child of a process group (wait4(2)).
+		// In wait4(2), 0 and numbers below -1 mean any child of a process group.
 		k.Child = max(int32(c.Args[0]), -1)
 		if k.Child == 0 {
 			k.Child = -1
@@ -90,15 +90,15 @@ func (t *Tasks) Describe(k *sampler.Kernel, c Call, mem attach.Memory) {
 	}
 }
 
-// DescribeFD fills k with a descriptor that the target's own memory names. It is for a thread without a native thread
-// (M:N, 3.3 and later), because Ruby waits for the descriptor on its behalf. Syscall is "".
+// DescribeFD fills k with a descriptor that the target's own memory names. It is for a Ruby thread without a native
+// thread (M:N, 3.3 and later): Ruby waits for the descriptor on its behalf. Syscall is "".
 func (t *Tasks) DescribeFD(k *sampler.Kernel, fd int32) {
 	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = "", -1, 0, 0, 0
 	t.describeFD(k, fd)
 }
 
-// Listens reports whether the other end of k's TCP connection sends data without a request. The process then listens,
-// and does not wait for an answer. Listens returns false if this is not known.
+// Listens reports whether the other end of k's TCP connection sends data without being asked. The process then waits
+// for news and not for an answer. Listens returns false if this is not known.
 func (t *Tasks) Listens(k *sampler.Kernel) bool {
 	return k.FD >= 0 && k.FDs <= 1 && t.peers.isTCP(k.FD) && t.peers.sock.listens(k.FD)
 }
@@ -111,7 +111,7 @@ func (t *Tasks) describeFD(k *sampler.Kernel, fd int32) {
 	k.Peer, _ = t.peers.lookup(fd)
 }
 
-// describeConnect names the address in the arguments. getpeername returns none before the connection is made.
+// describeConnect takes the address from connect's arguments: getpeername knows none before the connection is made.
 func (t *Tasks) describeConnect(k *sampler.Kernel, c Call, mem attach.Memory) {
 	t.describeFD(k, int32(c.Args[0]))
 	size := uint32(c.Args[2])
@@ -159,7 +159,7 @@ func (t *Tasks) describeSelect(k *sampler.Kernel, c Call, mem attach.Memory) {
 	if mem == nil || nfds <= 0 {
 		return
 	}
-	// The kernel reads whole longs of each set.
+	// The kernel reads each set of descriptors in whole longs (8 bytes), so the size is rounded up.
 	size := (int(min(nfds, maxSelectFDs)) + 63) / 64 * 8
 	all := t.scratch.bytes[:3*size]
 	for i, addr := range c.Args[1:4] {
@@ -180,7 +180,7 @@ func (t *Tasks) describeSelect(k *sampler.Kernel, c Call, mem attach.Memory) {
 	k.FDs = ch.count
 }
 
-// chooser chooses which of several descriptors to show: the first that is not an eventfd.
+// chooser chooses which of several descriptors to show: the first one that is not an eventfd.
 type chooser struct {
 	t      *Tasks
 	k      *sampler.Kernel

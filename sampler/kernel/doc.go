@@ -1,11 +1,11 @@
-// Package kernel reads what the Linux kernel knows of a process and its threads. For a thread it reads CPU time, run
+// Package kernel reads what the Linux kernel knows about a process and its threads. For a thread it reads CPU time, run
 // delay, the system call in which it sleeps, and the descriptor that it waits for. For a process it reads counters of
-// the process and of its cgroup. It knows nothing of Ruby.
+// the process and of its cgroup. The package does not depend on Ruby.
 //
 // Everything comes from /proc, and for sockets from pidfd_getfd(2). Nothing is written to the target and nothing stops
-// it. To ask about a socket, ddtop holds it open for the few microseconds of getpeername(2). The files
-// task/TID/syscall and fd/ and the call pidfd_getfd need the same permission as ptrace (PTRACE_MODE_ATTACH or READ).
-// So does process_vm_readv.
+// it. To ask about a socket, ddtop holds it open for the few microseconds of getpeername(2). The files task/TID/syscall
+// and fd/ and the call pidfd_getfd need the same permission as ptrace (PTRACE_MODE_ATTACH or READ). So does
+// process_vm_readv.
 //
 // The parsers are portable. Functions that ask the kernel work only on Linux, and return ErrUnsupported elsewhere.
 package kernel
@@ -31,9 +31,9 @@ var (
 // Error names the failed operation, the file, and the kernel's answer. errors.Is matches ErrGone, errPermission,
 // ErrUnsupported or errFormat, and also the kernel's own error number.
 type Error struct {
-	// Op is the attempt: "open", "read", "readlink", "pidfd_open".
+	// Op is the operation that failed: "open", "read", "readlink", "pidfd_open".
 	Op string
-	// Path is the file, or for a call the process: "/proc/12/task/13/syscall", "process 12".
+	// Path is the file, or the process if the operation has no file: "/proc/12/task/13/syscall", "process 12".
 	Path string
 	// Err is the kernel's answer.
 	Err error
@@ -51,11 +51,11 @@ func (e *Error) Error() string {
 // Unwrap returns the kernel's answer.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is maps the kernel's error numbers to this package's errors.
+// Is makes errors.Is match this package's errors by the kernel's error number.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrGone:
-		// /proc files of an ended task give ESRCH when read and ENOENT when opened (fs/proc/base.c).
+		// For an ended task, reading an open /proc file returns ESRCH, and opening one returns ENOENT (fs/proc/base.c).
 		return errors.Is(e.Err, syscall.ESRCH) || errors.Is(e.Err, fs.ErrNotExist) || errors.Is(e.Err, syscall.EBADF)
 	case errPermission:
 		return errors.Is(e.Err, fs.ErrPermission)

@@ -8,7 +8,7 @@ import (
 // maxProcFile limits the size of a /proc file that is read as a whole, in bytes.
 const maxProcFile = 16 << 20
 
-// readFile reads a /proc file of any length.
+// readFile reads a whole /proc file, whose length is not known before.
 func readFile(path string) ([]byte, error) {
 	fd, err := openAt(noFD, path)
 	if err != nil {

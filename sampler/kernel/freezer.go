@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// freezer reads whether the cgroups of a process are frozen: hierarchy v2 (cgroup.freeze: systemctl freeze, docker
-// pause) and the freezer controller of v1. A process can be in both.
+// freezer finds out whether the cgroups of a process are frozen, by hierarchy v2 (cgroup.freeze: systemctl freeze,
+// docker pause) or by the freezer controller of v1. A process can be in both hierarchies.
 type freezer struct {
 	text string // /proc/PID/cgroup as read last
 	// files are the open files that show whether a cgroup is frozen.
 	files []freezerFile
-	// hidden is true if a hierarchy that can freeze the process is not mounted here. Then the kernel function in which
-	// the main thread sleeps shows whether it is frozen.
+	// hidden is true if a hierarchy that can freeze the process is not mounted here. Then ddtop looks at the kernel
+	// function in which the main thread sleeps instead.
 	hidden bool
-	// partly is true if, at the last reading, freezing was requested but not completed. Then the next reading reads
-	// all files, too.
+	// partly is true if the last reading found a request to freeze that was not completed yet. Then the next reading
+	// reads all files, too.
 	partly bool
 	// wchan is /proc/PID/wchan, or noFD if it cannot be read. stat is /proc/PID/stat. The ProcReader opens both.
 	wchan, stat int
@@ -25,13 +25,13 @@ type freezer struct {
 
 type freezerFile struct {
 	fd int
-	// yes holds the lines which mean that the cgroup is frozen, or about to be.
+	// yes has the lines of the file which mean that the cgroup is frozen, or about to be frozen.
 	yes [][]byte
-	// The field whole is true if the file also covers the cgroup's parents.
+	// The field whole is true if the file also shows whether a parent of the cgroup is frozen.
 	whole bool
 }
 
-// The text that each file contains for a frozen cgroup. cgroup.events contains it once all tasks are frozen.
+// These are the texts in the files of a frozen cgroup. cgroup.events contains its text once all tasks are frozen.
 // cgroup.freeze contains it as soon as freezing was requested (Documentation/admin-guide/cgroup-v2.rst). freezer.state
 // of v1 also shows requests to parents (cgroup-v1/freezer-subsystem.rst).
 var (
@@ -40,14 +40,13 @@ var (
 	stateFrozen  = [][]byte{[]byte("FROZEN"), []byte("FREEZING")}
 )
 
-// frozenPlaces are the kernel functions in which a frozen thread sleeps. For hierarchy v2 it is the freezer's own
-// function. If the compiler inlined it, it is the function that handles signals, in which otherwise only stopped
-// threads sleep. For v1 it is the refrigerator (kernel/freezer.c).
+// frozenPlaces are the kernel functions in which a frozen thread sleeps. For v2 it is do_freezer_trap. If the compiler
+// inlined this, it is get_signal, in which otherwise only stopped threads sleep. For v1 it is __refrigerator
+// (kernel/freezer.c).
 var frozenPlaces = [...]string{"do_freezer_trap", "get_signal", "__refrigerator"}
 
-// frozenInPlace are the beginnings of names of kernel functions in which a sleeping thread can be frozen without
-// waking up. Cgroups v1 do this since Linux 6.1 (TASK_FREEZABLE). In these functions, only a frozen thread is in state
-// D.
+// frozenInPlace are prefixes of kernel functions in which a thread already sleeps and can be frozen without waking up.
+// Cgroups v1 do this since Linux 6.1 (TASK_FREEZABLE). If a thread is in such a function and in state D, it is frozen.
 var frozenInPlace = [...]string{"futex_", "hrtimer_nanosleep", "do_nanosleep", "do_sigtimedwait", "unix_stream_"}
 
 func (f *freezer) close() {
@@ -63,7 +62,7 @@ func (f *freezer) forget() {
 	f.files, f.text, f.hidden, f.partly = f.files[:0], "", false, false
 }
 
-// follow opens the files of the process's cgroups when these have changed. text is /proc/PID/cgroup.
+// follow opens the files of the process's cgroups if the cgroups have changed. text is the content of /proc/PID/cgroup.
 func (f *freezer) follow(mounts []cgroupMount, text string) {
 	if text == f.text && f.text != "" {
 		return
@@ -113,8 +112,8 @@ func (f *freezer) add(name string, yes [][]byte, whole bool) bool {
 	return true
 }
 
-// frozen reports whether the process is frozen, or about to be. If the parameter all is true, it also reads the files
-// that show requests for freezing, one for each level of the hierarchy.
+// frozen reports whether the process is frozen, or about to be. Files that show requests for freezing exist at each
+// level of the hierarchy. frozen reads them only if the parameter all is true.
 func (f *freezer) frozen(all bool, buf []byte) bool {
 	all = all || f.partly
 	f.partly = false
@@ -134,7 +133,7 @@ func (f *freezer) frozen(all bool, buf []byte) bool {
 	return f.byPlace(buf)
 }
 
-// byPlace reports whether the main thread sleeps in a function for frozen threads.
+// byPlace reports whether the main thread sleeps in a kernel function in which only frozen threads sleep.
 func (f *freezer) byPlace(buf []byte) bool {
 	n, err := pread(f.wchan, buf)
 	if err != nil {

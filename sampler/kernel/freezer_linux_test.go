@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestFreezerHidden: if the cgroups of a frozen process are not mounted, ddtop still finds that it is frozen. The main
-// thread's place in the kernel shows this.
+// TestFreezerHidden: a process is frozen, but its cgroups are not mounted. ddtop still finds that it is frozen, by the
+// kernel function in which the main thread sleeps.
 func TestFreezerHidden(t *testing.T) {
 	for _, v2 := range []bool{true, false} {
 		cmd := exec.Command("sleep", "3600")

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sharedNS is how long, in ns, figures that were read for one process of a cgroup are reused for the others. So for
-// fifty workers, the cgroup's four files are read at most ten times a second.
+// sharedNS is how long, in ns, figures of a cgroup are reused after a reading, if several processes share the cgroup.
+// So for fifty workers, the cgroup's four files are read at most ten times a second.
 const sharedNS = 100e6
 
 // groupFigures are the figures that all processes of a cgroup have in common: its throttling and its pressure. Any
@@ -18,15 +18,15 @@ type groupFigures struct {
 	mu       sync.Mutex
 	cgroup   cgroup
 	pressure pressure
-	// throttled and pressed were read at atNS. atNS is zero before the first reading.
+	// throttled and pressed are from the last reading, at the time atNS, which is zero before the first reading.
 	throttled throttling
 	pressed   sampler.Pressure
 	atNS      int64
-	// processes is the number of ProcReaders that use these figures. The lock of allFigures guards it.
+	// processes is how many ProcReaders use these figures. The mutex of allFigures protects it.
 	processes int
 }
 
-// allFigures has the figures of each cgroup with a ProcReader, by the text of /proc/PID/cgroup.
+// allFigures has the figures of each cgroup that a ProcReader uses. The key is the text of /proc/PID/cgroup.
 var allFigures struct {
 	sync.Mutex
 	of map[string]*groupFigures
@@ -65,7 +65,7 @@ func (g *groupFigures) leave() {
 	g.pressure.close()
 }
 
-// shared reports whether several processes use these figures.
+// shared reports whether several ProcReaders use these figures.
 func (g *groupFigures) shared() bool {
 	allFigures.Lock()
 	defer allFigures.Unlock()

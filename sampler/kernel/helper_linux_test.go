@@ -22,8 +22,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The helper is this test binary, started again. Each of its threads blocks in one system call. The helper itself
-// reports what its threads block on.
+// The tests start this test binary a second time, as a helper process. Each thread of the helper blocks in one system
+// call, and the helper reports on what it blocks. The tests compare this with what ddtop finds.
 
 // blocked is the helper's report about one of its threads.
 type blocked struct {
@@ -36,11 +36,11 @@ type blocked struct {
 	// FD, FDs and Child have the same meaning as in sampler.Kernel.
 	FD, FDs, Child int32
 	Peer           sampler.Peer
-	// Pending is true if getpeername cannot name the other end yet.
+	// Pending is true if the socket is not connected yet, so that getpeername cannot name the other end.
 	Pending bool
 }
 
-// helperEnv is the environment variable that tells the helper what to do.
+// helperEnv is the environment variable that says in which mode the helper process runs.
 const helperEnv = "DDTOP_KERNEL_HELPER"
 
 func TestMain(m *testing.M) {
@@ -61,14 +61,14 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// startHelper starts the helper and returns its process and its output.
+// startHelper starts the helper process and returns it, with its output.
 func startHelper(t testing.TB, mode string, attr *syscall.SysProcAttr, args ...string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), helperEnv+"="+mode, "DDTOP_KERNEL_DIR="+t.TempDir(), "GOMAXPROCS=2")
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = attr
-	// The helper ends when the pipe to its standard input is closed, so none is left behind.
+	// The helper ends when its standard input is closed. So it also ends if the test process is killed.
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func startHelper(t testing.TB, mode string, attr *syscall.SysProcAttr, args ...s
 	return cmd, bufio.NewReader(out)
 }
 
-// startBlocker starts the helper in the mode in which threads block.
+// startBlocker starts the helper in the mode in which its threads block, and returns its report about them.
 func startBlocker(t testing.TB, attr *syscall.SysProcAttr) (*exec.Cmd, []blocked) {
 	t.Helper()
 	cmd, out := startHelper(t, "block", attr)
@@ -99,7 +99,7 @@ func startBlocker(t testing.TB, attr *syscall.SysProcAttr) (*exec.Cmd, []blocked
 	return cmd, all
 }
 
-// processMemory reads another process's memory. Only tests use it.
+// processMemory reads another process's memory. Only tests use this type.
 type processMemory struct{ pid int }
 
 func (m processMemory) Read(addr attach.Address, buf []byte) error {
@@ -130,13 +130,13 @@ func must[T any](v T, err error) T {
 
 func must0(err error) { must(0, err) }
 
-// blocker collects what the helper's threads are about to do.
+// blocker starts the helper's blocking threads, and collects what they wait for.
 type blocker struct {
 	dir string
 	all []blocked
 }
 
-// block starts a thread that reports itself and then calls wait, which must not return.
+// block starts a thread that adds b to the report and then calls wait, which must not return.
 func (h *blocker) block(b blocked, wait func()) {
 	tid := make(chan int32)
 	b.Comm = fmt.Sprintf("t%d %.10s", len(h.all), b.Case)
@@ -172,7 +172,7 @@ func runBlocker() {
 	os.Exit(0)
 }
 
-// plain blocks threads in calls on one descriptor that is not a socket.
+// plain starts threads that block in calls on one descriptor that is not a socket.
 func (h *blocker) plain() {
 	buf := make([]byte, 1<<20)
 	link := func(fd int) string { return must(os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))) }
@@ -206,7 +206,7 @@ func (h *blocker) plain() {
 		func() { unix.Flock(b, unix.LOCK_EX) })
 }
 
-// many blocks threads in calls on several descriptors.
+// many starts threads that block in calls on several descriptors, such as poll.
 func (h *blocker) many() {
 	ev := must(unix.Eventfd(0, unix.EFD_CLOEXEC))
 	ev2 := must(unix.Eventfd(0, unix.EFD_CLOEXEC))
@@ -264,7 +264,7 @@ func (h *blocker) many() {
 		})
 }
 
-// tcpPair returns the blocking client descriptor of a connection, and the addresses of its two ends.
+// tcpPair makes a TCP connection. It returns the client's descriptor, in blocking mode, and the addresses of both ends.
 func tcpPair(network, addr string) (client int, clientAddr, serverAddr net.Addr, ok bool) {
 	l, err := net.Listen(network, addr)
 	if err != nil {
@@ -276,7 +276,7 @@ func tcpPair(network, addr string) (client int, clientAddr, serverAddr net.Addr,
 	return fd, c.LocalAddr(), c.RemoteAddr(), true
 }
 
-// dupBlocking returns a blocking duplicate of a descriptor, outside of Go's poller.
+// dupBlocking returns a duplicate of a Go connection's descriptor in blocking mode, so that reading it blocks a thread.
 func dupBlocking(c syscall.Conn) int {
 	raw := must(c.SyscallConn())
 	out := -1
@@ -286,7 +286,8 @@ func dupBlocking(c syscall.Conn) int {
 	return out
 }
 
-// keepOpen has the Go objects of descriptors, so that Go does not close them while the helper's threads wait for them.
+// keepOpen has the Go objects that own descriptors. Without it, Go would close the descriptors while the helper's
+// threads wait for them.
 var keepOpen []any
 
 func (h *blocker) sockets() {
@@ -300,7 +301,8 @@ func (h *blocker) sockets() {
 	if fd, local, remote, ok := tcpPair("tcp6", "[::1]:0"); ok {
 		recv("tcp6", fd, sampler.Peer{Kind: sampler.PeerTCP, Local: local.String(), Remote: remote.String()})
 	}
-	// Use a well-known port, on an address that only this test uses.
+	// This connection uses a well-known port, so that ddtop must name the service, on an address that only this test
+	// uses.
 	if fd, local, remote, ok := tcpPair("tcp4", fmt.Sprintf("127.%d.%d.1:5432", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff)); ok {
 		recv("service", fd, sampler.Peer{Kind: sampler.PeerTCP, Local: local.String(), Remote: remote.String(), Service: "PostgreSQL"})
 	}
@@ -327,8 +329,8 @@ func (h *blocker) sockets() {
 	h.connects()
 }
 
-// connects blocks a thread in connect to a listener whose queue is full. The kernel drops the packets, so the
-// connection is never made.
+// connects starts a thread that blocks in connect. The listener's queue is full, so the kernel drops the packets, and
+// the connection is never made.
 func (h *blocker) connects() {
 	listener := must(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))
 	must0(unix.Bind(listener, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
@@ -354,7 +356,7 @@ func (h *blocker) connects() {
 		func() { unix.Connect(s, addr) })
 }
 
-// others blocks threads in calls without a descriptor.
+// others starts threads that block in calls without a descriptor.
 func (h *blocker) others() {
 	none := func(name, call string, wait func()) {
 		h.block(blocked{Case: name, Call: call, FD: -1}, wait)
@@ -410,7 +412,7 @@ func pageFault() (wait func(), ok bool) {
 	return func() { faulted += page[0] }, true
 }
 
-// faulted keeps the compiler from removing the read.
+// faulted gets the byte that the test reads, so that the compiler does not remove the read.
 var faulted byte
 
 // runDenied changes to an unprivileged user, and reports what this user may read of the given process.
@@ -445,5 +447,5 @@ func until(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// spun keeps the compiler from removing the loop of the helper that spins.
+// spun is changed by the loop of the helper that uses a CPU, so that the compiler does not remove the loop.
 var spun uint64

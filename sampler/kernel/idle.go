@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// IdleNS returns the idle time of all CPUs of the machine together since boot, in ns. Its resolution is 10 ms. It is
-// the second number of /proc/uptime (proc_uptime(5)). Its errors are *Error.
+// IdleNS returns the idle time since boot, in ns, summed up over all CPUs of the machine. Its resolution is 10 ms. It
+// is the second number of /proc/uptime (proc_uptime(5)). Its errors are *Error.
 func IdleNS() (int64, error) {
 	const path = "/proc/uptime"
 	b, err := readFile(path)

@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// maxInside limits how many kernel functions of a stack are read, from the innermost one on.
+// maxInside limits how many functions of a thread's kernel stack are read, from the innermost one on.
 const maxInside = 16
 
-// insideWords describes what a thread waits for in a function of the kernel. The names are from Linux 4.19 to 6.18.
-// ddtop uses the innermost function of a stack that has words here. So a function that serves different waits must not
-// be listed.
+// insideWords maps functions of the kernel to a text: what a thread in the function waits for. The names are from Linux
+// 4.19 to 6.18. ddtop uses the innermost function of a stack that is listed. So a function that serves different waits
+// must not be listed.
 var insideWords = map[string]string{
 	"blkdev_issue_flush":           "waits for the disk to flush",
 	"folio_wait_writeback":         "waits for the disk to write",
@@ -46,7 +46,7 @@ var insideWords = map[string]string{
 	"__do_sys_vfork":               "waits until its child calls exec or ends",
 }
 
-// fileCalls are system calls on files whose name does not say what they wait for.
+// fileCalls are system calls on files whose name does not say what a thread waits for in them.
 var fileCalls = map[string]bool{"open": true, "openat": true, "openat2": true, "flock": true, "fcntl": true,
 	"fsync": true, "fdatasync": true, "sync": true, "syncfs": true, "sync_file_range": true, "msync": true,
 	"close": true, "unlink": true, "rename": true, "stat": true, "fstat": true, "lstat": true, "newfstatat": true,
@@ -55,7 +55,7 @@ var fileCalls = map[string]bool{"open": true, "openat": true, "openat2": true, "
 // OnFiles reports whether a system call works on files, and its name does not say what it waits for.
 func (t *Tasks) OnFiles(call int64) bool { return fileCalls[t.names.name(call)] }
 
-// ErrInside means that the kernel does not name its functions to this user.
+// ErrInside means that the kernel shows the functions of a thread's kernel stack only to root.
 var ErrInside = errors.New("only root sees what the kernel does for it")
 
 // Inside describes what the kernel does for a thread that sleeps in a call on files, or that cannot be interrupted

@@ -29,7 +29,7 @@ func openWith(dir int, name string, flags int) (int, error) {
 // pread reads a /proc file from its beginning.
 func pread(fd int, buf []byte) (int, error) { return readMore(fd, buf, 0) }
 
-// readMore reads a file from a position on. It is for files longer than one buffer.
+// readMore reads a file from the position off on. It is for files that are longer than one buffer.
 func readMore(fd int, buf []byte, off int64) (int, error) {
 	for {
 		n, err := unix.Pread(fd, buf, off)
@@ -41,12 +41,12 @@ func readMore(fd int, buf []byte, off int64) (int, error) {
 
 func closeFD(fd int) {
 	if fd >= 0 {
-		// An error does not matter: the kernel releases the descriptor anyway, and nothing was written to it.
+		// An error of close does not matter: the kernel frees the descriptor anyway, and nothing was written to it.
 		_ = unix.Close(fd)
 	}
 }
 
-// readlinkAt calls readlinkat(2) with a name that ends in a zero byte. unix.Readlinkat allocates a copy of the name.
+// readlinkAt calls readlinkat(2). name must end in a zero byte. unix.Readlinkat would allocate a copy of the name.
 func readlinkAt(dir int, name []byte, buf []byte) (int, error) {
 	if len(name) == 0 || name[len(name)-1] != 0 || len(buf) == 0 {
 		return 0, unix.EINVAL
@@ -59,8 +59,8 @@ func readlinkAt(dir int, name []byte, buf []byte) (int, error) {
 	return int(n), nil
 }
 
-// fileType returns the S_IFMT part of a file's mode and its major device number, which is 0 if it is no device. It
-// does not ask the server of a network file system, because the call could hang.
+// fileType returns the S_IFMT part of a file's mode, and its major device number, which is 0 if it is no device. It
+// does not ask the server of a network file system, because such a call could hang.
 func fileType(dir int, name string) (mode uint32, major uint32, err error) {
 	var st unix.Statx_t
 	err = unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st)
@@ -76,7 +76,7 @@ func inodeOf(dir int, name string) uint64 {
 	return st.Ino
 }
 
-// openFileLimit returns the number of descriptors that ddtop may have open.
+// openFileLimit returns how many descriptors ddtop may have open at the same time.
 func openFileLimit() int {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {

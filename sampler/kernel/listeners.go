@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxListeners limits how many addresses of this machine have a remembered listener.
+	// maxListeners limits for how many addresses of this machine ddtop remembers the process that listens there.
 	maxListeners = 256
-	// After linksPerLook descriptors, which take under a millisecond, the search checks whether it was cancelled.
+	// After each linksPerLook descriptors, the search checks whether it was cancelled. They take under a millisecond.
 	linksPerLook = 256
 	// maxListenerLinks limits how many descriptors, of all processes together, one search for listening sockets reads.
 	// Each takes 3 µs. The processes with the lowest PIDs come first.
@@ -24,8 +24,8 @@ const (
 	listenerNS = 30e9
 )
 
-// listeners are the programs on this machine to which the target is connected. ResolveSockets finds them. mu of peers
-// guards them.
+// listeners are the programs on this machine to which the target is connected. ResolveSockets finds them. The mutex mu
+// in peers protects them.
 type listeners struct {
 	known  map[netip.AddrPort]listenerAt
 	wanted map[netip.AddrPort]struct{}
@@ -37,14 +37,14 @@ type listenerAt struct {
 	atNS int64
 }
 
-// holder is a process that holds a socket, with its name, "ruby (pid 12)". It is the zero value if none was found.
+// holder is a process that holds a socket, and its name, such as "ruby (pid 12)". It is zero if ddtop found none.
 type holder struct {
 	pid  int
 	name string
 }
 
-// withListener adds to a peer the name of the program that listens at its remote address, if this is on this machine.
-// If the program is not known, withListener requests a search. The caller must not hold mu.
+// withListener adds to a peer on this machine the name of the program that listens at the peer's address. If the
+// program is not known yet, withListener requests a search for it. The caller must not hold mu.
 func (p *peers) withListener(found sampler.Peer) sampler.Peer {
 	if found.Kind != sampler.PeerTCP {
 		return found
@@ -78,7 +78,7 @@ func (l *listeners) want(at netip.AddrPort) {
 	l.wanted[at] = struct{}{}
 }
 
-// know stores listeners by address. If a listener has changed, connections are described again. The caller holds mu.
+// know stores listeners by address. Connections to a changed listener are described again. The caller holds mu.
 func (p *peers) know(who map[netip.AddrPort]holder) {
 	if len(who) == 0 {
 		return
@@ -103,9 +103,9 @@ func (p *peers) know(who map[netip.AddrPort]holder) {
 }
 
 // findListeners searches for the programs that listen at the wanted addresses. It finds the sockets in the target's
-// network namespace, and their processes by the descriptors that ddtop can read. If several processes share a socket,
-// as a server's workers do, it names the one with the lowest PID. It first searches the processes that held a socket
-// last time. It returns nil if ctx ends first.
+// network namespace, and their processes by the descriptors that ddtop can read. It first searches the processes that
+// held a socket last time. If several processes share a socket, as a server's workers do, it names the one with the
+// lowest PID. It returns nil if ctx ends first.
 func (p *peers) findListeners(ctx context.Context, diag *sockDiag, wanted map[netip.AddrPort]struct{}) map[netip.AddrPort]holder {
 	out := make(map[netip.AddrPort]holder, len(wanted))
 	for w := range wanted {
@@ -154,8 +154,8 @@ func (p *peers) findListeners(ctx context.Context, diag *sockDiag, wanted map[ne
 	return out
 }
 
-// listeningSockets asks the kernel which sockets listen at the wanted addresses. The keys of the result are the texts
-// of the links in /proc/PID/fd.
+// listeningSockets asks the kernel which sockets listen at the wanted addresses. The keys of the result are texts as in
+// the links of /proc/PID/fd.
 func listeningSockets(diag *sockDiag, wanted map[netip.AddrPort]struct{}) (map[string][]netip.AddrPort, error) {
 	if diag == nil {
 		return nil, ErrUnsupported
@@ -174,7 +174,7 @@ func listeningSockets(diag *sockDiag, wanted map[netip.AddrPort]struct{}) (map[s
 	return byLink, nil
 }
 
-// listeningInTables is like listeningSockets, but reads the tables of the target's network namespace.
+// listeningInTables is like listeningSockets, but reads the tables in /proc of the target's network namespace.
 func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string][]netip.AddrPort {
 	byLink := make(map[string][]netip.AddrPort) // one socket may listen at all addresses
 	for _, tab := range socketTables[:2] {
@@ -196,13 +196,13 @@ func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string
 			}
 			return 0, peer, false
 		}}
-		// If a table cannot be read, no program is found through it.
+		// An unreadable table is no error: ddtop just finds no program through it.
 		_ = p.readTable(listening, nil, found)
 	}
 	return byLink
 }
 
-// socketLink returns the text of a socket's link in /proc/PID/fd.
+// socketLink returns the text that the link of a socket in /proc/PID/fd has.
 func socketLink(inode uint64) string { return "socket:[" + strconv.FormatUint(inode, 10) + "]" }
 
 // likelyHolders lists all processes. The processes that last listened at one of the wanted addresses come first. The
@@ -234,7 +234,7 @@ func descriptors(pid, limit int) []string {
 	return names
 }
 
-// programName returns a process's name as a listener, "ruby (pid 12)". It is empty if the process has ended.
+// programName returns a process's name and PID as text, such as "ruby (pid 12)". It is empty if the process has ended.
 func programName(pid int) string {
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestListeners: for a connection within the machine, ResolveSockets finds the process that listens at the other end.
-// One socket can listen at several addresses. If a search's context has ended, the next search finds the process.
+// TestListeners: the target has a connection to another process on this machine. ResolveSockets finds this process,
+// even if one socket listens at several addresses. If a search's context ends too early, the next search finds the
+// process.
 func TestListeners(t *testing.T) {
 	listener, err := net.Listen("tcp4", "0.0.0.0:0")
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// livingRestNS is the shortest interval between two searches for a living task, in ns. Without it, each descriptor
-// that the target has closed would cause a search, because reading it fails as if the task had ended.
+// livingRestNS is the shortest interval between two searches for a living task, in ns. If the target has closed a
+// descriptor, reading it fails as if the task had ended. Without the limit, each such failure would cause a search.
 const livingRestNS = 100e6
 
-// living is the /proc folder of a task that still has its process's memory, descriptors and cgroup. It is /proc/PID, or
+// living is a /proc folder through which a process's memory, descriptors and cgroup can be read. It is /proc/PID, or
 // another thread's folder once the first thread has ended by pthread_exit. Any goroutine may use it.
 type living struct {
 	pid, dir int // dir is /proc/PID
@@ -29,7 +29,7 @@ func newLiving(pid, dir int) *living {
 	return l
 }
 
-// open opens a file of the folder. If the task of the folder has ended, open switches to another one.
+// open opens a file of the folder. If the task of the folder has ended, open first switches to another task's folder.
 func (l *living) open(name string) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,8 +40,8 @@ func (l *living) open(name string) (int, error) {
 	return fd, err
 }
 
-// moved checks whether the task of the folder has ended, at most once per livingRestNS. It reports whether the folder
-// changed.
+// moved switches to another folder if the task of this one has ended. It checks this at most once per livingRestNS, and
+// reports whether the folder changed.
 func (l *living) moved() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *living) moved() bool {
 	return l.move()
 }
 
-// at returns the descriptor of the folder. The caller holds mu.
+// at returns the descriptor of the folder that is in use now. The caller holds mu.
 func (l *living) at() int {
 	if l.fd >= 0 {
 		return l.fd
@@ -61,8 +61,8 @@ func (l *living) at() int {
 	return l.dir
 }
 
-// move switches to the folder of another task if this one has ended. The caller holds mu, or is the folder's only
-// user.
+// move switches to the folder of another task if the task of this one has ended. The caller holds mu, or is the
+// folder's only user.
 func (l *living) move() bool {
 	var buf [1024]byte
 	b, err := readWhole(l.at(), "stat", "stat", buf[:])
@@ -82,7 +82,7 @@ func (l *living) move() bool {
 	return true
 }
 
-// namespace returns the inode number of a namespace, such as ns/net. It is zero if it cannot be read.
+// namespace returns the inode number of a namespace of the process, such as ns/net. It is zero if it cannot be read.
 func (l *living) namespace(name string) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +104,7 @@ func (l *living) close() {
 }
 
 // Exhausted reports whether an error means that ddtop, or the machine, has no descriptors or no memory left. Such an
-// error proves nothing about the target.
+// error says nothing about the target.
 func Exhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

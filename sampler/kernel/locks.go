@@ -9,7 +9,7 @@ import (
 // lockedWithWaiters is the value of a glibc lock that is held and waited for (sysdeps/nptl/lowlevellock.h).
 const lockedWithWaiters = 2
 
-// AwaitsLock reports whether a call waits in a futex for a lock of glibc. Then argument 0 is the lock's address.
+// AwaitsLock reports whether a call waits in a futex for a lock of glibc. If so, argument 0 is the lock's address.
 func (c *Call) AwaitsLock() bool {
 	const (
 		futexWait, futexWaitBitset = 0, 9
@@ -33,7 +33,7 @@ func MutexOwner(mem attach.Memory, address uint64) (owner int32, ok bool) {
 	return owner, word(0) == lockedWithWaiters && owner > 0 && word(3) >= 1 && word(3) <= maxUsers && word(4) <= maxKind
 }
 
-// LockAwaited reports whether threads still wait for a lock of glibc.
+// LockAwaited reports whether threads still wait for the glibc lock at an address.
 func LockAwaited(mem attach.Memory, address uint64) bool {
 	var b [4]byte
 	return mem.Read(attach.Address(address), b[:]) == nil && binary.LittleEndian.Uint32(b[:]) == lockedWithWaiters

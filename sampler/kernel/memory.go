@@ -18,9 +18,9 @@ import (
 
 // Limits for ReadMemory.
 const (
-	// maxSmaps bounds /proc/PID/smaps, in bytes. The text about a mapping has about 700 bytes.
+	// maxSmaps limits how much of /proc/PID/smaps is read, in bytes. The text about one mapping has about 700 bytes.
 	maxSmaps = 64 << 20
-	// maxStacks limits how many threads' stacks are found.
+	// maxStacks limits for how many threads ddtop finds the memory of the stack.
 	maxStacks = 4096
 	// maxArenas limits how many arenas of malloc are read.
 	maxArenas = 4096
@@ -37,7 +37,7 @@ type area struct {
 	rss, pss, private, sharedOut, swap uint64
 }
 
-// anonymous reports whether an area is writable private memory without a file.
+// anonymous reports whether an area is private memory that can be written and is not mapped from a file.
 func (a *area) anonymous() bool { return !a.file && !a.shared && a.write }
 
 // parseSmaps reads /proc/PID/smaps (proc_pid_smaps(5)).
@@ -81,7 +81,7 @@ func parseSmaps(text []byte) (list []area, err error) {
 	return list, nil
 }
 
-// parseArea reads "START-END rwxp OFFSET DEVICE INODE PATH".
+// parseArea reads the first line about a mapping: "START-END rwxp OFFSET DEVICE INODE PATH".
 func parseArea(line []byte) (a area, ok bool) {
 	f := bytes.Fields(line)
 	if len(f) < 5 || len(f[1]) != 4 {
@@ -101,13 +101,13 @@ func parseArea(line []byte) (a area, ok bool) {
 	return a, true
 }
 
-// residency holds which pages of a range of memory are resident.
+// residency says for each page of a range of memory whether it is resident, which means in RAM.
 type residency struct {
 	start, page uint64
 	pages       []byte // 1 for each resident page, 2 for each swapped one
 }
 
-// bytes returns how much of a range is resident. Bytes outside r count as not resident.
+// bytes returns how many bytes of a range are resident. Bytes outside the range of r count as not resident.
 func (r *residency) bytes(from, to uint64) (n uint64) {
 	from = max(from, r.start)
 	to = min(to, r.start+uint64(len(r.pages))*r.page)
@@ -163,9 +163,9 @@ type procMemory struct {
 	left  uint64 // bytes of arenas that may still be read
 }
 
-// ReadMemory divides the resident memory of a process by its use. ruby has the pages of Ruby's heap, in order. parent
-// is the PID of the process that forked this one, or zero. ReadMemory often calls rest, which may pause. It reads only
-// resident memory. The errors are *Error, or come from mem.
+// ReadMemory divides the resident memory of a process by its use. It reads only resident memory. ruby has the pages of
+// Ruby's heap, in order. parent is the PID of the process that forked this one, or zero. ReadMemory often calls rest,
+// which may pause it to save CPU. The errors are *Error, or come from mem.
 func ReadMemory(pid int, mem attach.Memory, ruby []attach.Span, parent int, rest func()) (*sampler.MemoryParts, error) {
 	m, err := openMemory(pid)
 	if err != nil {
@@ -241,7 +241,7 @@ func (m *procMemory) smaps() ([]area, error) {
 	return list, nil
 }
 
-// stacks returns the stack pointers of the threads that are not on a CPU, in order (task/TID/syscall).
+// stacks returns the stack pointers of the threads that are not on a CPU, sorted (task/TID/syscall).
 func (m *procMemory) stacks() []uint64 {
 	tids, err := listNumbers(m.dir, "task", "task", nil)
 	if err != nil {
@@ -265,7 +265,7 @@ func (m *procMemory) stacks() []uint64 {
 	return out
 }
 
-// kindOf returns the kind of an area's memory. It ignores Ruby's pages and arenas, which the method divide counts.
+// kindOf returns the kind of memory in an area, except pages of Ruby and arenas. The method divide counts these.
 func kindOf(a *area, stacks []uint64) string {
 	holdsStack := func() bool {
 		i, _ := slices.BinarySearch(stacks, a.start)
@@ -310,8 +310,8 @@ func allocatorOf(areas []area) string {
 	return name
 }
 
-// divide adds up the kinds of memory. It counts the resident pages of Ruby's heap and of arenas one by one. The rest
-// of an area's resident memory counts as kindOf(area). So the sum is the resident memory.
+// divide adds up the kinds of memory. It counts the resident pages of Ruby's heap and of arenas one by one. All other
+// resident memory of an area counts as kindOf(area). So the sum of all kinds is the resident memory.
 func (m *procMemory) divide(ruby []attach.Span, out *sampler.MemoryParts) error {
 	out.Malloc.Allocator = allocatorOf(m.areas)
 	fd, err := m.proc.open("pagemap")
@@ -391,7 +391,7 @@ func (m *procMemory) divide(ruby []attach.Span, out *sampler.MemoryParts) error 
 	return nil
 }
 
-// copied returns how much memory is shared with the parent or copied since the fork, or nil if parent cannot be read.
+// copied returns the memory that is shared with the parent or copied since the fork. It is nil if parent is unreadable.
 func (m *procMemory) copied(parent int) *sampler.CopiedMemory {
 	p, err := openMemory(parent)
 	if err != nil {
@@ -433,7 +433,7 @@ func (m *procMemory) copied(parent int) *sampler.CopiedMemory {
 	return out
 }
 
-// program returns the file and address of the first mapped code. They are the same in a process and in its fork.
+// program returns the file and the address of the first mapped code. A process and its fork have the same ones.
 func program(list []area) (is struct {
 	name  string
 	start uint64

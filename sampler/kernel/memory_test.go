@@ -61,7 +61,7 @@ func FuzzParseSmaps(f *testing.F) {
 	})
 }
 
-// oneBlock is a memory that has one block at an address.
+// oneBlock is a made-up memory in which only one block of bytes, at the address at, can be read.
 type oneBlock struct {
 	at   uint64
 	data []byte
@@ -81,8 +81,8 @@ func (m oneBlock) ReadBatch(list []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// TestArenaWalk: the walk over an arena reads blocks of 4,000, 4,000 and 8,384 bytes. The second and the last are free.
-// If the sizes of the blocks are wrong, the walk reports that the memory is no arena.
+// TestArenaWalk: an arena has blocks of 4,000, 4,000 and 8,384 bytes. The walk over it finds that the second and the
+// last are free. If the sizes of the blocks are wrong, the walk reports that the memory is no arena.
 func TestArenaWalk(t *testing.T) {
 	const at, page = 0x10000, 4096
 	blocks := func(sizes ...uint64) []byte {

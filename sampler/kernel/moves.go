@@ -2,11 +2,11 @@ package kernel
 
 import "errors"
 
-// ErrMoves means that the kernel does not report when the threads of the process get and lose a CPU. The message
-// gives the reason.
+// ErrMoves means that the kernel does not report when the threads of a process get and lose a CPU. The message of the
+// error says why.
 var ErrMoves = errors.New("perf")
 
-// A MoveKind says which event a Move is.
+// A MoveKind is the kind of an event of a thread, such as getting a CPU.
 type MoveKind uint8
 
 const (

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// leastMovePages is the least size of a thread's buffer for events, in pages of 256 events each. The thread gets
-	// this much if the kernel gives no more memory (perf_event_mlock_kb).
+	// leastMovePages is the least size of a thread's buffer for events, in pages of 256 events. The thread gets only
+	// this much if the kernel allows no more memory (perf_event_mlock_kb).
 	leastMovePages = 1
 	// mostMovePages is the largest size of a thread's buffer for events, in pages. A thread that switches 10,000 times
 	// per second fills it in 0.2 s. On a full machine, ddtop may need that long to come back and read it.
 	mostMovePages = 16
-	// moveWatermark is the fill in bytes at which the kernel wakes ddtop. It is larger than any buffer: no wake-ups.
+	// moveWatermark is the fill at which the kernel wakes ddtop, in bytes. No buffer is so large, so it never does.
 	moveWatermark = 1 << 30
 
 	// Offsets in perf_event_mmap_page (linux/perf_event.h).
 	ringHead, ringTail = 1024, 1032
-	// Types of records, and the bits of their misc word.
+	// These are types of the kernel's records, and bits of the word misc in each record.
 	recordLost, recordExit, recordFork, recordSwitch = 2, 4, 7, 14
 	miscOut, miscPreempted                           = 1 << 13, 1 << 14
 	recordHeader                                     = 8
 )
 
-// Moves makes the kernel report when threads of a process get and lose a CPU. This costs the thread about 50 ns per
-// switch. It needs no privilege for processes of the same user, and wakes no thread. Only one goroutine may use it.
+// Moves makes the kernel report when threads of a process get and lose a CPU. This costs such a thread about 50 ns per
+// switch. It needs no privilege for processes of the same user. It wakes no thread. Only one goroutine may use it.
 type Moves struct {
 	pid   int
 	rings map[int32]*moveRing
@@ -45,9 +45,9 @@ type moveRing struct {
 	mem []byte
 }
 
-// OpenMoves gets ready to follow threads of a process. No thread is followed yet.
+// OpenMoves prepares to follow threads of a process. It does not follow any thread yet.
 func OpenMoves(pid int) *Moves {
-	// Half of the descriptors that ddtop may have are for other uses.
+	// Each followed thread needs a descriptor. ddtop keeps half of those that it may have for other uses.
 	return &Moves{pid: pid, rings: make(map[int32]*moveRing), room: openFileLimit() / 2}
 }
 
@@ -95,7 +95,7 @@ func (m *Moves) Follow(tid int32) error {
 	return nil
 }
 
-// mapMoves maps a buffer of the given number of pages, or of leastMovePages if the kernel gives no more memory.
+// mapMoves maps a buffer of so many pages. If the kernel allows less memory, the buffer has leastMovePages.
 func mapMoves(fd, pages int) (mem []byte, err error) {
 	for {
 		mem, err = unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -106,7 +106,7 @@ func mapMoves(fd, pages int) (mem []byte, err error) {
 	}
 }
 
-// grow gives a thread that lost events the largest buffer.
+// grow replaces the buffer of a thread by one of the largest size, because the old one had no room for all events.
 func (m *Moves) grow(tid int32, r *moveRing) {
 	if len(r.mem) > mostMovePages*os.Getpagesize() {
 		return
@@ -121,8 +121,8 @@ func (m *Moves) grow(tid int32, r *moveRing) {
 	r.mem = mem
 }
 
-// pagesFor returns the size of the buffer of one more thread if n threads have one, as a power of two of pages. All
-// buffers together take about 2 MB, both for 32 threads and for 128.
+// pagesFor returns the size of the next thread's buffer if n threads already have one. It is a power of two of pages.
+// All buffers together take about 2 MB, both for 32 threads and for 128.
 func pagesFor(n int) int {
 	switch {
 	case n < 32:
@@ -133,7 +133,7 @@ func pagesFor(n int) int {
 	return leastMovePages
 }
 
-// refusal returns the error of Follow, with the reason why the kernel does not report a thread's moves.
+// refusal returns the error of Follow. The error says why the kernel does not report the events of a thread.
 func (m *Moves) refusal(tid int32, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -162,7 +162,7 @@ func (m *Moves) refusal(tid int32, err error) error {
 	return fmt.Errorf("%w: following thread %d: %w", ErrMoves, tid, err)
 }
 
-// seccomped reports whether a filter decides on ddtop's system calls (Seccomp of /proc/self/status is 2).
+// seccomped reports whether a seccomp filter may refuse ddtop's system calls (Seccomp of /proc/self/status is 2).
 func seccomped() bool {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -183,8 +183,8 @@ func (m *Moves) Forget(tid int32) {
 	closeFD(r.fd)
 }
 
-// Read passes the events since the last Read to take, in order for each thread. It stops following threads that have
-// ended. lost is the number of events since the start that had no room in a buffer.
+// Read calls take with each event since the last Read, in order for each thread. It stops following threads that have
+// ended. lost counts the events since the start that did not fit into a buffer.
 func (m *Moves) Read(take func(tid int32, e *Move)) (lost uint64) {
 	for tid, r := range m.rings {
 		ended := false
@@ -205,7 +205,7 @@ func (m *Moves) Read(take func(tid int32, e *Move)) (lost uint64) {
 
 func (r *moveRing) word(at int) *uint64 { return (*uint64)(unsafe.Pointer(&r.mem[at])) }
 
-// read takes the events that the kernel has put into the ring.
+// read calls take for the events that the kernel has put into the ring buffer since the last time.
 func (r *moveRing) read(take func(e *Move)) (lost uint64) {
 	data := r.mem[os.Getpagesize():]
 	head, tail := atomic.LoadUint64(r.word(ringHead)), atomic.LoadUint64(r.word(ringTail))
@@ -218,7 +218,7 @@ func (r *moveRing) read(take func(e *Move)) (lost uint64) {
 		lost = 1 // at least one. The kernel gives the number with its next event, which may come much later
 	}
 	for tail < head {
-		// Records are whole multiples of 8 bytes, so a header never wraps.
+		// All records have a multiple of 8 bytes. So a header of 8 bytes never wraps around the end of the ring.
 		at := tail % size
 		n := uint64(binary.NativeEndian.Uint16(data[at+6:]))
 		if n < recordHeader || n > head-tail {
@@ -254,7 +254,7 @@ func takeMove(b []byte, take func(e *Move)) (lost uint64) {
 		}
 		take(&e)
 	case recordFork, recordExit:
-		// The record holds pid and ppid, tid and ptid, and the time.
+		// The record has these fields: pid and ppid, tid and ptid, and the time.
 		e := Move{NS: int64(word(24)), Kind: MoveEnded}
 		if kind == recordFork {
 			if p := word(8); uint32(p) != uint32(p>>32) {

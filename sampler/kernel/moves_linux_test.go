@@ -34,8 +34,8 @@ func sleeping(t *testing.T, n int) (tid int32, start chan<- struct{}, slept, end
 	return <-tids, begin, done, over
 }
 
-// TestMoves: a thread gets a CPU as often by the events as by the kernel's count. The thread gets and loses a CPU in
-// turn, at ascending times, and the thread's end is reported.
+// TestMoves: the events report that a thread gets a CPU exactly as often as the kernel counts. Getting and losing a CPU
+// alternate, at ascending times. The thread's end is reported, too.
 func TestMoves(t *testing.T) {
 	const n = 50
 	tid, start, slept, ended := sleeping(t, n)
@@ -68,7 +68,8 @@ func TestMoves(t *testing.T) {
 		}
 		return len(slices.DeleteFunc(slices.Clone(all), func(e Move) bool { return e.Kind != MoveIn }))
 	}
-	// The thread may not have reached its last sleep yet. So wait until the number of events equals the kernel's count.
+	// The thread may not have reached its last sleep yet. So the test waits until there are as many events as the
+	// kernel counts.
 	in, is := read(), turns()-before
 	for deadline := time.Now().Add(rubytest.Timeout); int64(in) != is && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		in, is = read(), turns()-before
@@ -102,7 +103,8 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestMovesTellOfChildren: if a thread starts another thread, it has an event that names the new thread (Move.Child).
+// TestMovesTellOfChildren: when a followed thread starts another thread, ddtop gets an event that names the new thread
+// (Move.Child).
 func TestMovesTellOfChildren(t *testing.T) {
 	m := OpenMoves(os.Getpid())
 	defer m.Close()
@@ -154,7 +156,7 @@ func TestMovesAreBounded(t *testing.T) {
 	start <- struct{}{}
 	<-slept
 	r := m.rings[tid]
-	// This is the record of lost events that the kernel writes if the ring is full.
+	// The test passes the record that the kernel writes about lost events if the ring buffer is full.
 	var e Move
 	b := make([]byte, 32)
 	copy(b, []byte{recordLost, 0, 0, 0, 0, 0, 32, 0})
@@ -167,8 +169,8 @@ func TestMovesAreBounded(t *testing.T) {
 	}
 }
 
-// TestMovesGrow: if events of a thread had no room in its buffer, the buffer grows. The same number of events then
-// fits.
+// TestMovesGrow: if a thread's buffer was too small for its events, ddtop makes the buffer larger. The same number of
+// events then fits.
 func TestMovesGrow(t *testing.T) {
 	const n = 200 // each sleep has two events, so they need more than a page
 	m := OpenMoves(os.Getpid())
@@ -212,8 +214,8 @@ func TestMovesGrow(t *testing.T) {
 	}
 }
 
-// TestMovesRefused: the error of Follow keeps the kernel's reason. A filter of system calls, as in containers, or a
-// setting of the machine can refuse the events. If too many files are open, the error says what to do.
+// TestMovesRefused: if the kernel refuses to report events, the error of Follow has the reason. This can be a filter of
+// system calls, as in containers, or a setting of the machine. If too many files are open, the error says what to do.
 func TestMovesRefused(t *testing.T) {
 	m := &Moves{pid: 1, rings: map[int32]*moveRing{}}
 	for err, want := range map[error]error{unix.EPERM: ErrMoves, unix.EACCES: ErrMoves, unix.ENOSYS: ErrMoves, unix.EMFILE: ErrMoves, unix.ESRCH: ErrGone, unix.EINVAL: ErrMoves} {

@@ -9,11 +9,11 @@ import (
 )
 
 // minRefreshNS is the shortest interval between two searches for an unknown tid, in ns. Without it, a wrong tid would
-// cost a directory listing each tick. Ruby 3.1 and 3.2 keep a wrong tid after a fork: the parent's.
+// cost a directory listing each tick. Wrong tids exist: after a fork, Ruby 3.1 and 3.2 keep the parent's tid.
 const minRefreshNS = 20e6
 
-// Namespace translates the tids that a process stores, which belong to its own PID namespace, into ddtop's tids (NSpid
-// in /proc/PID/task/TID/status). Only one goroutine may use it.
+// Namespace translates the tids in a process's memory into ddtop's tids (NSpid in /proc/PID/task/TID/status). They
+// differ if the process is in another PID namespace. Only one goroutine may use it.
 type Namespace struct {
 	pid      int
 	dir      int
@@ -44,7 +44,7 @@ func OpenNamespace(pid int) (*Namespace, error) {
 		return nil, &Error{"read", path + "/status", fmt.Errorf("%w: /proc belongs to another PID namespace than "+
 			"ddtop's (process %d says it is %d); mount /proc of ddtop's own", errFormat, pid, own)}
 	}
-	// Kernels before 4.1 have no NSpid. Then nothing can be translated.
+	// Kernels before 4.1 have no NSpid, so ddtop cannot translate tids there and uses them as they are.
 	n.identity = !ok || depth == 1
 	return n, nil
 }
@@ -56,7 +56,7 @@ func (n *Namespace) Close() error {
 	return nil
 }
 
-// translatesNothing reports whether the process's tids need no translation.
+// translatesNothing reports whether ddtop uses the process's tids as they are, without a translation.
 func (n *Namespace) translatesNothing() bool { return n.identity }
 
 // Host returns ddtop's tid for the tid that the process stores. ok is false if no thread has that tid. Searches for
@@ -73,7 +73,7 @@ func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 		return 0, false
 	}
 	n.nextNS = now + minRefreshNS
-	// A failure means that the process has ended, or that threads ended during the search. tid stays unknown.
+	// A failure means that the process or some of its threads ended during the search. So tid stays unknown.
 	if n.refresh() != nil {
 		return 0, false
 	}
@@ -99,8 +99,8 @@ func (n *Namespace) Has(tid int32) (has, known bool) {
 	return false, errors.Is(err, fs.ErrNotExist)
 }
 
-// forget drops one of ddtop's tids. It is called after a read of the tid's files gave ErrGone, because the process may
-// use the same number for another thread.
+// forget drops one of ddtop's tids from the translation. It is called after reading the files of this tid gave ErrGone.
+// The process may use the same number for another thread.
 func (n *Namespace) forget(host int32) {
 	if in, ok := n.inner[host]; ok {
 		delete(n.inner, host)
@@ -108,7 +108,7 @@ func (n *Namespace) forget(host int32) {
 	}
 }
 
-// refresh adds new threads and drops ended ones.
+// refresh updates the translation: it adds the process's new threads and drops ended ones.
 func (n *Namespace) refresh() error {
 	path := fmt.Sprintf("/proc/%d/task", n.pid)
 	tids, err := listNumbers(n.dir, "task", path, nil)
@@ -143,8 +143,8 @@ func (n *Namespace) refresh() error {
 	return nil
 }
 
-// parseNSpid reads the NSpid line of a status file. It has the tid in each PID namespace, from the namespace of the
-// /proc mount inward (proc_pid_status(5)). depth is the number of namespaces.
+// parseNSpid reads the NSpid line of a status file. The line has the tid in each PID namespace, from the namespace of
+// the /proc mount inward (proc_pid_status(5)). depth is the number of namespaces.
 func parseNSpid(status []byte) (outer, inner int32, depth int, ok bool) {
 	b, ok := field(status, "NSpid")
 	if !ok {

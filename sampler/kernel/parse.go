@@ -15,7 +15,7 @@ func unwrapErrno(err error) error {
 	return err
 }
 
-// parseInt32 reads a decimal number without sign that fits an int32, with nothing around it.
+// parseInt32 reads a text that is only a decimal number, without a sign, and that fits an int32.
 func parseInt32(s string) (int32, bool) {
 	if len(s) == 0 || len(s) > 10 {
 		return 0, false
@@ -38,7 +38,7 @@ func skipSpaces(b []byte) []byte {
 	return b
 }
 
-// takeUint reads a decimal number at the start of b. ok is false if there is no digit, or the number exceeds 64 bits.
+// takeUint reads a decimal number at the start of b. ok is false if there is no digit, or if 64 bits are too few.
 func takeUint(b []byte) (n uint64, rest []byte, ok bool) {
 	i := 0
 	for i < len(b) && b[i]-'0' <= 9 {
@@ -105,7 +105,7 @@ func parseSchedstat(b []byte) (c CPU, ok bool) {
 	return c, true
 }
 
-// Results of parseSyscall if the file has no system call number.
+// These are the results of parseSyscall if the file contains no system call number.
 const (
 	callRunning = -1 // "running": on a CPU or runnable
 	callNone    = -2 // "-1 sp pc": blocked outside a system call
@@ -168,7 +168,7 @@ type processStat struct {
 	residentPage int64  // 24
 }
 
-// ended reports whether the task has ended and only its number remains.
+// ended reports whether the task has ended and only its PID still exists.
 func (s *processStat) ended() bool { return s.state == 'Z' || s.state == 'X' }
 
 func parseStat(b []byte) (s processStat, ok bool) {
@@ -180,7 +180,7 @@ func parseStat(b []byte) (s processStat, ok bool) {
 	b = b[1:]
 	for field := 4; field <= 24; field++ {
 		b = skipSpaces(b)
-		// Kernels print numbers that do not fit a signed field as unsigned.
+		// If a number does not fit a signed field, kernels print it as an unsigned number.
 		digits, negative := bytes.CutPrefix(b, []byte("-"))
 		var u uint64
 		if u, b, ok = takeUint(digits); !ok {
@@ -219,7 +219,7 @@ func field(b []byte, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// memoryField returns a field "N kB" of a file with a line for each field (status, smaps_rollup), in bytes.
+// memoryField returns the number of a line "name: N kB" in a file such as status or smaps_rollup, in bytes.
 func memoryField(b []byte, name string) (int64, bool) {
 	kB, ok := statusNumber(b, name)
 	return kB << 10, ok && kB < 1<<50

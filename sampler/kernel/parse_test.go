@@ -109,7 +109,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestCallKindsExist: each name of a call kind is in a table of system calls. A name in no table would never match.
+// TestCallKindsExist: each system call in callKinds is in a table of system calls. A misspelled name would never match.
 func TestCallKindsExist(t *testing.T) {
 	have := map[string]bool{}
 	for _, m := range []string{"x86_64", "aarch64"} {
@@ -246,8 +246,8 @@ func TestParseSockaddr(t *testing.T) {
 	}
 }
 
-// TestServiceOfAConnection: the service is named by the port on which a server listens, at either end of the
-// connection. A port that the kernel chose for a client names no service.
+// TestServiceOfAConnection: ddtop names the service of a connection by the port on which a server listens, at either
+// end. A port that the kernel chose for a client names no service.
 func TestServiceOfAConnection(t *testing.T) {
 	for _, c := range []struct{ local, remote, service string }{
 		{"10.0.0.1:40000", "10.0.0.5:11211", "memcached"},
@@ -263,8 +263,8 @@ func TestServiceOfAConnection(t *testing.T) {
 	}
 }
 
-// TestNewPeersForLong: if a program connects to new ports all the time, the number of kept peers stays bounded. When
-// the program then has only a few peers, a new peer has its exact address and port again.
+// TestNewPeersForLong: if a program connects to new ports all the time, ddtop keeps only a limited number of peers.
+// When the program has only a few peers again, a new peer again gets its exact address and port.
 func TestNewPeersForLong(t *testing.T) {
 	d := sampler.NewDictionary()
 	k := sampler.NewKeeper(d, 60e9)
@@ -301,7 +301,7 @@ func TestNewPeersForLong(t *testing.T) {
 	}
 }
 
-// TestPeersAreBounded: a server that meets many clients does not fill the Dictionary.
+// TestPeersAreBounded: a server that meets many clients does not fill the Dictionary, in which ddtop stores names.
 func TestPeersAreBounded(t *testing.T) {
 	d := sampler.NewDictionary()
 	p := &peers{dict: d, named: make(map[sampler.Peer]sampler.PeerID), byFD: make(map[int32]peer)}
@@ -388,7 +388,7 @@ func FuzzParsers(f *testing.F) {
 	})
 }
 
-// FuzzSyscallRoundTrip: a line as the kernel prints it is read back unchanged.
+// FuzzSyscallRoundTrip: parseSyscall reads a line in the kernel's format and returns the numbers that were written.
 func FuzzSyscallRoundTrip(f *testing.F) {
 	f.Add(int64(0), uint64(3), uint64(1), uint64(1<<63), uint64(0), uint64(0), uint64(1<<64-1))
 	f.Fuzz(func(t *testing.T, nr int64, a, b, c, d, e, g uint64) {

@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// maxCachedFDs limits how many descriptors have a remembered peer. Beyond it, all are dropped.
+	// maxCachedFDs limits for how many descriptors ddtop remembers the peer. Above it, ddtop forgets all of them.
 	maxCachedFDs = 8192
-	// maxExactPeers limits how many peers in the Dictionary are distinguished by the ports of both ends. Beyond it,
-	// connections lose the port that the kernel chose. So a server with many short connections does not fill the
+	// maxExactPeers limits how many peers ddtop distinguishes by the ports of both ends. Beyond the limit, it leaves
+	// out the port that the kernel chose for the client. So a server with many short connections does not fill the
 	// Dictionary.
 	maxExactPeers = 4096
-	// maxAnyPeers limits the number of peers. Beyond it, a new peer keeps only its kind and service.
+	// maxAnyPeers limits the number of all peers. Beyond it, ddtop stores only the kind and the service of a new peer.
 	maxAnyPeers = 16384
-	// maxLink is the longest text of a descriptor's link, in bytes (PATH_MAX).
+	// maxLink is the greatest length of the text of a link in /proc/PID/fd, in bytes (PATH_MAX).
 	maxLink = 4096
 )
 
-// peer is what a descriptor leads to, as the last search found it.
+// peer is the file, socket or pipe to which a descriptor leads, as the last search found it.
 type peer struct {
-	// link is the text of /proc/PID/fd/N. With the same text, the descriptor leads to the same file, socket or pipe.
+	// link is the text of /proc/PID/fd/N. While this text stays the same, the descriptor leads to the same object.
 	link string
 	id   sampler.PeerID
 	kind sampler.PeerKind
-	// unsettled is true for a socket that has no other end yet, or whose ends the kernel did not report. The next
+	// unsettled is true for a socket that is not connected yet, or whose ends the kernel did not report. The next
 	// search asks the kernel again.
 	unsettled bool
 }
 
-// peers finds out to what a process's descriptors lead.
+// peers finds the files, sockets and pipes to which a process's descriptors lead.
 type peers struct {
 	pid   int
 	proc  *living
@@ -46,11 +46,11 @@ type peers struct {
 	link  [maxLink]byte
 	name  [16]byte
 
-	// mu guards what ResolveSockets shares with the sampling goroutine. It is never held during a system call.
+	// mu protects what ResolveSockets shares with the sampling goroutine. It is never held during a system call.
 	mu    sync.Mutex
 	byFD  map[int32]peer
 	named map[sampler.Peer]sampler.PeerID // the peers in the Dictionary
-	// generation is the Dictionary's generation that the IDs in byFD belong to.
+	// generation is the generation of the Dictionary to which the IDs in byFD belong.
 	generation sampler.Generation
 	table      socketTable
 	wanted     map[uint64]struct{} // inodes of sockets that only the tables of /proc/PID/net can name
@@ -69,7 +69,7 @@ func openPeers(pid, dir int, dict *sampler.Dictionary) (*peers, error) {
 		p.proc.close()
 		return nil, &Error{"open", fmt.Sprintf("/proc/%d/fd", pid), err}
 	} else if err != nil {
-		// Without the permission of ptrace, CPU times of threads can be read, but no peers.
+		// Without the permission to use ptrace, ddtop can read the CPU times of threads, but not their peers.
 		p.fdDir = noFD
 	}
 	p.sock, err = openSocketAsker(pid)
@@ -113,14 +113,14 @@ func (p *peers) lookup(fd int32) (sampler.PeerID, sampler.PeerKind) {
 	return p.remember(fd, string(link), found, !settled), found.Kind
 }
 
-// isTCP reports whether a resolved descriptor is a TCP connection.
+// isTCP reports whether a descriptor, whose peer is already known, is a TCP connection.
 func (p *peers) isTCP(fd int32) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.byFD[fd].kind == sampler.PeerTCP
 }
 
-// remember interns a peer and keeps it for the descriptor.
+// remember gives a peer an ID in the Dictionary, and stores it as the peer of the descriptor.
 func (p *peers) remember(fd int32, link string, found sampler.Peer, unsettled bool) sampler.PeerID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *peers) remember(fd int32, link string, found sampler.Peer, unsettled bo
 	return id
 }
 
-// intern gives a peer its ID. If there are many peers, it makes the peer less exact.
+// intern returns the ID of a peer. If there are too many peers, it first leaves out details such as the client's port.
 func (p *peers) intern(found sampler.Peer) sampler.PeerID {
 	if _, ok := p.named[found]; !ok {
 		if len(p.named) >= maxExactPeers {
@@ -180,7 +180,7 @@ func (p *peers) readLink(fd int32) ([]byte, bool) {
 	return p.link[:n], true
 }
 
-// follow switches to the descriptors of another task if the present one has ended. It reports whether it switched.
+// follow switches to the descriptors of another task if the present task has ended. It reports whether it switched.
 func (p *peers) follow() bool {
 	if !p.proc.moved() {
 		return false
@@ -195,7 +195,7 @@ func (p *peers) follow() bool {
 	return true
 }
 
-// describe resolves a descriptor. settled is false if the answer may change, so that the next call must ask again.
+// describe finds the peer of a descriptor. settled is false if the result may still change, so ddtop must ask again.
 func (p *peers) describe(fd int32, link []byte) (found sampler.Peer, settled bool) {
 	text := strings.ToValidUTF8(string(link), "\uFFFD")
 	if inode, ok := socketInode(link); ok {
@@ -267,7 +267,7 @@ func socketInode(link []byte) (uint64, bool) {
 	return n, ok && string(rest) == "]"
 }
 
-// connecting names a socket by the address in the arguments of connect(2).
+// connecting names a socket that is not connected yet, by the address in the arguments of connect(2).
 func (p *peers) connecting(fd int32, sockaddr []byte) (sampler.PeerID, bool) {
 	link, ok := p.readLink(fd)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 // pressureNames are the resources for which the kernel measures stalls (Documentation/accounting/psi.rst).
 var pressureNames = [...]string{"cpu", "memory", "io"}
 
-// pressure reads how long tasks stood still because they lacked CPU, memory or I/O (PSI). It reads the process's own
-// cgroup if that is known, which needs hierarchy v2. Otherwise it reads the whole machine.
+// pressure reads how long tasks stood still because they lacked CPU, memory or I/O (PSI). It reads this for the
+// process's own cgroup if that is known (only in hierarchy v2), and otherwise for the whole machine.
 type pressure struct {
 	fds    [len(pressureNames)]int
 	source sampler.PressureSource
@@ -48,7 +48,7 @@ func (p *pressure) follow(mounts []cgroupMount, text string) {
 	}
 }
 
-// open opens the three files and tries to read them. A kernel with psi=0 has them, but refuses to read them.
+// open opens the three files and tries to read them. With psi=0, the kernel has them, but reading them fails.
 func (p *pressure) open(dir, suffix string) bool {
 	var buf [256]byte
 	for i, name := range pressureNames {
@@ -65,7 +65,7 @@ func (p *pressure) open(dir, suffix string) bool {
 	return true
 }
 
-// read returns the totals since the boot, or since the cgroup was made.
+// read returns the total times of stalls since the machine booted, or since the cgroup was made.
 func (p *pressure) read(buf []byte) sampler.Pressure {
 	out := sampler.Pressure{Source: p.source}
 	for i, to := range [...][2]*int64{{&out.CPUSomeNS, nil}, {&out.MemorySomeNS, &out.MemoryFullNS}, {&out.IOSomeNS, &out.IOFullNS}} {
@@ -74,7 +74,7 @@ func (p *pressure) read(buf []byte) sampler.Pressure {
 		}
 		n, err := pread(p.fds[i], buf)
 		if err != nil {
-			// The cgroup was removed after the process had left it. The process's new cgroup is read next time.
+			// The process has left this cgroup, and the cgroup was removed. The next reading finds the new cgroup.
 			p.close()
 			return sampler.Pressure{}
 		}
@@ -88,7 +88,7 @@ func (p *pressure) read(buf []byte) sampler.Pressure {
 }
 
 // unifiedCgroup returns the folder of a process's cgroup in hierarchy v2, if it is mounted here. It returns none for
-// the root cgroup, whose figures, if any, are the machine's.
+// the root cgroup: its figures, if it has any, are the machine's.
 func unifiedCgroup(mounts []cgroupMount, text string) (string, bool) {
 	for controllers, p := range cgroupPaths(text) {
 		if controllers != "" || p == "/" {

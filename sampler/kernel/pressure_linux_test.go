@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPressure: the pressure that ddtop reads, of the cgroup or of the machine, is right. It lies between the values
-// that the kernel's files have before and after the reading.
+// TestPressure: ddtop's figures for pressure, of the cgroup or of the machine, are right. The test reads the kernel's
+// files before and after ddtop does. ddtop's values must lie in between.
 func TestPressure(t *testing.T) {
 	p, err := OpenProc(os.Getpid())
 	if err != nil {
@@ -79,8 +79,8 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// TestFiguresOfSharedCgroup: processes of one cgroup share its open files. If there are several, the files are read
-// again only after sharedNS. A single process reads them each time.
+// TestFiguresOfSharedCgroup: processes of one cgroup share its open files. If there are several processes, the files
+// are read again only after sharedNS. If there is one, they are read each time.
 func TestFiguresOfSharedCgroup(t *testing.T) {
 	open := func() *ProcReader {
 		p, err := OpenProc(os.Getpid())

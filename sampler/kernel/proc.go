@@ -22,8 +22,8 @@ type ProcReader struct {
 	status      int
 	pageSize    int64
 	// mounts are the cgroup hierarchies that are mounted here. cgroup is the descriptor of /proc/PID/cgroup, or noFD if
-	// the kernel lacks this file. group has the figures of the cgroup that this file names. group is nil before the
-	// first Read.
+	// the kernel lacks this file. group has the figures of the cgroup that this file names, or nil before the first
+	// Read.
 	mounts  []cgroupMount
 	cgroup  int
 	group   *groupFigures
@@ -53,7 +53,7 @@ func OpenProc(pid int) (*ProcReader, error) {
 	return p, nil
 }
 
-// open opens the process's files anew, through a task that still lives.
+// open opens the process's files, through a task of the process that still lives.
 func (p *ProcReader) open() error {
 	for _, f := range []struct {
 		name string

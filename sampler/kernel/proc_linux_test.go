@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestProc: CPU time and page faults of the test process fit getrusage. Its memory grows by about the size that the
-// test maps.
+// TestProc: the CPU time and the page faults of the test process agree with getrusage. When the test maps memory, the
+// memory that ddtop reads grows by about the same size.
 func TestProc(t *testing.T) {
 	p, err := OpenProc(os.Getpid())
 	if err != nil {
@@ -60,7 +60,7 @@ func TestProc(t *testing.T) {
 	if err := unix.Munmap(b); err != nil {
 		t.Fatal(err)
 	}
-	// The Go runtime may release some memory meanwhile.
+	// The Go runtime may release some memory during the test, so the growth is not exact.
 	if grown < size-8<<20 || grown > size+32<<20 {
 		t.Errorf("%d bytes were touched and RSS grew by %d", size, grown)
 	}
@@ -69,8 +69,8 @@ func TestProc(t *testing.T) {
 	}
 }
 
-// TestProcStopped: ddtop reports whether a process is stopped. The test stops the process and continues it, and waits
-// with wait4 until the kernel has done so.
+// TestProcStopped: ddtop reports whether a process is stopped. The test stops a process, and later continues it. Each
+// time it waits with wait4 until the kernel has done so.
 func TestProcStopped(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
@@ -125,7 +125,7 @@ func TestReadSelf(t *testing.T) {
 	}
 }
 
-// TestNamespace: ddtop can read a process that has another PID namespace than ddtop.
+// TestNamespace: ddtop can read a process that runs in another PID namespace than ddtop itself.
 func TestNamespace(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make a PID namespace")
@@ -173,8 +173,8 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// TestThrottling: if a cgroup limits a spinning process to a twentieth of a CPU, ddtop reports the throttling in the
-// cgroup's file. The limit is in the cgroup above the process's own.
+// TestThrottling: a process spins, and the cgroup above its own limits it to a twentieth of a CPU. ddtop reports the
+// same throttling as this cgroup's file.
 func TestThrottling(t *testing.T) {
 	dir, v2 := makeCPUCgroup(t)
 	cmd, _ := startHelper(t, "spin", nil)
@@ -194,7 +194,7 @@ func TestThrottling(t *testing.T) {
 	if got := read(); got.Periods != 0 {
 		t.Skipf("this machine limits the tests' own CPU: %+v", got)
 	}
-	// The cgroup below the one with the limit has no limit of its own.
+	// The process runs in an inner cgroup without a limit of its own. ddtop must find the limit of the outer cgroup.
 	inner := filepath.Join(dir, "inner")
 	if err := os.Mkdir(inner, 0o755); err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func cpuStatFile(t *testing.T, dir string) map[string]int64 {
 	return out
 }
 
-// TestSyscallTable: the table of this machine has the numbers that Go itself uses.
+// TestSyscallTable: ddtop's table for this machine has the same numbers of system calls as Go itself.
 func TestSyscallTable(t *testing.T) {
 	want := map[string]int{"read": unix.SYS_READ, "ppoll": unix.SYS_PPOLL, "pselect6": unix.SYS_PSELECT6, "futex": unix.SYS_FUTEX,
 		"wait4": unix.SYS_WAIT4, "waitid": unix.SYS_WAITID, "epoll_pwait": unix.SYS_EPOLL_PWAIT, "recvfrom": unix.SYS_RECVFROM,
@@ -304,7 +304,7 @@ func TestSyscallTable(t *testing.T) {
 	}
 }
 
-// TestForeignCalls: the system calls of a 32-bit program do not get the names of 64-bit calls.
+// TestForeignCalls: the system calls of a 32-bit program have other numbers. ddtop must not name them as 64-bit calls.
 func TestForeignCalls(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs a machine that runs 386 programs")
@@ -338,8 +338,8 @@ func TestForeignCalls(t *testing.T) {
 	})
 }
 
-// reader386 returns a 32-bit program that reads a byte from standard input and exits: an ELF file of one segment. The
-// Go command would take a minute to build such a program if its cache has nothing for this machine.
+// reader386 returns a 32-bit program that reads a byte from standard input and exits: an ELF file of one segment. It is
+// not built by the Go command, because that would take a minute if its cache has nothing for this machine.
 func reader386(t *testing.T) []byte {
 	t.Helper()
 	const base, headers = 0x08048000, 52 + 32

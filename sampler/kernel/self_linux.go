@@ -16,8 +16,8 @@ func SelfCPU() (int64, error) {
 	return ts.Nano(), nil
 }
 
-// ReadSelf returns ddtop's own cost: SelfCPU and VmHWM, the peak of ddtop's own memory. (ru_maxrss also includes the
-// process before exec, such as the shell that forked it.)
+// ReadSelf returns ddtop's own cost: its CPU time (SelfCPU) and the peak of its memory (VmHWM). (ru_maxrss would also
+// include the program before exec, such as the shell that forked ddtop.)
 func ReadSelf() (sampler.Self, error) {
 	cpu, err := SelfCPU()
 	if err != nil {
@@ -34,7 +34,7 @@ func ReadSelf() (sampler.Self, error) {
 	return s, nil
 }
 
-// hasSwap reports whether the machine has swap, in about 0.2 µs. It is true if that cannot be found out.
+// hasSwap reports whether the machine has swap space, in about 0.2 µs. It is true if ddtop cannot find this out.
 func hasSwap() bool {
 	var info unix.Sysinfo_t
 	return unix.Sysinfo(&info) != nil || info.Totalswap > 0

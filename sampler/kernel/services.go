@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// services names well-known ports (IANA's registry, and the defaults of programs that registered none).
+// services names the services of well-known ports (IANA's registry, and defaults of programs without an entry there).
 var services = map[uint16]string{
 	21: "FTP", 22: "SSH", 25: "SMTP", 53: "DNS", 80: "HTTP", 88: "Kerberos", 110: "POP3", 123: "NTP", 143: "IMAP",
 	389: "LDAP", 443: "HTTPS", 465: "SMTP", 514: "syslog", 587: "SMTP", 636: "LDAP", 853: "DNS", 873: "rsync",
@@ -31,10 +31,10 @@ var unixServices = []struct{ word, service string }{
 	{"apm.socket", "Datadog agent"}, {"dsd.socket", "Datadog agent"}, {"journal", "journald"}, {"syslog", "syslog"},
 }
 
-// ephemeralFirst is the lowest port that the kernel chooses for a client's end (ip_local_port_range's default).
+// ephemeralFirst is the lowest port that the kernel chooses for a client (default of ip_local_port_range).
 const ephemeralFirst = 32768
 
-// serviceOf returns the service at an address, or "" if its port is not known.
+// serviceOf returns the service that is usual at an address's port, or "" if the port is not known.
 func serviceOf(a netip.AddrPort) string { return services[a.Port()] }
 
 // unixService returns the program that listens at a unix socket's path, or "" if it is not known.
@@ -48,7 +48,7 @@ func unixService(name string) string {
 	return ""
 }
 
-// coarse removes ports that the kernel chose, so that all connections to one server have the same Peer.
+// coarse removes the ports that the kernel chose, so that all connections to one server have the same Peer.
 func coarse(p sampler.Peer) sampler.Peer {
 	if p.Kind != sampler.PeerTCP && p.Kind != sampler.PeerUDP {
 		return p

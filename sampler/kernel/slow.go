@@ -12,42 +12,42 @@ import (
 
 const (
 	// rollupEveryNS is the shortest interval between two readings of proportional memory, in ns. For a reading, the
-	// kernel walks all pages of the process and holds the process's mmap lock for reading. This delays a thread that
-	// maps or unmaps memory: 0.24 ms at 14 MB, 1.4 ms at 250 MB. For a large process the interval is longer.
+	// kernel walks all pages of the process and holds its mmap lock for reading. This delays a thread that maps or
+	// unmaps memory: 0.24 ms at 14 MB, 1.4 ms at 250 MB. For a large process the interval is longer.
 	rollupEveryNS = 10e9
 	// rollupRest sets the pause after a reading: rollupRest times the reading's length times the number of followed
-	// processes. So readings of all processes together take at most a thousandth of the time.
+	// processes. So all processes' readings together take at most a thousandth of the time.
 	rollupRest = 1000
-	// rollupSharers is the number of processes above which rollupEveryNS grows with their number. With fifty workers,
-	// each is read every 31 s.
+	// rollupSharers is a number of processes. If more are followed, rollupEveryNS grows with their number. With fifty
+	// workers, each is read every 31 s.
 	rollupSharers = 16
-	// switchesRest limits the counting of context switches to half a percent of the time. A pause is switchesRest
-	// times the length of the count. switchTaskNS is the assumed time to count one thread, in ns. It is not measured,
-	// because a measured time includes waits for a CPU, which are long on a full machine.
+	// switchesRest limits the counting of context switches to half a percent of the time. The pause after a count is
+	// switchesRest times its length. switchTaskNS is the assumed time to count one thread, in ns. A measured time would
+	// include waits for a CPU, which are long on a full machine.
 	switchesRest, switchTaskNS = 200, 7000
-	// stillSwitchesNS is the longest interval between two counts, in ns, while the caller reports that no thread of the
-	// process has had a CPU.
+	// stillSwitchesNS is the longest interval between two counts of context switches, in ns. It applies while the
+	// caller reports that no thread of the process has had a CPU.
 	stillSwitchesNS = 5e9
-	// maxSwitchTasks bounds the threads whose context switches are counted. The oldest threads are counted.
+	// maxSwitchTasks limits for how many threads, the oldest first, ddtop counts the context switches.
 	maxSwitchTasks = 2000
 )
 
 // SlowCounts are the counters of a process that Slow reads.
 type SlowCounts struct {
-	// PSSBytes is the proportional memory at the last reading, in bytes (Pss of smaps_rollup, Linux 4.14 and later).
-	// It is zero if unknown.
+	// PSSBytes is the process's memory with a proportional part of shared memory, at the last reading, in bytes (Pss of
+	// smaps_rollup, Linux 4.14 and later). It is zero if unknown.
 	PSSBytes int64
 	// Switches is how often the kernel gave the process's threads a CPU since the first Read (the third field of
 	// task/TID/schedstat, Documentation/scheduler/sched-stats.rst).
 	Switches int64
-	// Accept holds the queues of connections that the process has not accepted.
+	// Accept has the queues of connections that the process has not accepted yet.
 	Accept sampler.Accept
-	// CPUUse has the other processes that use the CPUs. It is nil if the process's threads lack no CPU.
+	// CPUUse has the other processes that use the CPUs. It is nil if the threads of this process hardly lack a CPU.
 	CPUUse *sampler.CPUUse
 }
 
-// Slow reads the counters of a process that take a millisecond or more: a walk over all its pages, and a file of each
-// thread. One goroutine uses it, which must not be the one that samples.
+// Slow reads the counters of a process that take a millisecond or more. One needs a walk over all its pages, others a
+// file of each thread. One goroutine uses it, which must not be the one that samples.
 type Slow struct {
 	pid, dir int // dir is /proc/PID
 	proc     *living
@@ -57,8 +57,8 @@ type Slow struct {
 	buf      [4096]byte
 }
 
-// OpenSlow prepares to read. Its errors are *Error: ErrGone if there is no such process, ErrUnsupported on systems
-// other than Linux.
+// OpenSlow prepares to read the slow counters of a process. Its errors are *Error: ErrGone if there is no such process,
+// ErrUnsupported on systems other than Linux.
 func OpenSlow(pid int) (*Slow, error) {
 	path := fmt.Sprintf("/proc/%d", pid)
 	dir, err := openDir(path)
@@ -83,15 +83,15 @@ func (s *Slow) Close() error {
 	return nil
 }
 
-// Read reads the counters whose interval is over, and returns all of them. nowNS is CLOCK_MONOTONIC. sharers is the
-// number of followed processes. still(t) reports whether no thread has had a CPU since the time t. still may be nil.
-// Call Read once per second. A counter that cannot be read keeps its value.
+// Read returns all counters. It first reads again those whose interval is over. Call it once per second. nowNS is
+// CLOCK_MONOTONIC. sharers is the number of followed processes. still(t) reports whether no thread has had a CPU since
+// the time t. still may be nil. A counter that cannot be read keeps its value.
 func (s *Slow) Read(nowNS int64, sharers int, still func(sinceNS int64) bool) SlowCounts {
 	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, int64(sharers), s.proc), Switches: s.switches.read(s.dir, nowNS, still, s.buf[:]),
 		Accept: s.accepts.read(s.proc, nowNS), CPUUse: s.use(nowNS)}
 }
 
-// use returns which other processes use the CPUs. It returns nil if the process does not lack a CPU.
+// use returns which other processes use the CPUs. It returns nil if the threads of this process hardly lack a CPU.
 func (s *Slow) use(nowNS int64) *sampler.CPUUse {
 	if s.switches.lacked < nearDelay {
 		return nil
@@ -106,7 +106,7 @@ type rollup struct {
 	pss    int64
 }
 
-// open opens the file. If the kernel lacks it or denies access, the counter stays unknown, without an error.
+// open opens the file smaps_rollup. If the kernel lacks it or denies access, the counter stays unknown: no error.
 func (r *rollup) open(proc *living) error {
 	fd, err := proc.open("smaps_rollup")
 	if err != nil {
@@ -157,18 +157,18 @@ func (r *rollup) read(pid int, nowNS, sharers int64, proc *living) int64 {
 	return r.pss
 }
 
-// switches adds up how often the threads of a process got a CPU. The kernel counts by thread, and drops the count of
-// ended threads.
+// switches adds up how often the threads of a process got a CPU. It must keep the sum itself: the kernel counts for
+// each thread, and drops the count when the thread ends.
 type switches struct {
 	total        int64
 	atNS, nextNS int64
-	// The field last holds each thread's counters at the last reading. seen is a spare map for the next reading.
+	// The field last has each thread's counters at the last reading. seen is a spare map that the next reading fills.
 	last, seen map[int32]CPU
-	// lacked is the mean number of threads that were ready without a CPU between the last two readings.
+	// lacked is how many threads were ready without a CPU, as a mean over the time between the last two readings.
 	lacked float64
 }
 
-// read returns the sum since the first call. Switches before the first call do not count.
+// read returns how often threads got a CPU since the first call of read.
 func (s *switches) read(dir int, nowNS int64, still func(sinceNS int64) bool, buf []byte) int64 {
 	if nowNS < s.nextNS || still != nil && s.lacked == 0 && nowNS-s.atNS < stillSwitchesNS && still(s.atNS) {
 		return s.total
@@ -190,7 +190,7 @@ func (s *switches) read(dir int, nowNS int64, still func(sinceNS int64) bool, bu
 		b, err := readWhole(dir, name, name, buf)
 		cpu, ok := parseSchedstat(b)
 		if err != nil || !ok {
-			// The thread has ended, or the kernel does not count. After other errors, the old counters stay.
+			// The thread has ended, or the kernel does not count. After other errors, ddtop keeps the old counters.
 			if known && !errors.Is(err, ErrGone) {
 				s.seen[tid] = before
 			}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestPSS: the PSS equals the value in the file. The test reads the file before and after, and tries again if the
-// values differ, because the shared memory has changed.
+// TestPSS: ddtop's value equals the value in smaps_rollup. The test reads the file before and after ddtop does. If
+// these two values differ, because shared memory has changed, the test tries again.
 func TestPSS(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
@@ -39,7 +39,7 @@ func TestPSS(t *testing.T) {
 		before := said()
 		got := p.Read(1, 1, nil)
 		after := said()
-		// The file is read again only after ten seconds.
+		// A second Read at once must not read the file again, but only after ten seconds.
 		again := p.Read(2, 1, nil)
 		if p.rollup.nextNS < 1+rollupEveryNS {
 			t.Errorf("one process is read again after %d ns", p.rollup.nextNS)
@@ -67,8 +67,8 @@ func TestPSS(t *testing.T) {
 	}
 }
 
-// TestSwitches: the switches lie between the kernel's own counts, read before and after. The counts are the context
-// switches in task/TID/status, which increase when a thread leaves a CPU.
+// TestSwitches: the switches that ddtop counts lie between the kernel's own counts, read before and after. The test
+// reads the context switches in task/TID/status, which increase when a thread leaves a CPU.
 func TestSwitches(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "while :; do sleep 0.001; done")
 	if err := cmd.Start(); err != nil {
@@ -112,8 +112,8 @@ func TestSwitches(t *testing.T) {
 	least := said() - first
 	got := s.Read(hour, 1, nil).Switches
 	most := said() - begun
-	// The kernel counts here how often the thread left a CPU, and ddtop how often it got one. The two counts can differ
-	// by one.
+	// The kernel's number here is how often the thread left a CPU. ddtop counts how often it got one. The two can
+	// differ by one.
 	if got < least-1 || got > most+1 {
 		t.Errorf("%d switches, the kernel says %d to %d", got, least, most)
 	}
@@ -126,8 +126,8 @@ func TestSwitches(t *testing.T) {
 			t.Fatalf("it switched %d times in a minute", said()-more)
 		}
 	}
-	// Although no thread seems to have had a CPU, the switches are counted again after stillSwitchesNS. The records
-	// that show this can be lost.
+	// The function still says that no thread has had a CPU. It can be wrong, because the records on which it is based
+	// can be lost. So ddtop must count the switches again after stillSwitchesNS.
 	s.switches.lacked = 0
 	still := func(int64) bool { return true }
 	if again := s.Read(hour+stillSwitchesNS-1, 1, still).Switches; again != got {

@@ -8,15 +8,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Address families as Linux numbers them (include/linux/socket.h), the same on all machines.
+// These are Linux's numbers for address families (include/linux/socket.h). They are the same on all machines.
 const (
 	familyUnix  = 1
 	familyINET  = 2
 	familyINET6 = 10
 )
 
-// parseSockaddr reads a struct sockaddr of a little-endian target as the other end of a connection. It returns
-// internet addresses as TCP, because only the caller can know the socket's type.
+// parseSockaddr reads a struct sockaddr of a little-endian target as the other end of a connection. It reports internet
+// addresses as TCP, because it does not know the socket's type. The caller knows it.
 func parseSockaddr(b []byte) (sampler.Peer, bool) {
 	if len(b) < 2 {
 		return sampler.Peer{}, false

@@ -19,7 +19,7 @@ const (
 
 	inetRequestSize, unixRequestSize = 56, 24
 	inetAnswerSize, unixAnswerSize   = 72, 16
-	// Offsets of the inet_diag_sockid in a request and in an answer, and of its own fields.
+	// These are the offsets of the inet_diag_sockid in a request and in an answer, and of the fields in it.
 	inetIDAt, inetIDAnswerAt                     = 8, 4
 	idLocalPort, idRemotePort                    = 0, 2
 	idLocal, idRemote, idCookie                  = 4, 20, 40
@@ -34,7 +34,7 @@ const (
 // diagPatience is how long the kernel may take for one part of an answer, in s.
 const diagPatience = 2
 
-// maxDiagParts limits the parts of one list of sockets. A part has about 64 KB, so a list has about 400,000 sockets.
+// maxDiagParts limits the parts of one list of sockets. A part has about 64 KB, so a list has up to 400,000 sockets.
 const maxDiagParts = 1024
 
 // sockDiag asks the kernel for sockets of one network namespace (sock_diag(7)).
@@ -95,8 +95,8 @@ func diagSocket() (int, error) {
 
 func (d *sockDiag) close() { closeFD(d.fd) }
 
-// listener returns the inode of the TCP socket that listens at an address. The kernel searches for it as it does to
-// deliver a packet, so the number of sockets does not matter. inode is zero if no socket listens there.
+// listener returns the inode of the TCP socket that listens at an address. The kernel finds it in the same way as it
+// delivers a packet, so many sockets do not slow it down. inode is zero if no socket listens there.
 func (d *sockDiag) listener(at netip.AddrPort) (inode uint64, err error) {
 	request := inetRequest(familyOf(at.Addr()), unix.IPPROTO_TCP)
 	id := request[inetIDAt:]
@@ -128,7 +128,7 @@ func inetRequest(family, protocol byte) []byte {
 	return b
 }
 
-// named finds wanted sockets by their inodes. It asks for Unix sockets one by one, and lists TCP and UDP sockets.
+// named finds the wanted sockets by inode. It asks for unix sockets one by one, and for lists of TCP and UDP sockets.
 func (d *sockDiag) named(wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	for inode := range wanted {
 		request := unixRequest(statesAll|statesListening, unixShowName)
@@ -216,7 +216,7 @@ func unixAttributes(answer []byte, take func(kind uint16, value []byte)) {
 	}
 }
 
-// ask sends a request, and calls take for each answer. list is true if the request is for all matching sockets.
+// ask sends a request, and calls take for each answer. list is true if the request is for all sockets that match.
 func (d *sockDiag) ask(request []byte, list bool, take func(answer []byte)) error {
 	d.seq++
 	m := make([]byte, unix.NLMSG_HDRLEN, unix.NLMSG_HDRLEN+len(request))

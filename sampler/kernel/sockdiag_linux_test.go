@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestListenersAmongMany: one question to the kernel finds the socket that listens at an address. This works for any
-// kind of listening socket and any number of connections. At a client's port, it finds no listener.
+// TestListenersAmongMany: one request to the kernel finds the socket that listens at an address. This works for any
+// kind of listening socket, among any number of connections. For a client's port, it finds no listener.
 func TestListenersAmongMany(t *testing.T) {
 	tasks, _ := openTasks(t, os.Getpid())
 	diag := tasks.peers.diag()
@@ -63,7 +63,8 @@ func TestListenersAmongMany(t *testing.T) {
 	}
 }
 
-// TestSocketsOfAnotherNamespace: ddtop asks the kernel for the sockets of the process's own network namespace.
+// TestSocketsOfAnotherNamespace: if a process has another network namespace than ddtop, ddtop asks the kernel for the
+// sockets of the process's namespace.
 func TestSocketsOfAnotherNamespace(t *testing.T) {
 	cmd := exec.Command("unshare", "--net", "sh", "-c", `ip link set lo up 2>/dev/null; echo up; read wait`)
 	in, err := cmd.StdinPipe()
@@ -109,7 +110,7 @@ func TestSocketsOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// FuzzSockDiag: reading any answer ends without a panic.
+// FuzzSockDiag: whatever the kernel answers, ddtop reads the answer without a panic.
 func FuzzSockDiag(f *testing.F) {
 	f.Add([]byte{}, false)
 	f.Add([]byte(strings.Repeat("\x10\x00\x00\x00\x03\x00", 9)), true)

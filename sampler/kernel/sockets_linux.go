@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// socketAsker finds out which two ends a process's sockets have.
+// socketAsker asks the kernel for the addresses of both ends of a process's sockets.
 type socketAsker struct {
 	pidfd int
 	// refused is why pidfd_getfd(2) cannot be used on this process. It is nil if the call can be used.
@@ -18,7 +18,7 @@ type socketAsker struct {
 }
 
 // openSocketAsker opens a pidfd of the process. Kernels before 5.3 have no pidfd, and kernels before 5.6 no
-// pidfd_getfd. This is not an error. Sockets then get their names only from the tables in /proc/PID/net.
+// pidfd_getfd. This is not an error: ddtop then reads the ends of sockets only from the tables in /proc/PID/net.
 func openSocketAsker(pid int) (socketAsker, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
@@ -34,8 +34,8 @@ func openSocketAsker(pid int) (socketAsker, error) {
 // pidfdThread is PIDFD_THREAD of pidfd_open(2), which accepts the number of any thread (Linux 6.9).
 const pidfdThread = unix.O_EXCL
 
-// askThrough uses another task of the process for reading descriptors, because the process's first thread has ended.
-// Before Linux 6.9, this is impossible: a pidfd must belong to the first thread. Sockets then get their names only
+// askThrough uses another task of the process to read descriptors, because the process's first thread has ended. Before
+// Linux 6.9, this is impossible: a pidfd must belong to the first thread. Then ddtop reads the ends of sockets only
 // from the tables in /proc/PID/net.
 func (s *socketAsker) askThrough(tid int) {
 	if s.pidfd < 0 {
@@ -52,8 +52,8 @@ func (s *socketAsker) close() {
 	s.pidfd = noFD
 }
 
-// ask names both ends of a socket. settled is false if the socket has no other end but may still get one. ask copies
-// the descriptor into ddtop (pidfd_getfd) and closes the copy at once.
+// ask finds the addresses of both ends of a socket. settled is false if the socket is not connected but may still be.
+// ask copies the descriptor into ddtop (pidfd_getfd) and closes the copy at once.
 func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	if s.refused != nil {
 		return p, false, s.refused
@@ -70,7 +70,7 @@ func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	return askSocket(own)
 }
 
-// streamMS is how long after a request, in ms, arriving data can be its answer. Later data is not an answer.
+// streamMS is a time after a request, in ms. Data that arrives later is not an answer to this request.
 const streamMS = 5000
 
 // listens reports whether this end of a TCP connection waits for data that the other end sends without a request. This
@@ -101,7 +101,7 @@ func askSocket(fd int) (p sampler.Peer, settled bool, err error) {
 	}
 	domain, kind, listens := option(unix.SO_DOMAIN), option(unix.SO_TYPE), option(unix.SO_ACCEPTCONN) != 0
 	if err != nil {
-		// It is not a socket: the descriptor was used again after its link was read.
+		// This is not a socket. The descriptor was closed and its number used again after its link was read.
 		return p, false, &Error{"getsockopt", "socket", unix.ENOTSOCK}
 	}
 	local, localErr := unix.Getsockname(fd)
@@ -159,7 +159,7 @@ func addrPort(a unix.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// familyName names the other address families that a Ruby program may well wait on.
+// familyName returns the names of further address families for whose sockets a Ruby program may wait.
 func familyName(domain int) string {
 	switch domain {
 	case unix.AF_NETLINK:

@@ -19,19 +19,19 @@ const (
 	tableCostFactor = 100
 	// maxTableBytes limits how much is read of one table (about 400,000 connections), in bytes.
 	maxTableBytes = 64 << 20
-	// maxWanted limits how many sockets can wait for a search.
+	// maxWanted limits how many sockets can wait until a search finds their other ends.
 	maxWanted = 4096
 	// absentNS is the pause before ddtop searches again for a socket that was not found, in ns.
 	absentNS = 30e9
-	// unnamedNS is the pause before ddtop searches again for a socket without a known other end, in ns.
+	// unnamedNS is the pause before ddtop searches again for a socket whose other end was not known, in ns.
 	unnamedNS = 5e9
 )
 
-// socketTable holds the results of the last searches for sockets, maxWanted at most.
+// socketTable has the results of the last searches for sockets, at most maxWanted of them.
 type socketTable struct {
 	byInode map[uint64]tableEntry
 	nextNS  int64
-	// noDiag is true if ddtop may not ask for sockets of the target's network namespace. Then it reads /proc/PID/net.
+	// noDiag is true if ddtop may not ask the kernel for the target's sockets. It reads /proc/PID/net instead.
 	noDiag bool
 }
 
@@ -53,12 +53,12 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 	return known.peer, known.found
 }
 
-// ResolveSockets names the sockets that Describe could not name. It asks the kernel for the sockets of the target's
-// network namespace (sock_diag(7)). If ddtop may not ask, it reads the tables /proc/PID/net/{tcp,tcp6,udp,udp6,unix}.
-// This can take milliseconds, so do not call it from the sampling goroutine. It may be called at any rate. It searches
-// only if a socket, or the program at its other end, needs a name. It does so at most every 5 s, and less often if
-// there are many sockets. It returns how many it has named. nowNS is CLOCK_MONOTONIC. If ctx ends during the search for
-// listeners, the next call starts that search again.
+// ResolveSockets finds the ends of sockets for which Describe found none. It asks the kernel for the sockets of the
+// target's network namespace (sock_diag(7)). If ddtop may not ask, it reads the tables
+// /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. This can take milliseconds, so do not call it from the sampling goroutine. It
+// may be called at any rate: it searches only if a socket, or the program at its other end, is unknown. It does so at
+// most every 5 s, and less often if there are many sockets. It returns how many it has found. nowNS is CLOCK_MONOTONIC.
+// If ctx ends during the search for listeners, the next call starts that search again.
 func (t *Tasks) ResolveSockets(ctx context.Context, nowNS int64) (named int, err error) {
 	return t.peers.resolve(ctx, nowNS)
 }
@@ -119,7 +119,7 @@ func (p *peers) diag() *sockDiag {
 	return d
 }
 
-// keep stores the results of a search for some sockets that ended at atNS.
+// keep stores the results of a search that ended at atNS. wanted are the sockets that were searched for.
 func (t *socketTable) keep(wanted map[uint64]struct{}, found map[uint64]sampler.Peer, atNS int64) {
 	if t.byInode == nil || len(t.byInode)+len(wanted) > maxWanted {
 		t.byInode = make(map[uint64]tableEntry, len(wanted))
@@ -151,7 +151,7 @@ var socketTables = []table{
 	{"unix", parseUnix},
 }
 
-// readTable reads one table line by line. A table that does not exist (no IPv6) is empty.
+// readTable reads one table line by line. A table that does not exist counts as empty (tcp6 without IPv6).
 func (p *peers) readTable(tab table, wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	path := fmt.Sprintf("/proc/%d/net/%s", p.pid, tab.name)
 	fd, err := p.proc.open("net/" + tab.name)
@@ -181,7 +181,7 @@ func (p *peers) readTable(tab table, wanted map[uint64]struct{}, found map[uint6
 	return &Error{"read", path, fmt.Errorf("%w: more than %d bytes", errFormat, maxTableBytes)}
 }
 
-// lines reads the complete lines of b and returns the rest.
+// lines reads the complete lines of b and returns the part of the last line that is still incomplete.
 func (tab *table) lines(b []byte, wanted map[uint64]struct{}, found map[uint64]sampler.Peer) []byte {
 	for {
 		i := bytes.IndexByte(b, '\n')
@@ -229,8 +229,8 @@ func parseInternet(line []byte, kind sampler.PeerKind) (uint64, sampler.Peer, bo
 	return 0, sampler.Peer{}, false
 }
 
-// parseTableAddr reads 0100007F:1538. The address is in 32-bit words in the machine's byte order (little endian on
-// both machines that ddtop knows). The port is a number.
+// parseTableAddr reads 0100007F:1538. The address is in 32-bit words in the machine's byte order, which is little
+// endian on both machines that ddtop knows. The port is a hexadecimal number.
 func parseTableAddr(b []byte) (netip.AddrPort, bool) {
 	host, port, ok := bytes.Cut(b, []byte(":"))
 	if !ok || len(host) != 8 && len(host) != 32 {
@@ -255,8 +255,8 @@ func parseTableAddr(b []byte) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr, uint16(portNumber)), true
 }
 
-// parseUnix reads a line of net/unix: "Num: RefCount Protocol Flags Type St Inode Path". The path is the socket's
-// own. The table does not show the other end.
+// parseUnix reads a line of net/unix: "Num: RefCount Protocol Flags Type St Inode Path". The path is the socket's own.
+// The table does not show to which socket it is connected.
 func parseUnix(line []byte) (uint64, sampler.Peer, bool) {
 	const (
 		fieldFlags, fieldInode = 3, 6

@@ -2,12 +2,12 @@ package kernel
 
 import "bytes"
 
-// Standing is the place in user space of a thread that does not run.
+// Standing is the place in the program's code and stack at which a thread stands that does not run.
 type Standing struct {
 	// SP and PC are the thread's stack pointer and program counter.
 	SP, PC uint64
-	// Line is the content of task/TID/syscall. Turns is how often the thread was given a CPU. If both are the same
-	// before and after a read of memory, the thread has not run in between.
+	// Line is the content of task/TID/syscall. Turns is how often the thread got a CPU. ddtop compares both before and
+	// after it reads memory. If they are the same, the thread has not run in between.
 	Line  string
 	Turns int64
 }
@@ -27,8 +27,8 @@ func (t *Tasks) Standing(tid int32) (s Standing, ok bool, err error) {
 	return s, ok, nil
 }
 
-// parseStanding returns the stack pointer and the program counter from a syscall file: its last two words. The file
-// has nine words in a system call, and three outside of one.
+// parseStanding returns the stack pointer and the program counter from a syscall file: its last two words. The file has
+// nine words for a thread in a system call, and three for other threads.
 func parseStanding(b []byte) (sp, pc uint64, ok bool) {
 	words := bytes.Fields(b)
 	if len(words) != 9 && len(words) != 3 {

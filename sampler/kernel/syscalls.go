@@ -61,12 +61,12 @@ var ownCalls = sync.OnceValue(func() []string {
 	return syscallNames(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH])
 })
 
-// maxSyscalls limits the system call numbers of a table, and how many made-up names are kept for other numbers.
+// maxSyscalls limits the numbers of system calls in a table. It also limits how many made-up names are stored.
 const maxSyscalls = 4096
 
 type namer struct {
 	names []string
-	// unnamed caches the names made for numbers that the table does not have.
+	// unnamed caches the names that are made up for numbers which are not in the table.
 	unnamed map[int64]string
 	// foreign is true if the program uses other numbers than the kernel's own table, as a 32-bit program does.
 	foreign bool
@@ -80,7 +80,7 @@ func newNamer(machine string, foreign bool) *namer {
 	return n
 }
 
-// name returns the name of a system call. It returns "syscall_NR" if the table has no name for the number NR. Then
+// name returns the name of a system call. If the table has no name for the number NR, it returns "syscall_NR". Either
 // the call is newer than the table, or it belongs to a 32-bit program, whose numbers mean other calls.
 func (n *namer) name(nr int64) string {
 	if nr >= 0 && nr < int64(len(n.names)) && n.names[nr] != "" {

@@ -10,25 +10,25 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxOpenFiles limits the /proc files that one Tasks keeps open. Another limit is half of the files that ddtop may
-// have open. Beyond a limit, files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
+// maxOpenFiles limits the /proc files that one Tasks keeps open. It also keeps at most half of the files that ddtop may
+// open. Other files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
 const maxOpenFiles = 3000
 
-// idleUses decides when an open file counts as unused: after idleUses × maxOpen reads of files since its last use.
+// idleUses says when an open file counts as unused: when idleUses × maxOpen files were read since its last use.
 const idleUses = 64
 
 // Call is the system call that a thread is in.
 type Call struct {
-	// Name is the system call's name, the same on every machine that has the call ("read", "epoll_pwait"). It is
-	// "syscall_NR" for a number without a name, and sampler.SyscallRunning for a thread that runs or is runnable. It is
-	// sampler.SyscallNone for a thread that sleeps outside a system call (a page fault, a stop), and
-	// sampler.SyscallEnded for a thread that has ended.
+	// Name is the system call's name, the same on every machine that has the call ("read", "epoll_pwait"). A number
+	// without a name is "syscall_NR". sampler.SyscallRunning means that the thread runs or is runnable.
+	// sampler.SyscallNone means that it sleeps outside a system call (a page fault, a stop). sampler.SyscallEnded means
+	// that it has ended.
 	Name string
-	// Args are the call's arguments, as in the registers. The upper half of a 32-bit argument is not defined.
+	// Args are the values of the registers for the call's arguments. Ignore the upper half of a 32-bit argument.
 	Args [6]uint64
 }
 
-// The files of a task that are kept open.
+// These are the files of a thread that Tasks keeps open.
 const (
 	fileSchedstat = iota
 	fileSyscall
@@ -38,7 +38,7 @@ const (
 
 var taskFileNames = [numFiles]string{"schedstat", "syscall", "stat"}
 
-// openFile is one /proc file kept open, an element of the list in order of last use.
+// openFile is a /proc file that is kept open. It is an element of a list that is sorted by the time of last use.
 type openFile struct {
 	fd         int
 	tid        int32
@@ -47,8 +47,8 @@ type openFile struct {
 	prev, next *openFile
 }
 
-// Tasks reads what the kernel knows of a process's threads. It is for one goroutine. Only ResolveSockets may be called
-// from another. All tids belong to ddtop's own PID namespace (see Namespace).
+// Tasks reads what the kernel knows about a process's threads. Only one goroutine may use it, except that another may
+// call ResolveSockets. All tids belong to ddtop's own PID namespace (see Namespace).
 type Tasks struct {
 	pid     int
 	dir     int // /proc/PID
@@ -63,8 +63,8 @@ type Tasks struct {
 	scratch pollScratch
 }
 
-// OpenTasks prepares to read the threads of a process. Peers go into dict. The *Error is ErrGone if there is no such
-// process, and ErrUnsupported on systems other than Linux.
+// OpenTasks prepares to read the threads of a process. It stores their peers in dict. The *Error is ErrGone if there is
+// no such process, and ErrUnsupported on systems other than Linux.
 func OpenTasks(pid int, dict *sampler.Dictionary) (*Tasks, error) {
 	path := fmt.Sprintf("/proc/%d", pid)
 	dir, err := openDir(path)
@@ -104,11 +104,11 @@ func (t *Tasks) Close() error {
 	return nil
 }
 
-// CPU has the kernel's counts of a thread's time since its start (task/TID/schedstat). While the thread runs, RanNS
-// and DelayNS change only now and then, so an unchanged value proves nothing. Turns changes as soon as a run begins.
+// CPU has the kernel's counts for a thread since its start (task/TID/schedstat). While the thread runs, RanNS and
+// DelayNS change only now and then, so equal values prove nothing. Turns changes as soon as a run begins.
 type CPU struct {
-	// RanNS is the thread's time on a CPU. While the thread runs it changes with the kernel's tick (1 to 10 ms apart).
-	// DelayNS is its time runnable without a CPU. It changes when a wait for a CPU ends. Both are in ns.
+	// RanNS is the thread's time on a CPU. While the thread runs, the kernel updates it every 1 to 10 ms (the kernel's
+	// tick). DelayNS is its time runnable without a CPU, updated when a wait for a CPU ends. Both are in ns.
 	RanNS, DelayNS int64
 	// Turns is how often the thread got a CPU.
 	Turns int64
@@ -173,7 +173,7 @@ func (t *Tasks) State(tid int32) (byte, error) {
 	return s, nil
 }
 
-// List returns the tids of all native threads, Ruby's and others, oldest first.
+// List returns the tids of all native threads, the oldest first. It includes threads that run no Ruby thread.
 func (t *Tasks) List() ([]int32, error) {
 	return listNumbers(t.dir, "task", fmt.Sprintf("/proc/%d/task", t.pid), nil)
 }
@@ -191,7 +191,7 @@ func (t *Tasks) Comm(tid int32) (string, error) {
 	return string(b), nil
 }
 
-// Forget closes the files of a thread. Files of ended threads are also closed once their room is needed.
+// Forget closes the files of a thread. If it is not called, the files are closed when others need their room.
 func (t *Tasks) Forget(tid int32) {
 	files := t.tasks[tid]
 	if files == nil {
@@ -205,8 +205,8 @@ func (t *Tasks) Forget(tid int32) {
 	delete(t.tasks, tid)
 }
 
-// read returns the content of a task's file, in t.buf. An open descriptor belongs to its thread even if the tid is
-// reused. After the thread has ended, a read fails with ESRCH, and the file is opened once more.
+// read reads a task's file into t.buf and returns the content. An open descriptor belongs to its thread even if the tid
+// is reused. So if the thread has ended, the read fails with ESRCH, and read opens the file once more.
 func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
 	t.uses++
 	if files := t.tasks[tid]; files != nil && files[which] != nil {
@@ -250,7 +250,7 @@ func (t *Tasks) missing(tid int32, err error) error {
 	return ErrUnsupported
 }
 
-// keep keeps a file open if there is room. It can make room by closing a file that was unused for so long that its
+// keep keeps a file open if there is room. It makes room only by closing a file that was unused for so long that its
 // thread has probably ended. If there is no room for all threads, the files of some stay open. If keep closed the
 // oldest file instead, each file would be closed just before its next use.
 func (t *Tasks) keep(fd int, tid int32, which uint8) {
@@ -331,7 +331,7 @@ func is32Bit(proc *living, path string) (bool, error) {
 		err = &Error{"open", path + "/exe", err}
 	}
 	if errors.Is(err, errPermission) {
-		// Without the right to open exe, ddtop cannot read task/TID/syscall either. So no call is named wrongly.
+		// If ddtop may not open exe, it may not read task/TID/syscall either. So it cannot give a call a wrong name.
 		return false, nil
 	}
 	if err != nil {

@@ -28,7 +28,8 @@ func openTasks(t testing.TB, pid int) (*Tasks, *sampler.Dictionary) {
 	return tasks, d
 }
 
-// TestBlockedThreads: what ddtop reads of each blocked thread equals the program's own report.
+// TestBlockedThreads: a helper process has threads that block in many system calls, and reports what they wait for.
+// ddtop must find the same for each thread.
 func TestBlockedThreads(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	pid := cmd.Process.Pid
@@ -123,8 +124,8 @@ func TestBlockedThreads(t *testing.T) {
 	}
 }
 
-// TestSocketsByInode: if ddtop may not use pidfd_getfd, it names sockets by asking the kernel. If it may not ask, it
-// names them by the tables of /proc.
+// TestSocketsByInode: ddtop finds the ends of sockets even if it may not use pidfd_getfd. It asks the kernel by the
+// inode, or reads the tables of /proc if it may not ask.
 func TestSocketsByInode(t *testing.T) {
 	for _, tables := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tables=%v", tables), func(t *testing.T) { socketsByInode(t, tables) })
@@ -163,7 +164,7 @@ func socketsByInode(t *testing.T, tables bool) {
 			t.Errorf("%s: %+v, the program says %+v", b.Case, p, b.Peer)
 		}
 	}
-	// A named socket causes no further search. Nor does a socket that was not found.
+	// After a search, neither the socket that was found nor the one that was not found causes another search.
 	tasks.peers.fromTable(1)
 	if _, err := tasks.ResolveSockets(t.Context(), tasks.peers.table.nextNS); err != nil {
 		t.Error(err)
@@ -182,7 +183,8 @@ func socketsByInode(t *testing.T, tables bool) {
 	}
 }
 
-// TestCPU: the CPU time in schedstat equals the kernel's answer to clock_gettime for the same thread.
+// TestCPU: ddtop reads a thread's CPU time from schedstat. It equals the time that clock_gettime returns for the same
+// thread.
 func TestCPU(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -267,8 +269,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestOpenFilesAreBounded: threads beyond the limit on open files are read, too. Threads that are not read make room
-// for others.
+// TestOpenFilesAreBounded: ddtop can also read threads whose files are beyond the limit on open files. Files of threads
+// that are not read make room for others.
 func TestOpenFilesAreBounded(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, _ := openTasks(t, cmd.Process.Pid)
@@ -292,7 +294,8 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	if _, ok := tasks.tasks[all[0].TID]; !ok {
 		t.Error("with more threads than room the first ones should keep theirs")
 	}
-	// If the first threads are not read, their files are closed, and the files of the other threads are kept open.
+	// The test reads only some of the other threads. So the unused files of the first threads are closed, and the files
+	// of these threads are kept open.
 	for range 200 {
 		for _, b := range all[10:13] {
 			tasks.CPU(b.TID)
@@ -340,7 +343,7 @@ func TestReusedTID(t *testing.T) {
 	if tasks.tasks[own] != nil {
 		t.Error("the ended thread's files are kept")
 	}
-	// Now another living thread has the same TID. The open file of the ended thread must be replaced.
+	// The test gives another living thread the same TID. ddtop must replace the open file of the ended thread.
 	other, _ := openTasks(t, cmd.Process.Pid)
 	if _, err := other.CPU(all[0].TID); err != nil {
 		t.Fatal(err)
@@ -371,8 +374,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing: reading the kernel's files again allocates nothing. The sampling loop relies on
-// this.
+// TestSteadyStateAllocatesNothing: when ddtop reads the same files of the kernel again, it allocates no memory. The
+// sampling loop relies on this.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, _ := openTasks(t, cmd.Process.Pid)
@@ -395,7 +398,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// benchTasks returns the helper's thread for a case of startBlocker. The thread sleeps in its system call.
+// benchTasks returns the thread of the helper that blocks in the system call of the case name.
 func benchTasks(b *testing.B, name string) (*Tasks, int32, Call, attach.Memory) {
 	cmd, all := startBlocker(b, nil)
 	tasks, _ := openTasks(b, cmd.Process.Pid)
@@ -464,7 +467,7 @@ func BenchmarkDescribe(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstSight measures naming a socket for the first time.
+// BenchmarkFirstSight measures how long it takes to find the ends of a socket that ddtop has not seen before.
 func BenchmarkFirstSight(b *testing.B) {
 	tasks, _, call, _ := benchTasks(b, "tcp")
 	var k sampler.Kernel

@@ -24,13 +24,14 @@ const (
 // functions, and which one is the interpreter's loop (docs/reference/native.md#where-rubys-frames-begin).
 type Ruby struct {
 	module *module
-	// calls are the return addresses, in the file, of all calls of a method's C function. The functions that make these
-	// calls also enter the interpreter. So only the address shows that a C function was called.
+	// calls are the return addresses, in the file, of all calls that run a method's C function. The functions that make
+	// these calls also enter the interpreter. So the function alone does not prove that a C function was called, but
+	// the address does.
 	calls map[uint64]bool
 	// loops are the functions that may be the interpreter's loop.
 	loops []loop
-	// loop is the index of the function that has proved to be the interpreter's loop, because stacks fit only with it.
-	// It is -1 if none is confirmed yet.
+	// loop is the index, in loops, of the function that has proved to be the interpreter's loop, because stacks fit
+	// only with it. It is -1 if none has proved to be it yet.
 	loop int
 }
 
@@ -38,13 +39,13 @@ type Ruby struct {
 type loop struct {
 	// calls are the return addresses of the calls of this function.
 	calls map[uint64]bool
-	// checks are return addresses of checks for interrupts, in the functions that call C functions. A thread that has
-	// returned from a C function may give up the GVL in such a check. The C function's control frame is then still on
-	// the stack (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
+	// checks are return addresses of checks for interrupts, in the functions that call C functions. When a thread has
+	// returned from a C function, it may give up the GVL in such a check. The C function's control frame is then still
+	// on the stack (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
 	checks map[uint64]bool
-	// leaves are return addresses of such checks in the functions that call the loop. In such a check, a thread may be
-	// removing the control frames of methods that an exception has left (vm_exec, vm.c). The native frames of these
-	// methods and of the loop are already gone then.
+	// leaves are return addresses of checks for interrupts in the functions that call the loop. In such a check, a
+	// thread may be removing the control frames of methods that an exception has left (vm_exec, vm.c). The native
+	// frames of these methods and of the loop are already gone then.
 	leaves map[uint64]bool
 }
 
@@ -120,8 +121,8 @@ func (r *Ruby) findCFunctionCalls(c *attach.CodeSection) {
 	}
 }
 
-// start returns the beginning of the function that holds an address. If the address is between two functions, this is
-// the earlier one.
+// start returns the beginning of the function that holds an address. If no function holds the address, start returns
+// the beginning of the function before it.
 func (t *table) start(addr uint64) (function uint64, ok bool) {
 	i := t.before(addr)
 	if i == 0 {
@@ -158,7 +159,7 @@ func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
 }
 
 // findChecks finds the checks for interrupts. A check is a call of a function that the interpreter's loop calls, too.
-// The result checks has the checks in the functions that call C functions. The result leaves has the checks in the
+// The result checks has the ones in the functions that call C functions. The result leaves has the ones in the
 // functions that call the loop, or in functions that these call (3.4).
 func (r *Ruby) findChecks(code []attach.CodeSection, loop uint64,
 	calls map[uint64]bool) (checks, leaves map[uint64]bool) {
@@ -229,8 +230,8 @@ type Control struct {
 	C, Finish bool
 }
 
-// mark is an event that leaves a trace both in a native stack and in Ruby's control frames. If both have the same
-// marks, they belong together.
+// mark is an event that leaves a trace both in a native stack and in Ruby's control frames. If a native stack has the
+// same marks as the control frames, it belongs to them.
 type mark uint8
 
 const (
@@ -251,8 +252,8 @@ func controlMarks(frames []Control) (marks []mark) {
 	return marks
 }
 
-// marks returns the marks of a native stack. It assumes that the function with the index loop is the interpreter's
-// loop. boundary is the number of frames inward of Ruby's innermost frame. If the parameter returned is true, a check
+// marks returns the marks of a native stack. It assumes that loops[loop] is the interpreter's loop. boundary is the
+// number of frames inward of Ruby's innermost frame, that is, called by it. If the parameter returned is true, a check
 // for interrupts counts as a call, too. At such a check, the thread has returned from C functions, or an exception has
 // left them, but their control frames are still there.
 func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, boundary int) {
@@ -280,23 +281,24 @@ func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, bound
 	return marks, boundary
 }
 
-// ErrMisfit means that a native stack does not belong to the control frames, or that it was not understood.
+// ErrMisfit means that a native stack does not belong to the control frames, or that ddtop does not understand the
+// stack.
 var ErrMisfit = errors.New("they do not fit Ruby's frames")
 
-// ErrUnconfirmed means that a native stack fits Ruby's frames only if a certain function is the interpreter's loop,
-// which no other stack has confirmed yet.
+// ErrUnconfirmed means that a native stack fits Ruby's frames, but only if a certain function is the interpreter's
+// loop. No other stack has confirmed this yet.
 var ErrUnconfirmed = errors.New("no other stack has confirmed yet which function is Ruby's interpreter")
 
-// Below returns the frames of a native stack that are inward of Ruby's own: the C functions that Ruby has called. whole
-// is true if control has all control frames of the stack, and jit if the process has a JIT. The error can be ErrMisfit
-// or ErrUnconfirmed. If the native stack stopped before it reached Ruby's frames, Below returns all its frames, and the
-// reason as the error.
+// Below returns the frames of a native stack that are inward of Ruby's own frames: the C functions that Ruby has
+// called. whole is true if control has all control frames of the stack, and jit if the process has a JIT. The error can
+// be ErrMisfit or ErrUnconfirmed. If the native stack stopped before it reached Ruby's frames, Below returns all its
+// frames, and the reason as the error.
 func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)
-	// Some functions check for interrupts without having a control frame. So first try without checks. A check counts
-	// as a call only if the stack does not fit otherwise, and only if the loop is known. A stack must not confirm a
-	// loop by its checks.
+	// Some functions check for interrupts without having a control frame. So first compare the stacks without checks. A
+	// check counts as a call only if the stacks do not fit otherwise, and only if the interpreter's loop is known. A
+	// stack must not confirm by its checks which function is the loop.
 	for _, returned := range []bool{false, true} {
 		for loop := range r.loops {
 			if r.loop >= 0 && loop != r.loop {
@@ -325,7 +327,8 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 	return nil, ErrMisfit
 }
 
-// ErrShort means that a copied native stack does not reach the interpreter, so that it cannot be compared.
+// ErrShort means that the copy of a native stack does not reach the interpreter, so that it cannot be compared with
+// Ruby's frames.
 var ErrShort = errors.New("the copy does not reach the interpreter")
 
 // BelowCopied is like Below, but takes the copied native stack of a thread that ran (UnwindCopied). If the copy does
@@ -344,7 +347,7 @@ func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]F
 	return frames, nil
 }
 
-// fits reports whether a native stack has the same marks as the control frames. It compares them from the inside
+// fits reports whether a native stack has the same marks as Ruby's control frames. It compares them from the inside
 // outward, until one of the two ends. jit is true if the native stack was read up to code that a JIT made. Such code
 // calls C functions directly, not from the functions that usually call them.
 func fits(marks, want []mark, jit, toTheEnd, whole bool) bool {

@@ -35,8 +35,8 @@ func TestUnwindCopied(t *testing.T) {
 	}
 }
 
-// TestBelowCopied: the C functions of a copied stack are returned only if the copy reaches the interpreter. A shorter
-// copy cannot be compared with Ruby's frames.
+// TestBelowCopied: BelowCopied returns the C functions of a copied stack only if the copy reaches the interpreter. A
+// shorter copy cannot be compared with Ruby's frames.
 func TestBelowCopied(t *testing.T) {
 	ruby, other := new(module), new(module)
 	r := &Ruby{module: ruby, calls: map[uint64]bool{0x120: true}, loop: -1, loops: []loop{

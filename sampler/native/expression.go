@@ -15,8 +15,8 @@ const (
 	opLit0, opLit31, opBreg0, opBreg31                             = 0x30, 0x4f, 0x70, 0x8f
 )
 
-// evaluate computes a DWARF expression. start is the initial content of the expression's stack. It supports no jumps,
-// so it always ends.
+// evaluate computes a DWARF expression. start is what is on the expression's stack at first. evaluate supports no
+// jumps, so it always ends.
 func evaluate(expression []byte, regs *Registers, stack *stackMemory, start ...uint64) (uint64, error) {
 	r := &reader{b: expression}
 	operands := append(make([]uint64, 0, maxOperands), start...)

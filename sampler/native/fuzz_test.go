@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzTable: for any tables, reading ends without a panic. If it finds a row for an address, the row belongs to the
-// function that the header names.
+// FuzzTable: for any unwind tables, reading ends without a panic. If it finds a row for an address, the row belongs to
+// the function that the tables' header names.
 func FuzzTable(f *testing.F) {
 	header, frames := testTable(cfaAdvance|1, cfaDefineOffset, 16, cfaOffset|regRBP, 2)
 	f.Add(header, frames, uint64(testFunction))
@@ -25,7 +25,8 @@ func FuzzTable(f *testing.F) {
 // redBelow is how far below the stack pointer a stack's copy begins.
 const redBelow = 128
 
-// FuzzProgram: for any program and any stack, reading the program and unwinding by its rows end.
+// FuzzProgram: for any CFA program (the part of an unwind table that builds rows) and any stack, two things end:
+// reading the program, and unwinding by its rows.
 func FuzzProgram(f *testing.F) {
 	f.Add([]byte{cfaAdvance | 1, cfaDefineOffset, 16, cfaOffset | regRBP, 2}, []byte{1, 2, 3}, uint64(testStack),
 		uint64(testFunction+4))

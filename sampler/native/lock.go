@@ -21,8 +21,8 @@ type LockWait struct {
 	start uint64
 }
 
-// maxLockFrames limits the search for the function that locks. The search begins at the system call and goes outward,
-// through frames of the C library.
+// maxLockFrames limits the search on a stack for the function that locks. The search begins at the system call, and
+// goes from each function of the C library to its caller.
 const maxLockFrames = 8
 
 // WaitsFor returns the kind of lock that a thread waits for, from the functions on its stack, innermost first.
@@ -37,7 +37,7 @@ func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
 		}
 	}
 	// From glibc 2.41 on, the function that waits for a low-level lock has no name. All functions that lock mutexes
-	// have one. So a wait without such a name is for a low-level lock.
+	// have one. So if the innermost function has no name, the wait is for a low-level lock.
 	if behind == 0 && len(frames) > 0 && (frames[0].Library == "libc" || frames[0].Library == "libpthread") {
 		w.LowLevel, behind = true, 1
 	}
@@ -54,8 +54,8 @@ func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
 	return w
 }
 
-// plain removes the additions of the C library's internal names from a function's name: __libc_read and read64 become
-// read.
+// plain removes the additions that the C library's internal names have from a function's name: __libc_read and read64
+// become read.
 func plain(name string) string {
 	name = strings.TrimLeft(name, "_")
 	for _, prefix := range [...]string{"libc_", "GI_"} {
@@ -64,8 +64,8 @@ func plain(name string) string {
 	return strings.TrimSuffix(name, "64")
 }
 
-// sleeps has the functions of the C library in which threads sleep. While they sleep there, they hold none of the C
-// library's own locks.
+// sleeps has the functions of the C library in which threads sleep. While a thread sleeps in one of them, it holds none
+// of the C library's own locks.
 var sleeps = set(`poll ppoll select pselect epoll_wait epoll_pwait read readv pread preadv write writev pwrite
 	recv recvfrom recvmsg send sendto sendmsg accept accept4 connect nanosleep clock_nanosleep usleep sleep pause
 	pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait sem_wait sem_timedwait sem_clockwait syscall
@@ -73,7 +73,8 @@ var sleeps = set(`poll ppoll select pselect epoll_wait epoll_pwait read readv pr
 	ioctl fcntl pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_clocklock pthread_join
 	pthread_clockjoin_np pthread_timedjoin_np eventfd_read`)
 
-// starts has the functions with which a thread or a program begins. They call its main function, and hold no lock.
+// starts has the functions of the C library with which a thread or a program begins. They call its main function, and
+// hold no lock.
 var starts = set("start_main start_main_impl start_thread clone clone3")
 
 func set(names string) map[string]bool {
@@ -84,7 +85,8 @@ func set(names string) map[string]bool {
 	return m
 }
 
-// In reports whether a thread is in the function that called the locking function. Such a thread may hold the lock.
+// In reports whether a thread is in the function that called the locking function. A thread in this function may hold
+// the lock.
 func (w *LockWait) In(frames []sampler.NativeFrame) bool {
 	return w.start != 0 && slices.ContainsFunc(frames, func(f sampler.NativeFrame) bool {
 		return f.Function == w.start && f.Path == w.Path
@@ -120,9 +122,9 @@ func MayHold(frames []sampler.NativeFrame, stopped error, path string) bool {
 	return false
 }
 
-// outsideBeyond is for a stack whose outer functions are not known. It reports whether these functions are sure to hold
-// no lock of the C library. While the C library holds a lock, it calls no Ruby code. It also calls no other libraries,
-// except the ones that look up names.
+// outsideBeyond is for a stack of which ddtop could not read the outer functions. It reports whether these functions
+// certainly hold no lock of the C library. This follows from the last function that was read: while the C library holds
+// a lock, it calls no Ruby code. It also calls no other libraries, except the ones that look up names.
 func outsideBeyond(stopped error, frames []sampler.NativeFrame, path string) bool {
 	if errors.Is(stopped, errJIT) {
 		return true

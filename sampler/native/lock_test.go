@@ -38,8 +38,8 @@ func TestWaitsFor(t *testing.T) {
 }
 
 // TestMayHold: a thread that sleeps in a function of the C library, such as poll, holds no lock of the library. This
-// holds only if other code called the function directly. A thread that runs other code holds none, either. If other C
-// library code is on the stack, or the stack is unknown, the thread may hold one.
+// holds only if other code called this function directly. A thread that runs other code than the C library's holds
+// none, either. If other C library code is on the stack, or the stack is unknown, the thread may hold one.
 func TestMayHold(t *testing.T) {
 	outside := []string{
 		"libc:poll libruby: libc: libc:clone3",

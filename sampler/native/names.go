@@ -51,8 +51,8 @@ func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 			symbols = m.FunctionsAt(at)
 		}
 		for i, symbol := range symbols {
-			// A symbol that begins before the function belongs to another function. FunctionsAt returned it only
-			// because its size is missing or wrong.
+			// A symbol that begins before the function is another function's. FunctionsAt returns such a symbol only if
+			// its size is missing or wrong. So do not use it.
 			if name := symbol.Name; list[i].function == 0 || uint64(symbol.Addr-m.Bias) >= list[i].function {
 				m.names[list[i].key()] = readable(name)
 			} else {
@@ -72,8 +72,8 @@ func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 	return out
 }
 
-// fetch requests a module's debug file if some of the symbols have no names. It returns true if the debug file is
-// already there.
+// fetch requests a module's debug file if some functions of the module have no names. It returns true if the debug file
+// is already there.
 func (s *Space) fetch(m *module, symbols []attach.Symbol) bool {
 	nameless := func(symbol attach.Symbol) bool { return symbol.Name == "" }
 	if s.Debug == nil || m.asked || !slices.ContainsFunc(symbols, nameless) || !mapped.LacksSymbols(m.Module) {

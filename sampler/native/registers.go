@@ -17,7 +17,8 @@ const (
 var registerNames = [numRegisters]string{"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
 	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "the return address"}
 
-// KernelNames are the kernel's names of the registers (struct pt_regs, arch/x86/include/asm/ptrace.h).
+// KernelNames are the kernel's names of the registers, in the order of Registers (struct pt_regs,
+// arch/x86/include/asm/ptrace.h).
 var KernelNames = [NumRegisters]string{"ax", "dx", "cx", "bx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12",
 	"r13", "r14", "r15", "ip"}
 
@@ -73,14 +74,14 @@ func (r *Registers) get(n uint64) (uint64, error) {
 	return r.values[n], nil
 }
 
-// unknownRegister is the number of a register that a rule needs and that is not known.
+// unknownRegister is the number of a register whose value a rule needs, but that is not known.
 type unknownRegister uint8
 
 // Error names the register.
 func (n unknownRegister) Error() string { return "register " + registerNames[n] + " is not known" }
 
-// preserved are the registers that a function returns unchanged, unless its row in the unwind table has a rule for
-// them (psABI, "Registers").
+// preserved are the registers that have the same values when a function returns as when it was called (psABI,
+// "Registers"). A rule in the function's row of the unwind table can replace this.
 const preserved = 1<<regRBX | 1<<regRBP | 1<<regR12 | 1<<13 | 1<<14 | 1<<regR15
 
 // Moment identifies a period during which a thread did not run. If a thread's Moment is the same before and after a
@@ -88,8 +89,8 @@ const preserved = 1<<regRBX | 1<<regRBP | 1<<regR12 | 1<<13 | 1<<14 | 1<<regR15
 type Moment struct {
 	// Turns is how often the thread was given a CPU.
 	Turns int64
-	// Call is the system call with its arguments, the stack pointer and the program counter. It is empty if Turns alone
-	// identifies the period.
+	// Call is the thread's system call with its arguments, the stack pointer and the program counter. It is empty if
+	// Turns alone identifies the period.
 	Call string
 }
 
@@ -98,6 +99,6 @@ type Moment struct {
 type Source interface {
 	// Registers returns a thread's registers and their Moment. ok is false if the thread runs or wants to run.
 	Registers(tid int32) (r Registers, at Moment, ok bool, err error)
-	// Stays reports whether a thread has not moved since a Moment that Registers has returned.
+	// Stays reports whether a thread has not run since a Moment that Registers has returned.
 	Stays(tid int32, at Moment) (bool, error)
 }

@@ -4,18 +4,19 @@ import (
 	"fmt"
 )
 
-// maxSaved bounds how many rows a program may save at the same time (DW_CFA_remember_state). Compilers need one.
+// maxSaved bounds how many rows a CFA program may save at the same time (DW_CFA_remember_state). Programs that
+// compilers write save one.
 const maxSaved = 16
 
-// maxExpression bounds one expression, in bytes. The longest one of the C library has 30.
+// maxExpression bounds the size of one DWARF expression, in bytes. The longest one of the C library has 30.
 const maxExpression = 512
 
 // ruleKind says how to find a register's value in the calling function.
 type ruleKind uint8
 
 const (
-	// ruleNone means that the row has no rule for the register. Preserved registers keep their values, and the values
-	// of all others are lost.
+	// ruleNone means that the row has no rule for the register. Then the register has the same value in the calling
+	// function if it is in preserved. Otherwise its value is lost.
 	ruleNone ruleKind = iota
 	ruleLost
 	ruleSame
@@ -39,7 +40,8 @@ type rule struct {
 	expression []byte
 }
 
-// row says how to find the caller's registers if the thread is at a certain instruction.
+// row is a row of an unwind table. It says how to find the caller's registers if the thread is at a certain
+// instruction.
 type row struct {
 	// frame is the rule for the frame's address (CFA): what the stack pointer was before the call.
 	frame     rule
@@ -60,23 +62,24 @@ const (
 	cfaArgsSize                                                          = 0x2e
 )
 
-// These instructions have an operand in their low six bits.
+// These instructions of CFA programs have an operand in their low six bits.
 const cfaAdvance, cfaOffset, cfaRestore = 0x40, 0x80, 0xc0
 
-// programState is the state of a CFA program. The program runs until it has computed the row of the wanted address.
+// programState is the state of a CFA program, which computes rows of an unwind table. The program runs until it has
+// computed the row of the wanted address.
 type programState struct {
 	row
 	d *description
-	// The field first has the rules at the beginning of each function with the same common record. An instruction can
-	// restore them.
+	// The field first has the rules that hold at the beginning of each function with the same common record (CIE). An
+	// instruction can restore them.
 	first [numRegisters]rule
 	saved []row
-	// loc is the first address for which the present rules hold. want is the address whose row is wanted. The program
-	// ends when loc is beyond want.
+	// loc is the first address for which the present rules hold. want is the address whose rules are wanted. The
+	// program ends when loc is beyond want.
 	loc, want uint64
 }
 
-// rowAt returns the row for an address of a function.
+// rowAt returns the row for an address of a function: the rules to find the caller's registers.
 func (t *table) rowAt(addr uint64) (*row, error) {
 	d, err := t.find(addr)
 	if err != nil {
@@ -100,8 +103,8 @@ func (t *table) rowAt(addr uint64) (*row, error) {
 	return &out, nil
 }
 
-// run executes a program until it passes the wanted address. Each instruction takes at least one byte of the program,
-// so run ends.
+// run executes a CFA program until the program passes the wanted address. Each instruction takes at least one byte of
+// the program, so run ends.
 func (s *programState) run(program []byte) error {
 	r := &reader{b: program}
 	for r.left() > 0 && !r.failed {
@@ -134,8 +137,8 @@ func (s *programState) run(program []byte) error {
 	return nil
 }
 
-// extended executes an instruction that has no operand in its low bits. It returns the address from which the next
-// rules hold. If the instruction does not advance, this is loc.
+// extended executes an instruction that has no operand in its low bits. It returns the first address for which the
+// rules hold that follow. If the instruction does not advance, this is loc.
 func (s *programState) extended(r *reader, op uint8, loc uint64) (uint64, error) {
 	switch op {
 	case cfaNop:

@@ -17,10 +17,10 @@ const (
 	// maxTables bounds the size of the unwind tables of all files together, in bytes. For comparison, the 46 files of a
 	// Ruby have 2 MB.
 	maxTables = 64 << 20
-	// maxRows bounds how many rows of all files are kept. Each takes 900 bytes.
+	// maxRows bounds how many rows of unwind tables are kept, of all files together. Each takes 900 bytes.
 	maxRows = 4096
-	// maxExecuted bounds the work for one stack: the size of all CFA programs that are executed for its rows, in bytes.
-	// The longest program of a function has 10 KB, and few have more than 100 bytes.
+	// maxExecuted bounds the work for one stack, as the size of all CFA programs that are executed for its rows, in
+	// bytes. The longest program of a function has 10 KB, and few have more than 100 bytes.
 	maxExecuted = 1 << 20
 )
 
@@ -64,17 +64,18 @@ type module struct {
 	err   error // why there is no table
 	short string
 	names map[uint64]string // key: the address of the function
-	// asked is true if a debug file was requested. awaits is true if the file may still come.
+	// asked is true if ddtop has requested a debug file for the module. awaits is true if the file may still come.
 	asked, awaits bool
 }
 
-// NewSpace reads the mappings of a process. Files are opened when a stack leads into them.
+// NewSpace reads the mappings of a process. It opens no files: a file is opened when a stack leads into it.
 func NewSpace(p Process) (*Space, error) {
 	s := &Space{process: p, modules: make(map[fileID]*module), rows: make(map[uint64]*row)}
 	return s, s.Refresh()
 }
 
-// Refresh reads the mappings again, and closes files that are not mapped now. Call it before a round of stacks.
+// Refresh reads the mappings again, and closes files that are not mapped now. Call it before each round in which stacks
+// are read.
 func (s *Space) Refresh() error {
 	mappings, err := s.process.Maps()
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *Space) Refresh() error {
 // Readings returns how often the mappings were read.
 func (s *Space) Readings() uint64 { return s.readings }
 
-// keepModules drops the modules whose mappings have changed.
+// keepModules closes the files (modules) whose mappings of code have changed, and keeps the others.
 func (s *Space) keepModules(mappings []attach.Mapping) {
 	code := func(all []attach.Mapping, id fileID) []attach.Mapping {
 		return slices.DeleteFunc(mappingsOf(all, id), func(m attach.Mapping) bool { return !m.Exec })
@@ -216,7 +217,7 @@ func (s *Space) open(where attach.Mapping, vdso bool) *module {
 	return m
 }
 
-// rowAt returns the row for an address of a module.
+// rowAt returns the row of the unwind table for an address of a module.
 func (s *Space) rowAt(m *module, addr uint64) (*row, error) {
 	if r := s.rows[addr]; r != nil {
 		return r, nil

@@ -11,17 +11,18 @@ import (
 const (
 	// stackPiece is how many bytes of a stack are read at once. For most stacks one piece reaches Ruby's frames.
 	stackPiece = 4096
-	// maxPieces limits the pieces of one stack: 1 MB. That is enough, although the stack can be longer. The VM stack of
-	// a Ruby thread can be between the outermost frames and the others. It takes 1 MB, but ddtop does not read it.
+	// maxPieces limits the pieces of one stack that are read: 1 MB. A thread's stack can be longer, but this is enough.
+	// The VM stack of a Ruby thread, which takes 1 MB, can be between the outermost frames and the others. ddtop does
+	// not read it.
 	maxPieces = 256
 	// maxWords limits the words that are read of one stack. 1,024 frames with eight saved registers each need 8,192.
 	maxWords = 1 << 16
 )
 
-// errStack means that there is no readable stack where the registers point.
+// errStack means that there is no readable stack at the address in the stack pointer.
 var errStack = errors.New("its memory cannot be read")
 
-// errCopied means that a word of the stack is needed that the copy does not contain.
+// errCopied means that unwinding needs a word of the stack that the copy does not contain.
 var errCopied = errors.New("its memory was not copied so far")
 
 // errWork means that a file's unwind tables need much more work than tables that a compiler writes. They may be
@@ -43,7 +44,7 @@ type stackPart struct {
 	bytes []byte
 }
 
-// word reads the word of the stack at the address at. The address can also be on another stack: the one that the thread
+// word reads the word at the address at of the stack. The address can also be on another stack: the one that the thread
 // used before a signal handler was called.
 func (s *stackMemory) word(at uint64) (uint64, error) {
 	if s.words++; s.words > maxWords {

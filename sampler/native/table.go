@@ -22,8 +22,8 @@ const (
 
 // table has the unwind information of a file. Addresses are as in the file, without the load bias.
 type table struct {
-	// index is the header's list of functions in the order of their addresses. It has the offsets of the function and
-	// of its entry in frames, counted from indexBase.
+	// index is the header's list of functions in the order of their addresses. For each function, it has two offsets
+	// from indexBase: of the function, and of its entry in frames.
 	index     []byte
 	indexBase uint64
 	// frames is .eh_frame, at framesAt.
@@ -107,8 +107,8 @@ func (t *table) find(addr uint64) (description, error) {
 	return d, nil
 }
 
-// description says how to unwind a function. It consists of the function's entry in .eh_frame (FDE), and the part that
-// the entry shares with others (CIE).
+// description says how to unwind a function. It joins two records of .eh_frame: the function's own entry (FDE), and the
+// part that it shares with other functions (CIE).
 type description struct {
 	start, size uint64
 	common
@@ -121,8 +121,8 @@ type common struct {
 	dataAlign          int64
 	encoding           uint8
 	augmented, signal  bool
-	// The field first is the CFA program that the functions with this common part share. It runs before the program of
-	// each function.
+	// The field first is the CFA program that all functions with this common part share. It runs before each function's
+	// own program.
 	first []byte
 }
 
@@ -133,8 +133,8 @@ func (t *table) record(place uint64) (*reader, error) {
 	}
 	r := reader{b: t.frames, at: int(place)}
 	length := r.number(4, false)
-	// A length of 0xffffffff would mean the 64-bit form of a record, which compilers do not write here. It is refused,
-	// because it exceeds maxRecord.
+	// A length of 0xffffffff would mean the 64-bit form of a record, which compilers do not write here. The check
+	// refuses it, because it exceeds maxRecord.
 	if r.failed || length == 0 || length > min(uint64(r.left()), maxRecord) {
 		return nil, fmt.Errorf("%w: a record of %d bytes", errTable, length)
 	}

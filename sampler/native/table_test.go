@@ -226,8 +226,8 @@ func TestShortNames(t *testing.T) {
 	}
 }
 
-// TestFits: a native stack fits the control frames if their marks are the same. If one of them was not read to its end,
-// only the part that was read is compared.
+// TestFits: a native stack fits Ruby's control frames if both have the same marks (see mark). If one of them was not
+// read to its end, only the part that was read is compared.
 func TestFits(t *testing.T) {
 	const c, e = markCall, markEnter
 	for name, x := range map[string]struct {
@@ -269,8 +269,8 @@ func (r *replaced) Maps() ([]attach.Mapping, error) {
 	return list, err
 }
 
-// TestReplacedFile: a file that a process has mapped was replaced at its path. The tables of the old file are not used
-// for the new file.
+// TestReplacedFile: a file that a process has mapped was replaced at its path. ddtop does not use the tables of the old
+// file to unwind code of the new file.
 func TestReplacedFile(t *testing.T) {
 	const pc = testBias + testFunction + 0x10
 	tables, err := newTestTable(testTable())
@@ -295,12 +295,12 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
-// TestHostileTablesEndSoon: if hostile tables cause endless work, unwinding stops with an error after a limited part of
-// it.
+// TestHostileTablesEndSoon: a hostile file can have unwind tables that need endless work. Unwinding then stops with an
+// error after a limited amount of work.
 func TestHostileTablesEndSoon(t *testing.T) {
 	const pc = testBias + testFunction + 1
-	// In this row the frame's address is the stack pointer plus 8. The expression for a register reads many words of
-	// the stack.
+	// In this row of the unwind table, the frame's address is the stack pointer plus 8. To find a register, an
+	// expression reads many words of the stack.
 	reads := func(n int) []byte {
 		expression := slices.Repeat([]byte{opBreg0 + regRSP, 0, opDeref, opAnd}, n)
 		expression = append([]byte{opLit0}, expression...)
@@ -336,8 +336,8 @@ func TestHostileTablesEndSoon(t *testing.T) {
 	}
 }
 
-// twice is a process that has mapped two files of the same path. The first file was replaced, and then the second was
-// mapped.
+// twice is a process that has mapped two files of the same path: the first file was replaced while it was mapped, and
+// then the new file was mapped, too.
 type twice struct {
 	fake
 	asked []uint64

@@ -125,8 +125,8 @@ func (s *stacks) read(t testing.TB, tid int32) (pcs []uint64, stack native.Stack
 }
 
 // compare compares the stacks of threads with the stacks that eu-stack reports. eu-stack stops the threads, so a
-// waiting thread may call the kernel again, from another place. Only threads that were at the same place before and
-// after are compared.
+// waiting thread may call the kernel again, from another place. So compare ignores a thread that was not at the same
+// place before and after eu-stack.
 func (s *stacks) compare(t *testing.T, pid int, tids map[string]int32) {
 	t.Helper()
 	left := make(map[string]int32, len(tids))
@@ -182,9 +182,9 @@ func TestStacksEqualElfutils(t *testing.T) {
 	})
 }
 
-// TestLibraryWithFramePointers: to unwind a frame of libpq, the register rbp is needed, which /proc does not show. With
-// all registers, the stack of a thread that waits in libpq for PostgreSQL equals eu-stack's. Without them, the stack
-// ends in libpq.
+// TestLibraryWithFramePointers: to unwind a frame of libpq, ddtop needs the register rbp, which /proc does not show. A
+// thread waits in libpq for PostgreSQL. If ddtop knows all registers, the thread's stack equals eu-stack's. If not, the
+// stack ends in libpq.
 func TestLibraryWithFramePointers(t *testing.T) {
 	ruby := rubytest.Program(t, "ruby", "ruby")
 	if text, err := exec.Command(ruby, "-rpg", "-e", "0").CombinedOutput(); err != nil {

@@ -11,8 +11,8 @@ const maxFrames = 1024
 // ErrMachine is returned if ddtop cannot unwind stacks on the process's machine yet.
 var ErrMachine = errors.New("native stacks are read on x86_64 only")
 
-// errLoop means that a caller's frame does not lie further outward than its callee's. Unwinding could then go on
-// forever.
+// errLoop means that a caller's frame is not further outward on the stack than the frame of the called function.
+// Unwinding could then go on forever.
 var errLoop = errors.New("it leads back")
 
 // Frame is one function of a native stack.
@@ -41,7 +41,7 @@ type Stop struct {
 // Unwrap returns the cause.
 func (e *Stop) Unwrap() error { return e.Err }
 
-// Unknown reports whether the cause is a register that is not known.
+// Unknown reports whether unwinding ended because the value of a register is not known.
 func (e *Stop) Unknown() bool {
 	var unknown unknownRegister
 	return errors.As(e.Err, &unknown)
@@ -60,7 +60,8 @@ func (e *Stop) Error() string {
 	return e.Err.Error()
 }
 
-// Unwind follows a stack outward from registers. It stops where a register that is needed is not known.
+// Unwind follows a stack outward, from the innermost frame, to which regs belong. It stops when it needs a register
+// that is not known.
 func (s *Space) Unwind(regs Registers) Stack { return s.unwind(regs, &stackMemory{space: s}) }
 
 // UnwindCopied is like Unwind, but for a thread that runs. It uses a copy of the thread's stack. copied has the copied
@@ -112,7 +113,8 @@ func (s *Space) unwind(regs Registers, stack *stackMemory) Stack {
 	return out
 }
 
-// step changes the registers of a frame into the registers of its caller. done is true if the frame has no caller.
+// step changes the registers of a frame into the registers of its caller, by a row of the unwind table. done is true if
+// the frame has no caller.
 func (r *row) step(regs *Registers, stack *stackMemory) (done bool, err error) {
 	if r.registers[regReturn].kind == ruleLost {
 		return true, nil
@@ -143,7 +145,8 @@ func (r *row) step(regs *Registers, stack *stackMemory) (done bool, err error) {
 	if next.known>>regReturn&1 == 0 {
 		return false, fmt.Errorf("%w: no rule for the return address", errTable)
 	}
-	// A caller's frame must lie further outward. Only the return from a signal handler may lead to another stack.
+	// The caller's frame must be further outward on the stack. Only the return from a signal handler may lead to
+	// another stack.
 	if !r.signal && (next.SP() <= regs.SP() || next.known>>regRSP&1 == 0) {
 		return false, errLoop
 	}
@@ -151,7 +154,7 @@ func (r *row) step(regs *Registers, stack *stackMemory) (done bool, err error) {
 	return false, nil
 }
 
-// value computes a register's value by a rule. frame is the frame's address.
+// value computes the caller's value of a register by a rule of the unwind table. frame is the frame's address (CFA).
 func (r *rule) value(regs *Registers, stack *stackMemory, frame uint64) (uint64, error) {
 	switch r.kind {
 	case ruleSaved:

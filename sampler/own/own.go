@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Code says which code is the program's own, in addition to the detection by file paths. A nil Code adds nothing.
-// Several goroutines may use it.
+// Code says which code is the program's own, by the user's patterns. Code that no pattern matches is judged by its file
+// path. A nil Code has no patterns. Several goroutines may use it.
 type Code struct {
 	rules []rule
 
@@ -34,9 +34,10 @@ const maxKnown = 1 << 16
 // maxGlob limits the length of a pattern, in bytes.
 const maxGlob = 1000
 
-// New makes a Code from patterns. The last matching pattern decides. New returns nil if there are no patterns. A
+// New makes a Code from patterns. The last pattern that matches decides. New returns nil if there are no patterns. A
 // pattern with a slash matches paths: * and ? match within a name, ** matches anything, and a folder's pattern matches
-// everything below it. A pattern without a slash matches a gem's name. With ! before it, code that matches is not own.
+// everything below it. A pattern without a slash matches a gem's name. A ! before a pattern means that the code is not
+// the program's own.
 func New(globs []string) (*Code, error) {
 	if len(globs) == 0 {
 		return nil, nil
@@ -93,7 +94,7 @@ func New(globs []string) (*Code, error) {
 	return o, nil
 }
 
-// judge sets a frame's Origin by the rules. It does not change C functions, because they have no file.
+// judge sets a frame's Origin by the rules. It does not change frames of C functions, because they have no file.
 func (o *Code) judge(f sampler.Frame) sampler.Frame {
 	if f.C {
 		return f
@@ -114,7 +115,7 @@ func (o *Code) judge(f sampler.Frame) sampler.Frame {
 	return f
 }
 
-// says returns +1 for own code, -1 for other code, and 0 if no rule matches.
+// says returns the decision of the rules: +1 for own code, -1 for other code, and 0 if no rule matches.
 func (o *Code) says(k key) (verdict int8) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -142,8 +143,8 @@ func (o *Code) says(k key) (verdict int8) {
 	return verdict
 }
 
-// View returns a Dictionary with the same entries, whose frames have their Origin from the rules. It returns d itself
-// if o is nil.
+// View returns a Dictionary with the same entries as d, except that the Origin of frames is set by the rules. It
+// returns d itself if o is nil.
 func (o *Code) View(d *sampler.Dictionary) *sampler.Dictionary {
 	if o == nil {
 		return d

@@ -56,7 +56,8 @@ func TestOwnCode(t *testing.T) {
 	}
 }
 
-// TestOwnCodeBeforeNamesAreHidden: patterns match the full paths, even if a view shows only a part of them.
+// TestOwnCodeBeforeNamesAreHidden: patterns are compared with full paths, even if ddtop's output hides a part of the
+// paths.
 func TestOwnCodeBeforeNamesAreHidden(t *testing.T) {
 	own, err := New([]string{"/bundle/gems/acme-*"})
 	if err != nil {

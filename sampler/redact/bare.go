@@ -13,7 +13,8 @@ import (
 // host, and all of the path in LayoutNote except the file's name.
 func Bare(p sampler.Process) sampler.Process {
 	p.CommandLine, p.User, p.Host = nil, "", ""
-	// LayoutNote has one path at most, which can contain any characters. A relative path begins after "in ".
+	// LayoutNote has one path at most. The path can contain any characters, so it is found by the words before it. A
+	// relative path comes after "in ".
 	if before, path, ok := strings.Cut(p.LayoutNote, " information in "); ok {
 		p.LayoutNote = before + " information in " + path[strings.LastIndexByte(path, '/')+1:]
 	} else if first, last := strings.IndexByte(p.LayoutNote, '/'), strings.LastIndexByte(p.LayoutNote, '/'); first >= 0 {
@@ -25,17 +26,17 @@ func Bare(p sampler.Process) sampler.Process {
 // rootedPath matches an absolute path in a sentence, up to its last slash. It also matches paths with blanks.
 var rootedPath = regexp.MustCompile(`(^|[\s"'(=:])/(?:[^/:;,"'()\n][^:;,"'()\n]*/)?([^\s/])`)
 
-// BareText removes the directories from the file names in a sentence. It recognizes absolute paths. It also removes
-// the given paths, which can contain any characters. A given path that ends with a slash is removed completely. If
-// one clause has two paths, the text between them is lost.
+// BareText removes the directories from the file names in a sentence. It recognizes absolute paths. It also removes the
+// directories of the given paths, which can contain any characters. A given path that ends with a slash is removed
+// completely. If one clause has two paths, the text between them is lost.
 func BareText(text string, paths ...string) string {
 	paths = slices.Clone(paths)
-	// longer paths first, because a path can contain another one
+	// Longer paths come first, because a path can contain another one.
 	slices.SortFunc(paths, func(x, y string) int { return cmp.Compare(len(y), len(x)) })
 	for _, p := range paths {
 		if strings.Contains(strings.Trim(p, "/"), "/") || len(p) > 1 && p[0] == '/' || strings.Contains(p, " ") {
-			// A folder is in paths, but the files in it are not. If a slash replaces the folder, an absolute path
-			// remains, which rootedPath finds.
+			// A folder can be in paths although the files in it are not. So a slash replaces the folder: what remains
+			// is an absolute path, which rootedPath finds.
 			text = strings.ReplaceAll(text, strings.TrimRight(p, "/")+"/", "/")
 			text = strings.ReplaceAll(text, p, withoutDirectories(p))
 		}

@@ -30,15 +30,15 @@ func TestHideDirectories(t *testing.T) {
 			t.Errorf("%q comes back as %+v", in, f)
 		}
 	}
-	// Hiding the directories of a known frame again allocates nothing.
+	// If the directories of a frame were hidden before, hiding them again allocates no memory.
 	file := d.InternFrame(sampler.Frame{Label: "x", Path: "/srv/a/b.rb", AbsolutePath: "/srv/a/b.rb"})
 	if n := testing.AllocsPerRun(100, func() { HideDirectories(d, true); _ = d.Frame(file) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
 }
 
-// TestViewsHideByThemselves: hiding directories in one view does not change another view. Both views show values that
-// are interned later.
+// TestViewsHideByThemselves: hiding directories in one view of a Dictionary does not change another view. Both views
+// also have values that are added later.
 func TestViewsHideByThemselves(t *testing.T) {
 	d := sampler.NewDictionary()
 	HideDirectories(d, true)
@@ -69,12 +69,12 @@ func TestBareText(t *testing.T) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
-	// No part of a folder's name stays in the text. If one path begins with another, the longer one is removed as a
-	// whole.
+	// No part of a folder's name may stay in the text. One of these paths begins with the other, so the longer one must
+	// be removed as a whole.
 	if got := BareText("wrote /a b/c d/e.txt", "/a b/c d/", "/a b"); got != "wrote e.txt" {
 		t.Error(got)
 	}
-	// Neither the name of a known folder nor the name of a folder in it stays in the text.
+	// If a folder is known, neither its name nor the name of a folder inside it stays in the text.
 	for _, folder := range []string{"/srv/acme, inc", "/srv/acme, inc/", "acme inc", "rel/acme"} {
 		text := "reading " + strings.TrimRight(folder, "/") + "/usr/lib/x.so: no"
 		if got := BareText(text, folder); got != "reading x.so: no" {

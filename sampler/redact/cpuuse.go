@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// CPUUse returns which processes used the CPUs, with their names redacted by Program.
+// CPUUse returns which processes used the CPUs, with their names redacted by the method Program.
 func (r *Redactor) CPUUse(u *sampler.CPUUse) *sampler.CPUUse {
 	if r == nil || u == nil {
 		return u

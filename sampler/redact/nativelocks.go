@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// NativeLocks returns locks of C code, with the names of libraries redacted by NativeFrame.
+// NativeLocks returns locks of C code, with the names of libraries redacted as in NativeFrame.
 func (r *Redactor) NativeLocks(n *sampler.NativeLocks) *sampler.NativeLocks {
 	if r == nil || n == nil {
 		return n

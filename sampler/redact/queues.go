@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Queues returns the queues, with the addresses of listening sockets redacted by Peer.
+// Queues returns the queues of a process, with the addresses of its listening sockets redacted as in Peer.
 func (r *Redactor) Queues(q *sampler.Queues) *sampler.Queues {
 	if r == nil || q == nil {
 		return q

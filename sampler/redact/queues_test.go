@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRedactedQueues: the addresses of listening sockets are redacted like addresses of peers. The original stays
-// unchanged.
+// TestRedactedQueues: the addresses of listening sockets are redacted in the same way as addresses of peers. The queues
+// that were passed stay unchanged.
 func TestRedactedQueues(t *testing.T) {
 	r := New()
 	in := &sampler.Queues{Accept: sampler.Accept{Known: true, Listeners: []sampler.Listener{{Address: "127.0.0.1:3000", Queued: 7}, {Address: "10.20.30.40:80"},

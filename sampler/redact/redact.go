@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxRedactedBytes limits the names that a Redactor remembers, in bytes. Further names of a kind all become
-// "kind-other".
+// maxRedactedBytes limits the names that a Redactor remembers, in bytes. Above the limit, all new names of a kind get
+// the same pseudonym, "kind-other".
 const maxRedactedBytes = 16 << 20
 
 // Redactor replaces what can identify a person, a machine, a network, a directory or a customer by pseudonyms. The
@@ -28,14 +28,14 @@ const maxRedactedBytes = 16 << 20
 // replaced and what is kept. A nil Redactor changes nothing. Several goroutines may use a Redactor at once.
 type Redactor struct {
 	mu sync.Mutex
-	// given has the pseudonym of each name, by kind and name. taken has all pseudonyms. last has the last number of
-	// each kind.
+	// given has the pseudonym of each name, by kind and name. taken has all pseudonyms. last has the number of the last
+	// pseudonym of each kind.
 	given map[redacted]string
 	taken map[string]struct{}
 	last  map[string]int
 	bytes int
-	// words has the pseudonyms of users and hosts, which are replaced in sentences. paths are files that sentences
-	// may name.
+	// words has the pseudonyms of users and hosts, which are also replaced in sentences. paths are files that may be
+	// named in sentences.
 	words map[string]string
 	paths []string
 }
@@ -47,8 +47,8 @@ func New() *Redactor {
 	return &Redactor{given: make(map[redacted]string), taken: make(map[string]struct{}), last: make(map[string]int), words: make(map[string]string)}
 }
 
-// View returns a Dictionary with the entries of d. This Dictionary redacts each entry when it returns it. If r is nil,
-// View returns d itself.
+// View returns a Dictionary with the entries of d, which it redacts when they are read. If r is nil, View returns d
+// itself.
 func (r *Redactor) View(d *sampler.Dictionary) *sampler.Dictionary {
 	if r == nil {
 		return d
@@ -56,7 +56,8 @@ func (r *Redactor) View(d *sampler.Dictionary) *sampler.Dictionary {
 	return d.Filtered(r)
 }
 
-// pseudonym returns the pseudonym of a name. For a new name, it calls make with the next number of the kind.
+// pseudonym returns the pseudonym of a name. If the name is new, pseudonym calls make with the next number of the kind
+// to get one.
 func (r *Redactor) pseudonym(kind, name string, make func(n int) string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,8 +82,8 @@ func (r *Redactor) numbered(kind, name string) string {
 	return r.pseudonym(kind, name, func(n int) string { return kind + "-" + strconv.Itoa(n) })
 }
 
-// Process returns a Process without command line, user and host. Unless its title is well known, the title becomes a
-// pseudonym.
+// Process returns p without command line, user and host. It replaces the title by a pseudonym, unless the title is well
+// known.
 func (r *Redactor) Process(p sampler.Process) sampler.Process {
 	if r == nil {
 		return p
@@ -98,11 +99,12 @@ func (r *Redactor) Process(p sampler.Process) sampler.Process {
 	return p
 }
 
-// knownPart matches values of sampler.Process.Part (the process's role in its service) that identify no person. These
-// are w with a number, and words of well-known servers.
+// knownPart matches roles of processes in their service (sampler.Process.Part) that identify no person: w with a
+// number, and words of well-known servers.
 var knownPart = regexp.MustCompile(`^(w\d{1,4}|master|mold|monitor)$`)
 
-// partOnly returns part if it is a known one, and otherwise "", because a recording can hold any text.
+// partOnly returns part if it is a known role of a process. Otherwise it returns "", because the text in a recording
+// can be anything.
 func partOnly(part string) string {
 	if knownPart.MatchString(part) {
 		return part
@@ -110,7 +112,7 @@ func partOnly(part string) string {
 	return ""
 }
 
-// programs are titles that are so common that they identify no owner.
+// programs are titles of processes that are so common that they do not identify anyone.
 var programs = []string{
 	"ruby", "irb", "rails", "rake", "rackup", "bundle", "bundler", "puma", "unicorn", "unicorn_rails", "falcon", "thin", "passenger",
 	"webrick", "sidekiq", "sidekiqswarm", "resque", "good_job", "solid_queue", "delayed_job", "shoryuken", "karafka", "racecar", "que",
@@ -126,7 +128,7 @@ func (r *Redactor) Program(title string) string {
 	return r.numbered("program", title)
 }
 
-// User returns a pseudonym for a user's name. It keeps root.
+// User returns a pseudonym for a user's name. It does not change the name root.
 func (r *Redactor) User(name string) string {
 	if r == nil || name == "" || name == "root" {
 		return name
@@ -138,7 +140,7 @@ func (r *Redactor) User(name string) string {
 	return p
 }
 
-// Frame returns a Frame whose files have no directories. It keeps the names of methods, files and gems, because a
+// Frame returns f with the directories removed from its files. It keeps the names of methods, files and gems, because a
 // flamegraph is useless without them.
 func (r *Redactor) Frame(f sampler.Frame) sampler.Frame {
 	f.Path, f.AbsolutePath = r.file(f.Path), r.file(f.AbsolutePath)
@@ -150,13 +152,13 @@ func (r *Redactor) Frame(f sampler.Frame) sampler.Frame {
 	return f
 }
 
-// fileName matches a usual name of a file with code, and what Ruby puts around it: "order.rb", "x y.html.erb",
-// "rails", "(irb)", "<internal:kernel>", "(eval at order.rb:3)". Other names are not kept, because a program can pass
-// any text to eval as the file name: a query, a link, a customer's words.
+// fileName matches a usual name of a file with code, and what Ruby puts around it: "order.rb", "x y.html.erb", "rails",
+// "(irb)", "<internal:kernel>", "(eval at order.rb:3)". Other names get a pseudonym, because a program can pass any
+// text to eval as the file name: a query, a link, a customer's words.
 var fileName = regexp.MustCompile(`^(?:\(eval at |<internal:)*(?:\(?[\pL\pN\pM._+~-]{1,255}\)?|[\pL\pN\pM ._+~,()\[\]-]{1,250}\.` +
 	`(?:rb|ru|rake|erb|haml|slim|builder|jbuilder|rabl|arb|prawn|liquid|gemspec|thor))(?::-?\d+\)|>)*$`)
 
-// NativeFrame returns a NativeFrame whose file has no directories. It keeps the names of C functions.
+// NativeFrame returns f without the directories of its file. It keeps the names of C functions.
 func (r *Redactor) NativeFrame(f sampler.NativeFrame) sampler.NativeFrame {
 	if r == nil {
 		return f
@@ -170,7 +172,8 @@ func (r *Redactor) NativeFrame(f sampler.NativeFrame) sampler.NativeFrame {
 	return f
 }
 
-// file returns the last name in a path of code. If this is not a usual file name, it returns a pseudonym.
+// file returns a path of code without the directories. If the remaining name is not a usual file name, it returns a
+// pseudonym.
 func (r *Redactor) file(path string) string {
 	name := withoutDirectories(path)
 	if plain(name) || fileName.MatchString(name) {
@@ -191,7 +194,7 @@ func plain(name string) bool {
 	return len(name) <= 255
 }
 
-// Thread returns a ThreadInfo whose name is redacted by ThreadName.
+// Thread returns t with its name redacted by ThreadName.
 func (r *Redactor) Thread(t sampler.ThreadInfo) sampler.ThreadInfo {
 	t.Name = r.ThreadName(t.Name)
 	return t
@@ -207,16 +210,16 @@ var threadWords = strings.Fields(`
 	solid queue karafka rdkafka rdk broker bunny redis grpc global watcher watch background executor executors cache
 	consumer producer dispatcher supervisor jemalloc iou sqp finalizer irb debug`)
 
-// maxKeptDigits and maxKeptNumbers limit the numbers that are kept in a thread's name: the digits of each number, and
-// how many numbers there are. Within these limits, numbers count threads. Longer ones could be addresses.
+// maxKeptDigits and maxKeptNumbers limit which numbers are kept in a thread's name: by the digits of each number, and
+// by how many numbers there are. Within these limits, numbers only count threads. Longer ones could be addresses.
 const (
 	maxKeptDigits  = 3
 	maxKeptNumbers = 2
 )
 
-// ThreadName returns a thread's name if all of its words are common in well-known libraries ("puma srv tp 003").
-// Other names become "thread A". Names that differ only in their digits become "thread B 1", "thread B 2", so that
-// the members of a pool can be recognized.
+// ThreadName returns a thread's name unchanged if all of its words are common in well-known libraries ("puma srv tp
+// 003"). Other names become "thread A". If names differ only in their digits, they become "thread B 1", "thread B 2",
+// so that the members of a pool can be recognized.
 func (r *Redactor) ThreadName(name string) string {
 	if r == nil || name == "" || wellKnown(name) {
 		return name
@@ -270,14 +273,14 @@ func letters(n int) string {
 	return s
 }
 
-// kernelName matches the text of a descriptor's link in /proc/PID/fd that the kernel chose itself, so that the
-// program has no influence on it (proc_pid_fd(5)).
+// kernelName matches a text of a link in /proc/PID/fd that the kernel itself chose, so that it reveals nothing about
+// the program (proc_pid_fd(5)).
 var kernelName = regexp.MustCompile(`^(anon_inode:(\[[a-z_-]+\]|[a-z_-]+)|(pipe|socket|net|mnt|pid|user|uts|ipc|cgroup|time):\[\d+\])$`)
 
 // devices are files that exist on every machine.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// Peer returns a Peer with a pseudonym: "host-1:5432", "socket-1" or "file-1". It keeps the port and Service.
+// Peer returns p with pseudonyms: "host-1:5432", "socket-1" or "file-1". It keeps the port and Service.
 func (r *Redactor) Peer(p sampler.Peer) sampler.Peer {
 	p.Remote, p.Local = r.address(p.Kind, p.Remote), r.address(p.Kind, p.Local)
 	if p.Process != "" {
@@ -297,8 +300,8 @@ func (r *Redactor) Peer(p sampler.Peer) sampler.Peer {
 	return p
 }
 
-// address returns a pseudonym for the address of one end of a socket. It keeps 127.0.0.1, ::1 and "any address",
-// because they are the same on every machine.
+// address returns a pseudonym for the address of one end of a socket. It does not change 127.0.0.1, ::1 and "any
+// address", because they are the same on every machine.
 func (r *Redactor) address(kind sampler.PeerKind, address string) string {
 	if address == "" {
 		return ""
@@ -323,7 +326,8 @@ func (r *Redactor) address(kind sampler.PeerKind, address string) string {
 	return r.numbered("socket", address)
 }
 
-// host returns a pseudonym for an IP address. It returns "" if the address can be kept.
+// host returns a pseudonym for an IP address. It returns "" if the address identifies nothing, so that no pseudonym is
+// needed.
 func (r *Redactor) host(a netip.Addr) string {
 	a = a.Unmap()
 	if a.IsUnspecified() || a == netip.AddrFrom4([4]byte{127, 0, 0, 1}) || a == netip.IPv6Loopback() {
@@ -339,7 +343,7 @@ func (r *Redactor) hasGiven(pseudonym string) bool {
 	return ok
 }
 
-// Note returns a Note with a pseudonym as its text, because a user can have written anything.
+// Note returns n with a pseudonym instead of its text, because a user can have written anything.
 func (r *Redactor) Note(n sampler.Note) sampler.Note {
 	if r != nil {
 		n.Text = r.numbered("note", n.Text)
@@ -347,7 +351,7 @@ func (r *Redactor) Note(n sampler.Note) sampler.Note {
 	return n
 }
 
-// Notes returns notes with pseudonyms as their texts.
+// Notes returns the notes of a recording, with a pseudonym instead of each text.
 func (r *Redactor) Notes(list []sampler.Note) []sampler.Note {
 	if r == nil {
 		return list
@@ -359,14 +363,14 @@ func (r *Redactor) Notes(list []sampler.Note) []sampler.Note {
 	return list
 }
 
-// End returns an End whose reason names no directory, user or host.
+// End returns e with a reason that names no directory, user or host.
 func (r *Redactor) End(e sampler.End) sampler.End {
 	e.Reason = r.Text(e.Reason)
 	return e
 }
 
-// Relative returns x without the names of its program, except well-known ones. exe is the path of the program. Relative
-// redacts this path in x.Why. It does not redact the Source, so the caller must do that.
+// Relative returns x without the names of its program, except well-known names. exe is the path of the program, which
+// Relative redacts in x.Why. It does not redact the Source, so the caller must do that.
 func (r *Redactor) Relative(x sampler.Relative, exe string) sampler.Relative {
 	if r == nil {
 		return x
@@ -396,15 +400,15 @@ func (r *Redactor) Know(paths ...string) {
 	r.paths = append(r.paths, paths[:min(len(paths), maxKnownPaths-len(r.paths))]...)
 }
 
-// namesIn is an error that reports the names in its text.
+// namesIn is an error that can say which names its text contains, so that they can be redacted.
 type namesIn interface {
 	error
-	// Named returns users, and programs by their names or paths.
+	// Named returns the users, and the names or paths of programs, that are in the error's text.
 	Named() (users, programs []string)
 }
 
-// Error returns an error's text, redacted by Text. It also replaces the users and programs that the error reports
-// (namesIn).
+// Error returns an error's text, redacted by the method Text. It also replaces the names of users and programs, if the
+// error says which ones are in its text (namesIn).
 func (r *Redactor) Error(err error) string {
 	text := err.Error()
 	if r == nil {
@@ -425,7 +429,7 @@ func (r *Redactor) Error(err error) string {
 	return r.Text(text, pathsOf(err)...)
 }
 
-// pathsOf returns the paths that an error reports.
+// pathsOf returns the paths that are in an error's text, as the error itself reports them.
 func pathsOf(err error) []string {
 	var paths []string
 	switch e := err.(type) {

@@ -98,7 +98,7 @@ func TestRedactedProcess(t *testing.T) {
 	}
 }
 
-// TestRedactorIsBounded: if a process has new names all the time, the Redactor's memory stays bounded.
+// TestRedactorIsBounded: if a process has new names all the time, the Redactor's memory does not exceed its limit.
 func TestRedactorIsBounded(t *testing.T) {
 	r := New()
 	long := strings.Repeat("x", 4096)
@@ -166,8 +166,8 @@ func TestRedactedErrors(t *testing.T) {
 	}
 }
 
-// kept are the strings that a Redactor does not change, by type and field, with the reason. They are the same for any
-// program or machine, or a flamegraph needs them.
+// kept are the string fields that a Redactor does not change, by type and field, with the reason. Either they are the
+// same for many programs or machines, or a flamegraph needs them.
 var kept = map[string]string{
 	"Process.RubyVersion": "a release", "Process.RubyDescription": "a release", "Process.Machine": "a machine", "Process.JIT": "a word",
 	"Process.Layout": "a release", "Process.PriorityNote": "words of ddtop's",
@@ -175,8 +175,8 @@ var kept = map[string]string{
 	"ThreadInfo.Exception": "a class, as in the picture",
 }
 
-// TestEveryFieldIsRedacted: each string field of the types is redacted, or is in kept. So a new field must be redacted,
-// or added to kept with a reason.
+// TestEveryFieldIsRedacted: each string field of the types is redacted, or is listed in kept. If a field is added to a
+// type, this test fails until the field is redacted, or is in kept with a reason.
 func TestEveryFieldIsRedacted(t *testing.T) {
 	r := New()
 	for _, x := range []struct{ full, redacted any }{
@@ -211,8 +211,8 @@ func TestEveryFieldIsRedacted(t *testing.T) {
 	}
 }
 
-// TestWorkRedacted: a redacted view shows no values of requests, jobs and statements. Nor does a view that hides
-// directories.
+// TestWorkRedacted: a redacted view shows no values of requests, jobs and statements. A view that hides directories
+// does not show them either.
 func TestWorkRedacted(t *testing.T) {
 	d := sampler.NewDictionary()
 	id := d.InternWork(sampler.Work{Number: 1, Kind: sampler.WorkRequest, Endpoint: "GET /zqcustomer/:id", Values: "/zqcustomer/7?zq=1"})
@@ -257,8 +257,8 @@ func TestWorkRedacted(t *testing.T) {
 	}
 }
 
-// TestHostileWorkRedacted: if a recording has hostile texts, a redacted view shows no part of them. A view that hides
-// directories shows no values of statements.
+// TestHostileWorkRedacted: a recording has texts that try to get past the patterns. A redacted view shows no part of
+// them. A view that hides directories shows no values of statements.
 func TestHostileWorkRedacted(t *testing.T) {
 	d := sampler.NewDictionary()
 	views := map[string]*sampler.Dictionary{"redacted": New().View(d), "hidden": d.View()}

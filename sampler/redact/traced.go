@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Traced returns where objects were allocated, with paths redacted in the same way as in Frame.
+// Traced returns the lines of code that allocated objects, with paths redacted in the same way as in Frame.
 func (r *Redactor) Traced(t *sampler.HeapTraced) *sampler.HeapTraced {
 	if r == nil {
 		return t
@@ -14,7 +14,7 @@ func (r *Redactor) Traced(t *sampler.HeapTraced) *sampler.HeapTraced {
 	return withPaths(t, r.file)
 }
 
-// BareTraced returns where objects were allocated, with the directories removed from all paths.
+// BareTraced returns the lines of code that allocated objects, with the directories removed from all paths.
 func BareTraced(t *sampler.HeapTraced) *sampler.HeapTraced { return withPaths(t, withoutDirectories) }
 
 func withPaths(t *sampler.HeapTraced, of func(string) string) *sampler.HeapTraced {

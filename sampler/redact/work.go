@@ -7,16 +7,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Redacted output keeps texts that match these patterns. The patterns are strict, because the texts can come from a
-// recording that anyone can have written.
+// In redacted output, texts that match these patterns stay unchanged. The patterns are strict, because anyone can have
+// written the recording from which the texts come.
 var (
 	verbName   = regexp.MustCompile(`^[A-Z][A-Z_.-]{0,23}$`)
 	actionName = regexp.MustCompile(`^[\w:]+#[\w:?!]+$`)
 	className  = regexp.MustCompile(`^[A-Z][\w:]*$`)
 )
 
-// Work returns a Work without values. It keeps a controller's action and a job's class, like the names of methods. A
-// path becomes a pseudonym, because it can name a customer.
+// Work returns a request or a job without its values. It keeps a controller's action and a job's class, because they
+// are like names of methods. A path becomes a pseudonym, because it can name a customer.
 func (r *Redactor) Work(w sampler.Work) sampler.Work {
 	w.Values = ""
 	w.Endpoint, w.Path = r.endpoint(w.Kind, w.Endpoint), r.endpoint(w.Kind, w.Path)
@@ -42,7 +42,8 @@ func (r *Redactor) endpoint(kind sampler.WorkKind, name string) string {
 	return name
 }
 
-// Statement returns a statement's verb and a pseudonym. It removes tables, hosts and keys.
+// Statement returns a statement's verb, such as SELECT, and a pseudonym for all that follows. So it removes tables,
+// hosts and keys.
 func (r *Redactor) Statement(s string) string {
 	verb, rest, _ := strings.Cut(s, " ")
 	upper := strings.ToUpper(verb)
@@ -55,25 +56,26 @@ func (r *Redactor) Statement(s string) string {
 	return upper + " " + r.numbered("statement", rest)
 }
 
-// sqlVerb matches the beginning of SQL statements that can hold secrets only in literals.
+// sqlVerb matches the first word of those SQL statements that can contain secrets only in literals.
 var sqlVerb = regexp.MustCompile(`^(?:SELECT|INSERT|UPDATE|DELETE|REPLACE|MERGE|WITH|VALUES|TABLE|BEGIN|START|COMMIT|END|ROLLBACK|SAVEPOINT|RELEASE|` +
 	`EXPLAIN|ANALYZE|DESCRIBE|TRUNCATE|LOCK|FETCH|CLOSE|DEALLOCATE|DROP|REFRESH|REINDEX|VACUUM)$`)
 
-// asksHost matches an HTTP request without its path: a method and a host. asksKeys matches a Redis command without
+// asksHost matches an HTTP request without its path: a method and a host. asksKeys matches a Redis command without its
 // arguments.
 var (
 	asksHost = regexp.MustCompile(`^[A-Z]{1,24} [\w-]*[A-Za-z.][\w.:-]*$`)
 	asksKeys = regexp.MustCompile(`^[A-Z][A-Z_.]{0,23}(?: and \d+ more)?$`)
 )
 
-// literal matches a literal of SQL, or text that looks like one: text in quotes, a bind parameter or a number. Text
-// in double quotes before or behind a dot is a name. Other text in double quotes may be a string of MySQL.
+// literal matches a literal of SQL, or text that looks like one: text in quotes, a bind parameter or a number. Text in
+// double quotes before or after a dot is the name of a table or column. Other text in double quotes may be a string of
+// MySQL.
 var literal = regexp.MustCompile(`'(?:[^'\\]|'')*'|` + nameInDots.String() + `|"[^"\\]*"|\$\d+\b|\b\d[\w.]*`)
 
 // unclear matches text that can hide where a literal begins or ends, or that has a secret outside of a literal.
 var unclear = regexp.MustCompile("['\"`\\\\$#@:{}\\[\\]]|--|/\\*|;.|[^ -~]|(?i)\\b(?:exec|execute|identified|password *[^ =<>,.)])")
 
-// withoutLiterals removes the values from a statement. If it cannot recognize them for certain, it returns only the
+// withoutLiterals removes the literal values from a statement. If it is not certain where they are, it returns only the
 // verb.
 func withoutLiterals(s string) string {
 	if s == "" {
@@ -102,7 +104,7 @@ func withoutLiterals(s string) string {
 	return strings.TrimSpace(verb + " " + sampler.CutMark)
 }
 
-// nameInDots matches a name in double quotes that literal must keep.
+// nameInDots matches a name in double quotes, before or after a dot, which literal must keep.
 var nameInDots = regexp.MustCompile(`"[\w$]+"(?:\."[\w$]+")+|"[\w$]+"\.|\."[\w$]+"`)
 
 func sqlStatement(s string) bool {

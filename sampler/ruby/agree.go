@@ -7,24 +7,23 @@ import (
 )
 
 const (
-	// moreCopies is how many copies, in addition to two, are read of a stack that keeps changing. A copy is torn if the
-	// stack changes while it is read. Two torn copies of a loop's stack can be alike by chance. On two idle CPUs this
-	// happened once in 3,000 pairs of copies (Ruby 4.0 with YJIT). In the interpreter of Ruby 3.1 it happened once in
-	// about 2 million.
+	// moreCopies is how many copies, in addition to two, ddtop reads of a stack that keeps changing. A copy is torn if
+	// the stack changes while it is read. Two torn copies of a loop's stack can be alike by chance, so two are not
+	// enough. On two idle CPUs this happened once in 3,000 pairs of copies (Ruby 4.0 with YJIT). In the interpreter of
+	// Ruby 3.1 it happened once in about 2 million.
 	moreCopies = 2
-	// restlessReads is a number of readings of a stack. After two copies of the stack differed, this many readings have
-	// moreCopies.
+	// restlessReads is for how many readings of a stack ddtop reads moreCopies, after two copies of it differed.
 	restlessReads = 64
 )
 
-// stackCopy is one copy of the beginning of an execution context, and of the frames. The context is read first.
+// stackCopy is one copy of a stack: the beginning of the execution context, which is read first, and the frames.
 type stackCopy struct {
 	ec     [24]byte
 	frames []byte
 }
 
 // stackArea says which frames of a VM stack [low, end) to read: the innermost ones from cfp on, and the outermost ones.
-// inner and outer are the numbers of these frames. outer is zero unless the frames in the middle are left out.
+// inner and outer are the numbers of these frames. outer is zero unless frames in the middle are left out.
 type stackArea struct {
 	low, end, cfp attach.Address
 	inner, outer  int
@@ -32,7 +31,7 @@ type stackArea struct {
 
 func (a *stackArea) size() int { return a.inner + a.outer }
 
-// at returns the address of frame i. Frame 0 is the innermost one.
+// at returns the address of frame number i. Frame 0 is the innermost one.
 func (a *stackArea) at(i, frameSize int) attach.Address {
 	if i < a.inner {
 		return a.cfp + attach.Address(i*frameSize)
@@ -40,7 +39,7 @@ func (a *stackArea) at(i, frameSize int) attach.Address {
 	return a.end - attach.Address((a.size()-i)*frameSize)
 }
 
-// inward returns how many of the area's frames are called, directly or not, by the frame at address cfp.
+// inward returns how many of the area's frames the frame at address cfp has called, directly or not.
 func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	if cfp <= a.cfp {
 		return 0
@@ -51,8 +50,9 @@ func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	return max(a.inner, a.size()-int(a.end-cfp)/frameSize)
 }
 
-// agree compares the first copy with the others, to find the frames that were really on the stack. drop is the number
-// of innermost frames for which this is not sure. It is all frames if the copies are of different stacks.
+// agree compares the first copy of a stack with the others, to find the frames that were really on the stack. drop is
+// the number of innermost frames for which this is not sure. If the copies are of different stacks, these are all
+// frames.
 //
 // Equal bytes alone are not enough, because a frame's bytes stay in memory after the frame was popped. But between the
 // frames of the first copy and the frames of each later copy, a context was read. A frame that is equal in both copies
@@ -65,8 +65,8 @@ func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	return drop
 }
 
-// alike reports whether two copies have the same context and frames. Two copies of a fiber that does not run must be
-// alike.
+// alike reports whether two copies of a stack have the same context and the same frames. If the stack belongs to a
+// fiber that does not run, they must be alike.
 func alike(a, b *stackCopy) bool { return a.ec == b.ec && bytes.Equal(a.frames, b.frames) }
 
 func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {
@@ -85,9 +85,9 @@ func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int
 		if bytes.Equal(f, g) {
 			continue
 		}
-		// Only pc and sp differ: the same call went on between the copies. The frame is kept as it is in the first
-		// copy. If it were dropped, the time of a method that makes many short calls would be charged to its caller.
-		// With ZJIT pc and code are not in the frame, so equal bytes prove less.
+		// Only pc and sp differ, so the same call of the method still runs in the second copy. The frame stays as it is
+		// in the first copy. If it were dropped, the time of a method that makes many short calls would be charged to
+		// its caller. With ZJIT pc and code are not in the frame, so equal bytes prove less.
 		if bytes.Equal(f[frameISeq:], g[frameISeq:]) && (!r.vm.ZJITFrames || i == 0 && cfp == a.cfp) {
 			return i
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// wordMemory is a memory of 8-byte words. A read at an address without a word fails.
+// wordMemory is a made-up memory of 8-byte words. Reading at an address without a word fails.
 type wordMemory map[attach.Address]uint64
 
 func (m wordMemory) Read(a attach.Address, buf []byte) error {
@@ -36,14 +36,14 @@ func (m wordMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// zjitReader returns a Reader of the development branch's ZJIT that reads from m.
+// zjitReader returns a Reader for Ruby's development branch with ZJIT. It reads from m instead of a process.
 func zjitReader(m wordMemory) *Reader {
 	vm := &VM{Mem: m, Release: places.Release{Major: 4, Minor: 1}, ZJITFrames: true}
 	vm.Places = &rubyvm.Offsets{Code: code.Places{FrameSize: 56, FrameJIT: 48}}
 	return newReader(&target{vm: vm, mem: m, dec: vm.NewDecoder(nil), o: vm.Places}, Options{})
 }
 
-// TestAgree: if copies of a stack differ in a frame, this frame and all frames inward of it are dropped.
+// TestAgree: if two copies of a stack differ in a frame, the method agree drops this frame and all frames inward of it.
 func TestAgree(t *testing.T) {
 	const size = 56
 	r := zjitReader(nil)
@@ -70,7 +70,7 @@ func TestAgree(t *testing.T) {
 		frames []byte
 	}
 	whole := stackArea{low: low, end: end, cfp: end - 3*size, inner: 3}
-	// area for a stack of ten frames, of which only the innermost and the two outermost are read
+	// cut is the area of a stack of ten frames, of which only the innermost and the two outermost are read
 	cut := stackArea{low: low, end: end, cfp: end - 10*size, inner: 1, outer: 2}
 	tests := []struct {
 		name   string
@@ -98,7 +98,8 @@ func TestAgree(t *testing.T) {
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
-			// Each copy begins with two more frames, inward of the area. agree must ignore them.
+			// Each copy begins with two further frames, which lie inward of the area. The method agree must ignore
+			// them.
 			copies := []stackCopy{{frames: append(make([]byte, 2*size), first...)}}
 			for _, o := range c.others {
 				copies = append(copies, stackCopy{ec(o.depth), append(make([]byte, 2*size), o.frames...)})

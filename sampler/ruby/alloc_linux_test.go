@@ -15,9 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// allocProgram has three methods, and spends about the same time in each, in turns of a few 100 µs. The method three
-// makes 3 objects a round. The method one makes 1 object a round and computes. The method none only computes. The
-// program prints how much CPU time a turn of all three takes, in µs.
+// allocProgram is the program that the test samples. It has three methods, and spends about the same time in each, in
+// turns of a few 100 µs. The method three makes 3 objects a round. The method one makes 1 object a round and computes.
+// The method none only computes. The program prints how much CPU time a turn of all three takes, in µs.
 const allocProgram = `
 class Made; end
 def three(n); i = 0; while i < n; Made.new; Made.new; Made.new; i += 1; end; end
@@ -33,8 +33,9 @@ Thread.new { loop(&turn) }
 puts took; $stdout.flush; $stdin.gets`
 
 // allocTime is how long a program is sampled. An instant is a sample in which ddtop has seen new objects. allocWant is
-// the greatest number of instants that the test uses. With -short, allocWantShort is enough to separate shares of
-// objects from shares of time. The test waits for allocLeast instants even if this takes longer than allocTime.
+// the greatest number of instants that the test uses. With -short, allocWantShort is enough, because it still shows
+// whether the shares are shares of objects or of time. The test waits for allocLeast instants even if this takes longer
+// than allocTime.
 const (
 	allocTime      = 20 * time.Second
 	allocWant      = 4000
@@ -42,16 +43,17 @@ const (
 	allocLeast     = 100
 )
 
-// allocTurn is how many objects a turn of the program makes. allocTurns is how many turns are an episode. An episode is
-// longer than the time between two instants.
+// allocTurn is how many objects the program makes in one turn. The test groups turns into episodes of allocTurns turns.
+// An episode is longer than the time between two instants.
 const (
 	allocTurn  = 4 * 3000
 	allocTurns = 8
 )
 
-// TestAllocationPairs: ddtop charges the objects that were allocated just before a stack was read to this stack. The
-// program makes 75, 25 and 0 % of its objects in three methods, which take equal times. An error of five points is
-// allowed, or the error by chance of so many instants if it is larger. An instant weighs as much as it has objects.
+// TestAllocationPairs: ddtop charges new objects to the stack that it reads just after their allocation. The program
+// makes 75, 25 and 0 % of its objects in three methods, which take equal times. The shares that ddtop finds must be the
+// same. An error of five points is allowed, or the error by chance of so many instants if it is larger. An instant
+// weighs as much as it has objects.
 //
 // Instants must be independent. So the time between two is random, up to two turns, and each place of a turn is equally
 // likely. (With equal times between instants, the places come in a fixed order. The shares of objects and of time were
@@ -137,7 +139,8 @@ func TestAllocationPairs(t *testing.T) {
 	})
 }
 
-// methodOf returns the name of the innermost of the program's methods in the stack of the GVL's owner.
+// methodOf returns which of the program's methods runs: the innermost one in the stack of the thread that holds the
+// GVL.
 func methodOf(d *sampler.Dictionary, s *sampler.Sample) string {
 	for i := range s.Threads {
 		if s.Threads[i].ID != s.GC.Pair.Thread {

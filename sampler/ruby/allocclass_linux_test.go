@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// classProgram makes objects of three classes, and some arrays, in known shares, mixed at random. Thousands of objects
-// live and are replaced at random, so their slots lie scattered over all pages.
+// classProgram makes objects of three classes, and some arrays, in known shares and in random order. Thousands of
+// objects live and are replaced at random, so their slots lie scattered over all pages of the heap.
 const classProgram = `
 class Apple; end
 module Shop; class Pear; end; end
@@ -33,10 +33,10 @@ Thread.new do
 end
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestClassesAllocated: the shares of new objects by class equal the program's own shares. Of 951 objects in 200
-// rounds, 650 are Apples, 200 Pears, 100 Arrays and 1 is an Object. An error of three points is allowed, or the stated
-// error by chance (1.96 standard deviations) if it is larger. ddtop looks at new objects at instants 5 ms apart. In
-// this time the program's loop makes some hundreds of rounds, so the instants are independent.
+// TestClassesAllocated: ddtop finds the shares of classes among the new objects that the program really has. Of 951
+// objects in 200 rounds, 650 are Apples, 200 Pears, 100 Arrays and 1 is an Object. An error of three points is allowed,
+// or the stated error by chance (1.96 standard deviations) if it is larger. ddtop reads which objects are new at
+// instants 5 ms apart. In this time the program's loop makes some hundreds of rounds, so the instants are independent.
 func TestClassesAllocated(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// argumentsProgram has threads that wait in C functions. Each function was called with the path of a named pipe that
-// has no writer. The name of the pipe, which is also the thread's name, shows how the function was called.
+// argumentsProgram has threads that wait in C functions. Each function opens a named pipe that has no writer, so it
+// waits forever. The name of the pipe, which is also the thread's name, shows how the function was called.
 const argumentsProgram = `
 dir = "."
 CALLS = {
@@ -46,8 +46,8 @@ end
 sleep 0.01 until threads.all? { |t| t.status == "sleep" }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestArguments: if Ruby code called a C function, ddtop shows the call's arguments. If C code called it, ddtop shows
-// none. From 3.3 on, the elements of an Array that was passed with a splat may be missing.
+// TestArguments: if Ruby code has called a C function, ddtop shows the arguments of the call. If C code has called it,
+// ddtop shows no arguments. From 3.3 on, the elements of an Array that was passed with a splat may be missing.
 func TestArguments(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -71,7 +71,8 @@ func TestArguments(t *testing.T) {
 	})
 }
 
-// wrongArguments returns what is wrong with the shown arguments of the threads' innermost functions.
+// wrongArguments compares the arguments that ddtop shows for each thread's innermost function with the right ones. It
+// returns the differences.
 func wrongArguments(rd *Reader) (wrong []string) {
 	calls := 0
 	for _, th := range rd.list.order {
@@ -97,8 +98,8 @@ func wrongArguments(rd *Reader) (wrong []string) {
 				wrong = append(wrong, fmt.Sprintf("%s: the arguments are said to be %q", call, got))
 			}
 		case "splat", "some":
-			// From 3.3 on, Ruby passes a splatted Array as one argument, so its elements may be missing in the shown
-			// arguments.
+			// From 3.3 on, Ruby passes an Array with a splat (*array) as one argument. So its elements may be missing
+			// in the arguments that ddtop shows.
 			if !slices.Equal(got, want) && (!told || got[len(got)-1] != "…") {
 				wrong = append(wrong, fmt.Sprintf("%s: the arguments are said to be %q (%v), and are %q", call, got, told, want))
 			}
@@ -114,8 +115,8 @@ func wrongArguments(rd *Reader) (wrong []string) {
 	return wrong
 }
 
-// argumentsOf returns the arguments of a thread's innermost function, if it is a C function that Ruby code has called.
-// An argument that is neither String nor Integer is "…".
+// argumentsOf returns the arguments of a thread's innermost function as ddtop shows them. ok is false unless it is a C
+// function that Ruby code has called. An argument that is neither String nor Integer is "…".
 func argumentsOf(rd *Reader, th *thread) (list []string, ok bool) {
 	size, kept := rd.o.Code.FrameSize, th.stack.kept
 	if len(kept) < 2*size {

@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// maxWaitingChildren limits the walk over the VM's list of threads that wait for child processes (2.6 to 3.2).
+// maxWaitingChildren limits the entries read of the VM's list of threads waiting for child processes (2.6 to 3.2).
 const maxWaitingChildren = 4096
 
-// Byte offsets in struct waitpid_state (process.c, 2.6 to 3.2). It has the list node, the waiter's execution context,
-// a pointer to its condition variable, the result, and the pid that the waiter waits for.
+// These are byte offsets in struct waitpid_state (process.c, 2.6 to 3.2). The struct has the list node, the waiter's
+// execution context, a pointer to its condition variable, the result, and the awaited pid.
 const (
 	waitpidEC, waitpidPID, waitpidSize = 16, 36, 40
 )
@@ -24,10 +24,10 @@ const (
 	waitWrite   = 0x08
 )
 
-// blockedState is the reason why a thread does not run, as found in its memory, with the evidence for the reason.
+// blockedState is the reason why a thread does not run, found in the thread's memory, with the evidence for it.
 type blockedState struct {
 	value sampler.Blocked
-	// The evidence, which is compared at the next reading: the stack, and fields of the thread.
+	// The evidence: the stack, and fields of the thread. If the next reading finds it equal, the reason still holds.
 	stack  stackVersion
 	mutex  uint64
 	status sampler.Status
@@ -35,9 +35,9 @@ type blockedState struct {
 	nt     uint64
 	known  bool
 	takes  bool // the thread waits to take an item from a Queue
-	// sinceNS is when ddtop found the reason, CLOCK_MONOTONIC in ns.
+	// sinceNS is when ddtop found the reason for the waiting, by CLOCK_MONOTONIC, in ns.
 	sinceNS int64
-	// payload is the address of the Mutex's struct. holder receives the struct's owner field in each stack tick.
+	// payload is the address of the awaited Mutex's struct. Ticks that read stacks read its owner field into holder.
 	payload attach.Address
 	holder  [8]byte
 	read    bool // holder was read in the last stack tick
@@ -60,7 +60,7 @@ func (b *blockedState) forget() {
 	}
 }
 
-// planHolder plans to read the owner field of the mutex that a thread waits for.
+// planHolder prepares to read the owner field of the Mutex for which a thread waits.
 func (r *blockReader) planHolder(t *thread) {
 	b := &t.blocked
 	b.read = false
@@ -70,8 +70,8 @@ func (r *blockReader) planHolder(t *thread) {
 	}
 }
 
-// mutexOwnerField returns the offset of the owner field in rb_mutex_struct. The field refers to a fiber from 3.0 to
-// 3.4, and to a thread in all other releases.
+// mutexOwnerField returns the offset of the owner field in rb_mutex_struct. From Ruby 3.0 to 3.4, the field refers to a
+// fiber. In all other releases, it refers to a thread.
 func (r *blockReader) mutexOwnerField() int {
 	if r.o.MutexFiber >= 0 {
 		return r.o.MutexFiber
@@ -79,9 +79,9 @@ func (r *blockReader) mutexOwnerField() int {
 	return r.o.MutexThread
 }
 
-// describeBlocked finds out what a thread without the GVL waits for, from its own fields and the receivers of its
-// innermost frames (docs/internals/threads.md#what-a-thread-waits-for). While this evidence stays the same, only the
-// holder of a mutex is read again.
+// describeBlocked finds out what a thread without the GVL waits for. The evidence is in the thread's own fields and in
+// the receivers (self) of its innermost frames (docs/internals/threads.md#what-a-thread-waits-for). While this evidence
+// stays the same, only the holder of a mutex is read again.
 func (r *blockReader) describeBlocked(t *thread) {
 	b := &t.blocked
 	status := sampler.Status(r.o.ThStatus.In(t.buf))
@@ -126,8 +126,8 @@ func (r *blockReader) describeBlocked(t *thread) {
 	b.takes = r.takes(t, v.Kind)
 }
 
-// parkedOnCondition looks for a ConditionVariable among the receivers of the innermost frames. Up to 3.4 the innermost
-// receiver is the Mutex that the thread sleeps in. From 4.0 on it is the ConditionVariable.
+// parkedOnCondition looks for a ConditionVariable among the receivers (self) of the innermost frames. Up to 3.4 the
+// innermost receiver is the Mutex in which the thread sleeps. From 4.0 on it is the ConditionVariable.
 func parkedOnCondition(t *thread, types *[4]string, v *sampler.Blocked) bool {
 	for i, self := range t.stack.topSelf {
 		if types[i] == "condvar" {
@@ -138,7 +138,7 @@ func parkedOnCondition(t *thread, types *[4]string, v *sampler.Blocked) bool {
 	return false
 }
 
-// monitorOf returns the Monitor to which a mutex belongs. It returns zero if the thread waits for a plain Mutex.
+// monitorOf returns the Monitor that contains a mutex. It returns zero if the thread waits for a plain Mutex.
 func (r *blockReader) monitorOf(t *thread, types *[4]string, mutex uint64) uint64 {
 	if r.o.MonitorMutex < 0 {
 		return 0
@@ -171,8 +171,8 @@ func (r *blockReader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	return true
 }
 
-// receiverWait finds what a thread waits for, by the receivers of its innermost frames. It goes outward to the first C
-// function.
+// receiverWait finds out what a thread waits for from the receivers (self) of its innermost frames. It goes from the
+// innermost frame outward to the first C function.
 func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, status sampler.Status, v *sampler.Blocked) bool {
 	if status == sampler.Runnable {
 		return false
@@ -203,8 +203,8 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 				return true
 			}
 		}
-		// From 3.3 on, a method in Ruby code can be the innermost frame of a wait (Queue#pop in
-		// <internal:thread_sync>). So the search goes outward until it finds a C function.
+		// From 3.3 on, the innermost frame of a waiting thread can be a method in Ruby code, such as Queue#pop in
+		// <internal:thread_sync>. So the search goes outward until it finds a C function.
 		if t.stack.topC[i] {
 			break
 		}
@@ -212,9 +212,9 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 	return false
 }
 
-// inMethodOf reports whether the labels of the innermost frames name a method of the class. A receiver of the class
-// proves too little: the block of a Ractor has the Ractor as its receiver, and a subclass of Queue may have methods
-// that sleep. It returns true if the names are not known.
+// inMethodOf reports whether the labels of the innermost frames name a method of the class. It does not look at the
+// receivers, because they prove too little. The block of a Ractor has the Ractor as its receiver, and a subclass of
+// Queue may have methods that sleep. inMethodOf returns true if the names are not known.
 func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	known := false
 	in := r.innermost(t, func(label string) bool {
@@ -224,8 +224,8 @@ func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	return in || !known
 }
 
-// innermost reports whether matches returns true for the label of one of the innermost frames. It removes "Thread::"
-// from the label first.
+// innermost reports whether matches returns true for the label of one of the innermost frames. It passes the label
+// without "Thread::".
 func (r *blockReader) innermost(t *thread, matches func(label string) bool) bool {
 	stack := t.stack.id
 	for range t.stack.topSelf {
@@ -241,7 +241,7 @@ func (r *blockReader) innermost(t *thread, matches func(label string) bool) bool
 	return false
 }
 
-// payload returns the address of the struct of a typed data object. It returns zero if it cannot read the object.
+// payload returns the address of the C struct of a typed data object, such as a Mutex, or zero if it is unreadable.
 func (r *target) payload(value uint64) attach.Address {
 	var header [heap.DataHeader]byte
 	if r.mem.Read(attach.Address(value), header[:]) != nil {
@@ -259,8 +259,8 @@ func (r *threadList) threadOf(value uint64) *thread {
 	return nil
 }
 
-// holderThread returns the ID of the thread that holds a mutex, from the owner field in b.holder. It returns zero if
-// no thread holds the mutex, or if the holder is not in ddtop's list of threads.
+// holderThread returns the ID of the thread that holds a Mutex, from the Mutex's owner field in b.holder. It returns
+// zero if no thread holds the Mutex, or if the holder is not in ddtop's list of threads.
 func (r *blockReader) holderThread(b *blockedState) sampler.ThreadID {
 	word := attach.Address(le64(b.holder[:]))
 	if word == 0 {
@@ -289,13 +289,13 @@ func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 	return r.threads[r.addressAt(ec+attach.Address(r.o.ECThread))]
 }
 
-// sleepers are the methods in which a thread only sleeps. In them, it does not wait for a child process. The map must
+// sleepers are the methods in which a thread only sleeps, so that it does not wait for a child process. The map must
 // not be changed.
 var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thread.stop": true}
 
-// childWait finds out whether a thread waits for a child process if no receiver shows this (2.6 to 3.2). For example,
-// in Kernel#system the receiver is any object, and the thread of Process.detach has no frame. For threads in sleep,
-// childWait does not search the VM's list, because such threads are many.
+// childWait finds out whether a thread waits for a child process when no receiver shows this (2.6 to 3.2). For example,
+// in Kernel#system the receiver can be any object, and the thread of Process.detach has no frame. childWait does not
+// search the VM's list for threads in sleep, because there can be many of them.
 func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	if r.o.VMWaitingPids < 0 {
 		return false
@@ -310,8 +310,8 @@ func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	return ok
 }
 
-// waitedChild returns the pid that a thread waits for, from the VM's list of waiters (2.6 to 3.2). ok is false if the
-// thread is not in the list.
+// waitedChild returns the pid of the child process that a thread waits for, from the VM's list of waiters (2.6 to 3.2).
+// ok is false if the thread is not in the list.
 func (r *blockReader) waitedChild(t *thread) (pid int32, ok bool) {
 	for _, off := range [2]int{r.o.VMWaitingPids, r.o.VMWaitingGrps} {
 		if off < 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// longNames has a thread, a class, a method and a file with names of 60 KB each.
+// longNames is a program with a thread, a class, a method and a file whose names are 60 KB long.
 const longNames = `
 long = "é" * 30_000
 name = "K" + long
@@ -23,7 +23,7 @@ $stdout.sync = true
 puts "ready"
 $stdin.gets`
 
-// readTick reads a stack tick. It tries again if the list of threads changes meanwhile.
+// readTick reads all stacks once. It tries again if the list of threads changes meanwhile.
 func readTick(t *testing.T, rd *Reader, s *sampler.Sample) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); rd.Read(sampler.StackTick, s) != nil; {
@@ -71,7 +71,7 @@ func TestLongNames(t *testing.T) {
 	})
 }
 
-// ractorsOfThreads has the main ractor and four others. Each of the four has its first thread and four more.
+// ractorsOfThreads is a program with the main ractor and four others. Each of the four has five threads.
 const ractorsOfThreads = `
 Warning[:experimental] = false
 ractors = Array.new(4) do
@@ -85,7 +85,7 @@ end
 sleep`
 
 // TestThreadsOfAllRactors: all ractors together share one limit on threads. A list of threads that exceeds the limit
-// counts as a failed read, and the other lists are still read. The list of ractors has a limit, too.
+// counts as a failed read, and the other ractors' lists are still read. The list of ractors has a limit, too.
 func TestThreadsOfAllRactors(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -125,7 +125,7 @@ func TestThreadsOfAllRactors(t *testing.T) {
 	})
 }
 
-// deepThreads has 60 threads that wait 1,000 calls deep.
+// deepThreads is a program with 60 threads that wait 1,000 calls deep.
 const deepThreads = `
 def down(k); k == 0 ? sleep : down(k - 1); end
 threads = Array.new(60) { Thread.new { down(1000) } }
@@ -137,9 +137,9 @@ threads.each(&:kill).each(&:join)
 puts "gone"
 $stdin.gets`
 
-// TestStackBytes: if the stacks of all threads take too much memory, ddtop reads less of each stack. The innermost and
-// the outermost frames of each stack are right, and a mark shows that the middle is missing. When there is room again,
-// ddtop reads more frames than the minimum.
+// TestStackBytes: if the stacks of all threads take too much memory, ddtop reads only a part of each stack. The
+// innermost and the outermost frames of each stack are right, and a mark shows that the middle is missing. When there
+// is room again, ddtop reads more frames than the minimum.
 func TestStackBytes(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {

@@ -8,42 +8,42 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// tickBudget is the time that a tick may take, in ns. After this time, the tick begins to read no further stacks, names
-// and reasons for waiting. It finishes the thread that it is reading, which takes up to 0.1 s if all its names are new.
-// The next tick begins with the threads that were left out. Each of them counts as a failed read.
+// tickBudget is the time that a tick may take, in ns. When it is over, the tick does not begin to read further stacks,
+// names and reasons for waiting. It finishes the thread that it is reading, which takes up to 0.1 s if all its names
+// are new. The next tick begins with the threads that were left out. Each of them counts as a failed read.
 const tickBudget = int64(250 * time.Millisecond)
 
-// maxWalkBudget limits the time in which a tick must walk the lists of ractors and threads, in ns. The limit starts at
-// tickBudget, which is enough if a CPU is free. It doubles after each walk that took too long.
+// maxWalkBudget is the highest limit for the time of a tick's walk over the lists of ractors and threads, in ns. The
+// limit starts at tickBudget, enough if a CPU is free. It doubles after each walk that took too long.
 const maxWalkBudget = 16 * tickBudget
 
-// errLongWalk means that the walk over the lists took too long.
+// errLongWalk means that the walk over the lists of ractors and threads took too long.
 var errLongWalk = errors.New("listing its threads takes too long")
 
 // budget decides when a tick must end.
 type budget struct {
 	endNS int64
-	// walkNS and tickBudget limit the time of a tick's walks over the lists, in ns: the longer one counts. walkEndNS is
-	// when the walks of this tick must end.
+	// walkNS and tickBudget limit the time that a tick spends on the lists of threads and ractors, in ns: the longer
+	// one counts. walkEndNS is the time at which this tick must be done with the lists.
 	walkNS, walkEndNS int64
 	stopped           atomic.Bool
-	// from is the index of the thread with which this tick begins to read stacks. cut is true if this tick had no time
-	// for something and left it out.
+	// from is the index of the thread with which this tick begins to read stacks. cut is true if this tick left
+	// something out because its time was up.
 	from int
 	cut  bool
 	// spent is true if the tick has read or decoded something since it last checked whether its time is up.
 	spent bool
 }
 
-// Stop makes the present tick return an error after its next few reads. Later ticks fail until Resume. Any goroutine
-// may call it.
+// Stop makes the tick that runs now return an error after its next few reads. Later ticks fail until Resume is called.
+// Any goroutine may call Stop.
 func (r *target) Stop() { r.budget.stopped.Store(true) }
 
 // Resume undoes Stop.
 func (r *target) Resume() { r.budget.stopped.Store(false) }
 
-// Cut reports whether the last tick has used up its time. If so, its sample may lack some stacks, the stacks of fibers
-// that resumed others, and the reasons why threads wait. Only the goroutine that calls Read may call it.
+// Cut reports whether the last tick has used up its time. If so, its sample may lack some stacks, including stacks of
+// fibers that resumed others, and the reasons why threads wait. Only the goroutine that calls Read may call it.
 func (r *target) Cut() bool { return r.budget.cut }
 
 // begin sets the time limits of a new tick.
@@ -53,7 +53,7 @@ func (r *target) begin() {
 	r.budget.walkEndNS = now + max(tickBudget, r.budget.walkNS)
 }
 
-// walkOver returns an error if a walk over the lists must end, because of Stop or because its time is up.
+// walkOver returns an error if a walk over the lists must end, because Stop was called or the walk's time is up.
 func (r *target) walkOver() error {
 	switch {
 	case r.budget.stopped.Load():
@@ -64,7 +64,7 @@ func (r *target) walkOver() error {
 	return nil
 }
 
-// over reports whether the tick must end, because its time is up or because of Stop.
+// over reports whether the tick must end, because its time is up or because Stop was called.
 func (r *target) over() bool {
 	r.budget.spent = false
 	if !r.budget.cut && (r.budget.stopped.Load() || r.now() > r.budget.endNS) {

@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// slowMemory is a memory that calls a function before each call. The function moves the clock or stops the reader.
+// slowMemory is a memory that calls a function before each reading. With the function, the test moves the clock or
+// stops the reader.
 type slowMemory struct {
 	attach.Memory
 	call func()
@@ -27,8 +28,8 @@ func (m *slowMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return m.Memory.ReadBatch(ranges)
 }
 
-// TestTickIsBounded: if a tick has used up its time, it leaves the other stacks to the next ticks, and counts as cut.
-// Within 100 ticks each thread's stack is read.
+// TestTickIsBounded: if a tick has used up its time, it leaves the remaining stacks to the next ticks, and reports that
+// it was cut. Within 100 ticks, the stack of each thread is read.
 func TestTickIsBounded(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -76,7 +77,7 @@ func TestTickIsBounded(t *testing.T) {
 					t.Errorf("thread %d of %d never got its turn", i, len(s.Threads))
 				}
 			}
-			// The tick finishes the walk over the threads, and a stack that it has begun, although its time is up.
+			// When its time is up, a tick still finishes the walk over the threads and the stack that it has begun.
 			if bound := 2*tickBudget + int64(len(s.Threads)+40)*each; longest > bound {
 				t.Errorf("a tick took %d ms, want %d at most", longest/1e6, bound/1e6)
 			}
@@ -85,8 +86,8 @@ func TestTickIsBounded(t *testing.T) {
 	}
 }
 
-// TestCutTickSaysSo: a tick can run out of time at any call. Then each part of a thread's data is right or missing. If
-// something is missing, the tick must be marked as cut, even if all stacks were read.
+// TestCutTickSaysSo: the time of a tick can run out at any reading. Then each part of a thread's data is either right
+// or missing. If something is missing, the tick must report that it was cut, even if all stacks were read.
 func TestCutTickSaysSo(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -145,8 +146,8 @@ func TestCutTickSaysSo(t *testing.T) {
 	}
 }
 
-// TestWalkIsBounded: if the walk over the list of threads exceeds its limit, the tick fails. The next tick has more
-// time for the walk. If the list is endless, no tick takes longer than the greatest limit.
+// TestWalkIsBounded: if the walk over the list of threads exceeds its limit, the tick fails. The next tick has a higher
+// limit. If the list is endless, no tick takes longer than the greatest limit.
 func TestWalkIsBounded(t *testing.T) {
 	const each = int64(time.Millisecond)
 	for _, g := range loadTicks(t) {
@@ -166,8 +167,8 @@ func TestWalkIsBounded(t *testing.T) {
 				for range 10 {
 					began := now
 					err := r.Read(sampler.StackTick, &s)
-					// Besides the walk, the tick reads the stacks that were begun, and makes a call or two for all
-					// threads.
+					// After the walk, the tick still finishes the stacks that it has begun, and makes a call or two for
+					// all threads.
 					if took := now - began; took > maxWalkBudget+2*tickBudget {
 						t.Fatalf("a tick took %d ms", took/1e6)
 					}
@@ -187,7 +188,7 @@ func TestWalkIsBounded(t *testing.T) {
 	}
 }
 
-// TestTickStops: Stop ends a tick after at most 40 more reads, at whatever call it comes. After Resume the next tick
+// TestTickStops: Stop ends a tick after at most 40 more reads, whenever it is called. After Resume the next tick
 // succeeds.
 func TestTickStops(t *testing.T) {
 	for _, g := range loadTicks(t) {

@@ -19,12 +19,13 @@ import (
 //go:embed testdata/calls.rb
 var callsProgram string
 
-// leastKinds is how many kinds of calls the program must have at least. Some kinds exist only in newer releases.
+// leastKinds is the least number of kinds of calls that the test program must make. Some kinds exist only in newer
+// releases.
 const leastKinds = 85
 
-// TestKindsOfCalls: for every kind of call, ddtop accepts that each frame was called by the next outer frame. The
-// stacks are decoded with the checks for running threads. The test needs real processes, because only they show which
-// instructions and method entries a release uses for these calls.
+// TestKindsOfCalls: ddtop checks for each frame that the next outer frame can have called it. For every kind of call in
+// Ruby, this check must succeed. The stacks are decoded with the checks for running threads. The test needs real
+// processes, because only they show which instructions and method entries a release uses for these calls.
 func TestKindsOfCalls(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, callsProgram, rubytest.Options{})
@@ -63,7 +64,7 @@ func TestKindsOfCalls(t *testing.T) {
 }
 
 // TestCallsOfStopped: the test stops programs at random instants, also under the JITs. It decodes their stacks with the
-// checks for running threads. Nothing changes in a stopped program, so ddtop must accept that each frame was called by
+// checks for running threads. Nothing changes in a stopped program, so ddtop must find that each frame was called by
 // the next outer frame.
 func TestCallsOfStopped(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

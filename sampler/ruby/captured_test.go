@@ -10,13 +10,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// processOf returns the facts about a process that are stored with its captured memory.
+// processOf returns the facts about a live process that the tests store in a file together with its memory.
 func processOf(live *realTarget) memtest.Process {
 	return memtest.Process{Version: live.vm.Version, Machine: live.mod.Machine, JmpBuf: live.mod.JmpBuf(),
 		VM: live.vm.Addr, MainThread: live.vm.MainThread, Symbols: live.vm.Symbols}
 }
 
-// open makes a VM and a Decoder of a captured process, whose memory is mem.
+// open makes a VM and a Decoder for a process whose memory was captured in a file. mem is this memory.
 func open(p *memtest.Process, mem attach.Memory) (*VM, *code.Decoder, *sampler.Dictionary, error) {
 	table, _, err := layout.For(p.Version, p.Machine, p.JmpBuf)
 	if err != nil {

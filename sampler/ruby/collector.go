@@ -6,18 +6,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 )
 
-// collector reads Ruby's object counters right before a thread's frames, to charge the newest objects to these frames.
+// collector reads Ruby's object counters just before a thread's frames, to charge the newest objects to these frames.
 type collector struct {
 	*target
 	list *threadList
-	// around is the thread whose frames follow a pair of object counters in the first call of this tick. It is nil if
-	// that call reads no pair.
+	// around is the thread before whose frames the first call of this tick reads a pair of object counters. It is nil
+	// if that call reads no pair.
 	around *thread
 }
 
-// bracket returns the only thread that held a GVL at the last tick. A pair of object counters is read before its
-// frames, and the objects allocated between the two readings of the pair are charged to it. bracket returns nil if no
-// pair is due, or if not exactly one thread held a GVL.
+// bracket returns the only thread that held a GVL at the last tick. Just before this thread's frames, ddtop reads a
+// pair of object counters. The objects allocated between the two are charged to the thread. bracket returns nil if no
+// pair is to be read now, or if not exactly one thread held a GVL.
 func (r *collector) bracket() *thread {
 	if r.gc == nil || !r.gc.AskPair() {
 		return nil
@@ -40,9 +40,9 @@ func (r *collector) bracket() *thread {
 }
 
 // countsAround reports whether to read a pair of object counters before a second reading of the frames of t. It returns
-// true if a pair is due, only t held a GVL, and the first call read no pair for t. If the first call read a pair, that
-// pair counts. A later pair would underrate code that makes many calls, because copies agree most easily while the
-// target stands still.
+// true if a pair is to be read, only t held a GVL, and the first call read no pair for t. If the first call read a
+// pair, only that pair counts. A later one would be biased: copies agree most easily while the target stands still, so
+// it would underrate code that makes many calls.
 func (r *collector) countsAround(t *thread) bool {
 	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.list.soleOwner() != t {
 		return false
@@ -100,8 +100,8 @@ func (r *collector) pair(depth sampler.Depth, s *sampler.Sample) {
 	}
 }
 
-// CountClasses samples the newest objects and returns the estimate of all allocations since the first call. It
-// returns nil if there is no estimate yet, or if there can be none. Call it after the Read that filled s, 10 to 100
+// CountClasses reads which objects are new, and returns an estimate of all allocations since the first call, by class.
+// It returns nil if there is no estimate yet, or if there can be none. Call it after the Read that filled s, 10 to 100
 // times per second. It takes about 10 µs for each heap in use.
 func (r *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 	if r.gc == nil {
@@ -113,5 +113,5 @@ func (r *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 // ForeignGC returns the name of the collector that a process loaded as a library. It is "" for Ruby's own collector.
 func ForeignGC(mappings []attach.Mapping) string { return gc.Foreign(mappings) }
 
-// DisableGC stops the reading of the collector. Call it for a modular GC, whose structs are not known.
+// DisableGC stops the reading of the collector's state. Call it for a modular GC, whose structs are not known.
 func (r *Reader) DisableGC() { r.gc = nil }

@@ -9,12 +9,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// maxControlFrames limits how many control frames, from the innermost outward, a native stack is compared with.
+// maxControlFrames limits how many control frames are compared with a native stack, from the innermost one outward.
 const maxControlFrames = 1024
 
-// Controls reads the control frames of a thread again, innermost first. same is false if the thread has other frames
-// than in the last sample. whole is false if some frames of the stack were not read. Call Controls after a Read of a
-// stack tick.
+// Controls reads the control frames of a thread again, innermost first. same is false if the frames are not the ones of
+// the last sample. whole is false if some frames of the stack were not read. Call Controls after a Read that reads
+// stacks.
 func (r *Reader) Controls(id sampler.ThreadID) (frames []code.Control, whole, same bool) {
 	i := slices.IndexFunc(r.list.order, func(t *thread) bool { return t.id == id })
 	if i < 0 {

@@ -9,14 +9,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// CopiedStack is a stack that a BPF program has copied while its thread stood still.
+// CopiedStack is a Ruby stack that a BPF program in the kernel has copied while its thread stood still.
 type CopiedStack struct {
 	// Low and End are the ends of the VM's stack, CFP the address of the innermost control frame.
 	Low, End, CFP attach.Address
 	// Frames has the bytes from CFP to End. Values has the bytes from Low on, at least to the stack pointer of the
 	// innermost frame.
 	Frames, Values []byte
-	// Running is true if the thread was interrupted while it ran Ruby. Its innermost frame may not be filled yet.
+	// Running is true if the thread was interrupted while running Ruby code. Its innermost frame may be incomplete.
 	Running bool
 }
 
@@ -26,7 +26,7 @@ type copier struct {
 	stacks *stackReader
 }
 
-// StackProof shows whether the StackID of a CopiedStack is still right (see Holds).
+// StackProof is the data with which the method Holds checks whether the StackID of a CopiedStack is still right.
 type StackProof struct {
 	proof      code.Proof
 	generation sampler.Generation
@@ -36,14 +36,14 @@ type StackProof struct {
 var errNotFrames = errors.New("what was copied are no control frames")
 
 // Contexts returns the offset in an rb_thread_t of the pointer to its execution context, in bytes. ok is true if ddtop
-// can name copied stacks. With ZJIT it cannot, because parts of the frames are elsewhere.
+// can find the names of copied stacks. With ZJIT it cannot, because parts of the frames are elsewhere.
 func (r *copier) Contexts() (at int, ok bool) { return r.o.ThEC, !r.vm.ZJITFrames && r.o.ThEC >= 0 }
 
-// CopiedKey appends to key all that the name (StackID) of a copied stack depends on. Stacks with equal keys have the
-// same name while the proof of one of them is valid. For each frame, the key has the code, the position in it, and the
-// method that the frame's environment names. If the environment is on the heap, the key lacks the method. Then the name
-// depends on the code alone, unless several classes share a method's body (def in a hook that several modules run).
-// CopiedKey reads no state of the Reader that changes, so any goroutine may call it.
+// CopiedKey appends to key all data on which the StackID of a copied stack depends. So two stacks with the same key
+// have the same StackID while the proof for one of them is valid. For each frame, the key has the code, the position in
+// it, and the method that the frame's environment names. If the environment is on the heap, the key lacks the method.
+// Then the name depends on the code alone, unless several classes share a method's body (def in a hook that several
+// modules run). CopiedKey reads no state of the Reader that changes, so any goroutine may call it.
 func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	size := r.o.Code.FrameSize
 	for f := s.Frames; len(f) >= size; f = f[size:] {
@@ -61,8 +61,8 @@ func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	return key
 }
 
-// NameCopied returns the StackID of a copied stack. whole is true if it could read everything on which the names of the
-// frames depend. Only the goroutine that calls Read may call it, between two Reads.
+// NameCopied returns the StackID of a copied stack, and a proof to check with Holds later. whole is true if it could
+// read all that the frames' names depend on. Only the goroutine that calls Read may call it, between two Reads.
 func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProof, whole bool, err error) {
 	size := r.o.Code.FrameSize
 	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.stacks.maxDepth {
@@ -77,13 +77,13 @@ func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProo
 	return id, StackProof{info.Proof, generation}, info.FailedNames == 0 && !info.UncertainTop, nil
 }
 
-// Holds reports whether the name that NameCopied returned together with p is still right. Only the goroutine of Read
-// may call it.
+// Holds reports whether the StackID that NameCopied returned together with p is still right. Only the goroutine that
+// calls Read may call it.
 func (r *copier) Holds(p StackProof) bool {
 	return p.generation == r.dict.Generation() && r.dec.Holds(p.proof)
 }
 
-// Revision changes when a StackProof may have become invalid. Only the goroutine that calls Read may call it.
+// Revision returns a value that changes when a StackProof may be invalid. Only the goroutine calling Read may call it.
 func (r *copier) Revision() Revision { return Revision{r.dict.Generation(), r.dec.Generation()} }
 
 // Revision identifies a period in which every StackProof stays valid.

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// copiesOf returns the stacks of a captured process's threads as a BPF program would copy them, and the names that a
-// tick gave them.
+// copiesOf returns the stacks of a captured process's threads as a BPF program would copy them. names has the StackIDs
+// that ddtop gave to these stacks in a tick.
 func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.StackID) {
 	t.Helper()
 	if _, err := ticks(r, 9); err != nil {
@@ -30,8 +30,8 @@ func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.St
 	return copies, names
 }
 
-// TestCopied: a copied stack gets the same name as in a tick. While the code stays the same, the stack's key stays the
-// same, and the proof of its name holds.
+// TestCopied: a copied stack gets the same StackID as the same stack in a tick. While the code stays the same, the
+// stack's key stays the same, and the proof of its StackID is valid.
 func TestCopied(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestCopied(t *testing.T) {
 			if r.Revision() != revision {
 				t.Error("naming changed what the names rest on")
 			}
-			// After half a minute without use, stacks are evicted, and their names with them. So the proof is invalid
-			// then.
+			// Stacks that are not used for half a minute are evicted, together with their StackIDs. So the proof must
+			// be invalid after that.
 			k := sampler.NewKeeper(r.dict, 1)
 			_, proof, _, _ := r.NameCopied(&copies[0])
 			k.Feed(&sampler.Sample{TimeNS: 1}, false)
@@ -77,7 +77,7 @@ func TestCopied(t *testing.T) {
 	}
 }
 
-// FuzzCopied: for any bytes as a copied stack, CopiedKey and naming end, at most with an error.
+// FuzzCopied: a copied stack can have any bytes. CopiedKey and NameCopied must return, at most with an error.
 func FuzzCopied(f *testing.F) {
 	targets := loadTicks(f)
 	f.Add(uint8(0), uint16(0), uint16(32), uint64(1)<<63, uint16(0))

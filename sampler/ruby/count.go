@@ -12,8 +12,8 @@ import (
 )
 
 // CountHeap counts the objects of the heap by type and class, while the target runs on. It calls rest after every 1 to
-// 4 MB of pages, so that a caller can spread the cost. An error comes from ctx or from the target, or means that this
-// heap cannot be read.
+// 4 MB of pages, so that the caller can make pauses. The error is from ctx or from the target, or means that this heap
+// cannot be read.
 func (r *Reader) CountHeap(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
 	if r.heap == nil {
 		c, err := census.New(r.gc)
@@ -25,7 +25,7 @@ func (r *Reader) CountHeap(ctx context.Context, rest func()) (*sampler.HeapCount
 	return r.heap.Count(ctx, rest)
 }
 
-// HeapGraph copies the objects of the heap with their references, within the limits of o. CountHeap explains rest.
+// HeapGraph copies the heap's objects with their references, within the limits of o. It calls rest as CountHeap does.
 func (r *Reader) HeapGraph(ctx context.Context, o sampler.HolderOptions, rest func()) (*heapgraph.Graph, sampler.HolderInfo, error) {
 	return holders.Read(ctx, r.gc, o, rest)
 }

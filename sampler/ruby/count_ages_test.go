@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// agesProgram makes objects that are old, objects that survive one collection, and objects that no collection has seen.
-// It then asks Ruby which objects are old. A method's variables hold the objects, because up to 3.1 every object that
-// an old object refers to becomes old at once.
+// agesProgram makes objects of three ages: old ones, some that survive one collection, and some that no collection has
+// seen. It then asks Ruby which objects are old. A method's variables hold the objects. Up to 3.1, every object becomes
+// old at once if an old object refers to it.
 const agesProgram = `
 require "objspace"
 class Early; end
@@ -29,8 +29,8 @@ end
 made
 `
 
-// TestCountHeapAges: the number of old objects equals Ruby's own. The other objects have survived as many collections
-// as the program has made.
+// TestCountHeapAges: ddtop counts as many old objects as Ruby does. For the other objects, it finds the number of
+// collections that they have survived.
 func TestCountHeapAges(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, agesProgram, rubytest.Options{})

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// BenchmarkCountHeap makes passes over a heap of a million objects, without rests. The goal is 80 ms of CPU time a
-// pass.
+// BenchmarkCountHeap counts a heap of a million objects again and again, without pauses. The goal is 80 ms of CPU time
+// for each count.
 func BenchmarkCountHeap(b *testing.B) {
 	for _, r := range rubytest.All(b) {
 		b.Run(r.Name, func(b *testing.B) {

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/growth"
 )
 
-// growthProgram does a round of work for each line of input. It leaks, replaces objects in a full cache, and fills
-// another cache. It also fills a list and empties it every seven rounds, makes short-lived objects, and lets memory of
-// malloc grow. Every second round ends with a major collection.
+// growthProgram does a round of work for each line of input. One class leaks. One cache is full, so its objects are
+// replaced, and another cache fills. It also fills a list and empties it every seven rounds, makes short-lived objects,
+// and lets memory of malloc grow. Every second round ends with a major collection.
 const growthProgram = `
 class Leaked; end
 class Cached; end
@@ -33,8 +33,9 @@ while $stdin.gets
 end
 `
 
-// TestHeapGrowth: ddtop names the class that a program leaks, and the class in a cache while the cache fills. It does
-// not name a full cache, a list that is emptied, short-lived objects, or growing memory outside of slots.
+// TestHeapGrowth: ddtop names the class whose objects leak, and the class of the objects in a cache while the cache
+// fills. It does not name a full cache, a list that is emptied, short-lived objects, or growing memory outside of
+// slots.
 func TestHeapGrowth(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, growthProgram, rubytest.Options{})
@@ -74,8 +75,8 @@ func TestHeapGrowth(t *testing.T) {
 	})
 }
 
-// quietProgram grows without a leak. It loads code at first, replaces objects in a full cache, and fills and empties a
-// list. It keeps objects of requests over some collections. Major collections are rare.
+// quietProgram is a program whose memory grows without a leak. It loads code at first, replaces objects in a full
+// cache, and fills and empties a list. It keeps objects of requests over some collections. Major collections are rare.
 const quietProgram = `
 class Booted; end
 class Cached; end
@@ -101,8 +102,8 @@ while $stdin.gets
 end
 `
 
-// TestHeapGrowthQuiet: in five minutes of a simulated clock, ddtop never names a class as a leak. After the first 60
-// seconds no growth is confirmed.
+// TestHeapGrowthQuiet: a program without a leak runs for five minutes of a simulated clock. ddtop never names a class
+// as a leak. After the first 60 seconds, it reports no growth as confirmed.
 func TestHeapGrowthQuiet(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {

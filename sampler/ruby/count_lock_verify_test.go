@@ -19,9 +19,9 @@ import (
 // lockEvent is a line of the kernel's trace: thread, time in seconds, event, memory and kind of lock.
 var lockEvent = regexp.MustCompile(`-(\d+) +\[\d+\].*? (\d+\.\d+): (\w+):(?: mm=(\w+))?.*?(?: write=(\w+))?`)
 
-// TestMmapLock: while a count of objects reads the target, it holds the target's mmap lock. At least 99.9 % of the
-// holds must be 1 ms or shorter, by the kernel's events. Holds in which the reader loses its CPU are only logged,
-// because they depend on the machine's load.
+// TestMmapLock: reading the target's memory holds the target's mmap lock, which can delay its threads. While ddtop
+// counts objects, at least 99.9 % of the holds must be 1 ms or shorter, by the kernel's events. Holds in which the
+// reader loses its CPU are only logged, because they depend on the machine's load.
 func TestMmapLock(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("nodev", dir, "tracefs", 0, ""); err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// placesProgram traces allocations and answers where its objects were allocated, by class. Some objects are older than
-// the tracing. No object is freed without a collection, so a count between two answers lies between their numbers.
+// placesProgram records the allocations of its objects, and answers on which lines they were allocated, by class. Some
+// objects are older than the recording. No object is freed without a collection. So if ddtop counts between two
+// answers, its number lies between theirs.
 const placesProgram = `
 require "objspace"
 class Bag
@@ -74,12 +75,13 @@ end
 
 type placesSaid map[string]map[string][2]uint64
 
-// measuredClasses are classes whose memory ddtop knows completely.
+// measuredClasses are classes of objects whose whole memory ddtop can find, so that it must equal Ruby's number.
 var measuredClasses = map[string]bool{"String": true, "Array": true, "Bag": true, "Shop::Order": true, "Pair": true,
 	"Float": true, "Integer": true}
 
-// TestPlaces: in a stopped process, the places where objects were allocated equal Ruby's own answers. A process that
-// has stopped tracing has no places. A reader finds the tracer in its first count, or in a later one.
+// TestPlaces: in a stopped process, ddtop finds the same lines of allocation as Ruby itself. If a process has stopped
+// recording them, ddtop shows none. ddtop finds the records of allocations when it first counts the objects, or in a
+// later count.
 func TestPlaces(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, placesProgram, rubytest.Options{})
@@ -158,9 +160,9 @@ func comparePlaces(t *testing.T, state string, count *sampler.HeapCount, before,
 	}
 }
 
-// tracedChurn keeps objects of one line, and makes and drops objects of the same class on other lines. Some file names
-// exist only while an object of the file does, so Ruby frees the names and uses their memory again. A String's size
-// shows its line. On each release, all Strings are too long to be in their slots.
+// tracedChurn keeps objects that one line allocates, and makes and drops objects of the same class on other lines. Some
+// file names exist only while an object of the file does, so Ruby frees the names and uses their memory again. A
+// String's size shows the line that allocated it. On each release, all Strings are too long to be in their slots.
 const tracedChurn = `
 require "objspace"
 class Kept; end
@@ -179,9 +181,9 @@ loop do
 end
 `
 
-// TestPlacesOfMoving: the places are right although the program makes and frees objects of the same class at other
-// places. All objects that stay are at their place, and no other object is. Each file name belongs to its line, and so
-// does the size of each String. The program has one thread, so at most one String has no memory yet.
+// TestPlacesOfMoving: ddtop finds the right lines of allocation while the program makes and frees objects of the same
+// class on other lines. All objects that stay are found at their line, and no other object is. Each file name fits its
+// line, and so does the size of each String. The program has one thread, so at most one String has no memory yet.
 func TestPlacesOfMoving(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {

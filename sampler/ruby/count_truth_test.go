@@ -10,7 +10,7 @@ import (
 )
 
 // countProgram keeps objects of all kinds, and answers how many there are of each type and class, and their sizes. No
-// object is freed without a collection, so a count between two answers lies between their numbers.
+// object is freed without a collection. So if ddtop counts between two answers, its number lies between theirs.
 const countProgram = `
 require "objspace"
 class Bag
@@ -67,11 +67,11 @@ end
 
 type countSaid struct{ Types, Classes, Sizes map[string]int64 }
 
-// sizedTypes are the types whose memory ddtop knows completely.
+// sizedTypes are the types of objects whose whole memory ddtop can find, so that it must equal Ruby's number.
 var sizedTypes = []string{"T_STRING", "T_ARRAY", "T_HASH", "T_OBJECT", "T_STRUCT", "T_BIGNUM", "T_FLOAT", "T_SYMBOL", "T_RATIONAL", "T_COMPLEX"}
 
-// TestCountHeap: in a stopped process, the counts and sizes by type and class equal Ruby's own. This holds after a
-// collection has swept all pages, and while most pages are not swept yet.
+// TestCountHeap: in a stopped process, ddtop's numbers and sizes by type and class equal Ruby's own. This is also true
+// while most pages are not swept after a collection.
 func TestCountHeap(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, countProgram, rubytest.Options{})
@@ -92,9 +92,9 @@ func TestCountHeap(t *testing.T) {
 	})
 }
 
-// These limit the differences from Ruby's answers. internalSlack is for objects of the interpreter itself, some of
-// which an answer makes. variablesSlack is for the variables of a String. They are in a table of the process, whose
-// size is in memsize_of, but not in the count.
+// These limit the differences from Ruby's answers. internalSlack is for objects of the interpreter itself: Ruby makes
+// some of them when it answers. variablesSlack is for the instance variables of a String. They are in a table of the
+// process. Ruby's memsize_of includes this table's size, but ddtop's count does not.
 const (
 	internalSlack  = 8
 	variablesSlack = 1024
@@ -159,8 +159,8 @@ func compareCounts(t *testing.T, state string, count *sampler.HeapCount, before,
 	}
 }
 
-// movingProgram keeps objects that it made long ago. A ring has objects that live for a while. Besides, the program
-// makes as many short-lived objects as it can.
+// movingProgram makes some objects at the start and keeps them. Other objects live for a while, in a ring. Besides, the
+// program makes as many short-lived objects as it can.
 const movingProgram = `
 class Kept; end
 class Ring; end
@@ -172,8 +172,8 @@ i = 0
 loop { 1000.times { ring[i % 5_000] = Ring.new; i += 1; "churn #{i}"; [i] } }
 `
 
-// TestCountHeapMoving: while the program makes and collects objects, each pass counts the objects that stay exactly. It
-// counts them as old.
+// TestCountHeapMoving: the program makes and collects objects while ddtop counts them. Each count has the exact number
+// of the objects that stay, and counts them as old.
 func TestCountHeapMoving(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, movingProgram, rubytest.Options{})

@@ -31,8 +31,9 @@ puts ractors.size, "ready"; $stdout.flush
 loop { 1000.times { |i| [i.to_s] }; GC.start if ARGV[0] == "compact"; sleep 0.01 }
 `
 
-// TestCountHeapVariants: the count is right with a JIT, with threads that share native threads, and beside other
-// ractors. While collections compact the heap, the count is right or reports that objects moved.
+// TestCountHeapVariants: ddtop's count is right in special processes: with a JIT, with threads that share native
+// threads, and with several ractors. While collections compact the heap, the count is right or reports that objects
+// moved.
 func TestCountHeapVariants(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// deepProgram parks a thread for each number of frames given, alternating Ruby methods and C functions.
+// deepProgram parks threads, one for each given number of frames. Ruby methods and C functions alternate on their
+// stacks.
 const deepProgram = `
 $stdout.sync = true
 class Deep
@@ -63,7 +64,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkSuffix decodes a stack of about 90 frames. The innermost frames differ each time, as in a running thread.
+// BenchmarkSuffix decodes a stack of about 90 frames. Only the innermost frames differ from the last time, as in a
+// running thread.
 func BenchmarkSuffix(b *testing.B) {
 	r := rubytest.One(b)
 	p := r.Start(b, deepProgram, rubytest.Options{Args: []string{"58"}})
@@ -104,7 +106,8 @@ func BenchmarkSuffix(b *testing.B) {
 	}
 }
 
-// BenchmarkRevalidate reads again all the data of the stacks of about 250 threads.
+// BenchmarkRevalidate measures how long it takes to check the known names: it reads all data of the stacks of about 250
+// threads again.
 func BenchmarkRevalidate(b *testing.B) {
 	r := rubytest.One(b)
 	p, _ := r.StartParked(b, rubytest.Options{})

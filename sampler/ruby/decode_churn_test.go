@@ -15,9 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// churnProgram makes a method, calls it and removes it, again and again, and collects (and compacts) in between. So
-// Ruby frees iseqs, methods and names, and others get their addresses. Each method is called with its own number as the
-// argument. So the VM stack shows which method it really is, whatever name ddtop reads.
+// churnProgram makes a method, calls it and removes it, again and again, with collections (and compactions) in between.
+// So Ruby frees iseqs, methods and names, and uses their addresses for others. Each method is called with its own
+// number as the argument. So the VM stack shows which method it really is, whatever name ddtop reads.
 const churnProgram = `
 $stdout.sync = true
 class Churn
@@ -37,8 +37,8 @@ loop do
 end
 `
 
-// TestDecodeChurn: the program replaces its code all the time. The names of frames must still fit the numbers on the VM
-// stack, which show the methods that are really called.
+// TestDecodeChurn: the program replaces its code all the time. The numbers on the VM stack show which methods are
+// really called. The names that ddtop finds must fit these numbers.
 func TestDecodeChurn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -57,7 +57,8 @@ func TestDecodeChurn(t *testing.T) {
 // milliseconds, and far more on a busy machine.
 const churnDeadline = 3 * time.Minute
 
-// churnTimes returns the factor for the time of tests of code that is freed. It is the number in DDTOP_CHURN.
+// churnTimes returns a factor by which tests of freed code run longer. It is the number in the environment variable
+// DDTOP_CHURN.
 func churnTimes(t *testing.T) int {
 	s := os.Getenv("DDTOP_CHURN")
 	if s == "" {
@@ -129,15 +130,15 @@ func churn(t *testing.T, g *realTarget) {
 		}
 		want := ""
 		for f := frames1[skip:]; len(f) >= 2*fs; f = f[fs:] {
-			// The test checks the name of the method that calls hold. Its only local variable is right below its
-			// environment.
+			// The test checks the name of the method that calls the method hold. Its only local variable is right below
+			// its environment on the stack.
 			at := attach.Address(le64(f[code.FrameEP:])) - 24
 			if at < low || at+8 > low+attach.Address(len(values)) {
 				continue
 			}
 			number := le64(values[at-low:])
-			// Two copies of the frames can be equal although another call of the method came in between. So the
-			// argument must be the same, too.
+			// Two copies of the frames can be equal although the method was called anew in between. So the argument
+			// must be the same, too.
 			if number&1 == 0 || number != le64(again[at-low:]) {
 				continue
 			}
@@ -153,7 +154,7 @@ func churn(t *testing.T, g *realTarget) {
 			}
 			found := false
 			for _, frame := range g.frames(id) {
-				// Line 3 is the end of the method. Line 1 stands for an unknown line.
+				// Line 3 is the end of the method. ddtop may also report line 1, if it does not know the line.
 				found = found || frame.Label == "Churn#"+want && frame.Path == want+".rb" && frame.Line >= 1 && frame.Line <= 3
 			}
 			if !found {

@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// encodingsProgram has a thread for each encoding. Its method, block, class and file have names in this encoding. The
-// program prints Ruby's form of the names, in UTF-8. The last file's name is not text in any encoding.
+// encodingsProgram has a thread for each encoding. The thread's method, block, class and file have names in this
+// encoding. The program prints the names as Ruby converts them to UTF-8. The last file's name is not text in any
+// encoding.
 const encodingsProgram = `# encoding: utf-8
 require "json"
 Thread.report_on_exception = true
@@ -43,7 +44,8 @@ $stdout.flush
 STDIN.gets
 `
 
-// TestDecodeEncodings: names of methods and files in other encodings equal the names that Ruby prints.
+// TestDecodeEncodings: if names of methods and files are in another encoding than UTF-8, ddtop shows the same names as
+// Ruby prints.
 func TestDecodeEncodings(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, encodingsProgram, rubytest.Options{Env: []string{"LANG=C.UTF-8"}})

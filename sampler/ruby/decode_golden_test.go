@@ -11,14 +11,14 @@ import (
 
 var update = flag.Bool("update", false, "capture testdata from real Rubies anew")
 
-// goldenThreads are the threads of the parked program that are captured, one of each kind.
+// goldenThreads are the threads of the parked program whose memory is captured, one of each kind.
 var goldenThreads = []string{
 	"block in block", "alias with blocks", "define_method with block", "default keyword", "rescue in block",
 	"nested rescue", "eval", "symbol to_proc", "splat and keywords", "interpolation",
 }
 
-// TestCaptureGolden captures the memory of processes if the test runs with -update. Tests of package code decode the
-// captured stacks again.
+// TestCaptureGolden captures the memory of processes in files, but only if the test runs with -update. Tests of package
+// code decode the stacks in these files.
 func TestCaptureGolden(t *testing.T) {
 	if !*update {
 		t.Skip("it only makes the files")

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// labelled is a frame with the label that every release has to give it. own is true for the parked program's own files.
+// labelled is a frame with its label in a form that is the same on every release. own is true if the frame is in one of
+// the test program's own files.
 type labelled struct {
 	line   int32
 	label  string
@@ -42,8 +43,9 @@ func labelledFrames(t *testing.T, g *realTarget, truth rubytest.Truth) map[strin
 	return all
 }
 
-// TestLabelsOnEveryRelease: before 3.4, a frame has the same label as in the same program on 3.4 or later.
-// TestDecodeTruth compares the later labels with Ruby's own.
+// TestLabelsOnEveryRelease: Ruby itself prints such labels only from 3.4 on. For older releases, ddtop must show the
+// same label as for the same program on 3.4 or later. TestDecodeTruth compares the labels of 3.4 and later with Ruby's
+// own.
 func TestLabelsOnEveryRelease(t *testing.T) {
 	newest := rubytest.One(t)
 	if !newest.AtLeast(3, 4) {
@@ -69,7 +71,7 @@ func TestLabelsOnEveryRelease(t *testing.T) {
 					continue
 				}
 				c++
-				// A C function of the older release may be Ruby code in the newer one, in a file of its own.
+				// What is a C function in the older release may be Ruby code in the newer one, in a file of its own.
 				same := func(w labelled) bool { return w.label == f.label }
 				byDesign := missingByDesign[f.label] || newest.AtLeast(4, 0) && coveredByInternal[f.label]
 				if !slices.ContainsFunc(oracle, same) && !byDesign {
@@ -84,8 +86,8 @@ func TestLabelsOnEveryRelease(t *testing.T) {
 	})
 }
 
-// missingByDesign are C functions that the program calls on older releases but not on newer ones. So the test does not
-// miss them.
+// missingByDesign are C functions that the program calls on older releases but not on newer ones. So the test accepts
+// that they are missing there.
 var missingByDesign = map[string]bool{
 	"Thread::Mutex#lock / lock":      true, // called by Monitor, which was Ruby code around a Mutex up to 2.6
 	"Class#new / new":                true, // called for Array, which has its own new in Ruby 3.4
@@ -93,14 +95,14 @@ var missingByDesign = map[string]bool{
 	"Kernel.catch / catch":           true, // called by the library timeout, which threw up to Ruby 3.1
 }
 
-// coveredByInternal are C functions that the interpreter's own Ruby code calls. Ruby 4.0 leaves them out of backtraces.
-// The caller's frame, in a file <internal:…, stands for them.
+// coveredByInternal are C functions that the interpreter's own Ruby code calls. Ruby 4.0 leaves them out of backtraces,
+// and shows only their caller's frame, in a file <internal:….
 var coveredByInternal = map[string]bool{
 	"Thread::Mutex#sleep / sleep": true, // called by ConditionVariable#wait, which is Ruby code in 4.0
 }
 
 // compareRubyLabels compares the frames that are Ruby code on both releases. Before 3.4, the frame around a rescue or
-// ensure is shown as well, under the same label.
+// an ensure also appears, with the same label.
 func compareRubyLabels(t *testing.T, thread string, got, want []labelled) (compared int) {
 	t.Helper()
 	code := func(all []labelled) []labelled {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// objectsProgram parks a thread in a method of each object. The object is then the self of the thread's innermost Ruby
-// frame or C function. The program prints the class of each object.
+// objectsProgram has a thread for each object, which waits in a method of this object. So the object is the self of the
+// thread's innermost Ruby frame or C function. The program prints the class of each object.
 const objectsProgram = `
 require "json"
 $stdout.sync = true
@@ -43,7 +43,8 @@ puts JSON.generate(objects.map { |name, (o, _)| [name.dup.force_encoding("BINARY
 STDIN.gets
 `
 
-// TestObjects: the names of classes and data types, and the Strings, equal what Ruby prints.
+// TestObjects: for each object, ddtop reads the same name of its class or data type as Ruby prints. It also reads the
+// same text of Strings.
 func TestObjects(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, objectsProgram, rubytest.Options{})
@@ -106,8 +107,8 @@ func TestObjects(t *testing.T) {
 	})
 }
 
-// selfClass returns the self of the innermost frame whose class has the wanted name. It returns zero if there is none.
-// It also checks that objects of anonymous classes have no class name.
+// selfClass returns the self of the innermost frame whose self has a class with the wanted name. It returns zero if
+// there is none. It also checks that objects of anonymous classes have no class name.
 func selfClass(g *realTarget, raw *code.Stack, want *string) uint64 {
 	for f := raw.Frames; len(f) >= g.dec.FrameSize(); f = f[g.dec.FrameSize():] {
 		self := le64(f[frameSelf:])
@@ -127,8 +128,8 @@ func hex(s string) string {
 	return string(out)
 }
 
-// TestRevalidateSeesLaterNames: ddtop has read the labels of an anonymous class. If the class gets a name afterwards,
-// the labels must have this name.
+// TestRevalidateSeesLaterNames: an anonymous class gets a name after ddtop has read labels of its methods. The labels
+// must have this name then.
 func TestRevalidateSeesLaterNames(t *testing.T) {
 	const program = `
 $stdout.sync = true

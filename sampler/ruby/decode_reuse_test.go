@@ -11,9 +11,9 @@ import (
 )
 
 // reuseProgram makes a method, waits in it, and removes it, step by step. Each step allocates the same objects. So the
-// code, entry, names and lines of a method are at the addresses that an earlier method's had, with equal pointers. Only
-// the texts differ. Each method of "class" has a class of its own. The methods of "lines" have one name and differ only
-// in the line.
+// code, entry, names and lines of a method get the addresses that an earlier method had, with equal pointers. Only the
+// texts differ. Each method of the kind "class" has a class of its own. The methods of the kind "lines" have one name
+// and differ only in the line.
 const reuseProgram = `
 $stdout.sync = true
 def hold(n); $stdout.puts("at #{n}"); $todo = $stdin.gets; end
@@ -46,11 +46,12 @@ end
 // reuseSteps is how many methods of each kind the program makes. DDTOP_CHURN multiplies it.
 const reuseSteps = 60
 
-// TestNoStaleNames: if code is freed and similar code gets its address between two ticks, the stack has the name of the
-// new code.
+// TestNoStaleNames: between two ticks, code is freed and similar code gets its address. The stack must have the name of
+// the new code, not of the old one.
 func TestNoStaleNames(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
-		// Where Ruby puts an object depends on all allocations before it. So each kind begins with a fresh heap.
+		// Each kind begins in a new process with a fresh heap. Otherwise the earlier allocations would decide where
+		// Ruby puts an object.
 		for _, work := range [][]string{
 			{"method major", "method minor", "method compact"},
 			{"lines minor", "lines major", "lines compact"},

@@ -16,8 +16,8 @@ import (
 //go:embed testdata/suffix.rb
 var suffixProgram string
 
-// suffixPrograms are arguments of suffix.rb. Each is a list of programs that run at the same time, in threads of one
-// process.
+// suffixPrograms are arguments of the script suffix.rb. Each is a list of programs that run at the same time, in
+// threads of one process.
 var suffixPrograms = []string{
 	"same_receiver redefine", "same_code naming compact", "fibers births waves", "rescues tails refined compact",
 	"escapes specials compact",
@@ -26,8 +26,8 @@ var suffixPrograms = []string{
 // suffixStacks is how many stacks of each process are compared.
 const suffixStacks = 1500
 
-// TestSuffix: decoding only the frames that differ from a thread's last stack gives the same stack as decoding all
-// frames.
+// TestSuffix: to save time, ddtop decodes only the frames that differ from a thread's last stack. The result must be
+// the same as if it decoded all frames.
 func TestSuffix(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -47,7 +47,8 @@ func TestSuffix(t *testing.T) {
 	})
 }
 
-// compareSuffix reads stacks until enough of them were decoded in part, and decodes each of these again as a whole.
+// compareSuffix reads stacks until ddtop has decoded only a part of enough of them. It decodes each of these again as a
+// whole, and compares.
 func compareSuffix(t *testing.T, rd *Reader) {
 	t.Helper()
 	compared, frames, reused, raced, wrong := 0, 0, 0, 0, 0
@@ -78,9 +79,10 @@ func compareSuffix(t *testing.T, rd *Reader) {
 				return id, info, nil
 			}
 		}
-		// The frames refer to code and names that are not in the copies. The running program may have changed them
-		// between the decodings. While Ruby compacts its heap, a name cannot be read for a moment. The innermost frame
-		// of a running thread can be half written for a moment, so one of the three decodings may leave it out.
+		// The test allows some differences. The frames refer to code and names that are not in the copies, and the
+		// running program may have changed them between the decodings. While Ruby compacts its heap, a name cannot be
+		// read for a moment. The innermost frame of a running thread can be half written for a moment, so one of the
+		// three decodings may leave it out.
 		half := (raw.Running || raw.Partial) && (info.UncertainTop && topLost(rd.dict, id, want) || wantInfo.UncertainTop && topLost(rd.dict, want, id))
 		if err != nil || errBefore != nil || before != want || wantInfo.FailedNames != info.FailedNames || half {
 			raced++
@@ -110,8 +112,9 @@ func topLost(dict *sampler.Dictionary, a, b sampler.StackID) bool {
 	return len(two) > 0 && slices.Equal(one, two[1:])
 }
 
-// sameButTop reports whether two stacks differ only in the line of the innermost frame, or in whether this line is
-// certain. Each decoding checks anew whether a JIT has compiled the frame's code, which may change at any moment.
+// sameButTop reports whether two stacks differ only in the innermost frame's line, or in whether this line is certain.
+// Such a difference is allowed. Each decoding checks again whether a JIT has compiled the frame's code, which may
+// change at any moment.
 func sameButTop(dict *sampler.Dictionary, a, b sampler.StackID) bool {
 	one, two := dict.Frames(a, nil), dict.Frames(b, nil)
 	if len(one) == 0 || len(two) == 0 || !slices.Equal(one[1:], two[1:]) {

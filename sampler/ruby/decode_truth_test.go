@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDecodeTruth: every frame of about 250 parked threads equals Ruby's own answer. The test compares which frames
-// there are, their paths and lines, and from 3.4 on their labels.
+// TestDecodeTruth: for about 250 waiting threads, ddtop finds the same frames as Ruby's own backtraces. The test
+// compares which frames there are, their paths and lines, and from 3.4 on their labels.
 func TestDecodeTruth(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -21,7 +21,7 @@ func TestDecodeTruth(t *testing.T) {
 	})
 }
 
-// TestDecodeTruthJIT is like TestDecodeTruth, with code that YJIT has compiled from its first call on.
+// TestDecodeTruthJIT is like TestDecodeTruth, but YJIT compiles all code from its first call on.
 func TestDecodeTruthJIT(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		if !r.AtLeast(3, 1) {
@@ -43,8 +43,8 @@ func TestDecodeTruthJIT(t *testing.T) {
 	})
 }
 
-// TestDecodeTruthAfterGC is like TestDecodeTruth, with data that the Decoder kept from before a full collection and a
-// compaction. The compaction moves iseqs, methods and names.
+// TestDecodeTruthAfterGC is like TestDecodeTruth, but it compares again after two full collections and a compaction.
+// The compaction moves iseqs, methods and names that the Decoder has kept.
 func TestDecodeTruthAfterGC(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -61,7 +61,8 @@ func TestDecodeTruthAfterGC(t *testing.T) {
 	})
 }
 
-// TestDecodeFibers: the stacks of the fibers that resumed the running one equal Ruby's own, if Ruby reports them.
+// TestDecodeFibers: ddtop reads the stacks of the fibers that have resumed the running fiber. They must equal Ruby's
+// own, on releases that report them.
 func TestDecodeFibers(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -133,7 +134,7 @@ func compareThreads(t *testing.T, g *realTarget, truth rubytest.Truth, values bo
 	t.Logf("Ruby %s, values %t: %d threads, %d frames", g.vm.Version, values, len(found), frames)
 }
 
-// difference returns where two stacks differ. It is empty if they are equal.
+// difference says where two stacks differ. The result is empty if they are equal.
 func difference(got []sampler.Frame, want []rubytest.TruthFrame, labels bool) string {
 	var s strings.Builder
 	for i := range max(len(got), len(want)) {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// realTarget is a real process with a Decoder. It has its own walk over the threads, which is slow and simple, and
-// needs parked threads.
+// realTarget is a real process with a Decoder. It finds the threads in its own way, which is slow and simple, and needs
+// threads that do not run.
 type realTarget struct {
 	proc *attach.Process
 	mod  *attach.Module

@@ -9,30 +9,30 @@ import (
 )
 
 // believedReadings is how many readings in a row must show the same unlikely call before ddtop believes it. One tick
-// makes fewer readings (maxStackTries), because a reading can slow the program down, so that the program's loop keeps
-// in step with it.
+// makes fewer readings (maxStackTries). Otherwise the readings themselves could slow a loop of the program down, so
+// that each reading finds it at the same place.
 const believedReadings = 8
 
-// outOfStepRanges is how many useless ranges are read at most between two copies, to pass time. Each takes about 100
-// ns.
+// outOfStepRanges limits how many ranges of memory are read between two copies of a stack only to pass time. Each takes
+// about 100 ns.
 const outOfStepRanges = 10
 
-// outOfStepNS is the longest pause before a reading, in nanoseconds. If a loop of the program takes the same time as a
-// reading, each copy finds the loop at the same place. A pause of random length prevents this. Most such loops are
-// shorter than outOfStepNS.
+// outOfStepNS is the longest pause before a reading, in ns. If a loop of the program takes the same time as a reading,
+// each copy finds the loop at the same place. A pause of random length prevents this. Most such loops are shorter than
+// outOfStepNS.
 const outOfStepNS = 8000
 
 var doubtSeed = maphash.MakeSeed()
 
-// doubtfulStack is a stack in which a frame does not seem to have called the next frame inward. mark identifies these
-// two frames and all frames outward of them. readings is how many readings in a row have shown them.
+// doubtfulStack is a stack with an unlikely call: a frame does not seem to have called the next frame inward. mark
+// identifies these two frames and all frames outward of them. readings is how many readings in a row have shown them.
 type doubtfulStack struct {
 	mark     uint64
 	readings int
 }
 
-// outOfStep returns how many useless ranges may be read between two copies of a stack. It is not zero for a doubtful
-// stack. These reads change the time between the copies, as pauses change the time between the readings.
+// outOfStep returns how many ranges may be read between two copies of a stack only to pass time. It is not zero for a
+// doubtful stack. These reads change the time between the copies, as pauses change the time between the readings.
 func (r *stackReader) outOfStep(s *stackState) int {
 	if s.doubtful.readings == 0 {
 		return 0
@@ -40,9 +40,9 @@ func (r *stackReader) outOfStep(s *stackState) int {
 	return outOfStepRanges
 }
 
-// doubt handles a stack whose n innermost frames do not seem to be called by the frames outward of them. It asks for
-// another reading. At the last reading it keeps only the outward frames, or all frames if several readings in a row
-// agree.
+// doubt handles a stack in which the n innermost frames do not seem to be called by the frames outward of them. It asks
+// for another reading. If this is the last reading, it keeps only the outward frames. But if several readings in a row
+// agree, it keeps all frames.
 func (r *stackReader) doubt(t *thread, raw *code.Stack, n int, how way) bool {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	s.restless = restlessReads

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// endingThreads has threads that end in different ways on demand. A thread's name is the exception that ends it, or the
-// reason why there is none. The program keeps their Thread objects.
+// endingThreads is a program whose threads end in different ways on demand. A thread's name is the exception that ends
+// it, or the reason why no exception does. The program keeps their Thread objects.
 const endingThreads = `
 class Shop; class Declined < RuntimeError; end; end
 GATE = Queue.new
@@ -35,7 +35,8 @@ sleep 0.001 while threads.any?(&:alive?)
 threads.each { |t| begin; t.join; puts "#{t.name}="; rescue Exception => e; puts "#{t.name}=#{e.class}"; end }
 $stdout.flush; $stdin.gets`
 
-// TestEndedBy: for a thread that an exception has ended, ddtop reports the class that Thread#join raises.
+// TestEndedBy: if an exception has ended a thread, ddtop reports the class of the exception. It must be the class that
+// Thread#join raises.
 func TestEndedBy(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -44,7 +45,7 @@ func TestEndedBy(t *testing.T) {
 		p.Expect(t, "ready")
 		rd := openReader(t, p.PID)
 		var s sampler.Sample
-		// until reads until the number of known threads is the wanted one.
+		// until reads samples until ddtop knows n threads.
 		until := func(n int) {
 			for deadline := time.Now().Add(rubytest.Timeout); ; {
 				if rd.Read(sampler.StackTick, &s) == nil && len(s.Threads) == n {

@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestExactReadingKnowsItsSlots: with ZJIT, an exact reading (readExact) finds the slots of all frames that it reads,
-// whatever the depth of the thread's last stack was. This also holds for a stack whose middle is cut out.
+// TestExactReadingKnowsItsSlots: ZJIT keeps parts of frames in slots. An exact reading of a stack (readExact) finds the
+// slots of all frames that it reads, whatever the depth of the thread's last stack was. It also does so if the middle
+// of the stack is cut out.
 func TestExactReadingKnowsItsSlots(t *testing.T) {
 	m := wordMemory{}
 	r := zjitReader(m)

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 )
 
-// fiberReader reads the stacks of fibers that do not run, and the work of these fibers.
+// fiberReader reads the stacks of fibers that do not run, and the requests and jobs that these fibers work for.
 type fiberReader struct {
 	*target
 	list    *threadList
@@ -26,12 +26,12 @@ type fiberRead struct {
 	handlers int
 }
 
-// link is a word that refers to a fiber: its address, and the value that it says. While the value stays the same, the
-// fiber does not run.
+// link is a word of memory that refers to a fiber: the word's address, and its value. While the value stays the same,
+// the fiber does not run.
 type link struct{ addr, says attach.Address }
 
 // readResumers reads the stacks of the fibers that resumed the running fiber: its resumer, the resumer's resumer and so
-// on. They cannot run while the running fiber does. If one of them goes on before its stack was read, its stack is left
+// on. They cannot run while the running fiber does. If one of them has run before its stack was read, its stack is left
 // out and counted as torn.
 func (r *fiberReader) readResumers(t *thread) {
 	st := &t.stack
@@ -62,7 +62,7 @@ func (r *fiberReader) readResumers(t *thread) {
 	r.links = links
 }
 
-// runsRoot reports whether a thread runs the fiber that it began with.
+// runsRoot reports whether a thread now runs its first fiber, the one with which it began.
 func (r *target) runsRoot(t *thread) bool {
 	if t.stack.ec == 0 || r.o.ThRootFiber < 0 {
 		return false
@@ -71,8 +71,8 @@ func (r *target) runsRoot(t *thread) bool {
 	return root == 0 || r.fiberOf(t.stack.ec) == root
 }
 
-// fiberStack reads and decodes the stack of a fiber that does not run. One call reads the links to the fiber, two
-// copies of the stack, and the links again.
+// fiberStack reads and decodes the stack of a fiber that does not run. It checks that the fiber did not run meanwhile:
+// one call reads the links to the fiber, two copies of the stack, and the links again.
 func (r *fiberReader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
 	f := &r.fiber
 	c := &f.copies

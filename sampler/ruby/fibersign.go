@@ -3,8 +3,8 @@ package ruby
 import "github.com/ddtop/ddtop/attach"
 
 const (
-	// signEveryNS is the interval at which threads are checked for a switch of fibers, in ns. signBatch is the number
-	// of threads checked at a time.
+	// signEveryNS is the interval at which ddtop checks whether threads have switched to another fiber, in ns.
+	// signBatch is the number of threads that it checks at a time.
 	signEveryNS = int64(100e6)
 	signBatch   = 64
 )
@@ -22,8 +22,8 @@ type fiberSign struct {
 	words  [signBatch][8]byte
 }
 
-// seen checks some threads, if a check is due, and reports whether one has ever switched fibers. It also returns true
-// if no word of this release would show a switch.
+// seen checks some threads, if it is time for a check, and reports whether a thread has ever switched fibers. It also
+// returns true if this cannot be seen in this release.
 func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	at, ok := r.savedStackPointer()
 	if !ok {
@@ -62,8 +62,8 @@ func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	return false
 }
 
-// savedStackPointer returns the offset in rb_fiber_struct of the saved stack pointer, the first word of context. On
-// all releases the field context follows the bits of the field status.
+// savedStackPointer returns the offset in rb_fiber_struct of the saved stack pointer. This is the first word of the
+// field context, which follows the bits of the field status on all releases.
 func (r *waitingFibers) savedStackPointer() (offset int, ok bool) {
 	f := r.finder
 	if f == nil || !r.vm.Release.AtLeast(2, 6) {

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// oneFiber has no fiber until a line of input makes one. The fiber serves a request and waits.
+// oneFiber is a program without fibers until it gets a line of input. Then it makes a fiber, which serves a request and
+// waits.
 const oneFiber = `
 threads = 3.times.map { Thread.new { sleep } }
 puts "ready"
@@ -26,8 +27,8 @@ Thread.new do
 end
 gets`
 
-// TestNoFibersNoSearch: if no thread of a process has switched fibers, ddtop does not search the heap for fibers. After
-// a thread has switched, its fiber is found.
+// TestNoFibersNoSearch: if no thread of a process has switched to another fiber, ddtop does not search the heap for
+// fibers. After a thread has switched, ddtop finds its fiber.
 func TestNoFibersNoSearch(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, oneFiber, rubytest.Options{})

@@ -15,14 +15,14 @@ type sampleMaker struct {
 	fibers   *fiberReader
 	blocking *blockReader
 	serving  *workReader
-	// filled are the threads of the Sample that the last tick filled. fresh are the threads that a lock tick has
-	// marked as fresh. After a stack tick, allFresh is true instead.
+	// filled are the threads of the Sample that the last tick filled. fresh are the threads whose stacks a lock tick
+	// has marked as fresh. After a tick that reads stacks, allFresh is true instead.
 	filled   []sampler.Thread
 	fresh    []*thread
 	allFresh bool
 }
 
-// forget drops the threads of the last Sample, because the threads were listed again.
+// forget drops the threads of the last Sample. It is called after the list of threads was read again.
 func (r *sampleMaker) forget() { r.filled, r.fresh, r.allFresh = nil, r.fresh[:0], true }
 
 func (r *sampleMaker) fill(depth sampler.Depth, s *sampler.Sample) {
@@ -49,7 +49,7 @@ func (r *sampleMaker) fill(depth sampler.Depth, s *sampler.Sample) {
 	s.Reads = r.reads
 }
 
-// appendRactor grows the slice by one element and keeps the capacity of that element's Queue.
+// appendRactor adds an element to the slice. It reuses the memory of the Queue that this element had before.
 func appendRactor(list []sampler.Ractor) []sampler.Ractor {
 	if len(list) < cap(list) {
 		list = list[:len(list)+1]
@@ -88,14 +88,14 @@ func (r *sampleMaker) fillRactor(rc *ractor, out *sampler.Ractor) {
 	out.Waiting = int32(len(out.Queue))
 }
 
-// filledBefore reports whether s still has the threads of the last tick. Then only the threads that were just read must
-// be filled in.
+// filledBefore reports whether s still has the threads of the last tick. If so, the caller needs to fill in only the
+// threads that were just read.
 func (r *sampleMaker) filledBefore(s *sampler.Sample) bool {
 	n := len(s.Threads)
 	return n > 0 && n == len(r.list.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]
 }
 
-// fillRead fills in the threads that this lock tick has read. The other threads only lose the mark StackFresh.
+// fillRead fills in what a tick for locks and few stacks has read. Other threads only lose the mark StackFresh.
 func (r *sampleMaker) fillRead(s *sampler.Sample) {
 	if r.allFresh {
 		for i := range s.Threads {
@@ -122,9 +122,9 @@ func (r *sampleMaker) noteFresh(depth sampler.Depth) {
 	}
 }
 
-// age removes the marks StackFresh that the last tick set. A stack tick also marks stacks as fresh that it does not
-// read. They are younger than maxStackAgeNS, and their threads have taken no part in the scheduling since they were
-// read.
+// age removes the marks StackFresh that the last tick set. A tick that reads stacks also marks some stacks as fresh
+// that it does not read again. They are younger than maxStackAgeNS, and their threads have taken no part in the
+// scheduling since they were read (selective.go).
 func (r *sampleMaker) age(depth sampler.Depth) {
 	switch {
 	case depth == sampler.StackTick:

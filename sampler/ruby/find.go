@@ -17,7 +17,7 @@ type (
 	VM = rubyvm.VM
 	// FindOptions are options of Find.
 	FindOptions = rubyvm.FindOptions
-	// Found is a VM and a note about its layout.
+	// Found is a VM that Find has found, and a note about its layout.
 	Found = rubyvm.Found
 )
 
@@ -28,21 +28,21 @@ var (
 	ErrLayout  = rubyvm.ErrLayout
 )
 
-// CacheFolder returns the folder of tables derived from debug information. It is empty if there is none.
+// CacheFolder returns the folder for layouts derived from debug information. It is empty if there is no such folder.
 func CacheFolder() string { return rubyvm.CacheFolder() }
 
-// maxVerifyTries bounds how often all threads are read until one reading has no flaw. In a busy process some reads are
-// torn.
+// maxVerifyTries limits how often ddtop reads all threads until one reading has no flaw. In a busy process some reads
+// are torn.
 const maxVerifyTries = 20
 
-// Find chooses the layout for a Ruby and locates its VM. If the layout was made for another release, Find verifies it
-// on the target. If the layout of the Ruby's release does not fit (a patched build), Find derives one from the module's
-// debug information. An error is layout.ErrUnknownRelease, ErrLayout with advice, or an error of LocateVM.
+// Find chooses the struct layout for a Ruby and locates its VM. If the layout was made for another release, Find
+// verifies it on the target. If the release's own layout does not fit (a patched build), Find derives one from the
+// module's debug information. An error is layout.ErrUnknownRelease, ErrLayout with advice, or an error of LocateVM.
 func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version string, o FindOptions) (Found, error) {
 	return rubyvm.Find(ctx, mem, module, version, o, func(vm *VM) error { return verifyThreads(vm, module, o.PID) })
 }
 
-// verifyThreads reads all threads as later ticks do, until one reading has no flaw.
+// verifyThreads checks a layout: it reads all threads as later ticks do, until one reading has no flaw.
 func verifyThreads(vm *VM, module *attach.Module, pid int) error {
 	var last error
 	for range maxVerifyTries {

@@ -25,15 +25,15 @@ func parkedTarget(t *testing.T, r rubytest.Ruby) *realTarget {
 	return openTarget(t, p.PID)
 }
 
-// stopped returns a context that has ended already, so that a search makes only one attempt.
+// stopped returns a context that has already ended. A search with this context makes only one attempt.
 func stopped() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// TestFindUnknownPatch: if the patch release of a Ruby is newer than all known releases, ddtop verifies and uses the
-// nearest table. The result names this table.
+// TestFindUnknownPatch: if a Ruby's patch release is newer than all that ddtop knows, ddtop verifies and uses the
+// nearest table of offsets. The result says which table this is.
 func TestFindUnknownPatch(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		g := parkedTarget(t, r)
@@ -75,8 +75,8 @@ func TestFindUnknownPatch(t *testing.T) {
 	})
 }
 
-// TestVerifyRefuses: a table of another series either fails the verification, or it reads the same threads and frames
-// as the Ruby's own table.
+// TestVerifyRefuses: ddtop uses the table of another series of releases. Either the verification fails, or the table
+// leads to the same threads and frames as the Ruby's own table.
 func TestVerifyRefuses(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {
@@ -101,8 +101,8 @@ func TestVerifyRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			tried++
-			// Use the rules of the release of the Ruby under test, as for a patched build, and then the rules of the
-			// table's release.
+			// The test uses the rules of two releases: first of the Ruby under test, as for a patched build, and then
+			// of the table's release.
 			for _, version := range []string{g.vm.Version, other.Version} {
 				vm, err := rubyvm.TryLayout(stopped(), g.proc, g.mod, version, table, true, FindOptions{PID: g.proc.PID(), Still: true}, proven(g))
 				if err != nil {
@@ -126,7 +126,7 @@ func proven(g *realTarget) func(vm *VM) error {
 	return func(vm *VM) error { return verifyThreads(vm, g.mod, g.proc.PID()) }
 }
 
-// picture returns a text with all threads that a VM's layout leads to, and their frames.
+// picture returns a text with all threads and frames that ddtop finds with a VM's layout.
 func picture(t *testing.T, vm *VM, g *realTarget) string {
 	t.Helper()
 	dict := sampler.NewDictionary()
@@ -151,7 +151,8 @@ func picture(t *testing.T, vm *VM, g *realTarget) string {
 	return b.String()
 }
 
-// TestFindUnknownRelease: if there is neither a table nor debug information, the error names what would help.
+// TestFindUnknownRelease: if ddtop has neither a table nor debug information for a Ruby, the error says what would
+// help.
 func TestFindUnknownRelease(t *testing.T) {
 	var g *realTarget
 	for _, r := range rubytest.All(t) {
@@ -174,8 +175,8 @@ func TestFindUnknownRelease(t *testing.T) {
 }
 
 // TestFindByDebugInformation: for every Ruby that was built with -g, ddtop derives the layout from debug information.
-// It verifies the layout on the live process. All frames equal the frames read with the embedded table. The second
-// time, the layout comes from the cache.
+// It verifies the layout on the live process. It must read the same frames as with its own table for the release. The
+// second time, the layout comes from the cache.
 func TestFindByDebugInformation(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -187,8 +188,8 @@ func TestFindByDebugInformation(t *testing.T) {
 		o := FindOptions{PID: p.PID, Cache: t.TempDir(), Progress: func(_ string, done, total int) { units = done }}
 		derived, source, err := rubyvm.DeriveTable(t.Context(), g.mod, g.vm.Version, o)
 		if errors.Is(err, layout.ErrIncomplete) {
-			// This Ruby has no debug information of its C code. A test of package layout checks that this is the only
-			// reason for the error.
+			// The test is skipped because this Ruby has no debug information of its C code. A test of package layout
+			// checks that this is the only reason for the error.
 			rubytest.Skip(t, "its C part was built without debug information")
 		}
 		if err != nil {
@@ -218,7 +219,8 @@ func TestFindByDebugInformation(t *testing.T) {
 		if d := layout.Differences(derived, again); len(d) > 0 {
 			t.Errorf("the cached table differs: %v", d)
 		}
-		// A damaged file in the cache is replaced. A file of another release is not used.
+		// If a file in the cache is damaged, ddtop replaces it. If it belongs to another release, ddtop does not use
+		// it.
 		if err := os.WriteFile(source, []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 )
 
 // gcProgram runs commands and prints all of Ruby's figures about the collector. Then it stops itself, which allocates
-// almost nothing, and prints them again when it continues. ddtop reads between the two answers, so its figures lie
-// between theirs. Nearly all figures are equal in both answers.
+// almost nothing. When it continues, it prints them again. ddtop reads while it is stopped, so its figures lie between
+// the two answers. Nearly all figures are equal in both answers.
 const gcProgram = `
 def fill(out)
   GC.stat(out[0])
@@ -91,7 +91,7 @@ type gcSaid struct {
 var gcScenarios = []string{"nothing", "nothing", "start", "minor", "lazy", "burst", "survive", "start", "minor", "sizes", "drop", "strings",
 	"finalizers", "compact", "nothing", "disable", "enable", "stress", "calm", "burst", "unmeasured", "nothing"}
 
-// statKeys returns the values that were read, by the keys of GC.stat.
+// statKeys returns the values that ddtop has read, by the names that they have in GC.stat.
 func statKeys(g *sampler.GC, d *sampler.GCDetail) map[string]int64 {
 	return map[string]int64{
 		"count": int64(g.Count), "minor_gc_count": int64(g.MinorCount), "major_gc_count": int64(g.MajorCount),
@@ -133,7 +133,7 @@ type gcCompare struct {
 	equal, within int
 }
 
-// figures compares each of Ruby's figures with the figure that was read.
+// figures compares each of Ruby's figures with the one that ddtop has read.
 func (c *gcCompare) figures(part string, got map[string]int64, before, after map[string]any) {
 	for key, v := range before {
 		want, ok := v.(float64)
@@ -162,7 +162,8 @@ func word(v any) string {
 	return s
 }
 
-// TestGCFigures: every figure that ddtop reads equals Ruby's own figure in GC.stat, GC.stat_heap and GC.latest_gc_info.
+// TestGCFigures: every figure about the collector that ddtop reads equals Ruby's own figure in GC.stat, GC.stat_heap
+// and GC.latest_gc_info.
 func TestGCFigures(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -217,8 +218,8 @@ func TestGCFigures(t *testing.T) {
 				t.Errorf("%s: %d objects allocated, the tick says %d", c.where, s.GCDetail.Allocated, s.GC.Allocated)
 			}
 		}
-		// The test allows that one figure in twenty changes between Ruby's two answers. After a compaction, the call
-		// that stops the process allocates.
+		// The test allows that one figure in twenty changes between Ruby's two answers. One reason: after a compaction,
+		// the call that stops the process allocates objects.
 		if c.within*20 > c.equal {
 			rubytest.TooSeldom(t, "only %d figures stood still while %d moved: the comparison says too little", c.equal, c.within)
 		}
@@ -226,8 +227,8 @@ func TestGCFigures(t *testing.T) {
 	})
 }
 
-// stateWord returns the word of GC.latest_gc_info(:state). For Ruby, compacting is a kind of sweeping (gc_info_decode
-// in gc.c).
+// stateWord returns the word that GC.latest_gc_info(:state) has for m. Ruby reports compacting as sweeping
+// (gc_info_decode in gc.c).
 func stateWord(m sampler.GCMode) string {
 	switch m {
 	case sampler.GCMarking:

@@ -10,8 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// handledTags has threads that serve one request after another. They handle exceptions in many ways, within requests
-// and between them. Every exception's message has the thread's number, and the request's number or "idle".
+// handledTags is a program with threads that serve one request after another. They handle exceptions in many ways,
+// within requests and between them. Every exception's message has the thread's number, and the request's number or
+// "idle".
 const handledTags = `
 class Tagged < StandardError; end
 def busy(n)
@@ -48,8 +49,8 @@ Thread.new { loop { sleep 0.002; GC.start } }
 Thread.new { loop { sleep 0.005; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestHandledRacing: in samples that race with the program, no thread has an exception of another thread or of another
-// request.
+// TestHandledRacing: ddtop takes samples while the program runs and handles exceptions. In no sample does a thread have
+// an exception of another thread or of another request.
 func TestHandledRacing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -65,7 +66,7 @@ func TestHandledRacing(t *testing.T) {
 	})
 }
 
-// oddException returns an error if a thread cannot have handled this exception during the work w.
+// oddException returns an error if the thread cannot have handled this exception during the request or job w.
 func oddException(thread, exception string, w *sampler.Work) error {
 	tag, ok := strings.CutPrefix(thread, "server ")
 	if !ok {

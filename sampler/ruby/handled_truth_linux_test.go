@@ -13,8 +13,8 @@ import (
 //go:embed testdata/handled.rb
 var handledProgram string
 
-// toldException is what a thread reports about its own $!: its class, and the message that it was made with. It is null
-// if there is no exception, or if its class has no name.
+// toldException is what a thread itself reports about the exception that it handles ($!): its class, and the message
+// with which it was made. It is null if there is no exception, or if its class has no name.
 type toldException []string
 
 // text returns the text that ddtop should show for the exception.
@@ -34,7 +34,7 @@ func (e toldException) text(values bool) string {
 	return e[0] + ": " + message
 }
 
-// TestHandled compares the reported exceptions of threads with what the threads report themselves. It also does so
+// TestHandled compares the exceptions that ddtop finds with those that the threads report themselves. It also does so
 // after collections and a compaction, and with code that a JIT has compiled.
 func TestHandled(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
@@ -60,7 +60,8 @@ func TestHandled(t *testing.T) {
 	})
 }
 
-// handledAsTold reads until ddtop has shown the exceptions of all threads as the threads report them.
+// handledAsTold takes samples until ddtop has shown the same exceptions of all threads as the threads themselves
+// report.
 func handledAsTold(t *testing.T, r rubytest.Ruby, rd *Reader, told map[string]toldException, values bool) {
 	t.Helper()
 	var s sampler.Sample

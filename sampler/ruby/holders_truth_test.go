@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 )
 
-// holdersProgram keeps objects in each kind of holder: a variable, a constant and so on. The objects of each holder
-// have a class of their own.
+// holdersProgram keeps objects alive in each possible way: by a variable, by a constant and so on. The objects of each
+// way have a class of their own.
 const holdersProgram = `
 require "set"
 require "monitor"
@@ -83,7 +83,8 @@ puts "ready"
 $stdin.gets
 `
 
-// holderPaths are the expected paths to the objects of holdersProgram, by class. Some releases have different paths.
+// holderPaths are the paths of references that ddtop must find to the objects of holdersProgram, by class. Some
+// releases have different paths.
 var holderPaths = map[string][]string{
 	"InConstHash":      {"Shop::Store::CACHE (Hash) → InConstHash"},
 	"InClassVariable":  {"Shop::Store.@@registry (Array) → InClassVariable"},
@@ -149,8 +150,8 @@ func TestHolders(t *testing.T) {
 			for _, w := range paths {
 				right = right || path == w
 			}
-			// The last object that was made can also be on the program's stack, so it can have another path. The test
-			// allows for this.
+			// The last object that was made can have another path, because it can also be on the program's stack. So a
+			// few objects may be missing here.
 			if !right || h.Paths[0].Objects < want-2 {
 				t.Errorf("%s: %d by %s, want %q", class, h.Paths[0].Objects, path, paths)
 				for _, p := range h.Paths {
@@ -158,7 +159,8 @@ func TestHolders(t *testing.T) {
 				}
 			}
 		}
-		// Caches of calls and constants keep no object alive, so they are left out.
+		// This counts the objects to which no path was found. Caches of calls and constants are left out, because they
+		// keep no object alive.
 		live, lost := 0, 0
 		for i := range g.Nodes {
 			if typ := g.Type(uint32(i)); typ != "" && typ != heapgraph.TypeImemo {
@@ -174,8 +176,8 @@ func TestHolders(t *testing.T) {
 	})
 }
 
-// TestHoldersMoving: if a program makes objects while ddtop copies its heap, the copy has all objects that stay, with
-// their path.
+// TestHoldersMoving: if a program makes objects while ddtop copies its heap, the copy still has all objects that stay
+// alive, with the path to them.
 func TestHoldersMoving(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -203,8 +205,8 @@ loop { Array.new(1000) { |i| [i.to_s, {i => i}] } }`, rubytest.Options{})
 	})
 }
 
-// TestHoldersCompacting: if a program compacts its heap all the time, a copy of the heap never fails. If no object
-// moved during a copy, the copy is right.
+// TestHoldersCompacting: a program compacts its heap all the time while ddtop copies the heap. The copy never fails. If
+// no object moved during a copy, the copy is right.
 func TestHoldersCompacting(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -19,11 +19,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// Addresses of the made-up parts of a hostile memory. They differ from captured addresses, which have 47 bits. Reads
-// from 2^56 on fail.
+// These are addresses of the made-up parts of a hostile memory. They differ from captured addresses, which have 47
+// bits. Reads from 2^56 on fail.
 const (
-	// Each epoch has a copy of the captured pages, epochStride after the copy of the epoch before. The first is at
-	// hostileNew. So each epoch has new addresses.
+	// From epoch to epoch, the captured pages appear at new addresses. The copy of each epoch is epochStride after the
+	// copy of the epoch before. The first is at hostileNew.
 	hostileNew     = attach.Address(1) << 52
 	epochStride    = attach.Address(1) << 26
 	capturedPage   = attach.Address(4096)
@@ -35,10 +35,10 @@ const (
 	hostileTextBytes = 1 << 20
 )
 
-// hostile is the memory of a captured process, changed so that it tries to fill a reader's memory. From epoch to epoch,
-// control frames name code, methods and receivers at new addresses. The words at these addresses lead to other new
-// addresses. Every string is a megabyte long and differs from all others. There are as many threads and ractors as a
-// reader follows, or links that lead in circles.
+// hostile is the memory of a captured process, changed so that it tries to make ddtop keep too much. It changes from
+// epoch to epoch. Control frames name code, methods and receivers at new addresses, and the words there lead to other
+// new addresses. Every string is a megabyte long and differs from all others. There are as many threads and ractors as
+// ddtop follows, or links that lead in circles.
 type hostile struct {
 	pages *memtest.Pages
 	o     *rubyvm.Offsets
@@ -47,12 +47,13 @@ type hostile struct {
 	kept []attach.Range
 	// stacks are the VM stacks. Their words point to new addresses in each epoch.
 	stacks []attach.Range
-	// template is the thread that the made-up threads are copies of. ractor is the same for ractors.
+	// template is the captured thread of which the made-up threads are copies. ractor is the same for ractors.
 	template, ractor attach.Address
-	// threads and ractors count the made-up ones, besides the captured ones. A huge number makes a list without an end.
+	// threads and ractors are the numbers of made-up ones, besides the captured ones. A huge number makes a list
+	// without an end.
 	threads, ractors attach.Address
 	epoch            attach.Address
-	// fresh gives the threads other Thread objects in each epoch, so that ddtop takes all of them for new threads.
+	// fresh makes the threads have other Thread objects in each epoch, so that ddtop takes all of them for new threads.
 	fresh bool
 	// circle makes lists that never end: a queue for the GVL that does not come back to its head, and fibers that
 	// resume each other.
@@ -97,7 +98,7 @@ func (h *hostile) Read(addr attach.Address, buf []byte) error {
 	if err := h.pages.Read(at, buf); err != nil {
 		return err
 	}
-	// A String may begin before the range that is read. So the change begins earlier, too.
+	// A String may begin before the range that is read. So h changes words from a lower address on.
 	const head = 32
 	from := at&^7 - head
 	wide := make([]byte, int(at-from)+len(buf))
@@ -114,7 +115,7 @@ func (h *hostile) Read(addr attach.Address, buf []byte) error {
 	return nil
 }
 
-// change replaces the words that were read at an address by other words, which differ in each epoch.
+// change replaces words of memory that were read at an address. The new words differ in each epoch.
 func (h *hostile) change(at, epoch attach.Address, buf []byte) {
 	inStack := within(h.stacks, at)
 	if inStack {
@@ -133,7 +134,7 @@ func (h *hostile) change(at, epoch attach.Address, buf []byte) {
 			}
 		}
 		const noEmbed = 0x2000 // FL_USER1
-		// Make a String that is not embedded, is very long, and has a text that no other String has.
+		// This changes a String so that it is not embedded, is very long, and has a text that no other String has.
 		if i+16 <= len(buf) && w&heap.TypeMask == heap.TypeString && h.string != 0 && h.old(attach.Address(le64(buf[i+8:]))) == h.string {
 			put(buf, at, at, i, attach.Address(w|noEmbed))
 			put(buf, at, at, i+16, hostileTextBytes)
@@ -144,7 +145,7 @@ func (h *hostile) change(at, epoch attach.Address, buf []byte) {
 	}
 }
 
-// old returns the address at which the content of address a was captured.
+// old returns the captured address whose content appears at address a in this epoch.
 func (h *hostile) old(a attach.Address) attach.Address {
 	if page := a % epochStride / capturedPage; a >= hostileNew && int(page) < len(h.list) {
 		return h.list[page] + a%capturedPage
@@ -152,7 +153,8 @@ func (h *hostile) old(a attach.Address) attach.Address {
 	return a
 }
 
-// put writes the word w, at offset off of a struct at base, into the bytes that were read at an address.
+// put writes the word w into buf, if buf covers it. buf has the bytes at the address at. The word is at offset off of a
+// struct at base.
 func put(buf []byte, at, base attach.Address, off int, w attach.Address) {
 	for i := range 8 {
 		if a := base + attach.Address(off+i); a >= at && a < at+attach.Address(len(buf)) {
@@ -161,7 +163,7 @@ func put(buf []byte, at, base attach.Address, off int, w attach.Address) {
 	}
 }
 
-// patch puts the made-up threads and ractors in front of the first captured one.
+// patch changes the lists of threads and ractors, so that the made-up ones come before the first captured one.
 func (h *hostile) patch(at attach.Address, buf []byte) {
 	node := attach.Address(h.o.ThNode)
 	if h.threads > 0 {
@@ -245,7 +247,7 @@ func (h *hostile) readClone(addr attach.Address, buf []byte) error {
 	return nil
 }
 
-// hostileOf makes a hostile memory of a captured process. It opens the Reader while the memory is still normal.
+// hostileOf makes a hostile memory of a captured process. It opens the Reader before the memory becomes hostile.
 func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 	t.Helper()
 	h := &hostile{pages: g.Pages, vm: g.VM}
@@ -290,7 +292,7 @@ func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 	return h, r
 }
 
-// kitchen is all that ddtop keeps of a process to show it on the screen.
+// kitchen has everything that ddtop keeps in memory about a process to show it on the screen.
 type kitchen struct {
 	fold    *measure.Fold
 	rolling *flamegraph.Rolling
@@ -333,8 +335,8 @@ func heapAlloc() int64 {
 }
 
 const (
-	// mostHostileReads limits the ranges that one tick reads. A tick reads the lists of threads and ractors twice in
-	// each try, and also the words that lead to the threads' names.
+	// mostHostileReads limits the ranges of memory that one tick reads. In each try, a tick reads the lists of threads
+	// and ractors twice, and also the words that lead to the threads' names.
 	mostHostileReads = 2 * maxListTries * (maxThreads + 2*maxRactors)
 	// mostHostile limits the memory that ddtop may keep, in bytes. It is the sum of all limits, plus the keys of the
 	// flamegraph.
@@ -342,8 +344,8 @@ const (
 		flamegraph.MaxHistoryBytes + flamegraph.MaxKeys*160
 )
 
-// TestHostileMemory: if every object, name and thread is new in every second tick, ddtop keeps no more than the sum of
-// its limits. Each tick ends after a bounded number of reads.
+// TestHostileMemory: in every second tick, every object, name and thread of the process is new. ddtop still keeps no
+// more than the sum of its limits. Each tick ends after a limited number of reads.
 func TestHostileMemory(t *testing.T) {
 	captured := loadTicks(t)
 	for i, g := range captured {

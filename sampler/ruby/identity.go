@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNameTries is how many stack ticks try to read a thread's name. If all fail, ddtop tries again only after Ruby has
-// changed the name.
+// maxNameTries is how many ticks that read stacks try to read a thread's name. If all fail, ddtop tries again only
+// after Ruby has changed the name.
 const maxNameTries = 50
 
 // threadNamer finds out the name of each Ruby thread, and the native thread on which it runs.
@@ -18,7 +18,7 @@ type threadNamer struct {
 	// tids is Options.TIDs.
 	tids func(int32) (int32, bool)
 	// pthreadTID is the offset of the tid in libc's struct pthread, in bytes. It is -1 while the offset is not known.
-	// pthreadTriedNS is when it was last searched for.
+	// pthreadTriedNS is when ddtop last searched for the offset.
 	pthreadTID     int
 	pthreadTriedNS int64
 }
@@ -30,7 +30,7 @@ func newThreadNamer(tg *target, list *threadList, tids func(int32) (int32, bool)
 	return &threadNamer{target: tg, list: list, tids: tids, pthreadTID: -1}
 }
 
-// identify updates the entry of a thread in the Dictionary: its native thread id and its name.
+// identify updates what the Dictionary has about a thread: its native thread id and its name.
 func (r *threadNamer) identify(t *thread) {
 	changed := t.info.ID == 0
 	if tid := r.hostTID(t); tid != t.tid {
@@ -64,19 +64,19 @@ func (r *threadNamer) identify(t *thread) {
 	r.dict.SetThread(t.info)
 }
 
-// stillNamed reads a thread again and reports whether it is alive and has the same name. Ruby frees the name of a
-// thread that has ended, and another String may take its place.
+// stillNamed reads a thread again and reports whether it still lives and has the same name. This check is needed
+// because Ruby frees the name of a thread that has ended, and another String may take its place.
 func (r *threadNamer) stillNamed(t *thread, name uint64) bool {
 	again := make([]byte, len(t.buf))
 	return r.mem.Read(t.addr, again) == nil && le64(again[r.o.ThSelf:]) == le64(t.buf[r.o.ThSelf:]) && le64(again[r.o.ThName:]) == name &&
 		sampler.Status(r.o.ThStatus.In(again)) != sampler.Killed
 }
 
-// hostTID returns the tid of the thread's native thread (docs/internals/threads.md#native-threads). Since 3.2 Ruby
-// keeps the tid in rb_native_thread. 3.1 keeps it in rb_thread_t, and in older releases only libc has it, in struct
-// pthread. hostTID translates the tid from the target's PID namespace to ddtop's. After a fork, 3.1 and 3.2 keep the
-// parent's tid, which is no task of the process. Then hostTID uses libc's tid. It does not take the PID as the main
-// thread's tid, because a program can start Ruby in any of its threads.
+// hostTID returns the tid of a Ruby thread's native thread, in ddtop's PID namespace
+// (docs/internals/threads.md#native-threads). From 3.2 on, Ruby keeps the target's tid in rb_native_thread, and 3.1 in
+// rb_thread_t. In older releases only libc has it, in struct pthread. After a fork, 3.1 and 3.2 keep the parent's tid,
+// which is no task of the process. In that case hostTID uses libc's tid. It does not take the PID as the main thread's
+// tid, because a program can start Ruby in any of its threads.
 func (r *threadNamer) hostTID(t *thread) int32 {
 	var stored int32
 	switch {
@@ -133,21 +133,21 @@ func (r *threadNamer) pthreadOf(t *thread) attach.Address {
 const (
 	// pthreadSearch is the number of bytes of libc's struct pthread that are searched for the tid.
 	pthreadSearch = 2048
-	// maxPthreads limits the threads whose structs a search compares.
+	// maxPthreads limits how many threads' structs a search for the offset compares.
 	maxPthreads = 8
-	// pthreadRestNS is the shortest interval between two searches, in ns, while none has found the offset. A search
-	// asks the kernel about each word that may be a tid.
+	// pthreadRestNS is the shortest interval between two searches for the offset, in ns, while none has found it. A
+	// search asks the kernel about each word that may be a tid.
 	pthreadRestNS = 100e6
 	// maxTID is the highest number that a task can have (PID_MAX_LIMIT, include/linux/threads.h).
 	maxTID = 1 << 22
 )
 
-// tidPlaces are the offsets at which C libraries keep the tid: glibc on x86_64 and aarch64, then musl on x86_64, on
-// aarch64, and before 1.1.20.
+// tidPlaces are the offsets of the tid in struct pthread, for known C libraries: glibc on x86_64 and aarch64, then musl
+// on x86_64, on aarch64, and before 1.1.20.
 var tidPlaces = []int{0x2d0, 0xd0, 0x30, 0x20, 0x38}
 
 // tidOfPthread returns the tid that libc keeps in a struct pthread, translated to ddtop's PID namespace. It returns
-// zero if it finds none, or if no such task exists because the thread has ended.
+// zero if it finds no tid, or if the thread has ended so that the tid is unused.
 func (r *threadNamer) tidOfPthread(pthread attach.Address) int32 {
 	if pthread == 0 {
 		return 0
@@ -176,9 +176,9 @@ func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
 }
 
 // findPthreadTID finds the offset of the tid in struct pthread. At this offset, each thread must have the id of a task,
-// and no two threads the same id. Several offsets can qualify. For example, glibc has a 1 (multiple_threads) in every
-// struct, and a container has a task with the id 1. Then only the known offsets of C libraries count. findPthreadTID
-// returns the tid in the struct at the address wanted. It returns zero if the tid is not certain.
+// and no two threads the same id. This can be true for several offsets. For example, glibc has a 1 (multiple_threads)
+// in every struct, and a container has a task with the id 1. In that case only the known offsets of C libraries count.
+// findPthreadTID returns the tid in the struct at the address wanted. It returns zero if the tid is not certain.
 func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	blocks := [][]byte{r.readPthread(wanted)}
 	size := len(blocks[0])

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// pthreads is a memory with two struct pthreads. The main thread's struct is cut short by the end of the mapped memory.
+// pthreads is a made-up memory with two structs of type pthread. The main thread's struct is cut short by the end of
+// the mapped memory.
 type pthreads map[attach.Address][]byte
 
 func (m pthreads) Read(at attach.Address, buf []byte) error {

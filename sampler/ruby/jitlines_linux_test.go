@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// jitLines computes in a loop after a call, and makes garbage in another method. Its first line is line 1.
+// jitLines is a program that calls a method and then computes in a loop for long. Another of its methods makes garbage.
+// The first line of the text is line 1.
 const jitLines = `def callee(x)
   x.to_s
 end
@@ -40,9 +41,9 @@ const (
 	jitLinesLitter = 15
 )
 
-// TestLinesUnderJIT: compiled code does not write its line at each step. If it computes long after a call, its frame
-// still has the call's line, and ddtop must mark the line as uncertain. If the collector runs, compiled code has
-// written its line, and ddtop must trust this line.
+// TestLinesUnderJIT: compiled code does not store its line at each step. If it computes for long after a call, its
+// frame still has the line of the call. ddtop must mark such a line as uncertain. Before the collector runs, compiled
+// code stores its line. ddtop must trust this line.
 func TestLinesUnderJIT(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -62,19 +63,19 @@ func TestLinesUnderJIT(t *testing.T) {
 }
 
 const (
-	// callShare is greater than the call's share of the loop's time. A round of 100,000 turns takes milliseconds, and
-	// the call less than a microsecond.
+	// callShare is an upper bound for the call's share of the loop's time. A round of 100,000 turns takes milliseconds,
+	// and the call less than a microsecond.
 	callShare = 1e-3
-	// interruptedShare exceeds the chance that a sample is interrupted: another program gets the CPU of the sampler or
-	// of Ruby in the few microseconds of a sample. The collector can then end and begin again within the sample.
+	// interruptedShare is an upper bound for the share of samples that are interrupted: another program gets the CPU of
+	// the sampler or of Ruby in the few microseconds of a sample. The collector can then end and begin again within the
+	// sample.
 	interruptedShare = .05
 )
 
-// sampleJITLines samples until it has seen enough. exact means that the release's innermost frames can be trusted
-// without a JIT. A sample counts only if the kernel reports that the thread has been on a CPU since the last sample
-// that counted. If other programs hold the CPUs, the thread stays in one place for many samples, and these count as
-// one. The places of the samples are independent, because the thread's rounds have no rhythm in common with the
-// kernel's clock.
+// sampleJITLines takes samples until it has seen enough. exact means that the release's innermost frames can be trusted
+// without a JIT. A sample counts only if the thread has had a CPU since the last sample that counted, as the kernel
+// reports. Otherwise, if other programs hold the CPUs, the thread would be seen at one place in many samples. The
+// places of the samples are independent, because the thread's rounds have no rhythm in common with the kernel's clock.
 func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 	const enough = 200
 	var s sampler.Sample
@@ -94,8 +95,8 @@ func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 			t.Fatal(err)
 		}
 		ran = before
-		// The flag that the collector runs was read before the frames. It is valid for the frames only if it is the
-		// same after them.
+		// Whether the collector runs was read before the frames. So the sample counts only if the answer is the same
+		// after them.
 		if s.GC.During != collects(t, rd) {
 			continue
 		}

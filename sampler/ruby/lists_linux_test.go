@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// heldQueues has threads at work. Their code has a Queue in an instance variable, in a local variable, and in a
-// variable around a block whose method has returned. Constants, variables of classes and a global variable have other
+// heldQueues is a program whose threads run code with a Queue in a variable: an instance variable, a local variable, or
+// a variable around a block whose method has returned. Constants, variables of classes and a global variable have other
 // Queues, which are in no variable of running code. No thread waits for any of the Queues.
 const heldQueues = `
 def queue(n, queue = Queue.new)
@@ -59,8 +59,8 @@ threads = [Thread.new { mailer.run }, Thread.new { local }, around]
 sleep 0.001 until threads.all? { |t| t.status == "sleep" }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestLists: ddtop finds the Queues of running code, of constants, of classes and of global variables with their names.
-// Their lengths equal Ruby's.
+// TestLists: ddtop finds the Queues in variables of running code, in constants, in variables of classes and in global
+// variables, with their names. Their lengths equal Ruby's.
 func TestLists(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -90,9 +90,9 @@ func TestLists(t *testing.T) {
 	})
 }
 
-// usedQueues has Queues that grow. The name of a thread that puts into a Queue or takes from it contains the Queue's
-// name. Two threads named neither put into a Queue and take from it. A third only reads a Queue's size, and a fourth
-// uses an Array.
+// usedQueues is a program with Queues that grow. If a thread puts into a Queue or takes from it, the thread's name
+// contains the Queue's name. Two threads named neither put into a Queue and take from it. A third only reads a Queue's
+// size, and a fourth uses an Array.
 const usedQueues = `
 def thread(name)
   Thread.new { Thread.current.name = name; loop { yield; sleep 0.001 } }
@@ -125,7 +125,8 @@ thread("put local") { local.push(1); sleep 0.01 }
 Shop.new.start
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestQueueUsers: if a Queue grows, ddtop names the threads whose code puts into this Queue or takes from it.
+// TestQueueUsers: if a Queue grows, ddtop names the threads that use it: the threads whose code puts into this Queue or
+// takes from it.
 func TestQueueUsers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -167,9 +168,9 @@ func TestQueueUsers(t *testing.T) {
 	})
 }
 
-// usedArrays has Arrays that grow. Threads take from the Arrays in wantedArrays, and are named after them. No thread
-// takes from the other Arrays. Code near them only looks similar: it takes from another Array in the same method, or
-// takes elements in a computation.
+// usedArrays is a program with Arrays that grow. Threads take elements from the Arrays in wantedArrays, and are named
+// after them. No thread takes from the other Arrays. Code near them only looks similar: it takes from another Array in
+// the same method, or takes elements in a computation.
 const usedArrays = `
 def thread(name)
   Thread.new { Thread.current.name = name; loop { yield; sleep 0.001 } }
@@ -211,8 +212,8 @@ lock, filled = Mutex.new, ConditionVariable.new
 thread("take local") { lock.synchronize { filled.wait(lock, 0.1) if local.size < 0; local.shift }; other << 1; sleep 0.1 }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestArraysAsQueues: if an Array grows, and code that waits takes from it, ddtop shows the Array and the threads that
-// run this code.
+// TestArraysAsQueues: a program can use an Array as a queue: the Array grows, and code that waits takes from it. ddtop
+// shows such an Array and the threads that run this code.
 func TestArraysAsQueues(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

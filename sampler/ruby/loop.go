@@ -5,13 +5,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// loopState says which fiber a thread with a fiber scheduler was last seen to run.
+// loopState remembers which fiber a thread with a fiber scheduler ran at the last tick.
 type loopState struct {
 	ec   attach.Address // the context of the fiber that was seen last
 	turn sampler.ThreadBits
 }
 
-// loopBits returns BitLoopFiber and BitFiberTurn of a thread, from the words that each tick reads.
+// loopBits returns a thread's bits BitLoopFiber and BitFiberTurn, computed from the words that each tick reads.
 func (r *target) loopBits(t *thread) (b sampler.ThreadBits) {
 	if r.o.ThScheduler < 0 || !r.dec.Objects.IsObject(le64(t.buf[r.o.ThScheduler:])) {
 		t.loop = loopState{}

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// loopFibers has threads with a fiber scheduler and threads without one. They run their first fiber or another fiber,
-// and wait in a way that bypasses the scheduler.
+// loopFibers is a program with some threads that have a fiber scheduler and some that do not. They run their first
+// fiber or another fiber, and wait in a way that bypasses the scheduler.
 const loopFibers = `
 class Loop
   def block(*); end
@@ -32,7 +32,8 @@ start("turns", true) { loop { Fiber.schedule { select(nil, nil, nil, 0.02) } } }
 4.times { $entered.pop }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestLoopBits: a thread has BitLoopFiber if it runs a fiber of its scheduler. BitFiberTurn changes with the fiber.
+// TestLoopBits: a thread has BitLoopFiber while it runs a fiber of its scheduler. BitFiberTurn changes each time it
+// runs another fiber.
 func TestLoopBits(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMoves: if a thread has had no CPU since ddtop read its stack, the stack is not read again, and counts as fresh.
-// If the thread has had a CPU, or after stillNS, the stack is read.
+// TestMoves: if a thread has had no CPU since ddtop read its stack, ddtop does not read the stack again, and the stack
+// counts as fresh. ddtop reads it if the thread has had a CPU, or after stillNS.
 func TestMoves(t *testing.T) {
 	still := 0
 	for _, g := range loadTicks(t) {
@@ -72,7 +72,8 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestLookAt: after LookAt for a thread, one lock tick reads the thread's stack.
+// TestLookAt: after LookAt for a thread, the next tick reads the thread's stack, even if it is a tick that reads only
+// locks.
 func TestLookAt(t *testing.T) {
 	looked := 0
 	for _, g := range loadTicks(t) {

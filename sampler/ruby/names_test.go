@@ -29,8 +29,9 @@ func allPlaces(t *testing.T) (list []places.Place) {
 	return list
 }
 
-// TestTablesHoldWhatIsRead: each name in the layout tables is in a struct tag for at least one release. Each name in a
-// struct tag is in the table of at least one release for which the tag is.
+// TestTablesHoldWhatIsRead: the layout tables and the struct tags have the same names. Each name in the tables is in a
+// struct tag for at least one release. Each name in a struct tag is in the table of at least one release for which the
+// tag is.
 func TestTablesHoldWhatIsRead(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {
@@ -87,7 +88,7 @@ func TestTablesHoldWhatIsRead(t *testing.T) {
 	}
 }
 
-// TestTablesResolve: the table of each known release has everything that ddtop reads of this release.
+// TestTablesResolve: the table of each known release has the offsets of all fields that ddtop reads in this release.
 func TestTablesResolve(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {
@@ -115,7 +116,7 @@ func TestTablesResolve(t *testing.T) {
 	}
 }
 
-// TestEveryLayout: the places of names can be resolved for every release that has a layout.
+// TestEveryLayout: for every release that has a layout, ddtop finds the offsets of all fields by their names.
 func TestEveryLayout(t *testing.T) {
 	all, err := layout.Releases()
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/ownword"
 )
 
-// TestOwnWordOfARM: in emulated Rubies for arm64, the thread pointer is behind glibc's struct pthread, whose size glibc
-// publishes for debuggers. Each thread has the pointer to its execution context at the place in Scheduler.
+// TestOwnWordOfARM: on arm64, the thread pointer is behind glibc's struct pthread, whose size glibc publishes for
+// debuggers. In emulated Rubies for arm64, each thread has the pointer to its execution context at the place that
+// Scheduler says.
 func TestOwnWordOfARM(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)

@@ -8,25 +8,25 @@ import (
 )
 
 // plan lists the memory ranges that one system call reads, in this order, and the purpose of each part. Making a plan
-// reads no memory, with one exception: after the list of ractors was read again, it reads once where the ractors'
-// counters are.
+// reads no memory, with one exception: after the list of ractors was read again, it reads once at which addresses the
+// ractors' counters are.
 type plan struct {
 	ranges []attach.Range
 	parts  []part
-	// needed is how many ranges at the front must be read. If one of them fails, the tick fails.
+	// needed is how many ranges at the front of the plan must be read. If one of them cannot be read, the tick fails.
 	needed int
 }
 
-// part is a sequence of a plan's ranges with one purpose.
+// part is a sequence of ranges in a plan that are read for one purpose.
 type part struct {
 	what purpose
-	// thread is the thread that the part belongs to. It is nil if it belongs to none.
+	// thread is the thread for which the part is read. It is nil if the part is not for a single thread.
 	thread *thread
 	// from is the index of the part's first range. The part ends where the next one begins.
 	from int
 }
 
-// purpose is the use of a part of a plan.
+// purpose says what a part of a plan is read for.
 type purpose uint8
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sealed is a memory in which each read fails the test.
+// sealed is a memory that must not be read: each read fails the test.
 type sealed struct{ t *testing.T }
 
 func (m sealed) Read(addr attach.Address, _ []byte) error {
@@ -24,7 +24,8 @@ func (m sealed) ReadBatch(ranges []attach.Range) (int, error) {
 	return 0, attach.ErrUnmapped
 }
 
-// planned opens a captured process as a Reader that has read it in some ticks. Any further read fails the test.
+// planned opens a captured process as a Reader, which reads it in some ticks. After that, any further read fails the
+// test.
 func (g *tickTarget) planned(t *testing.T) *Reader {
 	mem := &struct{ attach.Memory }{g.Pages}
 	r, err := g.open(mem)
@@ -40,8 +41,8 @@ func (g *tickTarget) planned(t *testing.T) *Reader {
 	return r
 }
 
-// TestPlanOfTick: a stack tick reads only the ranges of its plan. The test plans the tick of a captured process, fills
-// the plan from captured memory, and takes the sample from the plan alone.
+// TestPlanOfTick: a tick reads no memory but the ranges of its plan. The test plans the tick of a captured process,
+// fills the plan from captured memory, and makes the sample from the plan alone.
 func TestPlanOfTick(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -94,7 +95,7 @@ func TestPlanOfTick(t *testing.T) {
 }
 
 // TestStackOutcomes: the outcome of reading a stack depends only on the bytes that were read. The test reads one
-// captured stack by each kind of plan, with changes as a running thread makes them.
+// captured stack with each kind of plan, and changes the bytes as a running thread would.
 func TestStackOutcomes(t *testing.T) {
 	type reading struct {
 		*stackState

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poppedMemory is a memory in which a thread returns from some of its methods after the first copy of its stack. The
-// execution context shows the return from its second reading on. The frames stay unchanged in memory, as in Ruby.
+// poppedMemory is a memory in which a thread returns from some of its methods just after the first copy of its stack.
+// From the second reading on, the execution context shows the return. The frames stay unchanged in memory, as in Ruby.
 type poppedMemory struct {
 	attach.Memory
 	ec    attach.Address
@@ -35,8 +35,8 @@ func (m *poppedMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return calls, err
 }
 
-// TestPoppedFrames: frames that are popped while a stack is read are not reported as parts of the stack, although all
-// copies have the same bytes.
+// TestPoppedFrames: some methods return while ddtop reads the stack, so their frames are popped, but the bytes stay in
+// memory. All copies have the same bytes, but ddtop must not report these frames.
 func TestPoppedFrames(t *testing.T) {
 	const depth = 100
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -60,7 +60,8 @@ func TestPoppedFrames(t *testing.T) {
 		memory, fs, whole := rd.mem, rd.o.Code.FrameSize, *st
 		kept := bytes.Clone(st.kept)
 		frames := len(kept) / fs
-		// The control frames inward of a_99, the innermost method of the chain, belong to the method that waits.
+		// a_99 is the innermost method of the chain of calls. The frames inward of it belong to the method in which the
+		// thread waits.
 		waits := 0
 		for ; waits < frames; waits++ {
 			if base, _, ok := rd.dec.Known(attach.Address(le64(kept[waits*fs+frameISeq:]))); ok && base == fmt.Sprintf("a_%d", depth-1) {

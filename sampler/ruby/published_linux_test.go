@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// readPublished opens a Reader of a process. It passes to the Reader where the threads publish their spans, as the
-// process reports it.
+// readPublished opens a Reader of a process. The process reports where in its memory the threads publish their spans,
+// and readPublished passes this to the Reader.
 func readPublished(t *testing.T, pid int) *Reader {
 	t.Helper()
 	p, err := attach.Open(pid)
@@ -40,7 +40,8 @@ func readPublished(t *testing.T, pid int) *Reader {
 	return rd
 }
 
-// tlsModels are the ways in which machine code reaches a thread-local variable of a library that is loaded later.
+// tlsModels are the compiler options for each way in which machine code reaches a thread-local variable of a library
+// that is loaded later.
 var tlsModels = map[string][]string{
 	"general dynamic": {"-mtls-dialect=gnu", "-DMORE"},
 	"descriptor":      {"-mtls-dialect=gnu2"},
@@ -54,8 +55,8 @@ func needPublished(t *testing.T) {
 	}
 }
 
-// TestPublishedSpans: parked threads publish spans in their memory, and also print them. ddtop reads the spans that
-// they print. Some threads publish hostile records on purpose.
+// TestPublishedSpans: waiting threads publish the IDs of spans in their memory, and also print them. ddtop must read
+// the same IDs. Some threads publish hostile records on purpose.
 func TestPublishedSpans(t *testing.T) {
 	needPublished(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
@@ -66,7 +67,7 @@ func TestPublishedSpans(t *testing.T) {
 				p.JSON(t, &truth)
 				rd := readPublished(t, p.PID)
 				last, calls := "no tick", uint64(0)
-				// If a tick has no time to read a span, it reports no span. So the test waits for a later tick.
+				// A tick that has no time to read a span reports none. So the test waits for a later tick.
 				for deadline := time.Now().Add(rubytest.Timeout); last != "" && time.Now().Before(deadline); {
 					last = comparePublished(t, rd, truth)
 					before := calls
@@ -82,8 +83,8 @@ func TestPublishedSpans(t *testing.T) {
 	})
 }
 
-// comparePublished compares a tick with the spans that the threads print, and returns which spans are missing. If ddtop
-// reports another span for a thread, the test fails.
+// comparePublished compares the spans in a sample with the spans that the threads print, and returns which ones are
+// missing. If ddtop reports another span for a thread, the test fails.
 func comparePublished(t *testing.T, rd *Reader, truth map[string]published.Span) (missing string) {
 	t.Helper()
 	var s sampler.Sample

@@ -5,22 +5,22 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The queue for a GVL is a list. A thread that wants the lock goes to the end, and the first thread gets the lock. So a
-// selective tick (selective.go) need not read all threads in the queue: while both ends are known members, the threads
-// between them keep their places. There are rare exceptions. Up to 3.2 a waiter whose timer ran out can leave from the
-// middle, and take a lock that is free for a moment. On head (Ruby's development branch) a thread can go in front. A
-// queue is marked torn if the members that a tick reads contradict it, or if the scheduler's count differs (3.3 and
-// later). The next tick reads it whole. Stack ticks read the members in turn, so an error can last for maxStackAgeNS at
-// most.
+// The queue for a GVL is a list of threads. A thread that wants the lock goes to the end, and the first thread gets the
+// lock. So a selective tick (selective.go), which reads only some threads, need not read all threads in the queue:
+// while both ends are known members, the threads between them keep their places. There are rare exceptions. Up to 3.2 a
+// waiter whose timer ran out can leave from the middle, and take a lock that is free for a moment. On head (Ruby's
+// development branch) a thread can go in front. A queue is marked torn if the members that a tick reads contradict it,
+// or if the scheduler's count differs (3.3 and later). The next tick reads it whole. Ticks that read stacks read the
+// members in turn, so an error can last for maxStackAgeNS at most.
 
 const (
-	// queueLead is how many threads at the front of the queue every tick reads, because they run next.
+	// queueLead is how many threads at the front of the queue are read in every tick, because they will run next.
 	queueLead = 2
 	// maxFetched limits how many threads of a queue a tick reads one by one, each in a call of its own.
 	maxFetched = 64
 )
 
-// queueOutcome is the result of following a queue.
+// queueOutcome is the result of finding out which threads are in a queue.
 type queueOutcome uint8
 
 const (
@@ -30,28 +30,28 @@ const (
 	// changed in its middle since the last tick.
 	queueMoved
 	// queueLacksThread means that threads have left the queue, but this tick has not read them. They are marked as
-	// wanted, so that the next reading includes them.
+	// wanted, so that ddtop reads them when it tries again.
 	queueLacksThread
 )
 
-// queue is a ractor's queue for the GVL.
+// queue is the list of a ractor's threads that wait for its GVL.
 type queue struct {
 	// members are the threads that the queue had at the last tick, in order. known is true if the list is complete.
 	members []*thread
 	known   bool
-	// next is the queue that the current tick builds, from its front on. tail collects its end, last thread first.
+	// next is the queue that this tick builds, from its front on. tail collects the queue's end, last thread first.
 	next, tail []*thread
 	fetched    int
 }
 
-// gvlReader reads the owners of the GVLs and the threads that queue for them.
+// gvlReader reads which threads own the GVLs, and which threads wait in the queues for them.
 type gvlReader struct {
 	*target
 	list *threadList
 	// rest is the buffer of readRest.
 	rest []*thread
-	// currentEC is the address where 2.5 names the current execution context (ruby_current_execution_context_ptr). It
-	// is zero on other releases. currentECBuf receives its content.
+	// currentEC is the address of ruby_current_execution_context_ptr, where Ruby 2.5 stores the current execution
+	// context. It is zero on other releases. ddtop reads the content into currentECBuf.
 	currentEC    attach.Address
 	currentECBuf [8]byte
 }
@@ -73,12 +73,12 @@ func (r *gvlReader) queueNode(t *thread) attach.Address {
 	return t.addr + attach.Address(r.o.ThReadyNode)
 }
 
-// threadOfNode returns the thread of a node in a queue. It is nil if ddtop does not follow that thread.
+// threadOfNode returns the thread to which a queue's node belongs. It is nil if ddtop does not follow that thread.
 func (r *threadList) threadOfNode(node attach.Address) *thread {
 	return r.threads[node-attach.Address(r.o.ThReadyNode)]
 }
 
-// walkQueue builds the queue in a tick that has read every thread.
+// walkQueue builds the list of threads in a ractor's queue, in a tick that has read every thread.
 func (r *gvlReader) walkQueue(rc *ractor) {
 	q := &rc.queue
 	off := r.gvlOff(r.o.GVLQueue)
@@ -115,9 +115,9 @@ func (r *gvlReader) setQueue(rc *ractor, next []*thread, known bool) {
 	q.members, q.next, q.known = next, q.members, known
 }
 
-// followQueue builds queue.next, the queue of this tick. It takes the queue of the last tick and applies the changes at
-// both ends. It reads each thread that is new at an end, unless this tick has read it already. The links of that thread
-// prove its place.
+// followQueue finds out which threads are in the queue in this tick, and stores them in queue.next. It takes the queue
+// of the last tick and applies the changes at both ends. It reads each thread that is new at an end, unless this tick
+// has read it already. The links of that thread prove its place.
 func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	q := &rc.queue
 	q.fetched = 0
@@ -167,8 +167,8 @@ func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	return r.followGone(q.members[:from], q.members[kept+1:])
 }
 
-// followTail walks from the node last toward the front, and stops at the first member that is still in its old place.
-// kept is this member's index, or -1 if there is none. The threads behind this member are new and go to queue.tail.
+// followTail walks from the node last toward the front, and stops at the first thread that is still in its old place in
+// the queue. kept is this thread's index, or -1 if there is none. The threads behind it are new and go to queue.tail.
 // behind is the node of the first new thread, or head if none is new. ok is false if the queue cannot be followed.
 func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue
@@ -194,9 +194,9 @@ func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int,
 	return -1, behind, true
 }
 
-// followFront walks from the node first toward the end. It stops at the first thread that was a member in the last tick
-// with an index up to kept, and returns this index. Threads in front of it go to queue.next. ok is false if there is no
-// such member, or if the queue cannot be followed.
+// followFront walks from the node first toward the end of the queue. It stops at the first thread that was in the queue
+// in the last tick, with an index up to kept, and returns this index. Threads in front of it go to queue.next. ok is
+// false if there is no such thread, or if the queue cannot be followed.
 func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
 	before := head
@@ -217,7 +217,7 @@ func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int
 	return 0, false
 }
 
-// followGone checks that the members in parts have left the queue. It marks members as wanted if they were not read.
+// followGone checks that the members in parts have left the queue. It marks unread threads as wanted.
 func (r *gvlReader) followGone(parts ...[]*thread) queueOutcome {
 	missing := false
 	for _, part := range parts {
@@ -238,13 +238,13 @@ func (r *gvlReader) followGone(parts ...[]*thread) queueOutcome {
 	return queueFollowed
 }
 
-// hasLeft reports whether ddtop knows that a member of the queue has left its place.
+// hasLeft reports whether ddtop knows that a thread has left its place in the queue.
 func (r *gvlReader) hasLeft(t *thread) bool {
 	return t.met == r.list.ticks || t.readIn == r.list.ticks && !r.queued(t)
 }
 
-// inPlace reports whether t still follows the thread that it followed before, or is now the first. before are the
-// members that were in front of t. If this tick has not read t, inPlace returns true.
+// inPlace reports whether t still comes after the same thread in the queue, or is now the first. before are the threads
+// that were in front of t. If this tick has not read t, inPlace returns true.
 func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bool {
 	if t.readIn != r.list.ticks {
 		return true
@@ -253,8 +253,8 @@ func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bo
 	return prev == head || len(before) > 0 && prev == r.queueNode(before[len(before)-1])
 }
 
-// meet notes in t.met that this tick has found t at a new place in the queue. It reads t if this tick has not read it
-// yet. It returns false if t cannot be read, or if its own node is not in the queue.
+// meet records in t.met that this tick has found t at a new place in the queue. It reads t if this tick has not read it
+// yet. It returns false if t cannot be read, or if t itself does not say that it is in the queue.
 func (r *gvlReader) meet(rc *ractor, t *thread) bool {
 	if t.readIn != r.list.ticks {
 		if t.ractor != rc || rc.queue.fetched >= maxFetched {
@@ -275,8 +275,8 @@ func (r *gvlReader) meet(rc *ractor, t *thread) bool {
 	return true
 }
 
-// queued reports whether the thread's own node is linked into the queue for the GVL. Up to 3.2 Ruby also uses this node
-// for the list of threads to be unblocked. The node is in that list while unblock.func is set
+// queued reports whether a thread is in the queue for the GVL, by the links of its own node. Up to 3.2 Ruby also uses
+// this node for the list of threads to be unblocked. The node is in that list while unblock.func is set
 // (docs/internals/threads.md#the-gvl-and-its-queue).
 func (r *target) queued(t *thread) bool {
 	off := r.o.ThReadyNode
@@ -286,7 +286,7 @@ func (r *target) queued(t *thread) bool {
 	return r.era == sampler.EraSched || le64(t.buf[r.o.ThUnblockFunc:]) == 0
 }
 
-// linked reports whether a node is in a list. A removed node points at itself, an unused one is zero.
+// linked reports whether a thread's node is in a list. A removed node points at itself, and an unused one is zero.
 func linked(t *thread, off int) bool {
 	next := le64(t.buf[off:])
 	return next != 0 && next != uint64(t.addr)+uint64(off)

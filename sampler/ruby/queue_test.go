@@ -22,8 +22,8 @@ const (
 	modelHead  = attach.Address(0x1000)
 )
 
-// queueModel has a scheduler's queue with its threads in memory, and also the true order. The operations of the model
-// change both, as Ruby's operations change the queue.
+// queueModel is a made-up memory with a scheduler's queue and its threads. It also has the true order of the threads.
+// The model's methods change both, in the same way as Ruby changes the queue.
 type queueModel struct {
 	head    [20]byte
 	threads map[attach.Address]*[modelSpan]byte
@@ -83,8 +83,8 @@ func (m *queueModel) outside() (out []attach.Address) {
 	return out
 }
 
-// step makes some changes, as between two ticks. If oddly is true, some changes are in other places than Ruby's FIFO
-// allows.
+// step makes some changes to the queue, as they happen between two ticks. If oddly is true, some changes are in the
+// middle or at the front, where Ruby's FIFO does not allow them.
 func (m *queueModel) step(rnd *rand.Rand, oddly bool) {
 	for range rnd.IntN(6) {
 		out := m.outside()
@@ -125,8 +125,8 @@ func newQueueModel(era sampler.Era, counted bool) (*queueModel, *Reader, *ractor
 	return m, r, rc
 }
 
-// tick takes the queue as a tick does. It reads all threads if whole is true. Otherwise it reads the wanted threads and
-// those for which also is true.
+// tick makes ddtop read the queue as in a tick. It reads all threads if whole is true. Otherwise it reads the threads
+// that ddtop wants, and the threads for which also returns true.
 func (m *queueModel) tick(r *Reader, rc *ractor, whole bool, also func(*thread) bool) error {
 	r.list.sample++
 	for {
@@ -148,9 +148,9 @@ func (m *queueModel) tick(r *Reader, rc *ractor, whole bool, also func(*thread) 
 	}
 }
 
-// TestFollowQueue: if threads only join at the end and leave at the front, every tick has the true queue. If they also
-// leave from the middle or go in front, the result is right or marked as torn. For this, the release must count the
-// queue's threads. The test makes thousands of changes.
+// TestFollowQueue: if threads only join at the end and leave at the front, ddtop finds the true queue in every tick. If
+// they also leave from the middle or go in front, ddtop finds the true queue or marks it as torn. It can do this only
+// on releases that count the queue's threads. The test makes thousands of changes.
 func TestFollowQueue(t *testing.T) {
 	for _, oddly := range []bool{false, true} {
 		for _, counted := range []bool{false, true} {

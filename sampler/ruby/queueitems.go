@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// queueWaitNS is how long a thread must have waited to take from a Queue before ddtop reads the Queue, in ns. Most
-	// waits are shorter, or their Queue is empty.
+	// queueWaitNS is how long a thread must have waited to take an item from a Queue before ddtop reads the Queue, in
+	// ns. Most waits are shorter, or their Queue is empty.
 	queueWaitNS = int64(1e9)
 	// queueLookNS is the interval between two readings of the same Queue, in ns.
 	queueLookNS = int64(500e6)
-	// maxQueueLooks bounds the Queues that a tick reads. Each takes three reads of a few bytes.
+	// maxQueueLooks limits how many Queues a tick reads. Each takes three reads of a few bytes.
 	maxQueueLooks = 4
-	// maxQueues limits how many Queues keep their last reading. If there are more, all readings are dropped.
+	// maxQueues limits for how many Queues ddtop keeps the last reading. If there are more, ddtop drops all readings.
 	maxQueues = 256
 )
 
@@ -27,13 +27,13 @@ type queueLook struct {
 // queueLooks are the last readings of Queues that threads wait for.
 type queueLooks struct {
 	of map[uint64]queueLook
-	// tick is the tick of the last reading, n the number of readings in it.
+	// tick is the tick in which Queues were last read. n is the number of Queues that were read in this tick.
 	tick tickNumber
 	n    int
 }
 
-// hasItems reports whether a thread waits to take from a Queue, although the Queue has items. If late is true, the tick
-// has no time left, and the result of the last reading of the Queue is returned.
+// hasItems reports whether a thread waits to take an item from a Queue, although the Queue has items. If late is true,
+// the tick has no time left, so hasItems returns the result of the last reading.
 func (r *blockReader) hasItems(t *thread, late bool) bool {
 	b := &t.blocked
 	if !b.takes {
@@ -63,12 +63,12 @@ func (r *blockReader) hasItems(t *thread, late bool) bool {
 	return look.items
 }
 
-// takers are the methods that take from a Queue or SizedQueue.
+// takers are the methods that take an item from a Queue or SizedQueue.
 var takers = [...]string{
 	"Queue#pop", "Queue#shift", "Queue#deq", "SizedQueue#pop", "SizedQueue#shift", "SizedQueue#deq",
 }
 
-// takes reports whether a thread waits to take from a Queue, by its innermost frames.
+// takes reports whether a thread waits to take an item from a Queue. It decides this by the thread's innermost frames.
 func (r *blockReader) takes(t *thread, kind sampler.BlockKind) bool {
 	return (kind == sampler.BlockQueue || kind == sampler.BlockSizedQueue) &&
 		r.innermost(t, func(label string) bool { return slices.Contains(takers[:], label) })

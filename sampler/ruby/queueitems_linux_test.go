@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// waitedQueues has threads that wait for a full Queue, and a thread that waits for an empty Queue. A thread's name is
-// the number of items in its Queue.
+// waitedQueues is a program with threads that wait for a full Queue, and a thread that waits for an empty Queue. A
+// thread's name is the number of items in its Queue.
 const waitedQueues = `
 def start(name)
   Thread.new { Thread.current.name = name.to_s; yield }

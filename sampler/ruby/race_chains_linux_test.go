@@ -16,8 +16,8 @@ import (
 //go:embed testdata/chains.rb
 var chainsProgram string
 
-// chainRaces has the programs of chains.rb. For each program, it has the ways in which ddtop must read at least some of
-// its running stacks.
+// chainRaces has the programs of the script chains.rb. ddtop can read a running stack in several ways. For each
+// program, the list has the ways that the test must see.
 var chainRaces = []struct {
 	name string
 	ways []way
@@ -39,10 +39,11 @@ var chainRaces = []struct {
 	{"rests", []way{wayOnce, wayResting, wayTwice}},
 }
 
-// chainFrame matches the name of a method of chains.rb: its chain and its number in the chain.
+// chainFrame matches the name of a method in chains.rb, such as a_12: the chain's name, and the method's number in the
+// chain.
 var chainFrame = regexp.MustCompile(`^([a-z])_(\d+)$`)
 
-// impossibleChain returns what is impossible in a stack of chains, innermost frame first. It is empty if the stack is
+// impossibleChain says why a stack of chains, innermost frame first, is impossible. The result is empty if the stack is
 // possible. Every chain begins with its method 0 and continues without a gap. Another chain follows only at the end of
 // the chain called s. cut means that the stack lacks its middle.
 func impossibleChain(names []string, cut bool) string {
@@ -70,8 +71,8 @@ func impossibleChain(names []string, cut bool) string {
 	return ""
 }
 
-// TestNoImpossibleChains: while threads replace their whole stacks again and again, ddtop never shows an impossible
-// stack.
+// TestNoImpossibleChains: threads replace their whole stacks again and again while ddtop reads them. ddtop never shows
+// a stack that the program cannot have.
 func TestNoImpossibleChains(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -91,8 +92,8 @@ func TestNoImpossibleChains(t *testing.T) {
 	})
 }
 
-// raceChains samples until enough samples have raced with the program, and all wanted ways were used. If other
-// processes hold the CPUs and the program hardly runs, it stops after a time limit.
+// raceChains takes samples until there are enough in which the program changed the stack meanwhile, and all wanted ways
+// were used. If other processes hold the CPUs and the program hardly runs, it stops after a time limit.
 func raceChains(t *testing.T, rd *Reader, want []way) {
 	var s sampler.Sample
 	names := map[sampler.StackID][]string{}
@@ -114,8 +115,8 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 		return missing() < 0 && (raced >= chainSamples || raced >= chainSamples/racedShare && time.Since(began) > chainTime)
 	}
 	for ; !enough() && time.Since(began) < raceTime; samples++ {
-		// Every second tick is a lock tick. It reads the stacks of the thread that holds the GVL, and of threads that
-		// have just released it.
+		// Every second tick reads only locks, and the stacks of a few threads: the one that holds the GVL, and those
+		// that have just released it.
 		depth := sampler.StackTick
 		if samples%2 == 1 {
 			depth = sampler.LockTick
@@ -166,8 +167,8 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 	}
 }
 
-// impossibleResume returns why resumer cannot have resumed fiber. It is empty if it can. In the program, only p resumes
-// a, and only q resumes b.
+// impossibleResume says why the stack resumer cannot have resumed the stack fiber. The result is empty if it can. In
+// the program, only p resumes a, and only q resumes b.
 func impossibleResume(fiber, resumer []string) string {
 	for _, f := range fiber {
 		for _, by := range resumer {
@@ -180,7 +181,7 @@ func impossibleResume(fiber, resumer []string) string {
 	return ""
 }
 
-// waysTaken returns how many stacks were read in each way.
+// waysTaken returns a text that says how many stacks were read in each way.
 func (r *stackReader) waysTaken() string {
 	out := ""
 	for w, n := range r.ways {

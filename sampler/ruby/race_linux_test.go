@@ -21,9 +21,9 @@ import (
 // raceTime limits how long a program is sampled.
 const raceTime = 5 * time.Minute
 
-// raceTree calls through a tree in which every method has only one caller, and every call has its own line. For
-// example, only t_01 calls the method t_012, on the third line after the first line of t_01. A program that only calls
-// and returns is the worst case for reading a running stack.
+// raceTree is a program that calls methods in a tree. Every method has only one caller, and every call has its own
+// line. For example, only t_01 calls the method t_012, on the third line after the first line of t_01. A program that
+// only calls and returns is the worst case for reading a running stack.
 const raceTree = `
 def grow(name, depth)
   if depth == 0
@@ -41,8 +41,8 @@ Thread.new { loop { Thread.new { t_ }.join } } if ARGV[0] == "births"
 Thread.new { loop { grow("t_", 5); GC.start } } if ARGV[0] == "redefine"
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// racedShare sets how many samples must race with the program: at least one in racedShare. In such a sample, a stack
-// differed from the thread's last stack, or changed while it was read.
+// racedShare says how many samples must show that the program runs: at least one in racedShare. In such a sample, a
+// stack differed from the thread's last stack, or changed while it was read.
 const racedShare = 40
 
 // raceSamples is how many samples a test takes of each program. DDTOP_VERIFY raises the number.
@@ -56,8 +56,8 @@ func raceSamples(t *testing.T) int {
 	return 40000
 }
 
-// impossible returns what is impossible in a stack. It is empty if the stack is possible. The innermost skip frames are
-// not checked.
+// impossible says why a stack is impossible in the program. The result is empty if the stack is possible. The innermost
+// skip frames are not checked.
 func impossible(frames []sampler.Frame, skip int) string {
 	for i := skip; i+1 < len(frames); i++ {
 		callee, caller := frames[i], frames[i+1]
@@ -83,7 +83,8 @@ func impossible(frames []sampler.Frame, skip int) string {
 	return ""
 }
 
-// TestNoImpossibleStacks: samples of running threads, which are not stopped, never show an impossible stack.
+// TestNoImpossibleStacks: ddtop reads the stacks of running threads without stopping them. It never shows a stack that
+// the program cannot have.
 func TestNoImpossibleStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -110,8 +111,8 @@ func TestNoImpossibleStacks(t *testing.T) {
 	})
 }
 
-// apart puts the target and the calling goroutine on different CPUs. On the same CPU, the target would stand still
-// while it is read.
+// apart puts the target and the calling goroutine on different CPUs. On the same CPU, the target would not run while
+// the test reads it, so nothing would be tested.
 func apart(t *testing.T, pid int) {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -146,7 +147,8 @@ func apart(t *testing.T, pid int) {
 	set(0, cpus[0])
 }
 
-// race takes n samples, for at least a while, and continues until enough samples have raced with the program.
+// race takes at least n samples, for at least the given time. It continues until the program has changed its stacks in
+// enough of the samples.
 func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 	dict := rd.dict
 	var s sampler.Sample
@@ -158,7 +160,8 @@ func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 	failing := false
 	began := time.Now()
 	for ; (samples < n || raced < n/racedShare || time.Since(began) < least) && time.Since(began) < raceTime; samples++ {
-		// If the program has no CPU, it stays in one place for many ticks. Failed ticks in a row count as one.
+		// If the program has no CPU, it is at the same place in many ticks, and they fail for one reason. So failed
+		// ticks in a row count as one.
 		if err := rd.Read(sampler.StackTick, &s); err != nil {
 			if !failing {
 				failedTicks++
@@ -218,8 +221,8 @@ func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 	if raced < n/racedShare {
 		rubytest.TooSeldom(t, "only %d samples raced with the program in %v: it hardly ran while it was read", raced, raceTime)
 	}
-	// One name in a hundred, and one tick in ten, may fail to be read. The test fails if chance cannot explain the
-	// failures.
+	// The test accepts that one name in a hundred, and one tick in ten, cannot be read. It fails if there are more
+	// failures than chance can explain.
 	if unnamed > odds.AtMost(moved, .01) {
 		t.Errorf("%d of %d stacks that had moved have a frame whose name was not read", unnamed, moved)
 	}

@@ -16,15 +16,15 @@ import (
 //go:embed testdata/requests.rb
 var requestsProgram string
 
-// seenRequest has the texts that one reading found for a request. All end with the same "-THREAD-NUMBER" if they belong
-// together.
+// seenRequest has the texts that one reading found for a request. If the texts belong to the same request, all of them
+// end with the same "-THREAD-NUMBER".
 type seenRequest struct {
 	texts  []string
 	thread int64
 	number uint64
 }
 
-// odd returns the texts that do not belong together. It is empty if all do.
+// odd returns the texts that belong to another request or thread. It is empty if there are none.
 func (s *seenRequest) odd(thread string) string {
 	end := fmt.Sprintf("-%s-%d", strings.TrimPrefix(thread, "t"), s.number)
 	for _, text := range s.texts {
@@ -95,8 +95,8 @@ func readRequest(g *realTarget, ec attach.Address, scopes []code.Scope, at *code
 	return text(message, err)
 }
 
-// TestNoMixedValues: while threads serve requests, and go on to others, ddtop reads the values of their requests twice.
-// If both readings are equal, no value belongs to another request or another thread.
+// TestNoMixedValues: threads serve one request after another, and ddtop reads the values of their requests twice. If
+// both readings are equal, all values belong to the same request and the same thread.
 func TestNoMixedValues(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

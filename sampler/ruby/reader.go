@@ -14,16 +14,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// Options of a Reader. The zero value of a field selects the default.
+// Options are the options of a Reader. If a field is zero, a default applies.
 type Options struct {
-	// MaxDepth is the number of frames kept of a stack. A deeper stack loses its middle.
+	// MaxDepth is the greatest number of frames that are kept of a stack. If a stack is deeper, its middle is left out.
 	MaxDepth int
-	// TIDs translates a native thread id of the target (in its own PID namespace) into ddtop's. ok is false if no such
-	// task of the process exists. If TIDs is nil, both ids are the same.
+	// TIDs translates a native thread id that the target has stored, in its own PID namespace, into ddtop's. ok is
+	// false if the process has no such task. If TIDs is nil, both ids are the same.
 	TIDs func(stored int32) (host int32, ok bool)
 	// InnerPID is the process's id in its own PID namespace. It is zero if it is the same as PID.
 	InnerPID int32
-	// Whole makes every stack tick read all threads, also those that have not been scheduled for a while
+	// Whole makes every tick that reads stacks read all threads, also those that have not run for a while
 	// (selective.go). Set it if the caller stops the target, so that a sample shows all threads at one instant.
 	Whole bool
 	// Values makes a Reader read the values of requests, jobs and statements, too: paths, arguments and literals
@@ -33,12 +33,12 @@ type Options struct {
 	NoRequests bool
 	// Now returns CLOCK_MONOTONIC in ns. If it is nil, the time package's clock is used.
 	Now func() int64
-	// Frugal bounds the time of searches for requests and jobs (see serve.go). It is set if ddtop has a budget.
+	// Frugal limits the time of searches for requests and jobs (serve.go). It is set if ddtop's CPU time is limited.
 	Frugal bool
 }
 
 // Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. Only one goroutine may use it.
-// Each of its parts reads one subject and keeps its results from tick to tick. Reader decides the order of reading.
+// Each of its parts reads one subject and keeps its results from tick to tick. Reader decides their order.
 type Reader struct {
 	*target
 	*scheduling
@@ -56,7 +56,7 @@ type Reader struct {
 	counting *collector
 	retry    []*thread       // threads whose stacks must be read again
 	heap     *census.Counter // nil until CountHeap is called
-	// sharers is the number of processes that divide the limits (see Share).
+	// sharers is the number of processes that share the limits (see Share).
 	sharers atomic.Int32
 }
 
@@ -65,8 +65,8 @@ type Exports interface {
 	Exported(name string) (attach.Symbol, bool)
 }
 
-// NewReader prepares the reading of a located VM. The Reader interns frames, stacks and threads in dict. Errors name
-// the fields that the layout table lacks.
+// NewReader prepares to read a VM that was found. The Reader stores the names of frames, stacks and threads in dict. An
+// error names the fields that the layout table lacks.
 func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts Options) (*Reader, error) {
 	o, dec := vm.Places, vm.NewDecoder(dict)
 	tg := &target{pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o, now: opts.Now}
@@ -140,11 +140,11 @@ func newReader(tg *target, opts Options) *Reader {
 	}
 }
 
-// Share sets the number of processes that divide the limits on threads, on copies of stacks and on decoded code
-// (sampler.Share). Any goroutine may call it. The next tick applies it.
+// Share sets the number of processes that share the limits on threads, on copies of stacks and on decoded code
+// (sampler.Share). Each gets its part. Any goroutine may call it. The next tick applies it.
 func (r *Reader) Share(n int) { r.sharers.Store(int32(n)) }
 
-// keepShare divides the limits when the number of processes has changed.
+// keepShare computes this process's part of the limits again if the number of processes has changed.
 func (r *Reader) keepShare() {
 	n := int(r.sharers.Load())
 	if n == r.shared {
@@ -158,10 +158,10 @@ func (r *Reader) keepShare() {
 }
 
 // SuspendedFibers searches the heap for fibers to which no thread refers, because they are suspended or were never
-// resumed. It reads the stacks of the suspended fibers. It reads all small objects, so it is for a dump and not for a
-// tick. Call it after a Read. A fiber to which nothing refers is included until the collector has freed it. An error
-// comes from ctx, or from reading the list of the heap's pages. It can also mean that this release's layout table
-// cannot find fibers.
+// resumed. It reads the stacks of the suspended fibers. It reads all small objects, which takes too long for a tick, so
+// it is only for a dump. Call it after a Read. A fiber to which nothing refers is included until the collector has
+// freed it. An error comes from ctx, or from reading the list of the heap's pages. It can also mean that this release's
+// layout table cannot find fibers.
 func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
@@ -180,6 +180,6 @@ func (r *Reader) Pools(q *sampler.Queues) {
 	}
 }
 
-// FollowFibers continues to read the waiting fibers, up to its share of time. It returns the last complete result, or
-// nil. Call it after a Read of a stack tick. nowNS is CLOCK_MONOTONIC in ns. Fibers that cannot be read are left out.
+// FollowFibers reads more waiting fibers in each call, within its share of time. It returns the last complete result,
+// or nil. Call it after a Read of stacks. nowNS is CLOCK_MONOTONIC in ns. Unreadable fibers are left out.
 func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers { return r.waiting.follow(nowNS) }

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// benchThreads parks n threads in stacks of depth frames.
+// benchThreads is a program with n threads that wait. Each has a stack of depth frames.
 const benchThreads = `n, depth = ARGV.map(&:to_i)
 def down(d, &b); d == 0 ? b.call : down(d - 1, &b); end
 Array.new(n) { Thread.new { down(depth - 3) { sleep } } }.each { |t| sleep 0.001 until t.status == "sleep" }
@@ -49,7 +49,8 @@ func openReaderWith(tb testing.TB, pid int, opts Options) *Reader {
 		tb.Fatal(err)
 	}
 	if opts.TIDs == nil {
-		// After a fork, 3.1 and 3.2 keep the parent's tid, which is no task of the process.
+		// After a fork, Ruby 3.1 and 3.2 keep the parent's tid, which is no task of the process. So the benchmark
+		// checks that the task exists.
 		opts.TIDs = func(stored int32) (int32, bool) {
 			_, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", pid, stored))
 			return stored, err == nil
@@ -63,9 +64,9 @@ func openReaderWith(tb testing.TB, pid int, opts Options) *Reader {
 	return r
 }
 
-// BenchmarkTick measures ticks of a process whose threads sleep in stacks of 30, 100 and 1,000 frames. It measures a
-// lock tick, a stack tick without a change, and a stack tick that decodes all stacks again. The floor is the time of
-// the system calls alone, with the same ranges.
+// BenchmarkTick measures ticks of a process whose threads sleep in stacks of 30, 100 and 1,000 frames. It measures
+// three kinds of tick: one that reads only locks, one that finds all stacks unchanged, and one that decodes all stacks
+// again. For comparison, floor measures only the system calls with the same ranges.
 func BenchmarkTick(b *testing.B) {
 	r := rubytest.One(b)
 	for _, c := range []struct{ threads, depth int }{{1, 30}, {10, 30}, {100, 30}, {500, 30}, {10, 100}, {10, 1000}} {

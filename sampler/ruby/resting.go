@@ -9,12 +9,12 @@ import (
 )
 
 // restingStack is the stack on which a thread last waited. It is kept while the thread runs. Most threads come back to
-// the same pop of their queue or the same read of their socket. If the frames then equal the kept frames byte for byte,
-// one copy is enough, and it is not decoded again.
+// the same place, such as the pop of their queue or the read of their socket. If the frames then equal the kept frames
+// byte for byte, one copy is enough, and ddtop does not decode it again.
 type restingStack struct {
 	keptStack
-	// asideIn is the Dictionary's generation when the stack was put aside. In a later generation, the Dictionary may
-	// have evicted the stack's ID.
+	// asideIn is the Dictionary's generation in which the stack was stored here. In a later generation, the Dictionary
+	// may have evicted the stack's ID.
 	asideIn sampler.Generation
 }
 
@@ -25,9 +25,9 @@ func (r *stackReader) swapResting(s *stackState) {
 	s.version++
 }
 
-// probe reports whether one copy of a thread's frames may be enough, because the thread seems to wait in the same place
-// as before. If so, it plans to read the frames there. It returns false with ZJIT, because the known places of JIT
-// frames (slots) belong to other frames.
+// probe reports whether the thread seems to wait at the same place as before, so that one copy of its frames may be
+// enough. If so, it plans to read the frames there. It returns false with ZJIT, because the known places of JIT frames
+// (slots) belong to other frames.
 func (r *stackReader) probe(s *stackState) bool {
 	if s.end == 0 || r.vm.ZJITFrames {
 		return false
@@ -43,8 +43,8 @@ func (r *stackReader) probe(s *stackState) bool {
 }
 
 // unchanged reports whether frames, which end at the address end, equal the kept stack or the resting stack. If they
-// equal the resting stack, this becomes the kept stack. It returns false if drop, the number of unproven frames, is not
-// 0. keptStack explains live.
+// equal the resting stack, this becomes the kept stack. drop is the number of innermost frames that may be wrong. If it
+// is not 0, unchanged returns false. keptStack explains live.
 func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if r.same(s, frames, end, drop, live) {
 		return true
@@ -56,14 +56,14 @@ func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address
 	return r.same(s, frames, end, drop, live)
 }
 
-// fits reports whether the resting stack is still valid: same execution context, same stack end, same generation.
+// fits reports whether the resting stack can be right: same execution context, stack end and Dictionary generation.
 func (r *stackReader) fits(s *stackState, end attach.Address) bool {
 	o := &s.resting
 	return o.rests && o.keptEC == s.ec && o.keptEnd == end && o.asideIn == r.dict.Generation()
 }
 
-// same reports whether frames equal the kept frames and still mean the same. If a JIT is on, the innermost frame's line
-// also depends on whether the thread is executing it.
+// same reports whether frames equal the kept frames and have the same names and lines. If a JIT is on, the innermost
+// frame's line also depends on whether the thread is executing it.
 func (r *stackReader) same(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if live != s.live && r.dec.JITOn() && !s.topC[0] {
 		return false

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// restingPlaces has threads that wait in two places at the same depth, in turn, and compute in between. Each place has
-// one caller.
+// restingPlaces is a program whose threads wait at two places in turn, at the same depth, and compute in between. Each
+// place has one caller.
 const restingPlaces = `
 $q = Queue.new
 def compute; 3000.times { |i| i * 3 }; end
@@ -21,8 +21,8 @@ def right; take; end
 Thread.new { loop { sleep 0.001; $q << 1 if $q.num_waiting > 0 } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestRestingStacks: threads come back to places where they waited before. If ddtop recognizes a stack that it has
-// seen, this stack is possible. It recognizes at least 100 stacks.
+// TestRestingStacks: threads come back to places where they have waited before, and ddtop recognizes the stack. Such a
+// stack must be one that the program can have. ddtop must recognize at least 100 stacks.
 func TestRestingStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

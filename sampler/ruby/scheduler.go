@@ -13,21 +13,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ErrNoScheduler means that exact mode cannot follow the scheduler of this Ruby's main ractor, because of the
-// scheduler's form.
+// ErrNoScheduler means that ddtop cannot follow the scheduler of this Ruby's main ractor exactly. For example, its form
+// is not known, or the process has several ractors.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
-// mutexSize is how many bytes isMutex examines. A pthread_mutex_t of glibc or musl is no larger, except that glibc's on
-// aarch64 has 8 more bytes without meaning (struct_mutex.h, pthreadtypes-arch.h).
+// mutexSize is how many bytes isMutex examines. A pthread_mutex_t of glibc or musl is not larger. Only glibc's on
+// aarch64 has 8 more bytes, which have no meaning (struct_mutex.h, pthreadtypes-arch.h).
 const mutexSize = 40
 
-// Scheduler has the places of the main ractor's scheduler in the process's memory.
+// Scheduler has the addresses and offsets with which exact mode reads the scheduler of the main ractor.
 type Scheduler struct {
-	// Before33 is true if the scheduler is from Ruby 2.6 to 3.2. These releases do not name the next thread to get the
-	// GVL (docs/reference/exact.md).
+	// Before33 is true if the scheduler is from Ruby 2.6 to 3.2. These releases do not store which thread will get the
+	// GVL next (docs/reference/exact.md).
 	Before33 bool
-	// Lock is the address of the scheduler's mutex. Owner is the address of its pointer to the thread that owns the
-	// GVL. QueueTail is the address of its pointer to the last thread in the queue.
+	// Lock is the address of the scheduler's mutex. Owner is the address of the scheduler's pointer to the thread that
+	// owns the GVL. QueueTail is the address of the scheduler's pointer to the last thread in the queue.
 	Lock, Owner, QueueTail attach.Address
 	// ReadyNode and RunningNode are the offsets, in an rb_thread_t, of the thread's nodes in the queue and in the list
 	// of running threads, in bytes. Up to 3.2 there is no such list, and RunningNode is -1.
@@ -37,9 +37,9 @@ type Scheduler struct {
 	// rb_thread_t. It is -1 if the word has the rb_thread_t's address instead (2.6 and 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Region, Unblock, Status and Context are offsets of fields in an rb_thread_t. Region shows in which region without
-	// the GVL the thread is. Unblock is the function that wakes the thread up. Status is its status, and Context its
-	// execution context.
+	// Region, Unblock, Status and Context are offsets of fields in an rb_thread_t. Region shows whether the thread is
+	// in code that runs without the GVL, and in which. Unblock is the function that wakes the thread up. Status is its
+	// status, and Context its execution context.
 	Region, Unblock, Context int
 	Status                   layout.Field
 	// Mutex is the offset in an rb_thread_t of the Mutex that the thread wants to lock. Collector is the address of
@@ -50,17 +50,17 @@ type Scheduler struct {
 	Collects  layout.Field
 }
 
-// SchedulerThread is a thread of the main ractor, as it was at an instant.
+// SchedulerThread is the state of one of the main ractor's threads at an instant.
 type SchedulerThread struct {
 	Addr attach.Address
 	TID  int32
-	// Owner is true if the scheduler named the thread as the GVL's owner. Queued is true if it was in the queue, and
-	// Linked if it was in the list of running threads. Up to 3.2 Linked equals Owner. Up to 3.2 Queued is also true
-	// for a thread that gave the GVL away after its time slice and is about to queue.
+	// Owner is true if the scheduler's pointer says that the thread owns the GVL. Queued is true if it was in the
+	// queue, and Linked if it was in the list of running threads. Up to 3.2 Linked equals Owner. Up to 3.2 Queued is
+	// also true for a thread that gave the GVL away after its time slice and is about to queue.
 	Owner, Queued, Linked bool
 }
 
-// scheduling finds the words in memory by which exact mode follows the main ractor's scheduler.
+// scheduling finds the words in memory that exact mode reads to follow the main ractor's scheduler.
 type scheduling struct {
 	*target
 	list *threadList
@@ -112,8 +112,8 @@ func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
 	if !isMutex(&mutex) {
 		return none("at %v, where its mutex is in the layout of Ruby %s, is none (% x)", s.Lock, r.vm.Version, mutex)
 	}
-	// Before 3.0 no thread-local variable leads to the thread. The pointer to the thread is set with
-	// pthread_setspecific(3). So it is in the memory that describes the native thread.
+	// Before 3.0 no thread-local variable leads to the Ruby thread. Ruby stores the pointer to it with
+	// pthread_setspecific(3). So the pointer is in the memory that describes the native thread.
 	specific := o.VMRactorSet < 0
 	threads, ok := r.nativeWords(rc.threads, specific)
 	if !ok {
@@ -155,8 +155,8 @@ func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []ownw
 	return words, true
 }
 
-// isMutex reports whether bytes can be an ordinary pthread_mutex_t. glibc's has the lock, a count, the holder's tid,
-// the number of users, the kind, and an empty list. musl's has the kind, the lock, its waiters, and zeros.
+// isMutex reports whether bytes can be an ordinary pthread_mutex_t. In glibc it has the lock, a count, the holder's
+// tid, the number of users, the kind, and an empty list. In musl it has the kind, the lock, its waiters, and zeros.
 func isMutex(b *[mutexSize]byte) bool {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 	for _, x := range b[24:] {
@@ -174,8 +174,8 @@ func isMutex(b *[mutexSize]byte) bool {
 	return glibc || musl
 }
 
-// SchedulerThreads reads the main ractor's threads as they are now. Only the goroutine that calls Read may call it,
-// after a Read. Threads that have no native thread or cannot be read are left out.
+// SchedulerThreads reads the present states of the main ractor's threads. Only the goroutine that calls Read may call
+// it, after a Read. Threads that have no native thread or cannot be read are left out.
 func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 	if len(r.list.ractors) == 0 {
 		return nil, nil
@@ -203,7 +203,7 @@ func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 	return out, nil
 }
 
-// Span returns the range of an rb_thread_t that the method Of reads, as two offsets in bytes.
+// Span returns which bytes of an rb_thread_t the method Of needs, as the offsets of the beginning and the end.
 func (s *Scheduler) Span() (from, to int) {
 	const word = 8
 	ends := []int{s.ReadyNode + 2*word, s.Region + word, s.Unblock + word, s.Status.Offset + word}
@@ -214,7 +214,7 @@ func (s *Scheduler) Span() (from, to int) {
 	return from, slices.Max(ends)
 }
 
-// Of returns a thread's state from the bytes b of its rb_thread_t, which include Span. owner is the GVL's owner.
+// Of returns a thread's state from the bytes b of its rb_thread_t, at least Span. owner is the GVL owner's address.
 func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Address) SchedulerThread {
 	in := func(node int) bool {
 		next := attach.Address(le64(b[node:]))
@@ -226,15 +226,15 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 		return is
 	}
 	// Up to 3.2 the node can also be in the list of threads to be woken. A thread that is runnable, in neither list,
-	// and in no region without the GVL, will queue again (docs/internals/threads.md#the-gvl-and-its-queue).
+	// and not in code without the GVL, will queue again (docs/internals/threads.md#the-gvl-and-its-queue).
 	waits := sampler.Status(s.Status.In(b)) == sampler.Runnable && le64(b[s.Region:]) == 0
 	is.Linked, is.Queued = is.Owner, !is.Owner && (in(s.ReadyNode) && le64(b[s.Unblock:]) == 0 || waits)
 	return is
 }
 
 // Listed calls each for every thread in the list of the last Read. It returns the number of this list, which is never
-// 0. If known equals this number, the caller knows the list already, and Listed does not call each. n is the number of
-// threads. tid is 0 while a thread has no native thread. Only the goroutine that calls Read may call it.
+// 0. If the caller passes this number as known, the list is the same as before, and Listed does not call each. n is the
+// number of threads. tid is 0 while a thread has no native thread. Only the goroutine that calls Read may call it.
 func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
 	if n := uint64(r.list.walks); n == known {
 		return n
@@ -247,5 +247,5 @@ func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, 
 
 // forgetsMutex reports whether a release does not unlock mutexes in a forked child (Ruby's Bug 21860: 3.4.0 to 3.4.8).
 // If another thread held such a mutex at the fork, the child waits for it forever. A thread that is at a breakpoint
-// during the fork often holds a mutex: of 183 forks 18 hung.
+// during the fork often holds a mutex. In a test, 18 of 183 forks hung.
 func forgetsMutex(r places.Release) bool { return r.Major == 3 && r.Minor == 4 && r.Patch < 9 }

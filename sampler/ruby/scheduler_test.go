@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// TestIsMutex: ddtop recognizes a mutex of glibc and musl in all its states, and rejects the memory next to it.
+// TestIsMutex: isMutex accepts a mutex of glibc and of musl in all its states. It rejects the memory next to it.
 func TestIsMutex(t *testing.T) {
 	for name, c := range map[string]struct {
 		words [10]uint32
@@ -36,8 +36,8 @@ func TestIsMutex(t *testing.T) {
 	}
 }
 
-// TestForgetsMutex: forgetsMutex is true for the releases whose forked children do not make the mutex anew
-// (bugs.ruby-lang.org/issues/21860).
+// TestForgetsMutex: forgetsMutex is true exactly for the releases whose forked children do not initialize the mutex
+// again (bugs.ruby-lang.org/issues/21860).
 func TestForgetsMutex(t *testing.T) {
 	for version, want := range map[string]bool{
 		"2.7.4": false, "3.3.8": false, "3.4.0": true, "3.4.5": true, "3.4.8": true, "3.4.9": false, "3.4.11": false, "4.0.5": false,

@@ -5,37 +5,38 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// A tick of a process with many threads is selective. It reads only the threads that take part in the scheduling, or
-// did so a moment ago: the owners of the GVL, the ends of the queue and the threads that are new in it. A thread that
-// stays in the queue cannot have run, because the queue only changes at its ends (see queue.go). All other threads have
-// released the GVL. Before they run Ruby code again, a tick sees them in the queue or as owner, and reads them.
+// If a process has many threads, ticks are selective. A selective tick reads only the threads that take part in the
+// scheduling, or did so a moment ago: the owners of the GVL, the ends of the queue and the threads that are new in it.
+// A thread that stays in the queue cannot have run, because the queue only changes at its ends (see queue.go). All
+// other threads have released the GVL. Before they run Ruby code again, a tick sees them in the queue or as owner, and
+// reads them.
 //
 // A thread can take the GVL and release it between two ticks. A selective tick may then report late why, and where, it
-// released the GVL. The next stack tick corrects this. In a process of very many threads, stack ticks read waiting
-// threads in turn, so this takes up to maxStackAgeNS.
+// released the GVL. The next tick that reads stacks corrects this. In a process of very many threads, such ticks read
+// waiting threads in turn, so this takes up to maxStackAgeNS.
 
 const (
-	// selectiveAbove is the number of threads above which lock ticks are selective. With fewer threads, reading all of
-	// them costs as little.
+	// selectiveAbove is a number of threads. If there are more, ticks that read only locks are selective. With fewer
+	// threads, it costs no more to read all of them.
 	selectiveAbove = 16
-	// turnsAbove is the number of threads above which stack ticks read idle threads in turn.
+	// turnsAbove is a number of threads. If there are more, ticks that read stacks read only some idle ones, in turn.
 	turnsAbove = 32
-	// turns is the number of stack ticks in which each idle thread is read once.
+	// turns is a number of ticks that read stacks. In so many of them, each idle thread is read once.
 	turns = 4
-	// maxStackAgeNS limits the age of a thread's known stack, in ns. If ticks come at a low rate, every stack tick
-	// reads all threads.
+	// maxStackAgeNS limits how old the known stack of a thread may be, in ns. If there are only few ticks per second,
+	// every tick that reads stacks reads all threads.
 	maxStackAgeNS = 50_000_000
-	// hotNS and warmNS are times in ns. For hotNS after a thread took part in the scheduling, every lock tick reads it.
-	// For warmNS after that, every stack tick and one in warmTurns lock ticks read it.
+	// hotNS and warmNS are times in ns after a thread has had or wanted the GVL. For hotNS, the thread is read in every
+	// tick. For warmNS after that, it is read in every tick that reads stacks, and in one of warmTurns other ticks.
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
-	// selectiveGap is how long after a tick the middle of a queue is assumed to be unchanged, in ns. Behind a thread
-	// that computes, a queue does not move for 10 or 100 ms. Then it empties and fills within a few ms, sometimes with
-	// the same ends.
+	// selectiveGap is how long after a tick ddtop assumes that the middle of a queue has not changed, in ns. While a
+	// thread computes, the queue behind it does not move for 10 or 100 ms. Then it empties and fills within a few ms,
+	// sometimes with the same threads at its ends.
 	selectiveGap = 5_000_000
-	// maxSelectiveTries is the number of selective readings before a tick reads all threads. Each reading also reads
-	// the threads that the reading before it lacked.
+	// maxSelectiveTries is how often a tick tries to read only some threads, before it reads all. Each try also reads
+	// the threads that the try before it lacked.
 	maxSelectiveTries = 3
 )
 
@@ -44,11 +45,11 @@ type selection struct {
 	*target
 	list *threadList
 	gvl  *gvlReader
-	// whole is true if stack ticks read every thread.
+	// whole is true if ticks that read stacks must read every thread.
 	whole bool
 	// moves returns when a thread last had a CPU. It is nil if that is not known.
 	moves Moves
-	// entered are the threads of LookAt for the next Read. lookAt is true if the current Read has such threads.
+	// entered are the threads that LookAt requested for the next Read. lookAt is true if this Read has such threads.
 	entered []Entered
 	lookAt  bool
 }
@@ -72,7 +73,7 @@ func (r *selection) maySelect(depth sampler.Depth) bool {
 	return len(r.list.order) > selectiveAbove
 }
 
-// tooLate reports whether a tick at nowNS comes so long after the last one that a queue may have changed.
+// tooLate reports whether a tick at nowNS is so late after the last one that the middle of a queue may have changed.
 func (r *selection) tooLate(nowNS int64) bool {
 	if nowNS-r.list.tickNS <= selectiveGap {
 		return false
@@ -86,8 +87,8 @@ func (r *selection) tooLate(nowNS int64) bool {
 }
 
 // peek reads the schedulers before a selective tick, to learn which threads the tick must read. The tick then reads the
-// schedulers again and uses only this second reading. If it used the first reading, the hold of a thread that got the
-// GVL in between would seem too short.
+// schedulers again and uses only this second reading. With the first one, the hold of a thread that got the GVL in
+// between would seem too short.
 func (r *selection) peek() {
 	r.list.ticks++
 	r.list.read = r.list.read[:0]
@@ -116,8 +117,8 @@ func (r *selection) peek() {
 }
 
 // planThreads adds the structs of threads to the plan. If selective is false, it adds the structs of all threads.
-// Otherwise it adds the threads that take part in the scheduling, and in a stack tick also the threads whose turn it
-// is.
+// Otherwise it adds the threads that take part in the scheduling, or did so a moment ago. In a tick that reads stacks,
+// it also adds the threads whose turn it is.
 func (r *selection) planThreads(depth sampler.Depth, selective bool) {
 	now := r.now()
 	if depth == sampler.StackTick {
@@ -145,8 +146,8 @@ func (r *selection) needs(t *thread, i int, depth sampler.Depth, now int64) bool
 	case stacks && r.moves != nil && !t.wasActive && t.place < 0:
 		return !r.standsStill(t)
 	case t.place >= 0:
-		// A thread in the queue cannot run, so its stack does not change. One reading of the stack since the thread
-		// entered the queue is enough.
+		// A thread in the queue cannot run, so its stack does not change. If the stack was read since the thread
+		// entered the queue, it need not be read again.
 		return t.place < queueLead || stacks && (t.stackNS <= t.movedNS || r.turnOf(t, i, now))
 	case t.wasActive, t.hotUntil > now:
 		return true
@@ -156,19 +157,19 @@ func (r *selection) needs(t *thread, i int, depth sampler.Depth, now int64) bool
 	return stacks && r.dueAt(t, i, now)
 }
 
-// dueAt reports whether a stack tick must read a thread that takes no part in the scheduling.
+// dueAt reports whether a tick that reads stacks must read a thread that neither has nor wants the GVL.
 func (r *selection) dueAt(t *thread, i int, now int64) bool {
 	return t.stack.quiet < quietAfter || t.stack.id == 0 || r.turnOf(t, i, now)
 }
 
-// turnOf reports whether a stack tick reads a thread, because it is the thread's turn or because its known state is
-// too old or incomplete.
+// turnOf reports whether a tick that reads stacks must read a thread. It must if it is the thread's turn, or if the
+// thread's known state is too old or incomplete.
 func (r *selection) turnOf(t *thread, i int, now int64) bool {
 	return (uint(i)+r.list.turn)%turns == 0 || now-t.stackNS > maxStackAgeNS || t.info.ID == 0 ||
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
 }
 
-// takeQueue builds a ractor's queue from what a tick has read. It reports whether every necessary thread was read.
+// takeQueue lists a ractor's queue from what a tick has read. It reports whether every necessary thread was read.
 func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	if r.era == sampler.EraFlag {
 		return true
@@ -200,8 +201,8 @@ func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	return true
 }
 
-// readRest reads the unread threads of a ractor whose queue this tick cannot follow. Their own words show whether they
-// are queued. They are read a little later than the other threads, but the sample is not lost.
+// readRest reads the unread threads of a ractor whose queue is not clear without them. Their own words show whether
+// they are queued. They are read a little later than the other threads, but the sample is not lost.
 func (r *gvlReader) readRest(rc *ractor) {
 	batch := r.scratch[:0]
 	r.rest = r.rest[:0]
@@ -225,8 +226,8 @@ func (r *gvlReader) readRest(rc *ractor) {
 	}
 }
 
-// selectionIntact checks the parts of the lists that a selective tick has read: the heads, the counts, and the links of
-// the threads. If a thread has come or gone, a count or the end of a list has changed.
+// selectionIntact checks that no list changed during a selective tick. It checks what the tick read: the lists' heads,
+// the counts and the threads' links. A thread that came or went has changed a count or the end of a list.
 func (r *threadList) selectionIntact() bool {
 	if !r.ractorsIntact() {
 		return false
@@ -265,7 +266,7 @@ func (r *threadList) selectionIntact() bool {
 	return true
 }
 
-// listCount returns the ractor's own count of its threads (32 bits; 64 on 2.5).
+// listCount returns how many threads a ractor has by its own count (32 bits; 64 on 2.5).
 func (r *threadList) listCount(rc *ractor) int {
 	off := r.o.VMLivingNum
 	if r.o.VMRactorSet >= 0 {

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// movingThreads parks 60 threads. Each line on standard input makes one of them go on to another place.
+// movingThreads is a program with 60 threads that wait. For each line on standard input, one of them goes on to another
+// place and waits there.
 const movingThreads = `
 def first; sleep; end
 def second; sleep; end
@@ -24,8 +25,9 @@ while $stdin.gets
   puts "moved"
 end`
 
-// TestTurns: if many threads wait, stack ticks read their stacks in turn. While ddtop's clock stands still, each thread
-// is read exactly once in a round of ticks. If a thread moves unnoticed, its new stack shows within a round.
+// TestTurns: if many threads wait, ticks read their stacks in turn. The test's clock stands still, so that no stack
+// becomes too old. Then each thread is read exactly once in a round of ticks. If a thread moves unnoticed, its new
+// stack shows within a round.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -35,7 +37,7 @@ func TestTurns(t *testing.T) {
 		clock := int64(1e12)
 		rd.now = func() int64 { return clock }
 		var s sampler.Sample
-		// read takes a stack tick and returns the threads whose stacks it read.
+		// read makes a tick that reads stacks, and returns the threads whose stacks it read.
 		read := func() map[*thread]bool {
 			t.Helper()
 			deadline := time.Now().Add(time.Minute)
@@ -58,14 +60,14 @@ func TestTurns(t *testing.T) {
 		for range quietAfter {
 			read()
 		}
-		// The main thread has printed "ready", but may not have reached its read yet.
+		// The main thread has printed "ready", but may still be active before it waits for input.
 		active := func() bool { return slices.ContainsFunc(rd.list.order, rd.active) }
 		for deadline := time.Now().Add(time.Minute); active(); read() {
 			if time.Now().After(deadline) {
 				t.Fatal("a thread stays active that should wait")
 			}
 		}
-		// A thread counts as active for some time after it was active. So the clock must advance before all threads
+		// A thread counts as active until some time has passed. So the test advances its clock, so that all threads
 		// count as idle.
 		clock += warmNS + 1
 		read()

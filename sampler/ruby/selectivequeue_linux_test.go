@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hogAndNaps has a thread that computes, and 40 threads that queue for the GVL after short naps. The queue fills for
-// 100 ms and then empties within a few.
+// hogAndNaps is a program with a thread that computes, and 40 threads that queue for the GVL after short naps. The
+// queue fills for 100 ms and then empties within a few ms.
 const hogAndNaps = `
 Thread.new { loop { 1 + 1 } }
 40.times { |i| Thread.new { loop { sleep 0.005 + 0.001 * i } } }
@@ -18,9 +18,9 @@ $stdout.sync = true
 puts "ready"
 $stdin.gets`
 
-// TestSelectiveQueue: a tick that reads few threads has the same queue as a tick that reads all. A second Reader reads
-// all threads before and after the tick. If both of its readings have the same queue of several threads, the tick in
-// between must have this queue, too. The test compares the queue thread by thread.
+// TestSelectiveQueue: a tick that reads few threads finds the same queue as a tick that reads all. A second Reader
+// reads all threads before and after the tick. If both of its readings show the same queue of several threads, the tick
+// in between must show this queue, too. The test compares the queue thread by thread.
 func TestSelectiveQueue(t *testing.T) {
 	t.Parallel()
 	const (

@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// workShare limits the time for new requests and jobs to 1/workShare of the reading time. Each request or job takes
-	// 40 to 250 µs. Without this limit, a server with hundreds of requests per second would use up a small budget. Then
-	// stacks would be read half as often.
+	// workShare limits how long ddtop searches for new requests and jobs, to 1/workShare of the time for all reading.
+	// Each request or job takes 40 to 250 µs. Without this limit, a server with hundreds of requests per second would
+	// use up a small budget of CPU time. Then stacks would be read half as often.
 	workShare = 4
-	// workFloor keeps a least time for new requests: they may always take 1/workFloor of all time (0.15 % of a CPU),
-	// even beyond workShare. All processes together share this time.
+	// workFloor is an exception to workShare: the search for new requests may always take 1/workFloor of all time (0.15
+	// % of a CPU). All processes together share this time.
 	workFloor = 660
 )
 
-// ntPthread is the distance from the pthread_t of a rb_native_thread to its tid, in bytes (vm_core.h, 3.2 to 4.0).
+// ntPthread is the number of bytes from the tid in a rb_native_thread back to its pthread_t (vm_core.h, 3.2 to 4.0).
 const ntPthread = 8
 
 // workReader finds the requests and jobs that threads work for.
 type workReader struct {
 	*target
 	list *threadList
-	// leads is the buffer of findWork. lookNS and lookSinceNS are nowNS and sinceNS of the last call of findWork. They
-	// are used for the frames of fibers.
+	// leads is a buffer of findWork. lookNS and lookSinceNS are the arguments nowNS and sinceNS of the last call of
+	// findWork. The search in the frames of fibers uses them, too.
 	leads               []work.Lead
 	lookNS, lookSinceNS int64
-	// tracer finds the active spans of threads. published is the place where threads publish their spans. It is nil if
-	// they publish none.
+	// tracer finds the active spans of threads. published says where in memory threads publish their spans. It is nil
+	// if they publish none.
 	tracer    *trace.Finder
 	published atomic.Pointer[trace.Published]
-	// finder finds the request or job of a thread. If frugal is true, the time for new requests is limited. workedNS
-	// is when findWork last added time to this limit.
+	// finder finds the request or job of a thread. If frugal is true, the time to search for new requests is limited.
+	// workedNS is when findWork last added time to this limit.
 	finder *work.Finder
 	frugal bool
 	// noRequests is true if ddtop does not read what threads work for (Options.NoRequests).
@@ -44,24 +44,24 @@ type workReader struct {
 	workedNS   int64
 }
 
-// servingState is what ddtop knows of the request or job that a thread works for. It is kept from tick to tick.
+// servingState is what ddtop knows about the request or job that a thread works for. It is kept from tick to tick.
 type servingState struct {
 	work work.State
 	span trace.State
 	// outer has a work.State for each fiber that has resumed the thread's running fiber, the latest first. Each fiber
-	// needs its own State, because fibers that shared one would overwrite it in every tick.
+	// needs a State of its own. If several fibers shared one, they would overwrite it in every tick.
 	outer []*work.State
-	// looks counts the searches for work since the thread's stack was read, up to stillLooks.
+	// looks counts the searches for the request or job since the thread's stack was read, up to stillLooks.
 	looks int
 }
 
-// stillLooks limits the searches for the work of a thread that does not move. It is 2, as the first may lack time.
+// stillLooks limits searches for a thread's request if its stack is unchanged. It is 2: the first may lack time.
 const stillLooks = 2
 
 // maxOuter limits the entries in servingState.outer. Each has 1 KB.
 const maxOuter = 8
 
-// outerOf returns the entry of a fiber, found by its execution context. It makes one if there is none.
+// outerOf returns the entry of the fiber with an execution context. It makes an entry if there is none.
 func (s *servingState) outerOf(ec attach.Address) *work.State {
 	i := slices.IndexFunc(s.outer, func(x *work.State) bool { return x.Of(ec) })
 	switch {
@@ -79,7 +79,7 @@ func (s *servingState) outerOf(ec attach.Address) *work.State {
 	return x
 }
 
-// serving returns the last known work and span of the thread.
+// serving returns the request or job and the span for which the thread was last seen to work.
 func (s *servingState) serving() sampler.Serving {
 	out := s.work.Serving()
 	span := s.span.Span()
@@ -92,15 +92,15 @@ func (s *servingState) lost() {
 	s.span.Lost()
 }
 
-// unplan marks the memory that planWork has planned as not read. Either this tick has left it out, or it could not be
+// unplan records that the memory planned by planWork was not read. Either this tick has left it out, or it could not be
 // read.
 func (s *servingState) unplan() {
 	s.work.Unplan()
 	s.span.Unplan()
 }
 
-// planWork plans to read again the memory that the last search for the thread's work has read. The same call reads the
-// thread's stack.
+// planWork plans to read the memory again that the last search for the thread's request or job has read. It is read in
+// the same call as the thread's stack, so that both are from the same time.
 func (r *workReader) planWork(t *thread) {
 	if r.noRequests {
 		return
@@ -112,8 +112,8 @@ func (r *workReader) planWork(t *thread) {
 	}
 }
 
-// dropUnreadWork makes findWork search again for threads for which the memory planned by planWork was not read
-// completely.
+// dropUnreadWork handles threads for which the memory planned by planWork was not read completely. It makes findWork
+// search for their requests and jobs again.
 func (r *workReader) dropUnreadWork() {
 	p := &r.plan
 	for i, x := range p.parts {
@@ -127,17 +127,17 @@ func (r *workReader) dropUnreadWork() {
 	}
 }
 
-// CopiedWork is a request that a BPF program copied.
+// CopiedWork is a request that a BPF program in the kernel has copied from the process.
 type CopiedWork = work.Copied
 
-// Copies returns the means to find requests in copies that BPF programs made. Only the goroutine that calls Read may
-// use it, between two calls of Read.
+// Copies returns the data with which requests can be found in copies that BPF programs have made. Only the goroutine
+// that calls Read may use it, between two calls of Read.
 func (r *Reader) Copies() work.Copies {
 	return work.Copies{Finder: r.serving.finder, Collector: r.gc, Calls: &r.reads.Calls}
 }
 
-// SetPublished sets where threads publish their spans for readers outside the process. variable is the thread-local
-// pointer to a record. keys are the names of attributes, by their numbers. Any goroutine may call it.
+// SetPublished sets where threads publish their spans for other processes to read. variable is a thread-local pointer
+// to a record. keys are the names of attributes, by their numbers. Any goroutine may call it.
 func (r *Reader) SetPublished(variable attach.ThreadLocal, keys []string) {
 	r.serving.published.Store(trace.NewPublished(variable, keys))
 }
@@ -157,8 +157,8 @@ func (r *target) native(t *thread) trace.Native {
 	return trace.Native{At: nt + attach.Address(r.o.NTTID) - ntPthread}
 }
 
-// findWork finds the requests and jobs of the threads whose stacks this tick has read. Other threads keep their
-// earlier results. born returns when a fiber was first seen (waitingFibers.born).
+// findWork finds the requests and jobs of the threads whose stacks this tick has read. For other threads, the earlier
+// results stay. born returns when a fiber was first seen (waitingFibers.born).
 func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec attach.Address) int64) {
 	if r.noRequests {
 		return
@@ -176,8 +176,8 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 		r.workedNS = sinceNS
 	}
 	published := r.published.Load()
-	// Allow limits the time of all threads together, and the first thread may use all of it. So each tick begins with
-	// another thread.
+	// The method Allow limits the time for all threads together. If the first thread used all of it, the others would
+	// get none. So each tick begins with another thread.
 	first := int(r.list.turn) % max(len(r.list.read), 1)
 	for i := range r.list.read {
 		t := r.list.read[(first+i)%len(r.list.read)]
@@ -228,8 +228,8 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 	}
 }
 
-// findOuterWork searches a fiber for the thread's work, if the running fiber has none. The fiber has resumed the
-// running fiber, and its stack was just read. links are the words that lead to the fiber.
+// findOuterWork searches a fiber for the thread's request or job, if the running fiber has none. The fiber has resumed
+// the running fiber, and its stack was just read. links are the words that lead to the fiber.
 func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	s := &t.serves
 	if r.serving.noRequests || !s.work.Idle() || r.over() {
@@ -241,12 +241,12 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 	}
 }
 
-// maxFiberLooks limits how often a search for a fiber's work is repeated. On a full machine ddtop can lose its CPU
-// during a search, so that the search fails. No later sample can make up for it, because a suspended fiber is in no
-// sample.
+// maxFiberLooks limits how often a failed search for a fiber's request is repeated. On a full machine ddtop can lose
+// its CPU during a search, so that the search fails. No later sample can make up for it, because suspended fibers are
+// not in samples.
 const maxFiberLooks = 5
 
-// fiberServing finds the work of a waiting fiber whose stack was just read. links are the words that lead to it.
+// fiberServing finds a waiting fiber's request or job. Its stack was just read. links are the words that lead to it.
 func (r *fiberReader) fiberServing(ec attach.Address, links []link) sampler.Serving {
 	var s work.State
 	frames, ok := r.fiberFrames(ec, links)

@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// envCopies has threads that serve requests with a copy of their environment (the Hash of a request). A framework
-// stores the route in this copy. Some inner environments, with the route "GET /wrong", belong to another request or are
-// deep copies.
+// envCopies is a program with threads that serve requests with a copy of their environment (the Hash with a request's
+// data). A framework stores the route in this copy. Some inner environments, with the route "GET /wrong", belong to
+// another request or are deep copies.
 const envCopies = `
 def app(env, route)
   sleep 0.003
@@ -46,8 +46,8 @@ end
 Thread.new { loop { sleep 0.002; GC.start } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestRouteOfACopy: if a middleware goes on with a shallow copy of the environment, the request has the route in the
-// copy. It never has the route of a deep copy or of another request.
+// TestRouteOfACopy: a middleware can go on with a shallow copy of a request's environment. ddtop then reports the route
+// that is stored in the copy. It never reports the route of a deep copy or of another request.
 func TestRouteOfACopy(t *testing.T) {
 	rubytest.OftenEnough(t)
 	routes := map[string]string{"copied": "GET /shop/:number", "mounted": "GET /shop/:number", "asks another": "", "copied deeply": "", "logs another": "",

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// jobInItself has a job whose wrapper contains itself as its argument.
+// jobInItself is a program that runs a job whose wrapper contains itself as its argument.
 const jobInItself = `
 def process(job_hash)
   puts "ready"; $stdout.flush; $stdin.gets

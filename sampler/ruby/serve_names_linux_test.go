@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// envNames has threads that serve requests. The names of the requests become known in different ways.
+// envNames is a program with threads that serve requests. How a request's name becomes known differs from thread to
+// thread.
 const envNames = `
 module ActionController; class RoutingError < StandardError; end; end
 def base(path, verb = "GET")
@@ -41,9 +42,9 @@ KINDS = {
 KINDS.each { |name, how| Thread.new { Thread.current.name = name; loop(&how) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestNameOfARequest: ddtop reports one name of a request for its whole life. If no route matches a request, its name
-// shows this, whatever path answers it. If another route answers the request's exception, the request keeps the name of
-// its own route.
+// TestNameOfARequest: ddtop reports the same name of a request from its beginning to its end. If no route matches the
+// request, its name shows this, whatever path answers it. If another route handles the request's exception, the request
+// keeps the name of its own route.
 func TestNameOfARequest(t *testing.T) {
 	rubytest.OftenEnough(t)
 	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show", "early": "GET orders#show",

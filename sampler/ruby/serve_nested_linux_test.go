@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// nestedResumers serves requests in which an Enumerator runs within an Enumerator. So two fibers lie between the
-// running one and the request.
+// nestedResumers is a program that serves requests in which an Enumerator runs within an Enumerator. So two fibers lie
+// between the running fiber and the request.
 const nestedResumers = `
 def work
   sleep 0.004
@@ -26,8 +26,8 @@ end
 Thread.new { n = 0; loop { serve(n += 1) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestNestedResumers: if several fibers have resumed each other, ddtop keeps the work of each fiber from reading to
-// reading. So it knows when the outermost request began.
+// TestNestedResumers: several fibers have resumed each other. ddtop remembers the request or job of each fiber from
+// reading to reading. So it knows when the outermost request began.
 func TestNestedResumers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

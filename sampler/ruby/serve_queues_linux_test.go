@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/internal/servertest"
 )
 
-// TestQueues: the jobs of Active Job and of other queues are reported as the jobs log them.
+// TestQueues: programs run jobs with Active Job and with other libraries. ddtop reports the same jobs as the jobs
+// themselves log.
 func TestQueues(t *testing.T) {
 	rubytest.OftenEnough(t)
 	active, delayed := []string{"active_job"}, []string{"active_job", "active_record", "sqlite3", "delayed_job_active_record"}

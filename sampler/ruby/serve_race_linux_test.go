@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// serveTags has threads that serve one request after another, each of up to a few ms. Most requests have the same
-// frames at the same addresses. Every request's path has the numbers of the thread and of the request.
+// serveTags is a program with threads that serve one request after another, each of up to a few ms. Most requests have
+// the same frames at the same addresses. Every request's path has the numbers of the thread and of the request.
 const serveTags = `
 def work(env, ms)
   case ms % 4
@@ -55,16 +55,17 @@ Thread.new { loop { sleep 0.002; GC.start } }
 Thread.new { loop { sleep 0.005; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// served checks the requests that ddtop reports. Each request's path names its thread.
+// served checks the requests that ddtop reports. It can do this because each request's path names its thread.
 type served struct {
 	paths   map[sampler.WorkNumber]string
 	numbers map[string]sampler.WorkNumber
 	last    map[sampler.ThreadID]int
-	// moves is true if compactions move the requests. A moved request gets another number.
+	// moves is true if compactions move the requests in memory. ddtop then takes a moved request for a new one, with
+	// another number.
 	moves bool
-	// found counts the threads of samples that have a request. none counts the threads without one.
+	// found counts how often a thread in a sample had a request. none counts how often it had none.
 	found, none int
-	// outward counts the requests of found that came from a fiber that has resumed the running fiber.
+	// outward counts the requests of found that ddtop found in another fiber, which has resumed the running fiber.
 	outward int
 }
 
@@ -109,8 +110,8 @@ func (c *served) see(rd *Reader, th *sampler.Thread) error {
 	return nil
 }
 
-// TestServing: in samples that race with the program, no thread has a request of another thread, or a mix of two
-// requests. This also holds if a budget delays the searches for requests.
+// TestServing: ddtop takes samples while the program runs. In no sample does a thread have a request of another thread,
+// or a mix of two requests. This is also true if a budget of CPU time delays the searches for requests.
 func TestServing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

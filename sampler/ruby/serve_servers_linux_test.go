@@ -38,12 +38,12 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// notNow reports whether a tick failed for a reason that the next tick may not have. Either the lists changed during
-// the walk, or the walk had no CPU for long.
+// notNow reports whether a tick failed for a reason that may be over in the next tick. Either the lists of threads
+// changed while they were read, or ddtop had no CPU for long.
 func notNow(err error) bool { return errors.Is(err, ErrListTorn) || errors.Is(err, errLongWalk) }
 
-// watchServing reads a process's threads until done is true, and returns the results for threads whose stacks were
-// read.
+// watchServing reads a process's threads until done is true. It returns a result for each thread and tick in which the
+// thread's stack was read.
 func watchServing(t *testing.T, pid int, done *atomic.Bool) (out []seen) {
 	rd := openReaderWith(t, pid, Options{Values: true, Now: monotonic})
 	plain := openReaderWith(t, pid, Options{Now: monotonic}) // reads no values
@@ -82,8 +82,8 @@ func ask(t *testing.T, url string, clients, requests int, path func(n int) (meth
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
-			// Use one connection for each request. On a full machine, the server thin (with threads) can take a part of
-			// one request for the next request on the same connection.
+			// Each request uses a connection of its own. On a full machine, the server thin (with threads) can mistake
+			// a part of one request for the next request on the same connection.
 			client := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 			for {
 				n := int(next.Add(1))
@@ -112,7 +112,7 @@ func ask(t *testing.T, url string, clients, requests int, path func(n int) (meth
 	wg.Wait()
 }
 
-// checkServing compares the results with the application's log.
+// checkServing compares the requests and jobs that ddtop has reported with the application's log.
 func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 	t.Helper()
 	byID, byThread, statements := map[string]*servertest.Logged{}, map[int32][]*servertest.Logged{}, map[int32][]*servertest.Logged{}
@@ -130,8 +130,8 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 	}
 	numbers, last := map[string]sampler.WorkNumber{}, map[string]sampler.Work{}
 	within, shown, said, asked, told := 0, 0, 0, 0, 0
-	// Readings of one request are not independent. So only one reading of each request, chosen at random, counts for
-	// the share of right readings.
+	// Several readings of the same request are not independent. So only one reading of each request, chosen at random,
+	// counts for the share of right readings.
 	readings, showed := map[*servertest.Logged]int{}, map[*servertest.Logged]bool{}
 	for _, s := range all {
 		if t.Failed() {
@@ -153,7 +153,7 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 			}
 			continue
 		}
-		// inside is the request that the application served during the whole reading.
+		// inside is the request that the thread served during the whole reading, according to the application's log.
 		var inside *servertest.Logged
 		for _, l := range byThread[s.tid] {
 			if l.FromNS < s.fromNS && s.toNS < l.ToNS {
@@ -192,7 +192,7 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 				t.Errorf("thread %d: said to serve %q while it served %q", s.tid, s.work.Values, inside.ID)
 			}
 		}
-		// The thread must not have begun a later request before this reading.
+		// This reading still belongs to the request l if the thread has not begun a later request before the reading.
 		for _, other := range byThread[l.TID] {
 			if other.FromNS > l.FromNS && other.FromNS < s.fromNS {
 				t.Errorf("thread %d: said to serve %q after it had begun %q", s.tid, s.work.Values, other.ID)
@@ -212,8 +212,8 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 		}
 	}
 	for id, w := range last {
-		// The route is known only after the framework has found it. If a request was last seen before that, its path is
-		// its name.
+		// The route is known only after the framework has found it. If ddtop last saw a request before that, it reports
+		// the path as the name.
 		if l := byID[id]; w.Endpoint != l.What && !strings.Contains(w.Endpoint, "/") {
 			t.Errorf("%q is said to be %q, and is %q", id, w.Endpoint, l.What)
 		}
@@ -240,7 +240,8 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 	}
 }
 
-// idOf returns the path with its query. For a job it returns the class with its arguments.
+// idOf returns a text that identifies a request or a job in the log: the path with its query, or the class with its
+// arguments.
 func idOf(w *sampler.Work) string {
 	if w.Kind == sampler.WorkJob {
 		return w.Endpoint + " " + w.Values
@@ -248,7 +249,7 @@ func idOf(w *sampler.Work) string {
 	return w.Values
 }
 
-// TestServers: the reported requests of real servers equal the application's log of them.
+// TestServers: for real servers, ddtop reports the same requests as the application's log.
 func TestServers(t *testing.T) {
 	for _, c := range []struct{ server, app string }{
 		{"puma", "plain"}, {"puma", "sinatra"}, {"puma cluster", "plain"}, {"webrick", "plain"}, {"webrick", "sinatra"}, {"unicorn", "plain"},

@@ -15,17 +15,21 @@ import (
 //go:embed testdata/shapes.rb
 var shapesProgram string
 
-// shapes checks the results for threads named "shape K NAME", whose requests have the paths "/K/NUMBER".
+// shapes checks the requests that ddtop reports for threads named "shape K NAME". Their requests have the paths
+// "/K/NUMBER".
 type shapes struct {
 	rd *Reader
-	// found counts, by the thread's name, how often its request was reported. all counts how often its stack was read.
+	// found counts, by the thread's name, how often ddtop reported the thread's request. all counts how often it read
+	// the thread's stack.
 	found, all map[string]int
 	last       map[sampler.ThreadID]int
 	paths      map[sampler.WorkNumber]string
-	// numbers has the request numbers, by path, of requests that the program mounts while they run. Mounting moves the
-	// beginning of the path. In the middle of this, ddtop cannot see the whole path.
+	// numbers has the numbers that ddtop gave to requests, by path. These are requests that the program mounts while
+	// they run. Mounting moves the beginning of the path elsewhere. In the middle of this, ddtop cannot see the whole
+	// path.
 	numbers map[string]sampler.WorkNumber
-	// moves is true if compactions move the requests. A moved request gets another number.
+	// moves is true if compactions move the requests in memory. ddtop then takes a moved request for a new one, with
+	// another number.
 	moves bool
 }
 
@@ -87,8 +91,8 @@ func (c *shapes) see(th *sampler.Thread) error {
 	return nil
 }
 
-// TestServingShapes: the threads' environments have many forms. For each form, ddtop must report the thread's own
-// request or none. It must report the request at least a few times.
+// TestServingShapes: a request's environment (the Hash with its data) can have many forms. The program has a thread for
+// each form. ddtop must report the thread's own request or none, and must report it at least a few times.
 func TestServingShapes(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -105,8 +109,8 @@ func TestServingShapes(t *testing.T) {
 	})
 }
 
-// raceShapes takes samples until ddtop has found a request for a thread want times, and has reported each form of an
-// environment some times.
+// raceShapes takes samples until ddtop has found a request for a thread want times, and has found requests with each
+// form of environment several times.
 func raceShapes(t *testing.T, rd *Reader, want int, moves bool) {
 	const (
 		kinds = 20 // shapes

@@ -16,17 +16,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// statementSecret is a part of every statement of rack/statements.rb.
+// statementSecret is a text in the literals or arguments of every statement of rack/statements.rb. So ddtop may show it
+// only if it reads values.
 const statementSecret = "hunter2secret"
 
-// serviceDelay is how long a service takes to answer. It is longer than Ruby takes to send a statement on a slow and
-// full machine.
+// serviceDelay is how long the test's service waits before it answers. It is longer than Ruby takes to send a statement
+// on a slow and full machine.
 const serviceDelay = 20 * time.Millisecond
 
-// askedReadings is how many readings of threads with a statement the test wants for each library.
+// askedReadings is how often the test must see a thread with a statement, for each library.
 const askedReadings = 2000
 
-// TestStatements: the reported statements of a library equal the statements that the program logs, without literals and
+// TestStatements: for each library, ddtop reports the same statements as the program logs, but without literals and
 // arguments. The program calls the library itself.
 func TestStatements(t *testing.T) {
 	slowly := func(start func(testing.TB) string) func(testing.TB) string {
@@ -67,7 +68,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// watchStatements reads a process until it has enough readings of threads with statements.
+// watchStatements reads a process until it has seen threads with statements often enough.
 func watchStatements(t *testing.T, pid int, values bool) (out []seen) {
 	rd := openReaderWith(t, pid, Options{Values: values, Now: monotonic})
 	var s sampler.Sample
@@ -104,15 +105,16 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 	for i := range log {
 		logged[log[i].TID] = append(logged[log[i].TID], &log[i])
 	}
-	// Readings of one statement are not independent. So one reading of each statement counts, chosen at random.
+	// Several readings of the same statement are not independent. So only one reading of each statement counts, chosen
+	// at random.
 	readings, told := map[*servertest.Logged]int{}, map[*servertest.Logged]bool{}
 	quiet := 0
 	for _, s := range list {
 		if strings.Contains(s.statement, statementSecret) {
 			t.Errorf("%q says the secret", s.statement)
 		}
-		// during is the statement that ran for the whole reading. can is true if the reported statement ran at any time
-		// of the reading.
+		// during is the logged statement that ran for the whole reading. can is true if the statement that ddtop
+		// reports ran at any time of the reading.
 		var during *servertest.Logged
 		can := s.statement == ""
 		for _, l := range logged[s.tid] {
@@ -123,8 +125,8 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 		}
 		switch {
 		case during == nil:
-			// A statement that still runs while the log is read is not in the log. Besides, a reading can begin before
-			// such a statement and end during it.
+			// A statement is logged only after it has ended. So if it still runs while the test reads the log, the log
+			// lacks it. A reading can also begin before such a statement and end during it.
 			known := logged[s.tid]
 			if !can && len(known) > 0 && s.toNS < known[len(known)-1].ToNS {
 				t.Errorf("said to ask %q, which was not asked then", s.statement)
@@ -166,7 +168,7 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 	rubytest.Report(t, "%d readings in which there was nothing to be said", quiet)
 }
 
-// said returns how ddtop should show a logged statement.
+// said returns the text that ddtop should show for a logged statement.
 func said(l *servertest.Logged) string {
 	if s := work.SQL(l.What, false); strings.HasPrefix(s, "SELECT") || strings.HasPrefix(s, "WITH") {
 		return s
@@ -174,8 +176,8 @@ func said(l *servertest.Logged) string {
 	return l.What
 }
 
-// TestStatementsRace: threads send thousands of statements a second while objects are freed and moved. No thread has
-// another thread's statement, or an older statement after a newer one.
+// TestStatementsRace: threads send thousands of statements a second while objects are freed and moved. ddtop never
+// reports another thread's statement for a thread, or an older statement after a newer one.
 func TestStatementsRace(t *testing.T) {
 	rubytest.OftenEnough(t)
 	pid, _ := servertest.StartStatements(t, "pg", "ruby-pg", servertest.Postgres(t), "race")

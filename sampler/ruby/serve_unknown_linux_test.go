@@ -15,8 +15,8 @@ def serve(env)
 end
 serve({"REQUEST_METHOD" => "GET", "PATH_INFO" => "/orders", "SCRIPT_NAME" => "", "REQUEST_URI" => "/orders"})`
 
-// TestUnknownWork: if a reader has no time to search for requests, it reports that a thread's work is unknown. It must
-// not report that the thread has no work.
+// TestUnknownWork: if ddtop has no time to search for requests, it reports that it does not know what a thread works
+// for. It must not report that the thread works for no request.
 func TestUnknownWork(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, inRequest, rubytest.Options{})

@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	// maxStackBytes limits the copies of stacks of all threads together, in bytes. Beyond it, the number of frames
-	// read of a stack (by default defaultMaxDepth) is halved, so the middle of deep stacks is left out.
+	// maxStackBytes limits the copies of all threads' stacks together, in bytes. Above it, ddtop halves how many frames
+	// it reads of a stack (by default defaultMaxDepth). Then the middle of deep stacks is left out.
 	maxStackBytes = 64 << 20
-	// minDepth is the least number of frames read of a stack. With 20,000 threads it needs about 200 MB.
+	// minDepth is the least number of frames that ddtop reads of a stack. With 20,000 threads this needs about 200 MB.
 	minDepth = 32
-	// valueBytes is the number of bytes of values read per frame, up to maxValues.
+	// valueBytes is how many bytes of values on the VM stack are read for each frame, up to maxValues in all.
 	valueBytes = maxValues / defaultMaxDepth
 )
 
-// grow returns memory for n bytes of a thread's stack. It returns b's own memory if that is large enough. If all
-// stacks together take too much memory, fewer frames of each stack are read from now on.
+// grow returns memory for n bytes of a thread's stack. It uses the memory of b if that is large enough. If all stacks
+// together take too much memory, ddtop reads fewer frames of each stack from now on.
 func (r *stackReader) grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]
@@ -34,8 +34,8 @@ func (r *stackReader) grow(b []byte, n int) []byte {
 // boundStacks keeps the memory of stacks within maxStackBytes. It is called between ticks.
 func (r *stackReader) boundStacks() {
 	if r.shrink {
-		// The kept stacks may have more frames than the new limit allows. So all kept stacks are dropped and read
-		// again.
+		// The kept stacks may have more frames than the new limit allows. So all of them are dropped, and the next tick
+		// reads them again.
 		for _, t := range r.list.order {
 			s := &t.stack
 			s.values, s.kept, s.keptEC = nil, nil, 0
@@ -61,7 +61,7 @@ func (r *stackReader) countStacks() {
 	r.stackBytes, r.cutAt = sum, max(sum, r.maxStackBytes)
 }
 
-// deepenStacks lets ddtop read more frames of each stack when few threads are left.
+// deepenStacks makes ddtop read more frames of each stack again, if the number of threads has become small enough.
 func (r *stackReader) deepenStacks() {
 	r.countStacks()
 	if r.stackBytes < r.maxStackBytes/8 && r.maxDepth < r.fullDepth {

@@ -7,21 +7,21 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// stackKind is the purpose of reading a stack. It decides where the frames are expected and how many copies are made.
-// If there are several copies, ddtop keeps the frames that are equal in them. A single copy must equal the kept stack.
+// stackKind says why a stack is read. It decides where the frames are expected and how many copies are made. If there
+// are several copies, ddtop keeps the frames that are equal in them. A single copy must equal the kept stack.
 type stackKind uint8
 
 const (
-	// stackMoving is for a thread that may run. Each copy has the context, the frames near their last place, and some
-	// frames inward of the last innermost frame. At the end, the call reads which fiber's context the thread then runs.
+	// stackMoving is for a thread that may run. Each copy has the context, the frames around their last place, and some
+	// more inward of the last innermost frame. Finally, the call reads which fiber's context the thread runs.
 	stackMoving stackKind = iota
 	// stackStill is for a thread that has stood still. One copy of its stack is enough if it equals the kept stack.
 	stackStill
 	// stackResting is like stackStill, for a thread that has just released the GVL. It expects the frames where the
 	// thread waited before. It also reads the context, because the thread's own words were read in an earlier call.
 	stackResting
-	// stackExact copies exactly the frames that the last context shows. It is for a stack that is too deep to guess its
-	// place, or that was larger than each guess. If the stack is deeper than the limit, its middle is left out.
+	// stackExact reads the frames exactly where the last context shows them. It is for a stack that is too deep to
+	// guess its place, or was larger than each guess. If it is deeper than the limit, its middle is left out.
 	stackExact
 	stackKinds
 )
@@ -33,13 +33,13 @@ func (k stackKind) String() string {
 // stackPlan describes how one call reads a stack.
 type stackPlan struct {
 	kind stackKind
-	// area has the frames to read. If it is empty, their place is not known, and only the context is read.
+	// area says where the frames to read are. If it is empty, their place is not known, and only the context is read.
 	area stackArea
 	// copies is the number of copies of the frames. values is the number of bytes of the stack's values, counted from
 	// its low end.
 	copies, values int
-	// bare is true if this call already reads the context, together with the thread's struct. Then it is not read once
-	// more.
+	// bare is true if this call already reads the context as a part of its plan for the thread's struct. In this case
+	// the stack's plan does not read it once more.
 	bare bool
 	// at is the index of the stack's first range in the plan of the call, or -1. size is the number of its ranges. The
 	// slots of JIT frames, before and after these ranges, are not included.
@@ -56,7 +56,7 @@ func (p *stackPlan) String() string {
 		p.kind, p.copies, p.area.cfp, p.area.inner, p.area.outer, p.values, p.bare)
 }
 
-// decide plans how a thread's stack is read next, from what is known of it (docs/internals/stacks.md#racing-reads).
+// decide plans the next reading of a thread's stack from what is known (docs/internals/stacks.md#racing-reads).
 func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	*p = stackPlan{kind: kind, copies: 1, bare: kind == stackStill && s.ec == t.ecAt && t.ecIn == r.list.ticks}
@@ -71,8 +71,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 	from, sp := s.cfp, s.sp
 	if kind == stackMoving {
-		// A single reading that was much deeper than all others does not count for the size of the next reading.
-		// Reading that many frames every time would cost more than reading such a stack twice.
+		// If a single reading was much deeper than all others, the next reading does not become so large. Reading that
+		// many frames every time would cost more than reading a deep stack twice when it occurs.
 		in, high := s.reach.Farthest()
 		most := max(s.end-from, attach.Address(maxReachFrames*fs))
 		if in != 0 && in < from && from-in <= most && int(s.end-in)/fs <= r.maxDepth {
@@ -99,7 +99,7 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 }
 
-// valuesTo returns how many bytes of a stack's values to read if its stack pointer is sp. It returns zero if there are
+// valuesTo returns how many bytes of values on a stack to read if its stack pointer is sp. It returns zero if there are
 // too many to read.
 func (r *stackReader) valuesTo(s *stackState, sp attach.Address) int {
 	n := int(sp-s.low) + valueSlack
@@ -131,8 +131,8 @@ func (r *stackReader) planStack(p *plan, t *thread, kind stackKind) {
 	}
 }
 
-// addCopies adds to p the ranges of all copies: each has the context at ec and frames, the first also the values.
-// Between two copies it adds a random number of useless ranges, up to fillers.
+// addCopies adds to p the ranges of all copies of a stack: each has the context at ec and the frames, the first also
+// the values. Between two copies it adds a random number of ranges, up to fillers, read only to pass time.
 func (r *stackReader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte, fillers int) {
 	a, fs := &of.area, r.o.Code.FrameSize
 	n, cut := a.size()*fs, a.inner*fs

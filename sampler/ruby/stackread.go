@@ -20,36 +20,36 @@ const (
 type stackOutcome uint8
 
 const (
-	// stackLost means that the context could not be read. stackUnread means that other memory could not be read.
+	// stackLost means that the execution context was unreadable. stackUnread means that other memory was unreadable.
 	stackLost stackOutcome = iota
 	stackUnread
-	// stackNone means that the thread has no stack, because it has not started or has ended.
+	// stackNone means that the thread has no stack at present, because it has not started yet or has ended.
 	stackNone
-	// The next three outcomes mean that the frames must be read again, at a place that is now known. stackUnseen: the
-	// context is new, so no frames were planned. stackGrown: the stack has more frames at its inner end than planned.
-	// stackDeep: there are more frames than may be planned.
+	// The next three outcomes mean that ddtop now knows the place of the frames, and must read them again. stackUnseen:
+	// the context is new, so no frames were planned. stackGrown: the stack has more frames at its inner end than
+	// planned. stackDeep: there are more frames than may be planned.
 	stackUnseen
 	stackGrown
 	stackDeep
 	// stackFound means that the frames were read.
 	stackFound
-	// stackSame means that the frames equal the kept frames. stackChanged means that they differ. Then they may be
-	// torn, because only one copy was read.
+	// stackSame means that the frames equal the kept frames. stackChanged means that they differ. In the second case
+	// they may be torn, because only one copy was read, so a second reading is needed.
 	stackSame
 	stackChanged
 	// stackSwitched means that the thread switched to another fiber during the reading.
 	stackSwitched
-	// stackSlotless means that the addresses of some JIT frames were not known before the reading. Now they are.
+	// stackSlotless means that some JIT frames were not read, as their addresses were unknown. Now they are known.
 	stackSlotless
-	// stackTorn means that the copies agree on no frame. stackPartly means that they agree on the outer frames, and
-	// stackAgreed that they agree on all.
+	// stackTorn means that no frame is equal in all copies. stackPartly means that only the outer frames are equal.
+	// stackAgreed means that all are equal.
 	stackTorn
 	stackPartly
 	stackAgreed
 )
 
-// window returns the bounds of an execution context's stack. ok is false if the context has no stack (the thread has
-// not started, or has ended), or if its values cannot be a stack's.
+// window returns the bounds of the VM stack of an execution context. ok is false if the values cannot be the bounds of
+// a stack. It is also false for a thread without a stack, which has not started or has ended.
 func (r *target) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 	low = attach.Address(le64(ec[ecVMStack:]))
 	words := le64(ec[ecVMStackSize:])
@@ -64,8 +64,8 @@ func (r *target) window(ec []byte) (low, end, cfp attach.Address, ok bool) {
 	return low, end, cfp, true
 }
 
-// locate returns where the frames are, according to the context in the first copy. got are the ranges of this stack
-// after they were read.
+// locate returns where the frames of a stack are, by the context in the first copy. got are the ranges of this stack,
+// with the bytes that were read.
 func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOutcome) {
 	p := &t.stack.plan
 	if p.kind == stackExact {
@@ -101,8 +101,8 @@ func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOut
 	return area, stackFound
 }
 
-// compare checks the frames that were read: either they equal the kept frames, or their copies must agree. drop is the
-// number of innermost frames in which the copies differ.
+// compare checks whether the frames that were read can be trusted. Either they equal the kept frames, or they must be
+// equal in several copies. drop is the number of innermost frames in which the copies differ.
 func (r *stackReader) compare(p *plan, t *thread, area *stackArea, running bool) (drop int, outcome stackOutcome) {
 	s := &t.stack
 	frames := s.found(area, r.o.Code.FrameSize)
@@ -144,14 +144,14 @@ func (r *stackReader) compare(p *plan, t *thread, area *stackArea, running bool)
 	return 0, stackAgreed
 }
 
-// found returns the frames of an area from the first copy.
+// found returns the bytes of an area's frames, from the first copy.
 func (s *stackState) found(area *stackArea, frameSize int) []byte {
 	all := s.copies[0].frames
 	return all[len(all)-area.size()*frameSize:]
 }
 
-// finishStack evaluates a planned reading. It returns false if the stack must be read again. If last is true, the stack
-// cannot be read again in this tick, so it returns true. running is true if the thread may hold the GVL.
+// finishStack evaluates the reading of a stack. It returns false if the stack must be read again. If last is true, the
+// tick allows no further reading, so it returns true. running is true if the thread may hold the GVL.
 func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	s := &t.stack
 	s.next = stackMoving
@@ -197,7 +197,7 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 		} // the known stack stays, but is not marked fresh
 		return last
 	case stackSlotless, stackPartly:
-		// If an exact reading lacks innermost frames, it is not repeated: it takes long, and would be torn again.
+		// An exact reading that lacks innermost frames is not repeated: it is slow, and copies would differ again.
 		if !last && (!exact || outcome == stackSlotless) {
 			return false
 		}
@@ -205,8 +205,8 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	return r.decodeStack(t, &area, drop, running, last || exact) || last
 }
 
-// readExact reads a single stack at once, in a system call of its own. The stack's address is known, and the stack is
-// large. Its size can reduce how much of the next stack is read (stackReader.grow).
+// readExact reads one large stack at once, in a system call of its own, now that its place is known. Its size can
+// reduce how much of the next stack is read (stackReader.grow).
 func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	if !r.planAndRead(&r.exact, t) {
 		if last {
@@ -217,8 +217,8 @@ func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	return r.finishStack(&r.exact, t, running, last)
 }
 
-// planAndRead makes an exact reading. It returns false if that fails. With ZJIT it reads twice: the first reading shows
-// which control frames have JIT frames, and the second also reads these JIT frames.
+// planAndRead makes an exact reading (stackExact). It returns false if that fails. With ZJIT it reads twice: the first
+// reading shows which control frames have JIT frames, and the second also reads these JIT frames.
 func (r *stackReader) planAndRead(p *plan, t *thread) bool {
 	reads, s := 1, &t.stack
 	if r.vm.ZJITFrames {

@@ -10,26 +10,26 @@ import (
 
 // Named limits of reading stacks.
 const (
-	// defaultMaxDepth is the number of frames kept of a stack. Deeper stacks lose their middle.
+	// defaultMaxDepth is how many frames of a stack are kept by default. The middle of a deeper stack is left out.
 	defaultMaxDepth = 2048
-	// maxStackWords limits the size of a VM stack that ddtop believes, in words: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
+	// maxStackWords is the largest VM stack, in words, that ddtop accepts as true: RUBY_THREAD_VM_STACK_SIZE of 1 GiB.
 	maxStackWords = 1 << 27
-	// maxReachFrames is how many frames inward of the last innermost frame may be read. If the last reading had more
-	// frames than this, their number is the limit instead.
+	// maxReachFrames limits how many frames are read inward of the frame that was the innermost one at the last
+	// reading. If the last reading had more frames than maxReachFrames, their number is the limit instead.
 	maxReachFrames = 128
-	// frameSlack is how many frames inward of the expected innermost frame a reading begins, because the stack may have
+	// frameSlack is how many frames more than expected are read at the inner end of a stack, because the stack may have
 	// grown.
 	frameSlack = 16
-	// valueSlack is the number of bytes read past the last known stack pointer, because a JIT's sp can be stale.
+	// valueSlack is how many bytes are read beyond the last known stack pointer, as a JIT's stored one can be outdated.
 	valueSlack = 512
-	// maxValues limits the bytes of a VM stack's values that are read with the frames. The decoder reads the others.
+	// maxValues limits the bytes of a VM stack's values read with the frames. The decoder reads others if needed.
 	maxValues = 64 << 10
-	// maxStackTries limits how often a tick reads a changing stack. Then it keeps the frames that the copies agree on.
+	// maxStackTries limits how often a tick reads a changing stack. Then it keeps the frames equal in the copies.
 	maxStackTries = 3
-	// quietAfter is a number of equal readings of a stack. After them, one copy of the stack is read instead of two.
-	// For a thread that holds the GVL, two copies are always read.
+	// quietAfter is a number of readings in which a stack was the same. After that, ddtop reads one copy of the stack
+	// instead of two. For a thread that holds the GVL, it always reads two copies.
 	quietAfter = 2
-	// maxFibers bounds the chain of fibers that resumed one another.
+	// maxFibers limits how long a chain of fibers that resumed one another may be.
 	maxFibers = 64
 )
 
@@ -37,9 +37,9 @@ const (
 type stackReader struct {
 	*target
 	list *threadList
-	// maxDepth is the number of frames read of a stack. fullDepth is its value while there is room. stackBytes is the
-	// memory of all copies of stacks, up to maxStackBytes. If stackBytes passes cutAt, maxDepth is halved. Then shrink
-	// is true until the larger copies are freed.
+	// maxDepth is the number of frames read of a stack. fullDepth is its value while there is enough memory. stackBytes
+	// is the memory of all copies of stacks, up to maxStackBytes. If stackBytes exceeds cutAt, maxDepth is halved. From
+	// then on, shrink is true until the larger copies are freed.
 	maxDepth                                    int
 	stackBytes, maxStackBytes, cutAt, fullDepth int
 	shrink                                      bool
@@ -49,7 +49,7 @@ type stackReader struct {
 	ways [ways]uint64
 
 	lastDecodeError error
-	// decode is set only in tests. It decodes in place of dec.Decode.
+	// decode is set only in tests. It is called instead of dec.Decode.
 	decode func(raw *code.Stack) (sampler.StackID, code.Info, error)
 }
 
@@ -60,37 +60,37 @@ func newStackReader(tg *target, list *threadList, maxDepth int) *stackReader {
 	return &stackReader{target: tg, list: list, maxDepth: maxDepth, fullDepth: maxDepth, maxStackBytes: maxStackBytes, cutAt: maxStackBytes}
 }
 
-// live reports whether the stack may be in execution, so that the innermost frame's pc may be stale in compiled code
-// (code.Stack.Live). running is true if the thread may hold the GVL.
+// live reports whether the thread may be executing the stack. In this case the innermost frame's pc may be out of date
+// in compiled code (code.Stack.Live). running is true if the thread may hold the GVL.
 func (r *stackReader) live(running bool) bool { return running && !r.collecting }
 
-// stackVersion changes with each decoded stack of a thread.
+// stackVersion is a number that changes each time a stack of a thread is decoded.
 type stackVersion uint64
 
-// keptStack is a stack that was read and decoded.
+// keptStack is a stack that was read and decoded, and is kept to compare it with the next reading.
 type keptStack struct {
-	// kept is the accepted content of [cfp, keptEnd). The fields below are what was decoded from it.
+	// kept has the accepted bytes of the frames, in [cfp, keptEnd). The fields below are what was decoded from them.
 	kept            []byte
 	keptEnd, keptEC attach.Address
-	// proof shows whether the decoded stack is still valid. It is not valid if other code has taken the place of the
-	// stack's code, or if names that were missing can be read now.
+	// proof can check whether the decoded names are still right. They are not right if other code has taken the place
+	// of the stack's code, or if names that were missing can be read now.
 	proof   code.Proof
 	id      sampler.StackID
 	quality sampler.StackQuality
 	omitted uint32
-	// handlers is how many frames belong to a rescue or an ensure.
+	// handlers is how many of the frames belong to a rescue or an ensure.
 	handlers int
-	// topSelf are the receivers of the innermost frames, innermost first. topC is true for the frames of C functions.
+	// topSelf are the receivers (self) of the innermost frames, innermost first. topC says which are C functions.
 	topSelf [4]uint64
 	topC    [4]bool
-	// slots are the JIT frames of the control frames, for ZJIT in Ruby's development branch (head).
+	// slots are the addresses of the control frames' JIT frames, for ZJIT in Ruby's development branch (head).
 	slots []attach.Address
-	// rests is true if the thread neither had the GVL nor wanted it when the stack was accepted. live is true if it
-	// was decoded as a stack in execution (code.Stack.Live).
+	// rests is true if the thread neither had the GVL nor wanted it when the stack was accepted. live is true if the
+	// stack was decoded as one that the thread is executing (code.Stack.Live).
 	rests, live bool
 }
 
-// stackState is what ddtop knows of a thread's stack. It is kept from tick to tick.
+// stackState is what ddtop knows about a thread's stack. It is kept from tick to tick.
 type stackState struct {
 	ec attach.Address // the execution context that this tick found
 	// end and low are the ends of the VM stack. cfp and sp are the last known innermost frame and its stack pointer.
@@ -98,7 +98,7 @@ type stackState struct {
 
 	reach stackmem.Reach
 
-	// plan is the last reading of the stack. next is the kind of the next reading in the same tick.
+	// plan describes the last reading of the stack. next is the kind of the next reading in the same tick.
 	plan     stackPlan
 	next     stackKind
 	copies   [2 + moreCopies]stackCopy
@@ -107,17 +107,17 @@ type stackState struct {
 	values   []byte
 
 	keptStack
-	// resting is a stack on which the thread waited before.
+	// resting is the stack on which the thread last waited, if it may come back to it.
 	resting restingStack
-	// fibers are the stacks of the fibers that resumed the running fiber. They were read together with version fibersOf
-	// of the thread's own stack.
+	// fibers are the stacks of the fibers that resumed the running fiber. fibersOf is the version of the thread's own
+	// stack with which they were read.
 	fibers   []sampler.StackID
 	fibersOf stackVersion
 	quiet    int
 	version  stackVersion
 	doubtful doubtfulStack
-	// outer is what the last decoding found about the outer frames. The next decoding uses it, so that it need not
-	// decode unchanged outer frames.
+	// outer has what the last decoding found for the outer frames. If these frames are unchanged, the next decoding
+	// uses it and need not decode them again.
 	outer code.Kept
 	// jit is used only for ZJIT in Ruby's development branch (head).
 	jit slots.Slots
@@ -125,8 +125,8 @@ type stackState struct {
 
 func (r *target) add(addr attach.Address, buf []byte) { r.plan.add(addr, buf) }
 
-// noteSP notes the stack pointer of the innermost frame, which decides how many values to read. In compiled code it can
-// be stale.
+// noteSP stores the stack pointer of the innermost frame, by which the next reading decides how many values to read. In
+// compiled code it can be out of date.
 func (s *stackState) noteSP(frames []byte) {
 	s.sp = attach.Address(le64(frames[frameSP:]))
 	if s.sp < s.low || s.sp > s.cfp {
@@ -134,9 +134,8 @@ func (s *stackState) noteSP(frames []byte) {
 	}
 }
 
-// decodeStack turns an area's frames into a StackID. It leaves out the innermost frames that are not proven, whose
-// number is drop. It returns false if the frames could not be decoded. last is true if the stack is not read again in
-// this tick.
+// decodeStack turns the frames of an area into a StackID. It leaves out the drop innermost frames, which are not
+// certain. It returns false if the frames could not be decoded. last is true if the tick does not read the stack again.
 func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running, last bool) bool {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	partial, frames := drop > 0, s.found(area, fs)[drop*fs:]
@@ -154,7 +153,7 @@ func (r *stackReader) decodeStack(t *thread, area *stackArea, drop int, running,
 	return r.accept(t, &raw, s.plan.otherWay())
 }
 
-// accept decodes frames that are proven, and keeps them. It returns false if they could not be decoded.
+// accept decodes frames that are certain, and keeps them. It returns false if they could not be decoded.
 func (r *stackReader) accept(t *thread, raw *code.Stack, how way) bool {
 	s := &t.stack
 	taken := s.outer.Bytes()
@@ -208,7 +207,7 @@ func (r *stackReader) accept(t *thread, raw *code.Stack, how way) bool {
 	return true
 }
 
-// noteTop keeps the receivers of the innermost frames, which show what a blocked thread waits for.
+// noteTop stores the receivers (self) of the innermost frames, which show what a blocked thread waits for.
 func (s *stackState) noteTop(frames []byte, size int, d *code.Decoder) {
 	for i := range s.topSelf {
 		s.topSelf[i], s.topC[i] = 0, false
@@ -228,7 +227,7 @@ func (s *stackState) fail() {
 	s.version++
 }
 
-// empty sets the state of a thread without a stack, which has not started yet or is at its end.
+// empty sets s to the state of a thread without a stack, which has not started yet or is about to end.
 func (s *stackState) empty() {
 	s.fail()
 	s.quality = sampler.StackFresh

@@ -12,15 +12,15 @@ import (
 
 // Limits of the search for suspended fibers.
 const (
-	// maxFiberSlot limits the size of the heap slots that are searched, in bytes. A Fiber's object takes 40.
+	// maxFiberSlot limits the size in bytes of the heap slots that are searched for fibers. A Fiber object needs 40.
 	maxFiberSlot = 80
-	// maxSuspended limits the number of found fibers. maxDataTypes limits the types of T_DATA objects for which ddtop
+	// maxSuspended limits how many fibers are found. maxDataTypes limits for how many types of T_DATA objects ddtop
 	// remembers whether they are fibers.
 	maxSuspended = 20_000
 	maxDataTypes = 4096
 )
 
-// fiberType is the name of the type of a Fiber's object in cont.c, on all releases.
+// fiberType is the name that cont.c gives to the data type of Fiber objects, on all releases.
 const fiberType = "fiber"
 
 // fiberFinder finds the fibers of a process by searching its heap for Fiber objects. Suspended fibers can be found in
@@ -29,13 +29,13 @@ type fiberFinder struct {
 	*target
 	fiberPlaces
 	types map[attach.Address]bool
-	// active are the running fibers and the fibers that resumed them.
+	// active are the fibers that threads run, and the fibers that have resumed these.
 	active map[attach.Address]bool
 	found  []attach.Address
 	cut    bool
 }
 
-// fiberPlaces has the field of a fiber's state, and its values.
+// fiberPlaces has the place of a fiber's status field, and the values that this field can have.
 type fiberPlaces struct {
 	status    layout.Field `layout:"rb_fiber_struct.status"`
 	created   uint64       `layout:"FIBER_CREATED"`
@@ -87,8 +87,8 @@ func (r *fiberReader) suspended(ctx context.Context) (sampler.Fibers, error) {
 	return out, nil
 }
 
-// thread notes the active fibers of a thread, and adds the thread's first fiber to the found fibers. The search would
-// miss the first fiber, because its Ruby object exists only after the program has requested it.
+// thread records which fibers of a thread are active, and adds the thread's first fiber to the found fibers. The search
+// would miss the first fiber, because its Ruby object exists only after the program has requested it.
 func (f *fiberFinder) thread(t *thread) {
 	if t.stack.ec == 0 {
 		return
@@ -102,7 +102,7 @@ func (f *fiberFinder) thread(t *thread) {
 	}
 }
 
-// page adds the fibers of a heap page to found. size is the size of a slot. more is false if found is full.
+// page adds the fibers on a page of the heap to found. size is the size of a slot. more is false if found is full.
 func (f *fiberFinder) page(page attach.Range, size int) (more bool) {
 	objects := &f.o.Objects
 	for at := 0; at+size <= len(page.Buf); at += size {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// target is the process being read, with everything that all parts of a Reader need: its VM, and the planned call and
-// the time of the current tick.
+// target is the process being read, with the data that all parts of a Reader need. This includes its VM, and the plan
+// and the time limit of the current tick.
 type target struct {
 	pid    int
 	vm     *VM
@@ -23,19 +23,19 @@ type target struct {
 	gc     *gc.Reader // nil if the collector can't be read
 	reads  sampler.Reads
 	budget budget
-	// shared is the number of processes among which the limits are divided (Reader.Share).
+	// shared is the number of processes that share the limits (Reader.Share).
 	shared int
 	// collecting is true if a thread collects garbage in the current tick.
 	collecting bool
-	// plan is the plan of the tick's last call.
+	// plan lists the ranges of memory that the tick's last call has read.
 	plan    plan
 	scratch []attach.Range
 }
 
-// Era returns which generation of scheduler the target has.
+// Era says which kind of scheduler the target's Ruby has. It depends on the release.
 func (r *target) Era() sampler.Era { return r.era }
 
-// Reads returns the counts of reads and their failures so far.
+// Reads counts reads of the target's memory, and those that failed, since the start.
 func (r *target) Reads() *sampler.Reads { return &r.reads }
 
 // le32 and le64 return the little-endian number at the start of b. The caller has checked the length.
@@ -60,8 +60,8 @@ func (r *target) wordAt(at attach.Address) uint64 {
 // addressAt reads an address from the target. It is zero if it cannot be read.
 func (r *target) addressAt(at attach.Address) attach.Address { return attach.Address(r.wordAt(at)) }
 
-// contextOf returns the address of the execution context within a fiber's struct. fiberOf returns the fiber to which a
-// context belongs.
+// contextOf returns the address of the execution context of a fiber, which is a part of the fiber's struct. fiberOf is
+// the reverse: it returns the fiber of a context.
 func (r *target) contextOf(fiber attach.Address) attach.Address {
 	return fiber + attach.Address(r.o.FiberSavedEC)
 }
@@ -77,8 +77,8 @@ func (r *target) firstFiber(t *thread) attach.Address {
 	return attach.Address(le64(t.buf[r.o.ThRootFiber:]))
 }
 
-// activeFibers returns the fiber that runs on an execution context, and the fibers that have resumed it, outward.
-// whole is false if one of them could not be read, or if there are more than maxFibers.
+// activeFibers returns the fiber that runs on an execution context, and the fibers that have resumed it, from inner to
+// outer. whole is false if one of them could not be read, or if there are more than maxFibers.
 func (r *target) activeFibers(context attach.Address) (fibers []attach.Address, whole bool) {
 	for fiber := r.fiberOf(context); fiber != 0; {
 		if fibers = append(fibers, fiber); len(fibers) > maxFibers {

@@ -10,39 +10,39 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Named limits of the walks over the target's lists. A list that changes or is corrupt must not keep ddtop forever.
+// These are limits for reading the target's lists. A list that changes or is corrupt must not occupy ddtop forever.
 const (
-	// maxThreads bounds the threads that are followed in one process, in all its ractors together. A longer list
-	// counts as a failed read.
+	// maxThreads limits how many threads are followed in one process, in all its ractors together. If a list is longer,
+	// this counts as a failed read.
 	maxThreads = 20000
-	// maxRactors bounds the ractors that are followed in one process. The main ractor and the oldest others are
-	// followed. A longer list counts as a failed read.
+	// maxRactors limits how many ractors are followed in one process: the main ractor and the oldest others. If the
+	// list is longer, this counts as a failed read.
 	maxRactors = 4096
-	// maxSegment and maxGap are in bytes. Structs with gaps up to maxGap are read as one range of up to maxSegment,
-	// because a further range costs more. It costs about 0.35 µs, as much as copying 2 KiB that no cache holds.
+	// maxSegment and maxGap are in bytes. Structs with gaps up to maxGap are read as one range of up to maxSegment. A
+	// further range would cost about 0.35 µs, as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
-	// fewPieces decides how a tick finds the structs to read in the order of their addresses. If it reads less than
+	// fewPieces decides how a tick sorts the structs that it reads by their addresses. If it reads less than
 	// 1/fewPieces of the threads, it sorts the structs of these threads. Otherwise it walks through the structs of all
-	// threads, which are in order already.
+	// threads, which are sorted already.
 	fewPieces = 8
 )
 
-// ErrListTorn means that the list of threads or ractors changed during each walk. The tick has failed, but the next
-// one may succeed.
+// ErrListTorn means that the list of threads or ractors changed each time it was read. The tick has failed, but the
+// next one may succeed.
 var ErrListTorn = errors.New("the list of threads changed while it was read")
 
 var errNotMapped = errors.New("not mapped")
 
-// walkNumber counts the walks over the lists of threads. tickNumber counts the readings of memory, and readNumber
-// counts the calls of Read. One call of Read may need several walks and readings.
+// walkNumber numbers the walks over the lists of threads. tickNumber numbers the readings of memory, and readNumber
+// numbers the calls of Read. One call of Read may need several walks and readings.
 type (
 	walkNumber uint64
 	tickNumber uint64
 	readNumber uint64
 )
 
-// threadList is the list of ractors and threads that are followed, with the buffers of their structs.
+// threadList is the list of ractors and threads that ddtop follows, with the memory into which their structs are read.
 type threadList struct {
 	*target
 	maxThreads, maxRactors int
@@ -52,16 +52,16 @@ type threadList struct {
 	order   []*thread
 	lastID  sampler.ThreadID
 	walks   walkNumber
-	// vmHead has the head and the length of the list of ractors as of this tick. walkedHead has them as of the last
-	// walk.
+	// vmHead has the head and the length of the list of ractors, as this tick has read them. walkedHead has them as
+	// they were when the whole list was last read.
 	vmHead, walkedHead [20]byte
-	// ractorsCut is true if there are more than maxRactors.
+	// ractorsCut is true if the process has more than maxRactors ractors.
 	ractorsCut bool
 
-	// pieces are the structs of all threads, in the order of their addresses.
+	// pieces are the structs of all threads, sorted by their addresses.
 	pieces []piece
-	// open is the first piece of addPieces's current range, and openUntil the end of this range. few are the pieces of
-	// a tick that reads few threads.
+	// open is the first piece of the range that addPieces builds now, and openUntil is the end of this range. few are
+	// the pieces of a tick that reads few threads.
 	open      *piece
 	openUntil int
 	few       []int
@@ -74,7 +74,7 @@ type threadList struct {
 	turn uint
 	// read are the threads whose words the current tick has read.
 	read []*thread
-	// allRead is true if every thread was read at least once after the last call of layoutSegments.
+	// allRead is true if every thread has been read at least once since layoutSegments arranged the buffers.
 	allRead bool
 }
 
@@ -86,10 +86,10 @@ func newThreadList(tg *target) *threadList {
 type ractor struct {
 	addr attach.Address
 	id   sampler.RactorID
-	// buf is the block with the thread set and the scheduler, as read. base is its address in the target.
+	// buf has the memory with the ractor's thread set and scheduler, as read. base is its address in the target.
 	base attach.Address
 	buf  []byte
-	// end receives the owner field of the GVL once more, at the end of the reading.
+	// end gets the owner field of the GVL, which is read a second time at the end of the call.
 	end     [8]byte
 	end2    [8]byte // on 2.5: the current execution context, read again
 	threads []*thread
@@ -99,18 +99,18 @@ type ractor struct {
 	queue  queue
 }
 
-// thread is one rb_thread_t that is being followed.
+// thread is one rb_thread_t that ddtop follows: a Ruby thread.
 type thread struct {
 	addr   attach.Address
 	id     sampler.ThreadID
 	ractor *ractor
 	buf    []byte // thSpan bytes of rb_thread_t, within a segment
-	// ecBuf has the first words of the thread's execution context, whose address was ecAt at the last walk. ecBuf is
-	// part of a segment. ecIn is the tick in which ecBuf was read.
+	// ecBuf has the first words of the thread's execution context. ecAt was the context's address when the lists were
+	// last read. ecBuf is part of a segment. ecIn is the tick in which ecBuf was read.
 	ecAt  attach.Address
 	ecBuf []byte
 	ecIn  tickNumber
-	// pieces are the indexes of buf and ecBuf in threadList.pieces. They are -1 if there is none.
+	// pieces are the indexes of buf and ecBuf in threadList.pieces, or -1 for one that is not there.
 	pieces [2]int
 	seq    walkNumber // of the last walk that found the thread
 	main   bool
@@ -123,29 +123,29 @@ type thread struct {
 	// nameTries counts the ticks that have tried to read the name and failed.
 	nameTries int
 
-	// index is the thread's place among all threads. The field among is its place among the threads of its ractor.
+	// index is the thread's index among all threads. The field among is its index among the threads of its ractor.
 	index, among int
 	// place is the thread's place in the queue for the GVL. It is -1 if the thread is not known to be queued.
 	place int
-	// met is the last tick in which the thread was found at a new place in the queue. wanted is the call of Read that
-	// must read the thread.
+	// met is the last tick in which the thread was found at a new place in the queue for the GVL. wanted is the number
+	// of the call of Read that must read the thread.
 	met    tickNumber
 	wanted readNumber
-	// readIn is the last tick in which buf was read. Every lock tick reads the thread until hotUntil. After that, until
-	// warmUntil, every stack tick and one in warmTurns lock ticks read it. Both times are in ns.
+	// readIn is the last tick in which buf was read. Until hotUntil, every tick reads the thread. After that, until
+	// warmUntil, it is read by every tick that reads stacks, and by one in warmTurns other ticks. Both times are in ns.
 	readIn              tickNumber
 	hotUntil, warmUntil int64
 	// movedNS is when the thread was last seen to hold the GVL or to enter the queue, in ns.
 	movedNS int64
-	// stackNS is when a stack tick last read the stack, in ns.
+	// stackNS is when the thread's stack was last read by a tick that reads stacks, in ns.
 	stackNS int64
-	// lookNS is when the stack was last read, in ns. still is true if the current tick does not read the stack, because
-	// the thread has had no CPU since.
+	// lookNS is when the stack was last read by any tick, in ns. still is true if the current tick does not read the
+	// stack, because the thread has had no CPU since then.
 	lookNS int64
 	still  bool
-	// entered is the zero value unless the current tick must read the thread.
+	// entered is set if the current tick must read the thread because of LookAt. Otherwise it is the zero value.
 	entered Entered
-	// wasActive is true if in the last tick the thread held the GVL or wanted it.
+	// wasActive is true if the thread held or wanted the GVL in the last tick.
 	wasActive bool
 
 	stack   stackState
@@ -154,19 +154,19 @@ type thread struct {
 	loop    loopState
 }
 
-// piece is a struct of a thread that ticks read: its rb_thread_t, or the first words of its execution context.
+// piece is one struct of a thread that ticks read: its rb_thread_t, or the first words of its execution context.
 type piece struct {
 	addr attach.Address
 	t    *thread
 	ec   bool
-	// buf is the buffer of a segment, which holds structs that lie close together. The piece's bytes begin at off.
+	// buf is the buffer of a segment, which holds several structs that lie close together. This piece begins at off.
 	buf       []byte
 	off, size int
 }
 
-// walkVM rebuilds the list of ractors and threads. It runs at the start, and whenever a tick sees that the lists have
-// changed. If they change during the walk, whole is false. Then walkVM adds the new threads to the known list, but
-// removes none.
+// walkVM reads the lists of ractors and threads again. It runs at the start, and whenever a tick sees that the lists
+// have changed. If they change while it reads them, whole is false. In this case walkVM adds the new threads to the
+// known list, but removes none.
 func (r *threadList) walkVM() (whole bool, err error) {
 	r.walks++
 	var ractors []*ractor
@@ -249,8 +249,8 @@ func (r *threadList) listHead(rc *ractor) attach.Address {
 	return rc.addr + attach.Address(r.o.RactorSet)
 }
 
-// walkThreads follows a ractor's circular list, up to limit threads. It checks each link backwards, and that each
-// thread belongs to the VM. whole is false if the list changed during the walk, or could not be read.
+// walkThreads reads up to limit threads of a ractor's circular list. It checks that each node links back to the one
+// before, and each thread belongs to the VM. whole is false if the list changed meanwhile or was unreadable.
 func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole bool, err error) {
 	head := r.listHead(rc)
 	var first [16]byte
@@ -305,7 +305,7 @@ func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thre
 }
 
 // adopt makes the result of a complete walk the current list. It gives IDs to new threads, drops the threads that have
-// ended, and lays out segments.
+// ended, and arranges the buffers (layoutSegments).
 func (r *threadList) adopt(ractors []*ractor, all []*thread) {
 	for addr, t := range r.threads {
 		if t.seq != r.walks {
@@ -340,7 +340,7 @@ func (r *threadList) gone(t *thread) {
 	}
 }
 
-// mainThread reads the main thread from the VM. After a fork it is the thread that forked.
+// mainThread reads from the VM which thread is the main thread. In a forked process it is the thread that called fork.
 func (r *threadList) mainThread() attach.Address {
 	main, ok := r.readWord(r.vm.Addr + attach.Address(r.o.VMMainThread))
 	if !ok {
@@ -349,7 +349,7 @@ func (r *threadList) mainThread() attach.Address {
 	return attach.Address(main)
 }
 
-// layoutSegments gives structs that are close together one buffer, so that one range can read them (see addPieces).
+// layoutSegments gives structs close together in the target one shared buffer, to read them as one range (addPieces).
 func (r *threadList) layoutSegments() {
 	r.pieces = r.pieces[:0]
 	for _, t := range r.order {
@@ -385,7 +385,7 @@ func (r *threadList) layoutSegments() {
 	}
 }
 
-// addPieces adds to the batch the structs of the threads that this tick reads. If ecs is true, it also adds their
+// addPieces adds to the plan the structs of the threads that this tick reads. If ecs is true, it also adds their
 // execution contexts. Structs with a small gap between them become one range, if copying the gap is cheaper than a
 // second range.
 func (r *threadList) addPieces(ecs bool) {
@@ -428,7 +428,7 @@ func (r *threadList) addPiece(p *piece) {
 	r.open, r.openUntil = p, p.off+p.size
 }
 
-// listIntact checks that the structs just read form the known list: every node must link to the next one and back.
+// listIntact checks that the list of threads is unchanged: each struct read must link to the next known one and back.
 func (r *threadList) listIntact() bool {
 	if !r.ractorsIntact() {
 		return false

@@ -9,32 +9,32 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxListTries is how often a changing list of threads is walked before the tick fails
+// maxListTries is how often a tick reads lists of threads that change meanwhile, before it fails
 // (docs/internals/threads.md#lists-of-threads).
 const maxListTries = 6
 
-// maxReleased limits how many stacks a lock tick reads because their threads have just released the GVL.
+// maxReleased limits how many stacks of threads that just released the GVL are read if a tick reads only locks.
 const maxReleased = 64
 
-// tickOutcome is the result of one reading of a tick, if the target could be read.
+// tickOutcome is the result of one reading in a tick, if the target's memory could be read.
 type tickOutcome uint8
 
 const (
 	// tickRead means that the sample can be made.
 	tickRead tickOutcome = iota
-	// tickTorn means that the lists of ractors and threads have changed and must be walked again.
+	// tickTorn means that the lists of ractors and threads have changed and must be read again.
 	tickTorn
-	// tickLacksThread means that a selective tick did not read a thread that takes part in the scheduling. The next
-	// reading includes this thread.
+	// tickLacksThread means that a selective tick, which reads only some threads, lacks a thread that takes part in the
+	// scheduling (selective.go). The next reading includes this thread.
 	tickLacksThread
-	// tickHeldUp means that a selective tick was delayed so long that its choice of threads may be wrong. All threads
-	// must be read.
+	// tickHeldUp means that a selective tick, which reads only some threads, was delayed for long. Its choice of
+	// threads may be wrong, so all threads must be read.
 	tickHeldUp
 )
 
-// Read takes one sample. It reuses the slices of s. The error is attach.ErrGone if the target has ended, or an error
-// of the kernel. It is ErrListTorn if threads came and went too fast for a consistent list. Then the tick has failed,
-// but the next one may succeed. After an error s is not valid.
+// Read takes one sample. It reuses the slices of s. The error is attach.ErrGone if the target has ended, or an error of
+// the kernel. It is ErrListTorn if threads came and went too fast for a consistent list. After ErrListTorn, the next
+// call may succeed. After any error s is not valid.
 func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	r.keepShare()
 	r.stacks.boundStacks()
@@ -83,8 +83,8 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	return r.failed(ErrListTorn)
 }
 
-// walk runs walkVM and sets the time limit of the next walk. It is twice this walk's time, or twice the old limit if
-// this walk exceeded it.
+// walk calls walkVM, which reads the lists of threads. It sets the time limit for the next such call: twice the time
+// that this one took, or twice the old limit if this one exceeded it.
 func (r *Reader) walk() (whole bool, err error) {
 	began := r.now()
 	whole, err = r.list.walkVM()
@@ -106,9 +106,9 @@ func (r *Reader) failed(err error) error {
 	return fmt.Errorf("sampling process %d: %w", r.pid, err)
 }
 
-// snapshot makes the main call of a tick, and further calls for stacks that changed or were not where they were
-// expected. A selective snapshot reads only the threads that take part in the scheduling and some others. It gives up
-// if it finds that another thread must be read.
+// snapshot makes the main call of a tick. It makes further calls for stacks that changed, or were not at the expected
+// place. If selective is true, it reads only the threads that take part in the scheduling (selective.go), and some
+// others. It gives up if it finds that another thread must be read.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.planTick(depth, selective)
 	t0 := r.now()
@@ -134,8 +134,8 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	return tickRead, nil
 }
 
-// planTick plans the call of a tick. It alone decides what the call reads. selection.needs decides which threads to
-// read, and stackPlan.decide how to read a stack.
+// planTick plans what the main call of a tick reads, and nothing else decides this. It asks selection.needs which
+// threads to read, and stackPlan.decide how to read a stack.
 func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	r.list.ticks++
 	r.plan.reset()
@@ -146,9 +146,9 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	if r.gvl.currentEC != 0 {
 		r.add(r.gvl.currentEC, r.gvl.currentECBuf[:])
 	}
-	// The owners, the threads' words and again the owners are read one after the other, before the stacks. A thread's
-	// state depends on its words and on the GVL's owner at the same instant. The GVL may change hands in between, and
-	// then the two readings of the owner differ.
+	// The call first reads the GVL's owners, then the threads' words, then the owners again, and after these the
+	// stacks. A thread's state depends on its words and on the GVL's owner at the same instant. If the GVL changes
+	// hands in between, the two readings of the owner differ.
 	for _, rc := range r.list.ractors {
 		r.add(rc.base, rc.buf)
 	}
@@ -204,8 +204,8 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	}
 }
 
-// countBefore and countAfter add the collector's counters to the plan, before and after a thread's frames. If a pair is
-// due, countBefore adds two readings of the counters. Objects allocated between these two are charged to the frames.
+// countBefore and countAfter add the collector's counters to the plan, before and after a thread's frames. At some
+// ticks, countBefore adds a pair of readings. Objects allocated between these two are charged to the frames.
 func (r *collector) countBefore() {
 	r.plan.begin(forCounters, nil)
 	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)
@@ -216,8 +216,8 @@ func (r *collector) countAfter() {
 	r.plan.ranges = r.gc.PlanAfter(r.plan.ranges)
 }
 
-// interpret evaluates what a tick has read, except the stacks: lists, owners, queues, holders of Mutexes, the
-// collector. It reads memory only for threads that it finds in a queue (meet, readRest).
+// interpret evaluates what a tick has read, except the stacks: lists, owners of the GVL, queues, holders of Mutexes,
+// and the collector. It reads more memory only for threads that it finds in a queue (meet, readRest).
 func (r *Reader) interpret(s *sampler.Sample, nowNS int64, selective bool) tickOutcome {
 	if r.plan.failed(0, r.plan.needed) || selective && !r.list.selectionIntact() || !selective && !r.list.listIntact() {
 		return tickTorn
@@ -246,7 +246,7 @@ func (r *Reader) interpret(s *sampler.Sample, nowNS int64, selective bool) tickO
 	return tickRead
 }
 
-// gvlOff turns an offset within the struct that holds the scheduler into an offset within a ractor's buf.
+// gvlOff turns an offset in the scheduler's struct into one in a ractor's buf, which may begin in the struct's middle.
 func (r *target) gvlOff(off int) int {
 	if r.o.VMRactorSet >= 0 {
 		return off - r.o.RactorSet
@@ -254,15 +254,15 @@ func (r *target) gvlOff(off int) int {
 	return off
 }
 
-// readOwners finds the owner at the start and at the end of the call.
+// readOwners finds which thread owned the GVL at the start and at the end of the call.
 func (r *gvlReader) readOwners(rc *ractor, currentEC []byte) {
 	if r.era != sampler.EraFlag {
 		rc.owners[0] = r.list.threads[attach.Address(le64(rc.buf[r.gvlOff(r.o.GVLOwner):]))]
 		rc.owners[1] = r.list.threads[attach.Address(le64(rc.end[:]))]
 		return
 	}
-	// 2.5 has only a flag that shows whether the GVL is taken. The owner is then the thread with the current execution
-	// context.
+	// 2.5 has only a flag that shows whether the GVL is taken. If it is, the owner is the thread with the current
+	// execution context.
 	find := func(acquired uint64, ec attach.Address) *thread {
 		if acquired == 0 {
 			return nil
@@ -278,8 +278,8 @@ func (r *gvlReader) readOwners(rc *ractor, currentEC []byte) {
 	rc.owners[1] = find(le64(rc.end[:]), attach.Address(le64(rc.end2[:])))
 }
 
-// finishStacks takes the results of the planned stacks. It reads a stack again if it changed, was not planned but is
-// needed, or now belongs to another fiber.
+// finishStacks evaluates the stacks that the plan has read. It reads a stack again if it changed, was not planned but
+// is needed, or now belongs to another fiber.
 func (r *Reader) finishStacks(depth sampler.Depth) {
 	r.retry = r.retry[:0]
 	released, tries := 0, maxStackTries
@@ -293,8 +293,8 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		}
 		t := r.list.read[place]
 		if r.budget.spent && r.over() {
-			// The tick has no time left. The threads that are not read keep their known stacks, which are not marked as
-			// fresh.
+			// The tick has no time left. The remaining threads keep their last known stacks, without the mark that the
+			// stack is fresh.
 			r.reads.Failed += uint64(len(r.list.read) - i)
 			r.budget.from = place
 			break
@@ -304,7 +304,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		owner := t.owns()
 		want, active := depth == sampler.StackTick || owner || t.asked(), r.active(t)
 		if !want && t.wasActive && !active && released < maxReleased {
-			// A thread that has just released the GVL: its stack shows why, so it is read.
+			// This thread has just released the GVL. Its stack shows why, so it must be read.
 			released++
 			want = true
 		}
@@ -354,7 +354,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 	}
 }
 
-// readAgain reads the stacks in r.retry in a further call. Stacks that must be read once more stay in r.retry.
+// readAgain reads the stacks in r.retry in a further call. Then r.retry has the stacks that must be read once more.
 func (r *Reader) readAgain(last bool) {
 	r.plan.reset()
 	bracketed := false
@@ -387,17 +387,17 @@ func (r *Reader) readAgain(last bool) {
 	r.retry = left
 }
 
-// owns reports whether the owner field named the thread at the start or at the end of the call.
+// owns reports whether the GVL's owner field pointed to the thread at the start or at the end of the call.
 func (t *thread) owns() bool { return t.ractor.owners[0] == t || t.ractor.owners[1] == t }
 
-// active reports, by a thread's own fields, whether it holds the GVL or wants it.
+// active reports whether a thread holds the GVL or wants it. It decides this by the thread's own fields.
 func (r *target) active(t *thread) bool {
 	return t.owns() || r.queued(t) ||
 		sampler.Status(r.o.ThStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.ThRegion:]) == 0
 }
 
-// RecheckOwner reads the owner of a ractor's GVL again and reports whether it is still the thread in the sample. If so,
-// what the kernel reported in between is about the holder of the GVL. The state stalled needs this proof.
+// RecheckOwner rereads the owner of a ractor's GVL and reports whether it is still the sample's thread. If so, the
+// kernel's reports in between are about the GVL's holder. The state stalled (a holder without a CPU) needs this.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.list.ractors {
 		if rc.id != ractor {

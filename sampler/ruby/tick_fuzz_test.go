@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tickProgram has a thread of each kind for which a tick reads additional data.
+// tickProgram is a program with a thread of each kind for which a tick reads additional data.
 const tickProgram = `require "monitor"
 M, MON, Q = Mutex.new, Monitor.new, Queue.new
 def named(name, &b); Thread.new { Thread.current.name = name; b.call }; end
@@ -24,11 +24,11 @@ threads << named("deep") { down(60) { sleep } } << named("read") { IO.pipe[0].re
 sleep 0.01 until threads.all? { |t| t.status == "sleep" }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// tickTarget is a captured process: the data that ticks read while the process lived.
+// tickTarget is a captured process: a file with the memory that ticks read while the process lived.
 type tickTarget struct {
 	memtest.Process
 	PID int
-	// Exports are the exported variables that a Reader looks for.
+	// Exports are the addresses of the exported variables that a Reader needs, by their names.
 	Exports map[string]attach.Address
 	Names   []string
 }
@@ -44,7 +44,7 @@ func (g *tickTarget) open(mem attach.Memory) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The clock must advance by itself, because the captured process stands still.
+	// The clock advances by itself with each call, because a captured process does nothing that takes time.
 	now := int64(1e9)
 	return NewReader(vm, g, g.PID, sampler.NewDictionary(), Options{Now: func() int64 { now += 1e6; return now }})
 }
@@ -91,8 +91,8 @@ func captureTick(t *testing.T, r rubytest.Ruby) {
 
 func loadTicks(t testing.TB) []*tickTarget { return memtest.Load[tickTarget](t, "testdata/tick") }
 
-// TestTickOfCapturedMemory: ticks of captured processes give the same threads and states as the live processes did.
-// With -update, the test captures them again.
+// TestTickOfCapturedMemory: ddtop finds the same threads and states in captured processes as in the live processes.
+// With -update, the test captures the processes again.
 func TestTickOfCapturedMemory(t *testing.T) {
 	if *update {
 		rubytest.Each(t, captureTick)
@@ -182,7 +182,7 @@ func FuzzTick(f *testing.F) {
 		if calls := r.reads.Calls - before; calls > 1<<20 {
 			t.Fatalf("%d calls in four ticks", calls)
 		}
-		// Read the changed memory from the first tick on, too.
+		// Open a Reader that reads the changed memory from its first tick on, too.
 		if r, err = targets[i].open(mem); err == nil {
 			_, _ = ticks(r, 2)
 		}

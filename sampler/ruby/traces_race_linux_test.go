@@ -28,8 +28,8 @@ func TestRacingSpans(t *testing.T) {
 	})
 }
 
-// raceSpans takes samples until ddtop has found a span for a thread often enough. Enough of these spans must differ
-// from the last span of their thread.
+// raceSpans takes samples until ddtop has found a span for a thread want times. Enough of these spans must differ from
+// the last span of their thread, so that the test really sees changes.
 func raceSpans(t *testing.T, rd *Reader, want int) {
 	var s sampler.Sample
 	in, none, wrong, moved, ticks := 0, 0, 0, 0, 0

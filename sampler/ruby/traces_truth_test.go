@@ -16,7 +16,7 @@ import (
 //go:embed testdata/traces.rb
 var tracesProgram string
 
-// toldSpan is what Ruby reports about a thread's active span.
+// toldSpan is what Ruby itself reports about the active span of a thread.
 type toldSpan struct{ ID, Root, Endpoint, Kind, Trace string }
 
 func (s toldSpan) String() string {
@@ -32,7 +32,7 @@ func spanSaid(s trace.Span) toldSpan {
 	return toldSpan{number(s.ID), number(s.Root), s.Endpoint, s.Kind.String(), id}
 }
 
-// finder returns a Finder of a process after it has searched for the process's tracers.
+// finder returns a Finder that has searched a process for its tracers.
 func (g *realTarget) finder(t testing.TB, pid int) *trace.Finder {
 	t.Helper()
 	symbol, ok := g.mod.Exported("rb_cObject")
@@ -51,7 +51,7 @@ func (g *realTarget) ec(t testing.TB, thread attach.Address) attach.Address {
 	return g.word(t, thread+g.off(t, "rb_thread_struct.ec"))
 }
 
-// planned reads the ranges that a State asks for, as a tick does.
+// planned reads the ranges of memory that a State wants to read, as a tick does.
 func (g *realTarget) planned(t testing.TB, s *trace.State) {
 	t.Helper()
 	if _, err := g.proc.ReadBatch(s.Plan(nil)); err != nil {
@@ -59,8 +59,8 @@ func (g *realTarget) planned(t testing.TB, s *trace.State) {
 	}
 }
 
-// TestActiveSpans: the active spans of parked threads equal what Ruby reports, for two tracers and in all situations.
-// This also holds after collections and a compaction, after a fork, and with code that a JIT has compiled.
+// TestActiveSpans: for waiting threads, ddtop finds the same active spans as Ruby reports, for two tracers and in many
+// situations. It also does so after collections and a compaction, after a fork, and with code that a JIT has compiled.
 func TestActiveSpans(t *testing.T) {
 	compared := 0
 	compare := func(t *testing.T, g *realTarget, f *trace.Finder, states map[string]*trace.State, truth map[string]toldSpan) {

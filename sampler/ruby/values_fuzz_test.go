@@ -13,13 +13,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// capturedValues is a captured process of testdata/values.rb, with the control frames of some of its threads.
+// capturedValues is a file with the memory of a process that ran testdata/values.rb, and with the control frames of
+// some of its threads.
 type capturedValues struct {
 	memtest.Process
 	// Shapes and Generic are the fields of heap.Objects.
 	Shapes, Generic attach.Address
 	Threads         []capturedThread
-	// Values is how many values were found while the process lived.
+	// Values is how many values ddtop found in the memory while the process lived.
 	Values int
 }
 
@@ -31,7 +32,7 @@ type capturedThread struct {
 
 var capturedNames = []string{"service", "escaped", "fiber-locals", "$! nested", "numbers", "odd"}
 
-// explorer reads as many values as it can, in every way.
+// explorer reads as many Ruby values as it can from a memory, by every function that reads values.
 type explorer struct {
 	d     *code.Decoder
 	most  int // limit on the values of a thread that are read
@@ -190,8 +191,8 @@ func loadValues(t testing.TB) []*capturedValues {
 	return memtest.Load[capturedValues](t, "testdata/values")
 }
 
-// TestValuesOfCapturedMemory: captured processes give as many values as they did while they lived. With -update, the
-// test captures them again.
+// TestValuesOfCapturedMemory: ddtop finds as many values in captured processes as while they lived. With -update, the
+// test captures the processes again.
 func TestValuesOfCapturedMemory(t *testing.T) {
 	if *update {
 		rubytest.Each(t, captureValues)
@@ -209,7 +210,7 @@ func TestValuesOfCapturedMemory(t *testing.T) {
 }
 
 // FuzzValues: some words of a captured process are replaced by other words of its memory, or by any number. Reading
-// values must still end after a bounded number of reads, with values or errors.
+// values must still end after a limited number of reads, with values or errors.
 func FuzzValues(f *testing.F) {
 	captured := loadValues(f)
 	places := make([][]attach.Address, len(captured))
@@ -249,8 +250,9 @@ func FuzzValues(f *testing.F) {
 	})
 }
 
-// TestLocalsAreCheckedAgain: a collection puts other names into the table of a code's local variables. After the
-// collection ddtop must use the new names. Before it, ddtop uses the names that it has kept.
+// TestLocalsAreCheckedAgain: ddtop keeps the names of a method's local variables. If other names are in their place in
+// memory, ddtop must use the new names after a collection. Before the collection, it still uses the names that it has
+// kept.
 func TestLocalsAreCheckedAgain(t *testing.T) {
 	for _, g := range loadValues(t) {
 		mem := &memtest.Edited{Of: g.Pages, Words: make(map[attach.Address]uint64)}

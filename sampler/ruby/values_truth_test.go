@@ -19,7 +19,7 @@ import (
 //go:embed testdata/values.rb
 var valuesProgram string
 
-// told is a value as Ruby reports it. Texts are in hexadecimal.
+// told is a value as the Ruby program itself reports it. Texts are in hexadecimal.
 type told struct {
 	T     string
 	V     string          // a number in decimal, the bits of a Float, or the bytes of a String or Symbol
@@ -29,8 +29,8 @@ type told struct {
 	Ivars map[string]told // the instance variables of an object
 }
 
-// toldThread is what Ruby reports about a thread: its methods' local variables, $!, and its own and its fiber's
-// variables.
+// toldThread is what the Ruby program reports about a thread: its methods' local variables, $!, its own variables, and
+// its fiber's variables.
 type toldThread struct {
 	Locals map[string]map[string]told
 	Error  *told
@@ -45,7 +45,8 @@ type values struct {
 	compared int
 }
 
-// difference returns where a value differs from Ruby's own answer. It is "" if they are equal. Its error is the view's.
+// difference says where a value differs from the value that Ruby reports. It is "" if they are equal. The error means
+// that memory could not be read.
 func (c *values) difference(v uint64, want *told, depth int) (string, error) {
 	o := c.o
 	c.compared++
@@ -200,8 +201,8 @@ func unhex(s string) string {
 	return string(out)
 }
 
-// compare reads the values of all threads of a program and compares them with the program's output. It reads each
-// thread's values at one moment.
+// compare reads the values of all threads of a program and compares them with the program's output. It reads all values
+// of a thread at the same moment.
 func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 	t.Helper()
 	found := make(map[string]bool)
@@ -322,8 +323,8 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 	}
 }
 
-// valuesAsTold runs the program of values on a Ruby, and compares the values with Ruby's output. It does so again after
-// collections and a compaction.
+// valuesAsTold runs the program values.rb on a Ruby, and compares the values in memory with the program's output. It
+// does so again after collections and a compaction.
 func valuesAsTold(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	t.Helper()
 	p := r.Start(t, valuesProgram, o)
@@ -345,8 +346,8 @@ func valuesAsTold(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	rubytest.Report(t, "%s: %d values as Ruby says", r, c.compared)
 }
 
-// TestValues: the local variables, $!, and variables of parked threads equal Ruby's output, value by value. This also
-// holds with code that a JIT has compiled.
+// TestValues: for waiting threads, ddtop reads the same values as Ruby reports: local variables, $!, and the variables
+// of threads and fibers. It also does so with code that a JIT has compiled.
 func TestValues(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		valuesAsTold(t, r, rubytest.Options{})
@@ -360,7 +361,7 @@ func TestValues(t *testing.T) {
 	})
 }
 
-// TestValuesOfArm64 is like TestValues, with Rubies of another machine.
+// TestValuesOfArm64 is like TestValues, but with Rubies for arm64, which run in an emulator.
 func TestValuesOfArm64(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) { valuesAsTold(t, r, rubytest.Options{}) })
 }

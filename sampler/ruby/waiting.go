@@ -10,49 +10,49 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// Limits of the work to follow waiting fibers. They are for all processes that are read at once.
+// These are limits of the work to follow waiting fibers. All processes that ddtop reads share them.
 const (
 	// waitingShare, searchShare and idleShare limit the time of three kinds of work: each may take 1/share of all time.
 	// waitingShare is for reading known fibers. searchShare is for searching the heap for more fibers, and idleShare
 	// for this search while no fiber is known.
 	waitingShare, searchShare, idleShare = 300, 600, 3000
-	// unsignedShare is used instead of idleShare while no thread has been seen to switch fibers. Then there may be no
-	// fiber to find.
+	// unsignedShare is used instead of idleShare while no thread has been seen to switch fibers. In such a process
+	// there may be no fiber to find, so the search gets less time.
 	unsignedShare = 60_000
-	// waitingSavings limits the unused time that is saved for later, in ns. At the start the savings are full, so that
-	// fibers show soon.
+	// waitingSavings limits how much unused time is saved for later, in ns. At the start this much is already saved, so
+	// that fibers show soon.
 	waitingSavings = int64(40e6)
-	// waitingSlice limits the time of a tick for fibers, in ns. The last step may exceed it. Most steps need 0.5 ms.
+	// waitingSlice limits how long a tick reads fibers, in ns. The last step may exceed it. Most steps need 0.5 ms.
 	waitingSlice = int64(1_500_000)
-	// maxStepNS limits the time that is charged for a step, in ns. If a step takes longer, ddtop lacked a CPU.
+	// maxStepNS limits the counted time of a step, in ns. If a step takes longer, this is because ddtop had no CPU.
 	maxStepNS = int64(3e6)
 	// waitingEveryNS and searchEveryNS are the shortest intervals between two readings of known fibers and between two
 	// searches of the heap, in ns.
 	waitingEveryNS, searchEveryNS = int64(50e6), int64(250e6)
-	// maxWaiting bounds the fibers that are followed, waitingBytes the memory kept for their stacks.
+	// maxWaiting limits how many fibers are followed. waitingBytes limits the memory for their stacks.
 	maxWaiting   = 4096
 	waitingBytes = 16 << 20
-	// waitingBatch is the number of fibers that one call reads, searchBatch the number of heap pages of one step.
+	// waitingBatch is how many fibers one call reads. searchBatch is how many heap pages one step searches.
 	waitingBatch, searchBatch = 16, 8
-	// maxHotPages bounds the hot pages: heap pages in which fibers were found. They are searched first: hotBatch of
-	// them before each round.
+	// maxHotPages limits the number of hot pages: heap pages on which fibers were found. Before each round, hotBatch of
+	// them are searched first.
 	maxHotPages, hotBatch = 64, 16
-	// maxFilling limits how many pages that Ruby fills with new objects are noted. A round searches them first.
+	// maxFilling limits how many pages are remembered that Ruby fills now. A round searches them first for new fibers.
 	maxFilling = 48
-	// maxScans bounds the pages of each process for which ddtop remembers the time of the last search. scanShift is the
+	// maxScans limits for how many pages of a process ddtop remembers when it last searched them. scanShift is the
 	// base-2 logarithm of the smallest page's size.
 	maxScans, scanShift = 1 << 13, 14
-	// maxRootTasks bounds the requests of threads that ddtop remembers. With them, it recognizes a request that a
-	// thread has left to a fiber.
+	// maxRootTasks limits how many requests of threads ddtop remembers. With them, it recognizes a request that a
+	// thread has passed to a fiber.
 	maxRootTasks = 4096
-	// maxBirthNS limits the age of the earliest possible begin of a request, in ns. If it is older, it is not reported.
+	// maxBirthNS limits the age of a request's earliest possible start, in ns. An older one is too inexact to report.
 	maxBirthNS = int64(1e9)
 )
 
-// allowance is time in ns that may be spent.
+// allowance is a budget of time: how much may be spent, in ns.
 type allowance struct{ ns, atNS int64 }
 
-// earn adds 1/share of the time since the last call to the allowance, up to waitingSavings.
+// earn adds to the allowance 1/share of the time since the last call, up to waitingSavings.
 func (a *allowance) earn(nowNS, share int64) {
 	if a.atNS == 0 {
 		a.ns = waitingSavings
@@ -62,8 +62,8 @@ func (a *allowance) earn(nowNS, share int64) {
 	a.atNS = nowNS
 }
 
-// waitingFibers follows the waiting fibers of a process. A round reads all of them, spread over as many ticks as the
-// time limits require. Each round publishes one result.
+// waitingFibers follows the waiting fibers of a process. A round reads all of them. It is spread over as many ticks as
+// the time limits require. At the end of each round there is a new result.
 type waitingFibers struct {
 	*target
 	list    *threadList
@@ -76,21 +76,21 @@ type waitingFibers struct {
 	self   int
 
 	known map[attach.Address]*waitingFiber
-	// order has the known fibers in the order of their numbers. It may still have fibers that were dropped since the
-	// last round.
+	// order has the known fibers, sorted by their numbers. It may still contain fibers that were dropped since the last
+	// round.
 	order []*waitingFiber
 	last  sampler.FiberNumber
 	bytes int
 	full  bool // there are more fibers than are followed
 
-	// switched is true if a thread has switched fibers. sign finds this out.
+	// switched is true if a thread has ever switched to another fiber. sign finds this out.
 	switched bool
 	sign     fiberSign
 
 	look, search allowance
-	// looking is true during a round. The round began at beganNS, in the Dictionary's generation. fill counts the pages
-	// of filling that the round must still search. hotAt counts the hot pages that it has searched. It has read the
-	// fibers before order[at], and ends at order[until] (until is -1 before it begins to read fibers). Fibers found
+	// looking is true during a round. The round began at beganNS, in the Dictionary's generation. fill is how many
+	// pages of filling the round must still search. hotAt is how many hot pages it has searched. It has read the fibers
+	// before order[at], and ends at order[until] (until is -1 before it begins to read fibers). Fibers that are found
 	// later wait for the next round. Otherwise a round would never end if a program makes fibers all the time.
 	looking    bool
 	beganNS    int64
@@ -103,8 +103,8 @@ type waitingFibers struct {
 	out        []sampler.Fiber
 	published  *sampler.Fibers
 
-	// pages are the pages of the current search, which continues at index page. searched is true after the first
-	// complete search.
+	// pages are the pages of the heap that the current search covers. The search continues at index page. searched is
+	// true after the first complete search.
 	pages        []attach.Address
 	page         int
 	pagesCut     bool
@@ -117,9 +117,9 @@ type waitingFibers struct {
 	// scans has the time at which each page was last searched, by the page's address (see scanOf).
 	scans map[attach.Address]int64
 
-	// rootTasks are the present and past requests and jobs (tasks) of threads' first fibers, by the task's Hash.
+	// rootTasks are the past and present tasks (requests and jobs) of threads' first fibers, by their Hash's address.
 	rootTasks map[uint64]work.TaskID
-	// byHash has a waiting fiber for each task (request or job), by the task's Hash.
+	// byHash has for each task (request or job) a waiting fiber that works for it, by the address of the task's Hash.
 	byHash map[uint64]*waitingFiber
 
 	plan   plan
@@ -137,14 +137,14 @@ type waitingSlot struct {
 	planned  bool
 }
 
-// waitingFiber is what ddtop knows of a fiber that it follows.
+// waitingFiber is what ddtop knows about a fiber that it follows.
 type waitingFiber struct {
 	addr   attach.Address
 	number sampler.FiberNumber
 	thread *thread
 	head   fiberHead
-	// kept are the frames that were read last. stack is the stack decoded from them, which is valid in the Dictionary's
-	// generation.
+	// kept are the frames of the last reading. stack is the stack decoded from them. It is valid only in the generation
+	// of the Dictionary in which it was decoded.
 	kept       []byte
 	stack      sampler.StackID
 	handlers   int
@@ -153,11 +153,11 @@ type waitingFiber struct {
 	state      work.State
 	// enumerates is true if the fiber belongs to an Enumerator.
 	enumerates bool
-	// helps is the task of another fiber, or of a thread, that this fiber works for.
+	// helps is the request or job of another fiber, or of a thread, if this fiber only works for it.
 	helps work.TaskID
-	// bornNS is a time at which the fiber did not exist yet. It is zero if not known.
+	// bornNS is a time at which the fiber did not exist yet (it began later). It is zero if no such time is known.
 	bornNS int64
-	// seenNS is when the fiber was last seen in any state.
+	// seenNS is when ddtop last saw that the fiber exists, waiting or not.
 	seenNS int64
 	gone   bool
 }
@@ -247,8 +247,8 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 	return w.published
 }
 
-// noteThread follows the fiber that a thread runs. If the thread runs its first fiber, noteThread remembers the
-// thread's work instead.
+// noteThread follows the fiber that a thread runs. If this is the thread's first fiber, noteThread only remembers the
+// request or job that the thread works for.
 func (w *waitingFibers) noteThread(t *thread) {
 	st := &t.stack
 	root := w.firstFiber(t)
@@ -284,7 +284,7 @@ func (w *waitingFibers) meet(t *thread, addr attach.Address) {
 
 func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
 
-// born returns a time before the fiber with the context ec began its present request or job (see work.Frames). It
+// born returns a time after which the fiber with the context ec began its present request or job (see work.Frames). It
 // returns zero if no such time is known.
 func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	addr, root := w.fiberOf(ec), w.firstFiber(t)
@@ -331,7 +331,7 @@ func (w *waitingFibers) drop(f *waitingFiber) {
 	}
 }
 
-// keep stores a fiber's frames for the next comparison if there is room.
+// keep stores a fiber's frames, to compare them with the next reading, if there is enough memory.
 func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
 	w.bytes -= len(f.kept)
 	if w.bytes+len(frames) > waitingBytes/max(w.shared, 1) {
@@ -341,7 +341,7 @@ func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
 	w.bytes += len(f.kept)
 }
 
-// lookOn continues the current round, or begins a round if it is time. more is true if there is more to do.
+// lookOn continues the round of reading fibers, or begins one if it is time. more is true if there is more to do.
 func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 	if !w.looking {
 		if nowNS < w.nextNS || len(w.known) == 0 && (w.published == nil || len(w.published.List) == 0) {
@@ -369,7 +369,7 @@ func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 	return true
 }
 
-// publish makes the fibers that the round has read the last complete result.
+// publish ends a round: the fibers that it has read become the last complete result.
 func (w *waitingFibers) publish(nowNS int64) {
 	order := w.order[:0]
 	for _, f := range w.order {
@@ -387,7 +387,7 @@ func (w *waitingFibers) publish(nowNS int64) {
 		AtNS: w.beganNS, ReadNS: nowNS - w.beganNS}
 }
 
-// noteFilling notes the pages that Ruby is filling with new objects, because new fibers are on these pages.
+// noteFilling remembers the pages that Ruby is filling with new objects, because new fibers are on these pages.
 func (w *waitingFibers) noteFilling() {
 	if len(w.known) == 0 {
 		return
@@ -400,7 +400,7 @@ func (w *waitingFibers) noteFilling() {
 	}
 }
 
-// searchFilling searches the pages that noteFilling noted before the round began.
+// searchFilling searches the pages that noteFilling had remembered before the round began.
 func (w *waitingFibers) searchFilling(nowNS int64) {
 	n := min(w.fill, len(w.filling), searchBatch)
 	w.fill -= n
@@ -413,8 +413,8 @@ func (w *waitingFibers) searchFilling(nowNS int64) {
 	w.filling = slices.Delete(w.filling, 0, n)
 }
 
-// searchHot searches some hot pages, on which fibers were found before. A new fiber's object often takes the place of a
-// freed one.
+// searchHot searches some of the pages on which fibers were found before. This pays off because a new fiber's object
+// often takes the place of a freed one.
 func (w *waitingFibers) searchHot(nowNS int64, n int) {
 	from := (w.hotFirst + w.hotAt) % len(w.hot)
 	to := min(from+min(searchBatch, n-w.hotAt), len(w.hot))
@@ -441,7 +441,7 @@ func (w *waitingFibers) searchHot(nowNS int64, n int) {
 	}
 }
 
-// searchPage searches a page for fibers, and reports whether there are any. The page was read at nowNS or later.
+// searchPage searches a heap page for fibers, and reports whether there are any. The page was read at nowNS or later.
 func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (any bool) {
 	f := w.finder
 	f.found = f.found[:0]
@@ -460,7 +460,7 @@ func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (an
 	return len(f.found) > 0
 }
 
-// roomForScans makes room in scans if it has too many entries. It drops the old entries. If few are old, it drops all
+// roomForScans makes room if scans has too many entries. It drops the old entries. If only few are old, it drops all
 // entries.
 func (w *waitingFibers) roomForScans(nowNS int64) {
 	if len(w.scans) < maxScans {
@@ -472,7 +472,7 @@ func (w *waitingFibers) roomForScans(nowNS int64) {
 	}
 }
 
-// searchOn continues the search of the heap, or begins a search if it is time. more is true if there is more to do.
+// searchOn continues the search of the heap, or begins a new one if it is time. more is true if there is more to do.
 func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 	if w.page >= len(w.pages) {
 		if nowNS < w.nextSearchNS {
@@ -499,7 +499,7 @@ func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 	return true
 }
 
-// heat makes a page one of the pages that are searched first.
+// heat adds a page to the pages that are searched first (hot pages).
 func (w *waitingFibers) heat(header attach.Address) {
 	if len(w.hot) < maxHotPages && !slices.Contains(w.hot, header) {
 		w.hot = append(w.hot, header)

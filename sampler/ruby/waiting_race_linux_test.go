@@ -14,11 +14,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// churnFibers has two threads with 12 fibers each that serve requests. Each request waits several times for up to 20
-// ms, and some of its waits are within a rescue. In mode "new", each request has a fiber of its own, and some fibers
-// are dropped in the middle of their request. In mode "kept", a fiber serves one request after another. In mode
-// "scheduler", the fibers wait by Ruby's own Fiber.scheduler. The program logs when each request began and ended, in
-// ns.
+// churnFibers is a program with two threads. Each has 12 fibers that serve requests. Each request waits several times
+// for up to 20 ms, and some of its waits are within a rescue. In mode "new", each request has a fiber of its own, and
+// some fibers are dropped in the middle of their request. In mode "kept", a fiber serves one request after another. In
+// mode "scheduler", the fibers wait by Ruby's own Fiber.scheduler. The program logs when each request began and ended,
+// in ns.
 const churnFibers = `
 require "json"
 class Tagged < StandardError; end
@@ -92,11 +92,11 @@ puts JSON.generate(Log); $stdout.flush
 $stdin.gets
 exit!`
 
-// churned checks the results for fibers that wait for requests.
+// churned collects and checks the requests that ddtop reports for waiting fibers.
 type churned struct {
 	claims []claim
 	paths  map[sampler.WorkNumber]string
-	// numbers has the request number that ddtop reported for each path. A path must have only one number.
+	// numbers has the number that ddtop gave to the request with each path. Each path must always have the same number.
 	numbers map[string]sampler.WorkNumber
 	names   map[sampler.FiberNumber]sampler.ThreadID
 	at      map[attach.Address]sampler.FiberNumber
@@ -156,8 +156,8 @@ func (c *churned) see(rd *Reader, look *sampler.Fibers, toNS int64) error {
 	return nil
 }
 
-// TestFibersChurn: fibers begin, wait and end, and new fibers take the addresses of ended ones. The program's log must
-// show that every request that ddtop reports was in progress at that time.
+// TestFibersChurn: fibers begin, wait and end, and new fibers take the addresses of ended ones. For every request that
+// ddtop reports, the program's log must show that it was in progress at that time.
 func TestFibersChurn(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -197,7 +197,7 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 			}
 			t.Fatal(err)
 		}
-		// The test is not about limits of time. So each search may take as much time as the savings allow.
+		// The test does not check limits of time. So it gives each search as much time as can be saved.
 		rd.waiting.look.ns, rd.waiting.search.ns = waitingSavings, waitingSavings
 		rd.waiting.nextNS = 0
 		if look := rd.FollowFibers(monotonic()); look != last && look != nil {
@@ -234,8 +234,8 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 	}
 }
 
-// rebornMemory is a memory that makes a fiber seem to belong to another thread. It does so whenever a call reads only
-// the fiber's pointer to its thread. It counts these reads.
+// rebornMemory is a memory that simulates that a fiber's memory is reused by a fiber of another thread. If a call reads
+// only the fiber's pointer to its thread, it returns another pointer. It counts these reads.
 type rebornMemory struct {
 	attach.Memory
 	threads map[attach.Address]bool

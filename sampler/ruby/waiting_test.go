@@ -12,8 +12,8 @@ type noMemory struct{ attach.Memory }
 
 func (noMemory) ReadBatch([]attach.Range) (int, error) { return 0, attach.ErrGone }
 
-// TestWaitingLookEnds: if new fibers come faster than a round reads them, the round still ends. Its result is marked as
-// cut if some fibers could not be read.
+// TestWaitingLookEnds: a round that reads all fibers ends even if new fibers come faster than it reads them. If some
+// fibers could not be read, its result says so (Cut).
 func TestWaitingLookEnds(t *testing.T) {
 	w := newReader(&target{dict: sampler.NewDictionary(), mem: noMemory{}}, Options{}).waiting
 	w.searched, w.known, w.scans = true, map[attach.Address]*waitingFiber{}, map[attach.Address]int64{}
@@ -41,8 +41,8 @@ func TestWaitingLookEnds(t *testing.T) {
 	}
 }
 
-// TestScansBounded: ddtop remembers for a bounded number of pages when it searched them. It forgets the pages that were
-// searched longest ago.
+// TestScansBounded: ddtop remembers when it last searched a page, for a limited number of pages. It forgets the pages
+// that it searched longest ago.
 func TestScansBounded(t *testing.T) {
 	w := &waitingFibers{scans: map[attach.Address]int64{}}
 	for i := range 10 * maxScans {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// lookAt reads up to waitingBatch fibers. Fibers whose stacks are where they were before are all read in one call.
+// lookAt reads up to waitingBatch fibers. If their stacks are where they were before, one call reads all of them.
 // sinceNS is a time before the first of these reads.
 func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 	p := &w.plan
@@ -51,7 +51,7 @@ func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 	}
 }
 
-// take evaluates what was read of a fiber, and reads more if necessary.
+// take evaluates what was read about a fiber, and reads more if necessary.
 func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 	if w.plan.ranges[s.from].Failed {
 		w.drop(f)
@@ -97,23 +97,23 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 	w.serve(f, sinceNS)
 }
 
-// isOf reports whether a fiber's object still points to the fiber's struct. If it does not, the struct may have been
-// freed: freed memory keeps its content for a while.
+// isOf reports whether a fiber's Ruby object still points to the fiber's struct. If it does not, the struct may have
+// been freed. Its content proves nothing, because freed memory keeps its content for a while.
 func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 	objects := &w.o.Objects
 	_, ok := objects.DataType(object)
 	return ok && uint64(objects.Data(attach.Address(h.self), object)) == h.fiber
 }
 
-// hasEnded reports whether a fiber has ended. The fiber is neither suspended nor new. So if it has not ended, it runs.
+// hasEnded reports whether a fiber has ended. The fiber is neither suspended nor new, so it has ended or it runs.
 func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool {
-	// While a fiber runs, its thread points to the fiber's context.
+	// If the fiber runs, its thread points to the fiber's context.
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	return ok && attach.Address(ec) != w.contextOf(f.addr) && h.cfp == 0
 }
 
-// active reports whether thread t runs the fiber at addr, or a fiber that this fiber has resumed, directly or not. It
-// returns true if this is not known.
+// active reports whether the fiber at addr is in use by thread t. This is true if t runs the fiber, or a fiber that
+// this fiber has resumed, directly or not. active returns true if this is not known.
 func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	if !ok {
@@ -123,8 +123,8 @@ func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	return !whole || slices.Contains(fibers, addr)
 }
 
-// readStack reads and decodes the stack of a waiting fiber. One call reads the stack twice, with the fiber's head
-// before and after. readStack returns false if the stack could not be read, or if the fiber runs again.
+// readStack reads and decodes the stack of a waiting fiber. One call reads two copies of the stack, and the fiber's
+// head before and after them. readStack returns false if the stack could not be read, or if the fiber runs again.
 func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	w.keep(f, nil)
 	end := attach.Address(h.low) + attach.Address(h.size)*8
@@ -171,7 +171,7 @@ func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	return true
 }
 
-// enumerates reports whether a stack belongs to the fiber of an Enumerator. Such a fiber calls each.
+// enumerates reports whether a stack is from an Enumerator's fiber. Its outermost frame is Enumerator#each or similar.
 func (w *waitingFibers) enumerates(id sampler.StackID) bool {
 	frames := w.dict.Frames(id, nil)
 	if len(frames) == 0 {
@@ -181,7 +181,7 @@ func (w *waitingFibers) enumerates(id sampler.StackID) bool {
 	return f.C && strings.HasPrefix(f.Label, "Enumerator") && strings.HasSuffix(f.Label, "#each")
 }
 
-// serve finds the request or job of a waiting fiber whose frames are kept, and adds it to the round's result.
+// serve finds a waiting fiber's request or job from its kept frames, and adds the fiber to the round's result.
 func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	frames := f.kept
 	if len(frames) == 0 { // there was no room to keep them
@@ -191,8 +191,8 @@ func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	now -= now % 1000
 	ec := w.contextOf(f.addr)
 	w.serving.leads = append(w.serving.leads[:0], work.Lead{At: ec + attach.Address(w.o.ECFiber), Says: f.addr},
-		// These words show whether the fiber is still the same. Another thread's fiber may get this memory, and wait at
-		// the same place in the code.
+		// These words show whether the fiber is still the same. Otherwise a fiber of another thread may have got this
+		// memory, and wait at the same place in the code.
 		work.Lead{At: ec + attach.Address(w.o.ECThread), Says: attach.Address(f.head.thread)},
 		work.Lead{At: f.addr + attach.Address(w.self), Says: attach.Address(f.head.self)},
 		work.Lead{At: f.addr + attach.Address(w.finder.status.Offset), Says: attach.Address(f.head.statusWord)})

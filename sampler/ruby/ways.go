@@ -1,35 +1,35 @@
 package ruby
 
-// way is the way in which a stack was read, with the proof that it is right.
+// way says how a stack was read, and so how ddtop knows that it is right.
 type way int
 
 const (
 	// waySeen means that the execution context was new. wayGrown means that the stack had more inner frames than were
-	// read. Both need another reading. The way of this other reading is counted too.
+	// read. In both cases ddtop reads the stack again, and also counts the way of that reading.
 	waySeen way = iota
 	wayGrown
-	// wayOnce means one copy that equals the kept stack. wayResting means one copy that equals the stack with which
-	// the thread waited before. waySame means several copies, of which the first equals the kept stack.
+	// wayOnce means that one copy was read, which equals the kept stack. wayResting means one copy that equals the
+	// stack on which the thread waited before. waySame means several copies, of which the first equals the kept stack.
 	wayOnce
 	wayResting
 	waySame
-	// wayTwice means that two copies agree. wayMore means that more than two copies agree.
+	// wayTwice means that two copies were read and are equal. wayMore means more than two equal copies.
 	wayTwice
 	wayMore
-	// wayDeep and wayCut mean that the copies of an exact reading (stackExact) agree. wayDeep is a whole stack, and the
-	// stack of wayCut lacks its middle.
+	// wayDeep and wayCut mean that the copies of an exact reading (stackExact) are equal. With wayDeep it is a whole
+	// stack, and with wayCut a stack without its middle.
 	wayDeep
 	wayCut
 	// wayPart means that only the outer frames are kept, because the copies differ in the inner frames.
 	wayPart
-	// wayDoubt means that only the outer frames are kept, because they do not seem to call the inner frames.
+	// wayDoubt means that only the outer frames are kept, because they do not seem to have called the inner frames.
 	// wayBelieved means that all frames are kept nevertheless, because many readings in a row agree.
 	wayDoubt
 	wayBelieved
-	// waySuffix counts the stacks of wayTwice to wayPart whose outer frames were known, so that only the inner frames
-	// were decoded.
+	// waySuffix counts stacks of which only the inner frames were decoded, because the outer ones were known. Each of
+	// these stacks also counts as one of wayTwice to wayPart.
 	waySuffix
-	// wayFiber means two copies of a fiber that does not run.
+	// wayFiber means two equal copies of the stack of a fiber that does not run.
 	wayFiber
 	ways
 )
@@ -38,7 +38,7 @@ func (w way) String() string {
 	return [ways]string{"seen", "grown", "once", "resting", "same", "twice", "more", "deep", "cut", "part", "doubt", "believed", "suffix", "fiber"}[w]
 }
 
-// sameWay returns the way of a stack that equals the kept one. otherWay returns the way of a stack whose copies agree.
+// sameWay returns the way of a reading equal to the kept stack. otherWay is for another reading, with equal copies.
 func (p *stackPlan) sameWay() way {
 	switch {
 	case p.kind == stackResting:

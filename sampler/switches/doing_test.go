@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestDoing: a thread's records show what it does with and without the GVL. Times are in µs.
+// TestDoing: from the records of a thread, ddtop finds what the thread does with and without the GVL. Times are in µs.
 func TestDoing(t *testing.T) {
 	call := func(name string, args ...uint64) func(*Record) {
 		return func(r *Record) {

@@ -8,70 +8,71 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// Constants of the rules by which records become states. The times, in ns, are of an x86_64 server of 2024. Each is too
-// short to matter in a share.
+// These are constants of the rules by which records become states. The times, in ns, were measured on an x86_64 server
+// of 2024. Each is so short that an error does not matter in a thread's shares of time.
 const (
-	// backNS is the time that a thread needs after it got a CPU, until it runs Ruby, in ns. In this time it returns
-	// from the kernel and gets the scheduler's mutex.
+	// backNS is the time, in ns, from when a thread gets a CPU until it runs Ruby. In this time it returns from the
+	// kernel and gets the scheduler's mutex.
 	backNS = 4_000
-	// leadNS is the time, in ns, between two events of a thread. First it gives the GVL away, or queues for it. Then it
-	// loses its CPU.
+	// leadNS is the time, in ns, from when a thread gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
-	// sendNS is the time, in ns, from when a thread gives the GVL away to send something until it loses its CPU. It
-	// loses the CPU to the server that receives the message, on the same machine. The time is long because libraries of
+	// sendNS is the time, in ns, from when a thread gives the GVL away to send something until it loses its CPU. The
+	// server that receives the message, on the same machine, gets the CPU. The time is long because libraries of
 	// databases first prepare and encrypt the message. writeNS is the same time for a thread that writes or wakes
-	// another thread, which Ruby itself does.
+	// another thread. It is short because Ruby itself does this.
 	sendNS, writeNS = 40_000, 4_000
-	// againNS is the longest time of a system call that does not wait, in ns. In such a call, the thread gives the GVL
-	// away and gets it back on the same CPU without sleeping.
+	// againNS is the longest time that a system call takes if it does not wait, in ns. In such a call, the thread gives
+	// the GVL away and gets it back on the same CPU without sleeping.
 	againNS = 50_000
-	// largeBytes is the size, in bytes, from which a read or write can take much longer than others. A thread can lose
-	// its CPU in the middle of such a call.
+	// largeBytes is a size in bytes. A read or write of at least this size can take much longer than others. So a
+	// thread can lose its CPU in the middle of it.
 	largeBytes = 1 << 16
 	// exitNS is the time, in ns, from when a thread gives the GVL away for the last time until its native thread ends.
 	exitNS = 25_000
-	// unitNS is the unit of the times of changes (sampler.Change).
+	// unitNS is the unit of the times in sampler.Change, in ns.
 	unitNS = 100
-	// maxThreads bounds the threads that are followed at once.
+	// maxThreads limits how many threads are followed at once.
 	maxThreads = 20_000
-	// endedNS is how long ddtop ignores records of a native thread after the thread's end, in ns. The record of its
-	// last switch comes after its end. No other thread gets its number so soon.
+	// endedNS is how long ddtop ignores records of a native thread after the thread's end, in ns. It does so because
+	// the record of the thread's last switch comes after its end. No other thread gets its number so soon.
 	endedNS = 20_000_000
-	// maxEnded limits the ended threads that are remembered.
+	// maxEnded limits how many ended threads are remembered.
 	maxEnded = 4096
-	// maxHeld limits the changes that wait for the name of a stack or request.
+	// maxHeld limits how many changes wait until their stack or request has a name.
 	maxHeld = 1 << 13
-	// maxTurns is the number of kept holds of the GVL. A thread cannot have had an unrecorded hold at the same time as
-	// one of them.
+	// maxTurns is how many holds of the GVL are remembered. A thread without a record cannot have held the GVL at the
+	// time of one of them.
 	maxTurns = 16
 )
 
-// Machine turns records into states. It passes the states to an exact.Machine as if ddtop had seen each change. It
-// follows one scheduler whose threads have native threads of their own (no M:N threads). Only one goroutine may use it.
+// Machine finds out the states of threads from records of switches. It passes the states to an exact.Machine, in the
+// same form as if ddtop had seen each change of the GVL. It follows one scheduler. Each thread of this scheduler must
+// have a native thread of its own (no M:N threads). Only one goroutine may use it.
 type Machine struct {
 	to      *exact.Machine
 	threads map[int32]*thread
-	// The field of maps each rb_thread_t to the native thread on which it was last seen.
+	// The field of maps each rb_thread_t to the native thread on which it was last seen. The keys are addresses.
 	of map[uint64]int32
 	// ended has the times at which native threads ended.
 	ended map[int32]int64
-	// joins are the threads that other threads have put into the queue (joinedNS is set).
+	// joins are the threads that another thread has put into the queue for the GVL (joinedNS is set).
 	joins []*thread
 	// holder is the thread that holds the GVL, according to the last records. It is nil if no thread does, or if this
-	// is not known. turns are the last holds of all threads. The next hold is stored at index turn.
+	// is not known. turns are the last holds of the GVL by any thread. The next one is stored at index turn.
 	holder *thread
 	turns  [maxTurns]span
 	turn   int
-	// pending are the changes that were not passed on yet, because changes with earlier times may still be found.
+	// pending are changes that Machine has not passed on yet, because it may still find changes with earlier times.
 	pending []change
-	// failed counts the records with words that could not be read.
+	// failed counts the records for which some words of memory could not be read.
 	failed uint64
 }
 
 type change struct {
 	exact.Record
 	stack Named
-	// The field does is true if the change has no new state of the thread, but only a report in the field doing.
+	// The field does is true if the thread's state stays the same, and the change only says in the field doing what the
+	// thread does.
 	does  bool
 	doing sampler.Doing
 	// work is the request that the thread begins. It is nil if the change does not begin a request.
@@ -84,11 +85,13 @@ type thread struct {
 	state   state
 	// atNS is the time of the thread's last record. sinceNS is when its state began.
 	atNS, sinceNS int64
-	// blocked is Record.inCall of the thread's last record. It is true before the first record.
+	// blocked is the value of Record.inCall for the thread's last record: whether it lost its CPU in a system call that
+	// it had just entered. It is true before the first record.
 	blocked bool
 	// stack is the stack with which the thread waits for the GVL. It is nil if this stack was not copied.
 	stack Named
-	// joinedNS is when another thread put this thread into the queue. It is zero if no thread is known to have done so.
+	// joinedNS is when another thread put this thread into the queue for the GVL. It is zero if no thread is known to
+	// have done so.
 	joinedNS    int64
 	cfp, pc, sp uint64
 	// call and args are the name and the arguments of the system call of the thread's last record.
@@ -96,7 +99,7 @@ type thread struct {
 	args [3]uint64
 	// delayNS is Record.DelayNS of its last record.
 	delayNS int64
-	// doing is the last report of what the thread does in its state.
+	// doing is what the thread does in its present state, as it was last reported.
 	doing sampler.Doing
 }
 
@@ -105,12 +108,12 @@ type span struct {
 	fromNS, toNS int64
 }
 
-// NewMachine returns a Machine that knows of no thread yet.
+// NewMachine returns a Machine that knows no threads yet.
 func NewMachine(to *exact.Machine) *Machine {
 	return &Machine{to: to, threads: make(map[int32]*thread), of: make(map[uint64]int32), ended: make(map[int32]int64)}
 }
 
-// Failed returns the number of records in which some words could not be read.
+// Failed returns the number of records for which some words of memory could not be read.
 func (m *Machine) Failed() uint64 { return m.failed }
 
 // Feed adds a record. Records come roughly in order of time.
@@ -153,8 +156,8 @@ func (m *Machine) Feed(r *Record) {
 		if len(m.threads) >= maxThreads {
 			return
 		}
-		// A new thread begins without the GVL, at the time when it gets its CPU. If this time is unknown, the record's
-		// time counts as its beginning.
+		// A new thread begins without the GVL, when it first gets a CPU. If this time is unknown, the time of the
+		// record counts as its beginning.
 		from := cmp.Or(r.InNS, r.NS)
 		t = &thread{tid: r.TID, address: r.Thread, state: released, blocked: true, atNS: from - 1, sinceNS: from}
 		m.threads[r.TID], m.of[r.Thread] = t, r.TID
@@ -195,8 +198,8 @@ func (m *Machine) Feed(r *Record) {
 	t.call, t.args = r.Name, r.Args
 }
 
-// placeOf returns the index in pending for a change at a time. It searches from the end, because most changes belong
-// near the end.
+// placeOf returns the index at which a change with the time ns must be inserted into pending. It searches from the end,
+// because most changes belong near the end.
 func (m *Machine) placeOf(ns int64) int {
 	i := len(m.pending)
 	for i > 0 && m.pending[i-1].NS > ns {
@@ -205,15 +208,15 @@ func (m *Machine) placeOf(ns int64) int {
 	return i
 }
 
-// Lost reports that records are missing, the last of them at time ns. The state of a thread is unknown from then until
-// the thread's next record.
+// Lost reports that records are missing, the last of them at the time ns. So the state of each thread is unknown from
+// then until the thread's next record.
 func (m *Machine) Lost(ns int64) {
 	for _, t := range m.threads {
 		m.unknown(t, max(ns, t.atNS))
 	}
 }
 
-// unknown drops a thread, because its state is not known from the given time on.
+// unknown makes the Machine forget a thread, because the thread's state is not known from the given time on.
 func (m *Machine) unknown(t *thread, at int64) {
 	m.leave(t, at)
 	m.forget(t)
@@ -228,8 +231,8 @@ func (m *Machine) forget(t *thread) {
 	}
 }
 
-// last finds what an ended thread did after it got a CPU for the last time. Its last record does not show this. So last
-// assumes that the thread ran Ruby until it gave the GVL away.
+// last finds out what a thread did between getting a CPU for the last time and its end. Its last record does not show
+// this. So last assumes that the thread ran Ruby until it gave the GVL away.
 func (m *Machine) last(t *thread, r *Record) {
 	of := *r
 	of.Kind, of.Thread, of.DelayNS = Out, t.address, t.delayNS
@@ -243,7 +246,7 @@ func (m *Machine) last(t *thread, r *Record) {
 	m.move(t, &of, max(end, t.sinceNS), released)
 }
 
-// interval finds what a thread did in the interval on a CPU that ends with the record.
+// interval finds out what a thread did during an interval on a CPU. The record is from the end of this interval.
 func (m *Machine) interval(t *thread, r *Record) {
 	is := r.state()
 	if joined := t.joinedNS; joined != 0 {
@@ -252,8 +255,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 			m.move(t, r, joined, waiting)
 		}
 	}
-	// The thread could run Ruby from the time ready on. If it is in a system call now, it ran Ruby until the time end,
-	// just before this call. Otherwise the time of a change is unknown, and end is the best guess: the middle of the
+	// The thread could run Ruby from the time ready on. If it is in a system call now, it ran Ruby until just before
+	// this call, the time end. Otherwise the time of a change is unknown, and end is the best guess: the middle of the
 	// time since ready.
 	ready := t.atNS
 	blocked := r.InNS > t.atNS && t.blocked // it came out of a system call
@@ -291,7 +294,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 		case is == waiting:
 			m.move(t, r, gave+(r.NS-gave)/2, is)
 		case called && r.Before33 && r.Owner == 0 && end-gave > againNS:
-			// The thread that t woke has not taken the GVL yet. So t held the GVL once more before its present call.
+			// The thread that t woke up has not taken the GVL yet. So t has held the GVL again before the system call
+			// in which it is now.
 			m.turnOf(t, r, gave+againNS, end)
 		}
 		return
@@ -318,9 +322,9 @@ func (m *Machine) interval(t *thread, r *Record) {
 	}
 }
 
-// joined notes the threads that other threads have put into the queue, according to r. Usually the GVL's holder puts a
-// thread into the queue, so this happened after the holder's last record. But a thread in r.Joined may also have queued
-// by itself, while it had a CPU. Only its next record shows whether it had one at that time.
+// joined records which threads other threads have put into the queue for the GVL, according to r. Usually the GVL's
+// holder puts a thread into the queue, so this happened after the holder's last record. But a thread in r.Joined may
+// also have queued by itself, while it had a CPU. Only its next record shows whether it had one at that time.
 func (m *Machine) joined(r *Record) {
 	at := r.NS
 	if h := m.holder; h != nil && h.atNS < r.NS {
@@ -340,7 +344,8 @@ func (m *Machine) joined(r *Record) {
 	}
 }
 
-// queue moves threads to the state waiting, if other threads have put them into the queue by the time untilNS.
+// queue handles threads that other threads have put into the queue for the GVL by the time untilNS. It changes their
+// state to waiting.
 func (m *Machine) queue(untilNS int64) {
 	m.joins = slices.DeleteFunc(m.joins, func(x *thread) bool {
 		if x.joinedNS > untilNS {
@@ -354,7 +359,7 @@ func (m *Machine) queue(untilNS int64) {
 	})
 }
 
-// turnOf notes a hold of the GVL that no record shows, between from and to. It leaves out the time in which another
+// turnOf adds a hold of the GVL, between from and to, that no record shows. It leaves out the time in which another
 // thread had the GVL.
 func (m *Machine) turnOf(t *thread, r *Record, from, to int64) {
 	clip := func(s *span) {
@@ -413,8 +418,9 @@ func (m *Machine) leave(t *thread, at int64) {
 	m.turn = (m.turn + 1) % maxTurns
 }
 
-// tell queues a thread's state at a time. whole is true if this is the time of the record r, because only then r.Owner
-// is the GVL's owner at this time. stack is the stack of a wait that ends, or the stack that the thread runs.
+// tell adds a thread's state at a time to the queue of changes. whole is true if this is the time of the record r,
+// because r.Owner is the GVL's owner only at that time. stack is the stack of a wait that ends, or the stack that the
+// thread runs.
 func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	x := exact.Record{NS: at - at%unitNS, TID: r.TID, Kind: exact.Unlocked, Before33: r.Before33, Thread: r.Thread, DelayNS: r.DelayNS - r.DelayNS%unitNS}
 	if r.Kind == Began {
@@ -435,9 +441,9 @@ func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	m.pending = append(m.pending, change{Record: x, stack: stack})
 }
 
-// Advance passes all changes up to a time to the exact.Machine, in order. It stops at the first change whose stack or
-// request has no name yet. It returns the time that it has reached. Changes that are passed on later count as happening
-// after this time.
+// Advance passes all changes up to a time to the exact.Machine, in order. It stops early at a change whose stack or
+// request has no name yet. It returns the time that it has reached. If an earlier change is passed on later, it counts
+// as happening after this time.
 func (m *Machine) Advance(untilNS int64) int64 {
 	untilNS -= untilNS % unitNS
 	m.queue(untilNS)

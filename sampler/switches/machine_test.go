@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// told keeps the states of one thread as text, such as "running 4-97".
+// told collects the states of one thread as text, such as "running 4-97" for a state and its times.
 type told struct {
 	tid    int32
 	doing  string
@@ -25,7 +25,7 @@ func (k *told) changed(c *exact.Change) {
 	}
 }
 
-// does notes that the thread begins another state at a time.
+// does records that the thread begins another state at the time at.
 func (k *told) does(what string, at int64) {
 	if what == k.doing {
 		return
@@ -36,7 +36,7 @@ func (k *told) does(what string, at int64) {
 	k.doing, k.fromNS = what, at
 }
 
-// The rb_thread_t and the native thread of each thread in the tests.
+// These are the rb_thread_t and the native thread of each thread in the tests.
 const (
 	one, two = 0x1000, 0x2000
 	tid1     = 11
@@ -46,7 +46,7 @@ const (
 // us is a microsecond in ns.
 const us = 1000
 
-// out returns a record of a thread that had a CPU between two times, in µs, and then lost it.
+// out returns the record of a thread that got a CPU at the time from and lost it at the time to, both in µs.
 func out(tid int32, from, to int64, set func(*Record)) Record {
 	r := Record{Kind: Out, TID: tid, InNS: from * us, NS: to * us, Thread: one, Region: true, Asleep: true, Syscall: 1}
 	if tid == tid2 {
@@ -70,9 +70,9 @@ func with(of ...func(*Record)) func(*Record) {
 	}
 }
 
-// TestJoinedWhileStatesWereRead: one thread puts another into the queue, after ddtop has read the other thread's state
-// at the start. The state counts from a time before it was read. The other thread must count as waiting from the time
-// when it was queued.
+// TestJoinedWhileStatesWereRead: at the start, ddtop reads the states of all threads. After it has read a thread's
+// state, another thread puts this thread into the queue for the GVL. The state that was read counts from an earlier
+// time on. The thread must count as waiting from the time when it was queued.
 func TestJoinedWhileStatesWereRead(t *testing.T) {
 	k := told{tid: tid2}
 	to := exact.NewMachine(k.changed)
@@ -90,8 +90,8 @@ func TestJoinedWhileStatesWereRead(t *testing.T) {
 	}
 }
 
-// TestRules: the states of a thread follow from its own records and from other threads' records. Times are in µs. At
-// time 0, no thread has the GVL.
+// TestRules: from the records of a thread and of other threads, Machine finds the right states of the thread. Times are
+// in µs. At time 0, no thread has the GVL.
 func TestRules(t *testing.T) {
 	clock := func(r *Record) { r.Kind = Clock; computes(r) }
 	gave := func(at int64) func(*Record) { return func(r *Record) { r.GaveNS = at * us } }
@@ -198,7 +198,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// named is a stack that has no name until ready is true.
+// named is a stack for the test. It has no name until the test sets ready.
 type named struct {
 	id    sampler.StackID
 	ready bool
@@ -208,8 +208,8 @@ type named struct {
 func (n *named) Ready() bool                            { return n.ready }
 func (n *named) Name() (stack, resumes sampler.StackID) { n.asked++; return n.id, n.id + 1 }
 
-// TestStacks: when a wait ends, its stack is the stack that the thread had when it queued. The stack of a clock tick
-// belongs to the holder of the GVL. If a stack has no name yet, all later changes wait for the name.
+// TestStacks: when a wait for the GVL ends, its stack is the one that the thread had when it queued. A stack copied at
+// a clock tick belongs to the holder of the GVL. If a stack has no name yet, all later changes wait until it has one.
 func TestStacks(t *testing.T) {
 	waits, runs := &named{id: 10}, &named{id: 20, ready: true}
 	var got []string

@@ -5,25 +5,26 @@ import (
 	"slices"
 )
 
-// Limits for concluding, from the times when threads get and lose a CPU (moves), what the threads did. Times are in ns.
+// These are limits for conclusions about what a thread did. ddtop draws the conclusions from the times at which threads
+// get and lose a CPU (moves). Times are in ns.
 const (
-	// briefNS bounds how long a thread that wakes up runs until it queues for the GVL, in ns.
+	// briefNS is the longest time, in ns, that a thread runs after waking up until it queues for the GVL.
 	briefNS = 50_000
-	// ranNS is the least time on a CPU, in ns, after which a thread must have run Ruby code.
+	// ranNS is a time on a CPU, in ns. A thread that had a CPU for at least this long must have run Ruby code.
 	ranNS = 30_000
 	// sliceNS helps to guess why a thread went to sleep while others wait for the GVL. If it went to sleep more than
 	// sliceNS after it woke up, it has probably used up its time slice. If it went to sleep earlier, it probably wanted
 	// to sleep. The slice began with the thread's hold, or with the first wait of another thread.
 	sliceNS = 5_000_000
-	// maxMoves limits the events that wait for the next Glance. If there are more, they are dropped, and Look reports
-	// this, because its results are in doubt.
+	// maxMoves limits how many events wait for the next Glance. If there are more, they are dropped. Look then reports
+	// this, because its results may be wrong.
 	maxMoves = 1 << 18
-	// recentThreads is the size of a cache of threads. A thread in the cache is found without a map. It is a power of
-	// two.
+	// recentThreads is the size of a cache of threads. A thread in the cache is found without using a map. The size is
+	// a power of two.
 	recentThreads = 64
 )
 
-// A MoveKind says which event a Move is.
+// A MoveKind is the kind of a Move, such as getting a CPU.
 type MoveKind uint8
 
 const (
@@ -43,7 +44,8 @@ type Move struct {
 	Kind MoveKind
 }
 
-// Words are the contents of Ruby's memory for one thread at a Glance. The fields have the same meaning as in Record.
+// Words are the words of Ruby's memory about one thread, read at a Glance. The fields have the same meaning as in
+// Record.
 type Words struct {
 	TID                              int32
 	Thread                           uint64
@@ -51,7 +53,7 @@ type Words struct {
 	DelayNS                          int64
 }
 
-// Glance is one reading of memory, made between FromNS and ToNS.
+// Glance is one reading of Ruby's memory, made between FromNS and ToNS.
 type Glance struct {
 	FromNS, ToNS int64
 	// Owner is the thread that owned the GVL at FromNS and at ToNS. Sure is false if the two readings showed different
@@ -63,9 +65,9 @@ type Glance struct {
 	Threads []Words
 }
 
-// Movements make Records from the moves of threads, and from glances at memory. A glance shows what a thread does while
-// it has no CPU. If the thread moves again before a glance, no glance shows what it did. Then this is concluded from
-// its moves and from other threads' moves. Only one goroutine uses a Movements.
+// Movements makes Records from the moves of threads (getting or losing a CPU), and from glances at Ruby's memory. A
+// glance shows what a thread does while it has no CPU. If the thread moves again before a glance, no glance shows what
+// it did. In this case it is concluded from its moves and from other threads' moves. Only one goroutine may use it.
 type Movements struct {
 	threads map[int32]*mover
 	// recent is a cache of threads, by the TID modulo recentThreads.
@@ -76,12 +78,12 @@ type Movements struct {
 	dropped bool
 	// changed is true if a thread has moved since the last Glance, or during it.
 	changed bool
-	// Seen counts the sleeps during which a Glance showed what the thread did. Concluded counts the sleeps for which
-	// this was concluded from moves.
+	// Seen counts the sleeps during which a Glance showed what the thread did. Concluded counts the sleeps for which no
+	// Glance did, so that it was concluded from moves.
 	Seen, Concluded uint64
 	out             func(*Record)
 	before33        bool
-	// active counts Ruby's threads that have a CPU or want one. waiters counts the threads that wait for the GVL.
+	// active counts the Ruby threads that have a CPU or want one. waiters counts the threads that wait for the GVL.
 	active, waiters int
 	// holder is the thread that was last seen to hold the GVL. It is nil if there is none.
 	holder *mover
@@ -90,7 +92,8 @@ type Movements struct {
 type mover struct {
 	tid   int32
 	words Words
-	// moved is the last round (a call of the method Look) in which the thread moved, or was marked as moved.
+	// moved is the number of the last round in which the thread moved, or was marked as moved. A round is a call of the
+	// method Look.
 	moved uint64
 	is    state
 	on    bool
@@ -99,18 +102,19 @@ type mover struct {
 	// inNS is when the thread got a CPU after its last sleep. gotNS is when it got its present CPU. ranNS is its time
 	// on a CPU since inNS. outNS is when it last lost a CPU. All are in ns.
 	inNS, gotNS, ranNS, outNS int64
-	// firstNS is when the thread first got a CPU after ddtop last knew what it does. It is zero if it has got none
-	// since then.
+	// firstNS is when the thread first got a CPU again, after ddtop last knew what it did. It is zero if it has got
+	// none since then.
 	firstNS int64
-	// gave is true if the thread gave the GVL away, then lost its CPU to another thread, and has not slept since. went
-	// is true if the thread then went to sleep soon.
+	// gave is true if the thread has given the GVL away, then lost its CPU to another thread, and has not slept since.
+	// went is true if it went to sleep soon after that.
 	gave, went bool
 	// told is true if ddtop knows what the thread does while it has no CPU. busy is true if another thread had or
 	// wanted a CPU at outNS. queue is true if another thread waited for the GVL at outNS.
 	told, busy, queue bool
 	// lookedNS is the time of the last Glance at the thread since it moved.
 	lookedNS int64
-	// steps grows each time the thread has run Ruby code. It stands for the place in the code (Record.CFP).
+	// steps grows each time the thread has run Ruby code. It is used as the place in the code (Record.CFP), which moves
+	// do not show.
 	steps uint64
 	moves uint64
 }
@@ -120,14 +124,14 @@ func NewMovements() *Movements {
 	return &Movements{threads: make(map[int32]*mover)}
 }
 
-// Begin starts to follow a thread that exists already. on is true if the thread has a CPU or wants one.
+// Begin starts to follow a thread that already exists. on is true if the thread has a CPU or wants one.
 func (m *Movements) Begin(tid int32, on bool) {
 	if t := m.thread(tid); t != nil && t.moves == 0 {
 		m.set(t, on, false)
 	}
 }
 
-// Moved adds an event. The events of one thread come in their order.
+// Moved adds an event. The caller must add the events of one thread in the order of time.
 func (m *Movements) Moved(e Move) {
 	if len(m.moves) >= maxMoves {
 		m.moves, m.dropped = m.moves[:0], true
@@ -140,7 +144,7 @@ func (m *Movements) Any() bool {
 	return len(m.moves) > 0 || m.active > 0 || m.changed
 }
 
-// Busy reports whether a thread of Ruby's has a CPU or wants one, or waits for the GVL.
+// Busy reports whether a Ruby thread has a CPU or wants one, or waits for the GVL.
 func (m *Movements) Busy() bool { return m.active > 0 || m.waiters > 0 }
 
 // Wanted reports whether a glance must read a thread, because it may have moved since the last one.
@@ -149,7 +153,8 @@ func (m *Movements) Wanted(tid int32) bool {
 	return t == nil || t.words.Thread == 0 || t.on || t.preempted || !t.told || t.moved == m.round
 }
 
-// Note marks the threads of the moves that were not applied yet, so that Wanted returns true for these threads.
+// Note looks at the moves that were not applied yet, and marks their threads. Wanted then returns true for these
+// threads.
 func (m *Movements) Note() {
 	for i := range m.moves {
 		if t := m.thread(m.moves[i].TID); t != nil {
@@ -172,8 +177,8 @@ func (m *Movements) Forget(tid int32) {
 	}
 }
 
-// Pass applies the moves up to a time, and passes the resulting records to the function out, as Look does. After Pass,
-// callers must not add earlier moves.
+// Pass applies the moves up to a time, without a glance, and passes the resulting records to the function out. After
+// Pass, callers must not add earlier moves.
 func (m *Movements) Pass(untilNS int64, out func(*Record)) {
 	m.out = out
 	m.pass(untilNS)
@@ -286,14 +291,14 @@ func (m *Movements) othersWait(t *mover) bool {
 	return n > 0
 }
 
-// set notes whether a thread has a CPU, or wants one.
+// set records whether a thread has a CPU, or wants one.
 func (m *Movements) set(t *mover, on, preempted bool) {
 	m.count(t, -1)
 	t.on, t.preempted = on, preempted
 	m.count(t, +1)
 }
 
-// count changes the counts active and waiters for a thread. n is 1 to add the thread, and -1 to take it out.
+// count adds a thread to the counts active and waiters (n is 1), or takes it out (n is -1).
 func (m *Movements) count(t *mover, n int) {
 	if t.words.Thread == 0 {
 		return
@@ -306,7 +311,7 @@ func (m *Movements) count(t *mover, n int) {
 	}
 }
 
-// conclude finds out what a thread did in a sleep, if the sleep ended before a glance at the thread.
+// conclude finds out what a thread did during a sleep that ended before a glance at the thread. It uses only moves.
 func (m *Movements) conclude(t *mover) {
 	if t.words.Thread == 0 {
 		return
@@ -359,8 +364,8 @@ func (m *Movements) glance(g *Glance) {
 			t.told, t.outNS = !t.on, at
 			m.record(t, Began, at, is, owner)
 		case t.on, t.preempted:
-			// The thread lost its CPU, but is runnable. Another thread may have had the GVL since this thread was seen
-			// to run.
+			// The thread has lost its CPU, but is runnable. So another thread may have had the GVL since this thread
+			// was last seen to run.
 			if !t.preempted || !t.told || is != t.is || is == running {
 				t.gave = t.preempted && is == released && (t.gave || t.is == running)
 				t.told = t.preempted
@@ -371,8 +376,8 @@ func (m *Movements) glance(g *Glance) {
 			m.Seen++
 			m.record(t, Out, t.outNS, is, owner)
 		case is != t.is:
-			// The thread has not moved, but its state is another one. So another thread has put this thread into the
-			// queue, or has given it the GVL.
+			// The thread has not moved, but has another state than before. So another thread has put it into the queue,
+			// or has given it the GVL.
 			if t.lookedNS > t.outNS {
 				m.record(t, Clock, t.lookedNS, t.is, 0)
 			}
@@ -384,7 +389,7 @@ func (m *Movements) glance(g *Glance) {
 	}
 }
 
-// record makes a record of what a thread does.
+// record makes a Record with the state is of a thread at the time at, and passes it on.
 func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64) {
 	in := t.inNS
 	if t.is != running {
@@ -413,8 +418,8 @@ func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64
 	case is == running:
 		m.holder = t
 	case kind == Out && h != nil && h != t && h.is == running && (h.on || h.preempted) && h.inNS <= t.inNS:
-		// The previous holder h gave the GVL to this thread for a while, without going to sleep itself. Now h has the
-		// GVL again.
+		// The previous holder h gave the GVL to this thread for a while, and did not sleep itself. Now h has the GVL
+		// again, so h also gets a record.
 		m.record(h, Clock, at, running, 0)
 	}
 }

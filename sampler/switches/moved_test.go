@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestMovements: the states of threads follow from their moves and from reads of memory. Times are in µs.
+// TestMovements: from the moves of threads and from readings of memory, Movements finds the right states of the
+// threads. Times are in µs.
 func TestMovements(t *testing.T) {
 	const owner, other = one, two
 	move := func(tid int32, at int64, k MoveKind) Move { return Move{at * us, tid, k} }
@@ -121,8 +122,8 @@ func TestMovements(t *testing.T) {
 	}
 }
 
-// TestMovementsAny: after threads have moved, Any and Wanted ask for a glance at their memory, even if Pass has already
-// applied the moves. While threads stand still, they ask for none.
+// TestMovementsAny: after threads have moved, Any and Wanted return true, so that ddtop takes a glance at their memory.
+// This is so even if Pass has already applied the moves. While threads do not move, they return false.
 func TestMovementsAny(t *testing.T) {
 	m, records := NewMovements(), 0
 	count := func(*Record) { records++ }
@@ -152,8 +153,8 @@ func TestMovementsAny(t *testing.T) {
 	}
 }
 
-// TestMovementsAreBounded: if no glance at memory comes, moves beyond maxMoves are dropped, and the loss is reported.
-// Threads beyond a limit are not followed.
+// TestMovementsAreBounded: if there is no glance at memory for long, moves beyond maxMoves are dropped, and Look
+// reports the loss. Threads beyond a limit are not followed.
 func TestMovementsAreBounded(t *testing.T) {
 	m := NewMovements()
 	for i := range maxMoves + 10 {

@@ -8,46 +8,47 @@ type Kind uint8
 const (
 	// Out means that the thread loses its CPU.
 	Out Kind = iota + 1
-	// Clock means that the thread has had its CPU for a while, and keeps it.
+	// Clock means that the thread still has its CPU at a tick of the clock.
 	Clock
-	// Exited means that the native thread ends. Its memory is not known.
+	// Exited means that the native thread ends. The record has no words of memory.
 	Exited
-	// Began means that the record comes from one reading of memory at the start. It has the state that the thread keeps
-	// until its first move.
+	// Began means that the record comes from one reading of memory when ddtop began to follow the process. The thread
+	// keeps the state in this record until it first gets or loses a CPU.
 	Began
 )
 
-// ServesUnread is the value of Record.Serves if memory could not be read. No object of Ruby's has this address.
+// ServesUnread is the value of Record.Serves if memory could not be read. No Ruby object has this address.
 const ServesUnread = 1
 
 // Record is one interval of a thread on a CPU, with the contents of Ruby's memory at its end. Words that could not be
 // read are 0, and Failed counts them.
 type Record struct {
 	Kind Kind
-	// NS is the end of the interval, or the time of the clock tick. InNS is when the interval began. WokenNS is when
-	// the thread was made runnable, before InNS. All are CLOCK_MONOTONIC in ns. InNS and WokenNS are 0 if they are not
-	// known.
+	// NS is the end of the interval on a CPU, or the time of the clock tick. InNS is when the interval began. WokenNS
+	// is when the thread became runnable, before InNS. All are CLOCK_MONOTONIC in ns. InNS and WokenNS are 0 if they
+	// are not known.
 	NS, InNS, WokenNS int64
 	TID               int32
-	// Waker is the native thread that made the thread runnable. It is 0 if it is not known. WakerOwner is the owner of
-	// the GVL at that time. It is 0 if the waker belongs to another process.
+	// Waker is the native thread that made this thread runnable, or 0 if it is not known. WakerOwner is the owner of
+	// the GVL at that time. WakerOwner is 0 if Waker belongs to another process.
 	Waker      int32
 	WakerOwner uint64
-	// GaveNS is when the thread woke the next holder of the GVL within this interval. It is 0 if the thread woke no
-	// such holder.
+	// GaveNS is when the thread woke up the next holder of the GVL during this interval. It is 0 if it did not do so.
 	GaveNS int64
-	// Thread is the address of the rb_thread_t. Owner is the thread that owns the GVL, and Last is the last thread in
-	// the queue. Owner and Last are 0 if there is no such thread.
+	// Thread is the address of the rb_thread_t. Owner is the address of the thread that owns the GVL, and Last is the
+	// address of the last thread in the queue. Owner and Last are 0 if there is no such thread.
 	Thread, Owner, Last uint64
-	// Joined are threads that have joined the queue since the last record, as many as fit. Unused elements are zero.
+	// Joined are threads that have joined the queue for the GVL since the last record, up to six. Unused elements are
+	// zero.
 	Joined [6]uint64
-	// Queued is true if the thread's node is in the queue. Linked is true if it is in the list of running threads.
-	// Region is true if the thread is in code that gave the GVL away and will take it back. Runnable is true if Ruby's
-	// status says that the thread has or wants the GVL.
+	// Queued is true if the thread's node is in the queue for the GVL. Linked is true if it is in the list of running
+	// threads. Region is true if the thread is in code that gave the GVL away and will take it back. Runnable is true
+	// if Ruby's status says that the thread has or wants the GVL.
 	Queued, Linked, Region, Runnable bool
-	// Before33 is true up to Ruby 3.2, where Linked and Last mean nothing.
+	// Before33 is true up to Ruby 3.2. The fields Linked and Last have no meaning on these releases.
 	Before33 bool
-	// Asleep is true if the thread waits in the kernel, and did not lose its CPU to another thread.
+	// Asleep is true if the thread waits in the kernel. It is false if the thread has only lost its CPU to another
+	// thread.
 	Asleep bool
 	// Syscall is the number of the system call that the thread is in, and Args are its arguments. Syscall is -1 outside
 	// of a system call.
@@ -57,7 +58,7 @@ type Record struct {
 	// caller of Feed sets both.
 	Name       string
 	Descriptor bool
-	// FD is the first descriptor that a poll waits for. It is -1 for other calls.
+	// FD is the first descriptor for which a poll waits. It is -1 for other system calls.
 	FD int32
 	// Status is the status that Ruby itself keeps for the thread. Mutex is the address of the Mutex that the thread
 	// wants to lock, or 0.
@@ -65,12 +66,13 @@ type Record struct {
 	Mutex  uint64
 	// Left has the same meaning as in sampler.Doing. The caller of Feed sets it.
 	Left bool
-	// Collects is true if the garbage collector works.
+	// Collects is true if the garbage collector is working.
 	Collects bool
-	// OfMove is true if Movements made the record (--source moved), because a thread got or lost a CPU.
-	// Such a record has no system call, no Status and no state of the collector.
+	// OfMove is true if Movements made the record (--source moved), when a thread got or lost a CPU. Such a record has
+	// no system call, no Status and no state of the collector.
 	OfMove bool
-	// DelayNS is how long the native thread has been runnable without a CPU since its start, in ns.
+	// DelayNS is how long the native thread has been runnable without a CPU, in ns. It is the sum since the thread's
+	// start.
 	DelayNS int64
 	// CFP is the address of the innermost control frame. PC is its place in the code, and SP its stack pointer.
 	CFP, PC, SP uint64
@@ -81,8 +83,8 @@ type Record struct {
 	// no request, or if ddtop does not know where threads keep environments. It is ServesUnread if memory could not be
 	// read.
 	Serves uint64
-	// Work is the request that the thread has begun, at WorkNS. It is nil if the thread has begun no request, or if
-	// ddtop does not know. Ends is true if the thread has ended a request, at WorkNS.
+	// Work is the request that the thread has begun, and WorkNS is when. Work is nil if the thread has begun no
+	// request, or if ddtop does not know. Ends is true if the thread has ended a request, at WorkNS.
 	Work   Worked
 	Ends   bool
 	WorkNS int64
@@ -94,25 +96,25 @@ func (r *Record) SetStatus(word uint64) {
 	r.Runnable = r.Status == sampler.Runnable
 }
 
-// Named is a copied stack whose frames may not have their names yet.
+// Named is a copied stack. ddtop may not have found the names of its frames yet.
 type Named interface {
-	// Ready reports whether the stack has its name, or has waited too long for it.
+	// Ready reports whether Name may be called: the stack has its name, or ddtop does not wait for the name any longer.
 	Ready() bool
 	// Name returns the name of the stack. It is called only once. Resumes has the same meaning as in sampler.Change.
 	// Both are 0 if the stack has no name.
 	Name() (stack, resumes sampler.StackID)
 }
 
-// Worked is a request that a thread has begun. ddtop may not have found it in the target's memory yet.
+// Worked is a request that a thread has begun. ddtop may still have to find it in the target's memory.
 type Worked interface {
-	// Ready reports whether the request was found, or has waited too long.
+	// Ready reports whether ID may be called: the request was found, or ddtop does not wait for it any longer.
 	Ready() bool
-	// ID returns the request. It is 0 if it was not found.
+	// ID returns the ID of the request. It is 0 if the request was not found.
 	ID() sampler.WorkID
 }
 
-// sends are the system calls that can wake another thread, but do not wait for that thread. Each has a time in ns: the
-// caller gives the GVL away this long before it loses its CPU to the woken thread.
+// sends are the system calls that can wake another thread, but do not wait for that thread. Each has a time in ns. It
+// is the time from when the caller gives the GVL away until it loses its CPU to the woken thread.
 var sends = map[string]int64{"sendto": sendNS, "sendmsg": sendNS, "sendmmsg": sendNS, "write": writeNS,
 	"writev": writeNS, "futex": writeNS}
 

@@ -9,36 +9,37 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// sharedKeys names a set of keys that several views share. Zero means that a view has no such set.
+// sharedKeys names a set of keys that several views share. Zero means that a view uses none of these sets.
 type sharedKeys uint8
 
 const (
-	// WeightsShared are the keys that change what the flamegraph shows.
+	// WeightsShared is the set of keys that change what the flamegraph shows.
 	WeightsShared sharedKeys = iota + 1
-	// SearchShared are the keys that search a list.
+	// SearchShared is the set of keys that search a list.
 	SearchShared
 )
 
-// Page is a view that fills the screen. The user's choices on a page are kept when another page is opened.
+// Page is a view that fills the screen. It keeps the user's choices, such as the sort order, while another page is
+// open.
 type Page interface {
-	// Keys returns the keys of the view. Some views have several parts, of which only the part with the focus gets
-	// keys. If all is false, Keys returns only this part's keys.
+	// Keys returns the keys of the view. In a view with several parts, only the part with the focus reacts to keys. If
+	// all is false, Keys returns only the keys of this part.
 	Keys(sc *scene.Scene, all bool) []*scene.KeyMap
-	// Load reads the view's data from the store, which is locked during the call. The data that all views share
+	// Load reads the view's own data from the store, which is locked during the call. The data that all views need
 	// (threads, states, figures, weights) has already been loaded.
 	Load(sc *scene.Scene, r *store.Reading)
-	// About returns the text for the rule, the line above the view.
+	// About returns the text for the line above the view (the rule).
 	About(sc *scene.Scene) string
 	Draw(a canvas.Area, sc *scene.Scene)
-	// Detail describes the selection in two parts, name and rest. If nothing is selected, name is empty, and rest
-	// explains how to select something.
+	// Detail describes what the user has selected, in two parts: name and rest. If nothing is selected, name is empty,
+	// and rest explains how to select something.
 	Detail(sc *scene.Scene) (name, rest string)
-	// Stack returns a text for the clipboard. title is the selection. lines are its frames, one per line, the innermost
-	// first as Ruby prints them. There are no lines if nothing is selected.
+	// Stack returns the selected stack for the clipboard. title names the selection. lines are the frames, one per
+	// line, the innermost first as Ruby prints them. There are no lines if nothing is selected.
 	Stack(sc *scene.Scene) (title string, lines []string)
 }
 
-// Plain is a base for pages that have only one set of keys and no stack to copy.
+// Plain is a base type for pages that have one set of keys and no stack to copy.
 type Plain struct{ KeyMap scene.KeyMap }
 
 func (p *Plain) Keys(*scene.Scene, bool) []*scene.KeyMap { return []*scene.KeyMap{&p.KeyMap} }
@@ -46,7 +47,7 @@ func (p *Plain) Keys(*scene.Scene, bool) []*scene.KeyMap { return []*scene.KeyMa
 func (p *Plain) Stack(*scene.Scene) (title string, lines []string) { return "", nil }
 
 // Fetching is a page with data that is read in the background. Fetch returns the command that reads the data, or nil if
-// none is needed. Fetched receives the messages of all such commands.
+// no data is needed. Fetched receives the messages that these commands return.
 type Fetching interface {
 	Fetch(h scene.Host) tea.Cmd
 	Fetched(h scene.Host, msg tea.Msg)
@@ -56,26 +57,26 @@ type Fetching interface {
 type Msg interface{ ForPage() }
 
 // Timed is a page with a time axis, on which the user can select a time span with the mouse. AxisArea returns the area
-// of the axis. The parameter a is the area of the page. It is below the line with the views' names. For the live view
-// it is the whole screen.
+// of the axis. The parameter a is the area of the page. It begins below the line with the views' names. For the live
+// view it is the whole screen.
 type Timed interface {
 	AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area
 }
 
-// Wheeled is a page that handles the mouse wheel itself. If Wheel returns false for done, the wheel does the same as
-// the arrow keys.
+// Wheeled is a page that handles the mouse wheel itself. If Wheel returns false for done, the wheel acts like the arrow
+// keys instead.
 type Wheeled interface {
 	Wheel(h scene.Host, x, y, d int, onAxis bool) (cmd tea.Cmd, done bool)
 }
 
-// Parted is a page that shows a list only at times. Lists reports whether it shows one now. If it does, a search
-// filters the list.
+// Parted is a page with several parts, of which not all are lists. Lists reports whether it shows a list now. If it
+// does, a search filters this list.
 type Parted interface{ Lists() bool }
 
-// Counted is a page that counts the results of a search. Found returns the count as text.
+// Counted is a page that counts the results of a search. Found returns the number of results as text.
 type Counted interface{ Found() string }
 
-// Named is a page that caches names. NamesChanged is called when names are hidden or shown again, so that the page
+// Named is a page that caches names. NamesChanged is called when the screen begins or stops hiding names. The page then
 // reads its names again.
 type Named interface{ NamesChanged() }
 
@@ -86,13 +87,13 @@ type View struct {
 	Key    string
 	Help   string // what the page shows, in the help
 	Shared sharedKeys
-	// Offered reports whether the page is offered for a process. It is nil if the page is offered for every process.
+	// Offered reports whether the page makes sense for a process. It is nil if the page is offered for every process.
 	Offered func(o scene.Offers) bool
-	// Make returns a new page. Make is nil if other code makes the page.
+	// Make returns a new page. Make is nil if code outside the list of views makes the page.
 	Make func(c *widget.Parts) Page
 }
 
-// Makes converts a constructor of a page into a function of the type of View.Make.
+// Makes converts a constructor that returns a type of page to a function that returns a Page, as View.Make needs it.
 func Makes[P Page](construct func(*widget.Parts) P) func(*widget.Parts) Page {
 	return func(c *widget.Parts) Page { return construct(c) }
 }

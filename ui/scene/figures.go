@@ -13,11 +13,11 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Figures are the numbers in the head lines. They are for the time span on the screen.
+// Figures are the numbers in the first lines of the screen. They describe the time span on the screen.
 type Figures struct {
 	Held, Waiting float64 // share of time that the busiest ractor's GVL was held; mean number of waiters
-	// WaitLengths are quantiles of the lengths of the waits for the GVL (store.WaitShares). Waits is the number of
-	// waits.
+	// WaitLengths has quantiles (store.WaitShares) of the lengths of the waits for the GVL. Waits is how many waits
+	// there were.
 	WaitLengths    [len(store.WaitShares)]gvl.Bounded
 	Waits          int64
 	CPU, Throttled float64
@@ -36,7 +36,7 @@ type Figures struct {
 	Priority        sampler.Priority
 	Halved, lowered bool // at the end: the budget was halved, the rates were lowered
 	Extended        bool // more than the budget is used, so that figures keep their least quality
-	// lacks has, for each kind of figure, the reason why it is not shown. The reason is "" if the kind is shown.
+	// lacks has, for each kind of figure, why its quality is too low to show it. The reason is "" if the kind is shown.
 	lacks   [sampler.NumFigures]string
 	exact   bool             // nearly every change of the GVL is known
 	reads   sampler.Reads    // since ddtop attached
@@ -44,7 +44,8 @@ type Figures struct {
 	Dropped uint64
 	LeftOut uint64 // names that were left out
 	slow    bool
-	// Halted is what stopped all threads from outside, at the end of the time on the screen. It is nil if nothing did.
+	// Halted is what stopped all threads of the process from outside, such as SIGSTOP, at the end of the time on the
+	// screen. It is nil if nothing stopped them.
 	Halted     *Halt
 	PauseShare float64 // share of the time in which ddtop paused the process
 	PauseNS    int64   // mean length of these pauses
@@ -55,7 +56,7 @@ type Figures struct {
 	RSSSpark   []float64
 }
 
-// sparkColumns is the number of columns of each sparkline, a small curve in the head lines.
+// sparkColumns is the width of each sparkline, a small curve in the first lines of the screen.
 const sparkColumns = 8
 
 // Load reads the figures between two times.
@@ -92,8 +93,8 @@ func (f *Figures) Load(r *store.Reading, fromNS, toNS int64) {
 	f.WaitLengths, f.Waits = r.Waits.Lengths(fromNS, toNS, open)
 }
 
-// Busiest returns the share of a time span in which the GVL was held. spark has the same share for each of several
-// columns. If there are several ractors, Busiest uses the ractor whose GVL was held most.
+// Busiest returns in which share of a time span the GVL was held. spark divides the time span into columns, and has the
+// share for each column. If there are several ractors, Busiest uses the ractor whose GVL was held most.
 func Busiest(r *store.Reading, fromNS, toNS int64, columns int) (most float64, spark []float64) {
 	for _, id := range r.Timeline.Ractors() {
 		cells := r.Timeline.Owners(id, fromNS, toNS, columns)
@@ -144,11 +145,11 @@ func (f *Figures) loadMarks(r *store.Reading, fromNS, toNS int64) {
 	f.stacks = store.StackReads{Read: b.Stacks.Read - a.Stacks.Read, Lost: b.Stacks.Lost - a.Stacks.Lost}
 }
 
-// Enough reports whether the figures of a kind are good enough to be shown.
+// Enough reports whether the quality of figures of this kind is high enough to show them.
 func (f *Figures) Enough(kind sampler.Figure) bool { return f.lacks[kind] == "" }
 
-// Why returns "–" and the reason why the figures of some of the kinds are not shown. If several kinds are not shown, it
-// gives the reason of the first one. It returns "" if all are shown.
+// Why returns "–" and the reason why figures of these kinds are not shown. If several kinds are not shown, it is the
+// reason for the first of them. It returns "" if all are shown.
 func (f *Figures) Why(kinds ...sampler.Figure) string {
 	for _, kind := range kinds {
 		if why := f.lacks[kind]; why != "" {
@@ -158,7 +159,8 @@ func (f *Figures) Why(kinds ...sampler.Figure) string {
 	return ""
 }
 
-// Told returns the text of a figure. If figures of its kind are not good enough to be shown, it returns – instead.
+// Told returns the text of a figure. If the quality of figures of this kind is too low to show them, it returns –
+// instead.
 func (f *Figures) Told(kind sampler.Figure, text string) string {
 	if !f.Enough(kind) {
 		return "–"
@@ -166,12 +168,13 @@ func (f *Figures) Told(kind sampler.Figure, text string) string {
 	return text
 }
 
-// WaitText returns the text of one quantile of the waits. of is its index in WaitLengths.
+// WaitText returns the text of one quantile of the waits' lengths. of is its index in WaitLengths.
 func (f *Figures) WaitText(of int) string {
 	return f.Told(sampler.FigureWaits, store.WaitInWords(f.Waits, f.WaitLengths[of]))
 }
 
-// WaitsText says how many waits for the GVL all threads had, and how long they were. It is "" if there were none.
+// WaitsText returns a text that says how many waits for the GVL all threads had, and how long they were. It is "" if
+// there were none.
 func (f *Figures) WaitsText() string {
 	if f.Waits == 0 || !f.Enough(sampler.FigureWaits) {
 		return ""
@@ -183,10 +186,11 @@ func (f *Figures) WaitsText() string {
 // MissesWaits reports whether ddtop may miss short waits because it reads less often than the user asked for.
 func (f *Figures) MissesWaits() bool { return f.lowered && !f.exact && f.LockHz > 0 }
 
-// Lost returns the share of the read stacks that are incomplete.
+// Lost returns which share of the stacks that were read is incomplete.
 func (f *Figures) Lost() float64 { return style.Share(int64(f.stacks.Lost), int64(f.stacks.Read)) }
 
-// MayTake returns the share of a CPU that ddtop may take, at the end of the time on the screen. Zero means no limit.
+// MayTake returns the share of a CPU that ddtop was allowed to take, at the end of the time on the screen. Zero means
+// no limit.
 func (f *Figures) MayTake(p *sampler.Process) float64 {
 	switch {
 	case f.Extended && p.OverheadMost > 0:
@@ -197,14 +201,14 @@ func (f *Figures) MayTake(p *sampler.Process) float64 {
 	return p.Overhead
 }
 
-// MostText returns a limit in percent as text: 3 %, 1.5 %.
+// MostText returns a limit as a text in percent: 3 %, 1.5 %.
 func MostText(share float64) string { return strconv.FormatFloat(share*100, 'g', 4, 64) + " %" }
 
-// ManyPartial is the share of incomplete stacks from which on the screen shows a warning.
+// ManyPartial is a share of incomplete stacks. From this share on, the screen shows a warning.
 const ManyPartial = 0.05
 
-// slower returns a text that says why ddtop reads less often than the user asked for. It is "" if ddtop reads at these
-// rates.
+// slower returns a text that says why ddtop reads the process less often than the user asked for. It is "" if ddtop
+// reads as often as asked for.
 func (f *Figures) slower(p *sampler.Process) string {
 	asked := fmt.Sprintf("; asked for were %s and %s", style.Rate(p.LockRate), style.Rate(p.StackRate))
 	switch {
@@ -218,8 +222,8 @@ func (f *Figures) slower(p *sampler.Process) string {
 	return ""
 }
 
-// ReadsHelp returns the lines of the help about failed reads. The header mentions only reads that lost data. A read
-// that was corrected by a second one lost none.
+// ReadsHelp returns the lines of the help about reads of the process's memory that failed. The first lines of the
+// screen mention only reads that lost data. If a second read succeeded, nothing was lost.
 func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 	n := func(v uint64) string { return units.Count(int64(v)) }
 	r := &f.reads
@@ -254,13 +258,14 @@ func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 }
 
 // Halt is something that stops all threads of a process from outside, such as SIGSTOP. The finding about it is shown
-// first. No rule is evaluated while the process is stopped, because all threads seem to wait for what they did last.
+// first. While it lasts, no other rule is checked. All threads then seem to wait for whatever they did last, so the
+// rules would be wrong.
 type Halt struct {
 	Word    string
 	Finding findings.Finding
 }
 
-// HaltOf returns what stops all threads of a process, or nil.
+// HaltOf returns what has stopped all threads of a process from outside. It returns nil if nothing has.
 func HaltOf(p *sampler.Proc) *Halt {
 	switch {
 	case p.Frozen:

@@ -12,14 +12,14 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// FindingID identifies a finding from picture to picture. It is enough because a process has at most one finding of
-// each rule.
+// FindingID identifies a finding from one picture to the next. A rule and a process are enough, because each rule has
+// at most one finding for a process.
 type FindingID struct {
 	Of   *Member // nil for the shown process
 	Rule string
 }
 
-// ID returns the FindingID of the i-th finding. It is the zero value if there is no i-th finding.
+// ID returns the FindingID of the i-th finding. It returns the zero value if the list is shorter.
 func (f *Findings) ID(i int) FindingID {
 	if i >= len(f.List) {
 		return FindingID{}
@@ -31,7 +31,7 @@ func (f *Findings) ID(i int) FindingID {
 	return id
 }
 
-// Index returns the present index of a finding in List. It is -1 if List does not have the finding.
+// Index returns where a finding is in List now. It returns -1 if List does not have it.
 func (f *Findings) Index(id FindingID) int {
 	for i := range f.List {
 		if f.ID(i) == id {
@@ -44,17 +44,18 @@ func (f *Findings) Index(id FindingID) int {
 // Findings are the findings that a picture shows.
 type Findings struct {
 	List []findings.Finding
-	// Owners has the process of each finding in List. It is nil if all findings belong to the process that is shown.
+	// Owners has the process to which each finding in List belongs. It is nil if all findings belong to the process
+	// that is shown.
 	Owners []*Member
-	// Note is a text that is shown instead of findings, while too little was measured to have any.
+	// Note is a text that the screen shows instead of findings, while ddtop has not measured enough to find anything.
 	Note string
-	// Below is a text about descendants of the shown process that ddtop could also show. It is empty if there are none.
+	// Below is a text about descendants of the shown process that ddtop could show, too. It is empty if there are none.
 	Below string
-	// Others names the worst active finding of other processes. It is empty if there is none.
+	// Others is a text about the worst active finding of other processes. It is empty if they have none.
 	Others string
-	// Young is true until the memory has been watched for long enough to find that it grows.
+	// Young is true until ddtop has watched the memory for long enough to notice that it grows.
 	Young bool
-	// Growing describes a growth of memory that has not lasted long enough for a finding.
+	// Growing describes how the memory grows, while the growth has not lasted long enough for a finding.
 	Growing findings.Growing
 }
 
@@ -67,8 +68,8 @@ func (v *Findings) Current() []findings.Finding {
 	return v.List[:n]
 }
 
-// Pool reports whether one of the given threads waits for a pool, such as a connection pool, according to an active
-// finding.
+// Pool reports whether one of the given threads waits for a pool, such as a connection pool. It finds this in the
+// active findings.
 func (v *Findings) Pool(waiters []sampler.ThreadID) bool {
 	return slices.ContainsFunc(v.Current(), func(f findings.Finding) bool {
 		return f.ID == "pool_wait" && slices.ContainsFunc(f.Threads, func(id sampler.ThreadID) bool { return slices.Contains(waiters, id) })
@@ -77,16 +78,16 @@ func (v *Findings) Pool(waiters []sampler.ThreadID) bool {
 
 const (
 	noFindings = "no findings: nothing stands out in the last 10 s"
-	// noneNow is the first line if all findings have already ended.
+	// noneNow is the text of the first line if there are findings, but all of them have ended.
 	noneNow = "no findings now"
-	// FiguresOf is a text beside the first finding, on screens of at least FiguresOfWidth columns. It names the time
-	// span that the findings are about, because the pictures below cover longer time spans.
+	// FiguresOf is a text beside the first finding, on screens of at least FiguresOfWidth columns. It says which time
+	// the findings are about. Otherwise the reader could think of the longer time that the pictures below show.
 	FiguresOf      = "last 10 s"
 	FiguresOfWidth = 100
 )
 
-// NothingFound returns the text to show if there is no finding. If memory was not watched for long enough, the text
-// does not claim that memory does not grow.
+// NothingFound returns the text to show if there are no findings. If ddtop has not watched the memory for long enough,
+// the text must not claim that memory does not grow.
 func (f *Findings) NothingFound() (mark, text string) {
 	switch {
 	case f.Below != "":
@@ -105,7 +106,8 @@ func (f *Findings) NothingFound() (mark, text string) {
 	return "✓", noFindings
 }
 
-// GrowingText says how the memory grows: "memory grows by 2.6 MB per second (119 MB to 178 MB in 22 s)".
+// GrowingText returns a text that says how the memory grows: "memory grows by 2.6 MB per second (119 MB to 178 MB in 22
+// s)".
 func (f *Findings) GrowingText() string {
 	g := &f.Growing
 	what := "memory"
@@ -116,7 +118,7 @@ func (f *Findings) GrowingText() string {
 		units.Bytes(g.FromBytes), units.Bytes(g.ToBytes), units.ProseDuration(g.SpanNS))
 }
 
-// BelowText says how many descendants of a process ddtop could also show, and which key shows them.
+// BelowText returns a text that says how many descendants of a process ddtop could show, too, and which key shows them.
 func BelowText(p *sampler.Process, below int) string {
 	one, many := "process", "processes"
 	if strings.HasPrefix(p.Part, "master") {
@@ -132,7 +134,7 @@ func BelowText(p *sampler.Process, below int) string {
 // Notes are the notes that the user wrote, each with its time, such as "deploy rolled back". They are sorted by time.
 type Notes []sampler.Note
 
-// MaxNotes limits how many notes are kept. If there are more, the oldest note is dropped.
+// MaxNotes limits how many notes of the user are kept. After that, each new note replaces the oldest.
 const MaxNotes = 1000
 
 // RecordedNotes returns the notes that a recording contains.

@@ -11,9 +11,9 @@ import (
 // Member is one of several processes that ddtop shows.
 type Member struct {
 	Store *store.Store
-	// Number is the place of the process in the order in which processes joined, from 1 on. Path has the numbers of its
-	// ancestors, the outermost first, and at the end its own number. If processes are sorted by Path, each is followed
-	// by its descendants.
+	// Number is 1 for the first process that joined, 2 for the second, and so on. Path has the numbers of the process's
+	// ancestors, the outermost first, and at the end its own Number. If processes are sorted by Path, each process is
+	// followed by its descendants.
 	Number int
 	Parent int // PID; zero if not known
 	Path   []int
@@ -22,7 +22,7 @@ type Member struct {
 // PageID names a view.
 type PageID string
 
-// These are the views to which keys, findings and other views lead.
+// These are the views that can be opened by keys, by findings and from other views.
 const (
 	PageLive      PageID = "live" // timeline and flamegraph together
 	PageThreads   PageID = "threads"
@@ -37,35 +37,36 @@ const (
 	PageProcesses PageID = "processes" // absent if there is one process
 )
 
-// Offers says which of the optional views exist. There is a view of processes if ddtop shows several processes. There
-// is a view of requests as soon as a request or a job was seen.
+// Offers says which of the optional views the screen has. It has a view of processes if ddtop shows several processes.
+// It has a view of requests as soon as ddtop has seen a request or a job.
 type Offers struct{ Processes, Requests bool }
 
-// Host is the screen on which a page is shown. The keys and clicks of a page change the page itself and the scene.
-// Everything else they do by calling the Host.
+// Host is the screen around a page. The keys and clicks of a page change the page itself and the scene. To do anything
+// else, they call methods of the Host.
 type Host interface {
 	Showing() *Scene
 	Store() *store.Store
 	Message() *Message
-	// Refresh loads what the page shows and draws it. Draw draws it without loading it again.
+	// Refresh loads the data that the page shows, and draws them. Draw draws the data that are already loaded.
 	Refresh()
 	Draw()
 	// Open shows another page.
 	Open(id PageID) tea.Cmd
-	// Leave remembers what is on the screen, so that esc can return to it. The caller opens another page and then calls
-	// the returned function.
+	// Leave remembers the present screen, so that esc can return to it. The caller then opens another page, and after
+	// that calls the returned function.
 	Leave() (arrived func())
 	// GoToFinding shows what a finding is about. ShowFindings lists all findings.
 	GoToFinding(id FindingID) tea.Cmd
 	ShowFindings()
 	// ShowWait shows a wait on the timeline.
 	ShowWait(e *store.WaitEvent) tea.Cmd
-	// OpenProcess shows another process. Act performs an action on a process, and the view of all processes stays open.
+	// OpenProcess shows another process. Act does an action, such as saving, with a process, while the view of all
+	// processes stays open.
 	OpenProcess(of *Member) tea.Cmd
 	Act(of *Member, a Action) tea.Cmd
 }
 
-// Action is something that the user can do with a process from the view of all processes.
+// Action is something that the user can do with a process in the view of all processes, such as saving.
 type Action uint8
 
 const (
@@ -76,7 +77,7 @@ const (
 	RecordAction
 )
 
-// Focus is the part of the live view that receives the arrow keys and enter.
+// Focus says which part of the live view receives the arrow keys and enter.
 type Focus uint8
 
 const (
@@ -84,7 +85,8 @@ const (
 	OnFlame
 )
 
-// Message is a text in the last line of the screen. It says what the last key did. The next key removes it.
+// Message is a text in the last line of the screen that says what the last key did. It disappears at the next key
+// press.
 type Message struct {
 	Text    string
 	Problem bool     // the text reports a failure
@@ -102,21 +104,21 @@ func (l *Message) Fail(text string, paths ...string) {
 
 func (l *Message) Clear() { *l = Message{} }
 
-// Binding is one key of a view. The same value makes the key work, names it in the footer and explains it in the help.
-// So these three always agree.
+// Binding is one key of a view. The same Binding makes the key work, names it in the footer and explains it in the
+// help, so these three always agree.
 type Binding struct {
 	// Keys are the names of the keys, as tea.KeyPressMsg.String returns them.
 	Keys []string
-	// Show is how the keys are written for people. Short is a text of one or two words for the footer. If it is empty,
+	// Show is how the screen writes the keys. Short is a text of one or two words for the footer. If Short is empty,
 	// the footer does not show the keys. Help is the text in the help.
 	Show, Short, Help string
-	// Footer is how the footer writes this key if it shows it together with related keys. If it is empty, the footer
-	// writes Show.
+	// Footer is how the footer writes this key when it shows it together with related keys. If Footer is empty, the
+	// footer writes Show.
 	Footer string
 	// Always is true if the footer shows the key even if there is no room for other keys.
 	Always bool
-	// When reports whether the key does anything now. If it does nothing, the footer leaves it out. A nil When means
-	// that the key always does something.
+	// When reports whether the key has an effect now. The footer leaves out a key without effect. A nil When means that
+	// the key always has an effect.
 	When func(Host) bool
 	Do   func(Host) tea.Cmd
 }
@@ -139,8 +141,8 @@ func (k *KeyMap) Find(key string) *Binding {
 	return nil
 }
 
-// OfFirst returns copies of the key maps. If two maps have the same key, the earlier map gets the key. So OfFirst
-// leaves the later binding out.
+// OfFirst returns copies of the key maps in which each key occurs once. If two maps have the same key, OfFirst keeps it
+// in the earlier map, and leaves it out of the later one.
 func OfFirst(maps []*KeyMap) []KeyMap {
 	taken := make(map[string]bool)
 	out := make([]KeyMap, len(maps))
@@ -163,11 +165,11 @@ func OfFirst(maps []*KeyMap) []KeyMap {
 // MaxTerminal limits the width and the height of a picture, in cells.
 const MaxTerminal = 1000
 
-// Drag is a part of the time axis that the user is selecting with the mouse. It is given in columns of the axis.
+// Drag is the part of the time axis that the user is selecting with the mouse. From and To are columns of the axis.
 type Drag struct {
 	From, To int
-	// Before and Zoom are the selection and the zoom from the moment when the button was pressed. A press may have
-	// changed them. If it becomes a drag, they are restored, because only a click selects.
+	// Before and Zoom are the selection and the zoom at the moment when the mouse button was pressed. The press itself
+	// may have changed them. If the user then drags, they are restored, because only a click selects.
 	Before Selection
 	Zoom   flamegraph.Path
 }
@@ -184,8 +186,8 @@ func (sc *Scene) DrawDrag(a canvas.Area) {
 	a.Sub(from, 0, to-from+1, a.H).Restyle(func(s canvas.Style) canvas.Style { return canvas.Style{FG: s.FG, Attr: s.Attr ^ canvas.Reverse} })
 }
 
-// Zone is a part of the picture that can be clicked. The code that draws a part also adds its Zone. So what can be
-// clicked always agrees with the picture.
+// Zone is a part of the picture that reacts to clicks. The code that draws this part also adds its Zone. So the zones
+// always agree with the picture.
 type Zone struct {
 	At    canvas.Area
 	Press func(h Host, x, y int) tea.Cmd
@@ -194,8 +196,8 @@ type Zone struct {
 // maxZones limits how many zones a picture has: four for each row of the largest terminal.
 const maxZones = 4 * MaxTerminal
 
-// OnPress makes an area of the picture react to clicks. A click into the area calls press. x and y are relative to the
-// area.
+// OnPress makes an area of the picture react to clicks: a click into the area calls press. The parameters x and y of
+// press are relative to the area.
 func (sc *Scene) OnPress(a canvas.Area, press func(h Host, x, y int) tea.Cmd) {
 	if a.W > 0 && a.H > 0 && len(sc.Zones) < maxZones {
 		sc.Zones = append(sc.Zones, Zone{a, press})

@@ -9,25 +9,25 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// Opened is a request or job whose thread the user has opened, and what has happened to it since. It is zero if the
-// user has opened none.
+// Opened is a request or job whose thread the user has opened. It remembers what has happened to it since. It is zero
+// if the user has opened no request.
 type Opened struct {
 	Number sampler.WorkNumber
 	Thread sampler.ThreadID
 	name   string
 	// fromNS is when the request began or was first seen. seenNS is when it was last seen in progress. lasted is its
-	// duration as text. It is empty if the end of the request was not seen.
+	// duration as text. It is empty if ddtop did not see the request end.
 	fromNS, seenNS int64
 	lasted         string
 }
 
-// OpenedOf returns an Opened for a request that is in progress.
+// OpenedOf returns an Opened for a request that the user opens while it is in progress.
 func OpenedOf(q *account.Request) Opened {
 	name := canvas.Clean(EndpointName(q.Work.Kind, q.Work.Endpoint))
 	return Opened{Number: q.Work.Number, Thread: q.Thread, name: name, fromNS: q.FromNS, seenNS: q.FromNS}
 }
 
-// Load updates o from the requests at the moment on the screen.
+// Load updates o: it looks for the request among the requests at the moment on the screen.
 func (o *Opened) Load(sc *Scene) {
 	same := func(q *account.Request) bool { return q.Work.Number == o.Number }
 	if last := sc.Served.Last; last != nil && same(last) {
@@ -38,8 +38,8 @@ func (o *Opened) Load(sc *Scene) {
 	}
 }
 
-// Text describes what has happened to the request. It is for the page of the thread. It is empty if another thread is
-// shown, or if the thread works for the request at the moment on the screen.
+// Text says on the thread's page what has happened to the request. It is empty if the page shows another thread, or if
+// the thread still works for the request at the moment on the screen.
 func (o *Opened) Text(sc *Scene, thread sampler.ThreadID) string {
 	if o.Number == 0 || thread != o.Thread || sc.AtNS < o.fromNS {
 		return ""

@@ -19,38 +19,40 @@ import (
 )
 
 // An ExactSwitch switches exact mode (docs/reference/exact.md) of the shown process on and off. The screen calls Exact
-// and EndExact in the background, never both at the same time. It calls ExactStatus for each picture. So ExactStatus
-// must not wait for a running Exact or EndExact.
+// and EndExact in the background, never both at the same time. It calls ExactStatus for each picture, so ExactStatus
+// must not wait until a running Exact or EndExact has ended.
 type ExactSwitch interface {
-	// Exact puts the probes of exact mode into the process. If it fails, the process has no probes. The error is a
-	// sentence that says why, and what the user can do.
+	// Exact puts the probes of exact mode into the process. If this fails, the process has no probes, and the error is
+	// a sentence. It says why, and what the user can do about it.
 	Exact(ctx context.Context) error
-	// EndExact removes the probes. If it fails, the error says why they may still be there.
+	// EndExact removes the probes from the process. If this fails, the error says why they may still be there.
 	EndExact() error
 	ExactStatus() sampler.ExactStatus
 }
 
-// A NativeSwitch switches the reading of C stacks of running threads (docs/reference/native.md) on and off. The screen
-// calls Start and End in the background, never both at the same time. On and Failed must not wait for a running Start
-// or End.
+// A NativeSwitch switches the reading of running threads' C stacks (docs/reference/native.md) on and off. The screen
+// calls Start and End in the background, never both at the same time. On and Failed must not wait until a running Start
+// or End has ended.
 type NativeSwitch interface {
-	// Start begins to read C stacks. If it fails, the error is a sentence that says why, and what the user can do.
+	// Start begins to read C stacks. If this fails, the error is a sentence that says why, and what the user can do
+	// about it.
 	Start(ctx context.Context) error
 	End() error
 	On() bool
-	// Failed returns why no C stacks can be taken. It is empty if they can be taken, or if this was not tried.
+	// Failed returns why ddtop cannot take C stacks. It is empty if ddtop can take them, or has not tried.
 	Failed() string
 }
 
 // A HeapReader reads the heap of a process from outside, while the process continues to run (docs/tasks/heap.md). Its
 // methods take seconds, so the screen calls them in the background.
 type HeapReader interface {
-	// Count counts the objects of the heap. If the parameter memory is true, it also returns what the resident memory
-	// consists of. The MemoryParts are nil if this cannot be read.
+	// Count counts the objects of the heap. If the parameter memory is true, it also returns which kinds of memory make
+	// up the resident memory. The MemoryParts are nil if ddtop cannot read this.
 	Count(ctx context.Context, memory bool) (*sampler.HeapCount, *sampler.MemoryParts, error)
-	// Explain returns lines of text that say which objects refer to the objects of a class. If class is empty, they
-	// list the largest objects. progress receives how many pages have been copied. hurry returns true when the user
-	// wants the answer quickly. From then on the copying takes a whole CPU, even if this exceeds the budget.
+	// Explain returns lines of text that say which objects refer to the objects of a class. If class is empty, the
+	// lines list the largest objects instead. Explain calls progress with the number of pages copied so far. hurry
+	// returns true when the user wants the answer quickly. From then on the copying takes a whole CPU, even if this
+	// exceeds ddtop's budget.
 	Explain(ctx context.Context, class string, hurry func() bool, progress func(done, total int)) (string, error)
 }
 
@@ -60,67 +62,67 @@ const (
 	defaultRepaint = 250 * time.Millisecond
 	// MaxHistory is the longest allowed Options.History.
 	MaxHistory = time.Hour
-	// MinRepaint is the shortest time between two pictures: ten per second.
+	// MinRepaint is the shortest time between two pictures that the user can set: ten pictures per second.
 	MinRepaint = 100 * time.Millisecond
 )
 
 // Options are the options of Run. Either Source or Group must be set. All other fields are optional.
 type Options struct {
-	// Source is the process or recording to show. Run runs it and does not close it.
+	// Source is the process or recording to show. Run calls its method Run, but does not close it.
 	Source sampler.Source
-	// Group is shown instead of Source if it is not nil. It is a set of processes, each with its Source. Run follows
-	// the Group and does not close it.
+	// Group is a set of processes, each with its Source. If it is not nil, the screen shows it instead of Source. Run
+	// follows the Group and does not close it.
 	Group sampler.Group
-	// Window is the time span on the screen, by default DefaultWindow. History is how much of the past is kept, by
-	// default DefaultHistory, and at least Window. Repaint is the time between two pictures, by default
+	// Window is the length of the time on the screen, by default DefaultWindow. History is how much of the past is
+	// kept, by default DefaultHistory, and at least Window. Repaint is the time between two pictures, by default
 	// defaultRepaint.
 	Window, History, Repaint time.Duration
-	// Theme is the name of one of the Themes. An empty name means "auto".
+	// Theme is the name of one of the colour themes (Themes). An empty name means "auto".
 	Theme string
-	// NoColor leaves colours out, as NO_COLOR in the environment does (https://no-color.org). ASCII draws with ASCII
-	// characters only.
+	// NoColor makes the screen use no colours, as NO_COLOR in the environment does (https://no-color.org). ASCII makes
+	// it use only ASCII characters.
 	NoColor, ASCII bool
-	// Redactor removes data that identifies people or machines from everything, including snapshots and recordings. If
+	// Redactor removes data that identifies people or machines from the screen, and from snapshots and recordings. If
 	// it is nil, nothing is removed.
 	Redactor *redact.Redactor
-	// Args shows whole command lines in the table of processes. They may contain secrets. If there is a Redactor, they
-	// are not shown.
+	// Args makes the table of processes show whole command lines. They may contain secrets. With a Redactor they are
+	// never shown.
 	Args bool
 	// NoMouse leaves the mouse to the terminal.
 	NoMouse bool
-	// Keys gives keys the meaning of other keys. The key "f" with the value "space" makes f do what space does (see
+	// Keys gives keys the meaning of other keys. If the key "f" has the value "space", f does what space does (see
 	// CheckKey). The names are Bubble Tea's.
 	Keys map[string]string
-	// Rules are the rules of findings. Nil means all rules with their default thresholds. The caller must not change
-	// them after Run starts.
+	// Rules are the rules by which findings are raised. Nil means all rules with their default thresholds. The caller
+	// must not change them after Run starts.
 	Rules *findings.Rules
-	// WaitThreshold is the length below which lists of waits do not show a wait. Totals, shares and quantiles count all
-	// waits.
+	// WaitThreshold is a length of waits. Lists of waits leave out shorter waits. Totals, shares and quantiles include
+	// all waits.
 	WaitThreshold time.Duration
-	// Folder is where snapshots are saved, by default the working folder.
+	// Folder is the folder in which snapshots are saved, by default the working folder.
 	Folder string
-	// Notice is a text at the bottom of the screen that disappears at the first key press. For example, it names the
-	// file with the program's output.
+	// Notice is a text at the bottom of the screen. It disappears at the first key press. For example, it names the
+	// file to which the program's output goes.
 	Notice string
-	// Against is another recording with which the flamegraph and the top functions are compared. It may be nil.
+	// Against is another recording with which the screen compares the flamegraph and the top functions. It may be nil.
 	Against *Against
-	// Exact switches exact mode on and off. It is nil if this is impossible: for a recording, and for several
+	// Exact switches exact mode on and off. It is nil if exact mode is impossible: for a recording, and for several
 	// processes.
 	Exact ExactSwitch
-	// Native switches C stacks of running threads on and off. It is nil if this is impossible, in the same cases as for
-	// Exact.
+	// Native switches the reading of running threads' C stacks on and off. It is nil if this is impossible: for a
+	// recording, and for several processes.
 	Native NativeSwitch
-	// Heap returns the reader of the heap of a process. It is nil if no heap can be read, as for a recording.
+	// Heap returns a reader for the heap of a process. It is nil if the heap cannot be read, as for a recording.
 	Heap func(pid int) HeapReader
-	// Below is true if the caller can also show the descendants of the target. When the user wants to see them, Run
+	// Below is true if the caller can also show the descendants of the target. If the user then asks to see them, Run
 	// returns ErrBelow.
 	Below bool
-	// Replay is true if the Source is a recording. In this case the end of the Source is not the end of a process.
+	// Replay is true if the Source is a recording. The end of the Source then does not mean that a process has ended.
 	Replay bool
-	// Suspend lets ctrl-z and SIGTSTP stop ddtop. The terminal is given back until ddtop is continued. It must be set
-	// only if there is a shell that can continue ddtop.
+	// Suspend lets ctrl-z and SIGTSTP stop ddtop, as they stop other programs. Until ddtop is continued, the shell has
+	// the terminal. Suspend must be set only if there is a shell that can continue ddtop.
 	Suspend bool
-	// Input and Output are the terminal, by default standard input and output.
+	// Input and Output are the terminal. By default they are standard input and output.
 	Input  io.Reader
 	Output io.Writer
 
@@ -152,7 +154,7 @@ type SwitchFollower interface {
 	SwitchStatus() sampler.SwitchStatus
 }
 
-// Against is another recording with which the flamegraph and the top functions are compared.
+// Against is another recording, with which the screen compares the flamegraph and the top functions.
 type Against struct {
 	Name    string
 	Process sampler.Process
@@ -169,14 +171,14 @@ func (x *Against) About() string {
 	return fmt.Sprintf("%s: %s until %s", x.Name, units.ProseDuration(x.spanNS()), x.Process.WallTime(x.Weights.ToNS).Format("15:04:05"))
 }
 
-// Factor returns the factor by which the recording's weights must be multiplied to compare them with the snapshot of.
-// It is the ratio of their lengths.
+// Factor returns the factor that scales the recording's weights to the length of the snapshot of. Only then can the two
+// be compared.
 func (x *Against) Factor(of *flamegraph.Snapshot) float64 {
 	return float64(of.ToNS-of.FromNS) / float64(x.spanNS())
 }
 
-// threadPattern returns a thread's name without digits. Threads with the same pattern are compared: worker-1 of one
-// process matches worker-7 of another.
+// threadPattern returns a thread's name without digits. Threads with the same result are compared with each other:
+// worker-1 of one process with worker-7 of another.
 func threadPattern(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -186,9 +188,9 @@ func threadPattern(name string) string {
 	}, name)
 }
 
-// RootLike returns a function that labels the recording's threads so that they match threads of the shown process. The
-// parameter own is the shown process's snapshot. A thread of the recording gets the label that root returns for a
-// thread with a similar name (threadPattern) in own. If there is no such thread, its label is its name.
+// RootLike returns a function that labels the recording's threads so that they match threads of the shown process. own
+// is the shown process's snapshot. If own has a thread with a similar name (threadPattern), the recording's thread gets
+// the label that root returns for it. Otherwise the label is the thread's name.
 func (x *Against) RootLike(root func(sampler.ThreadID) string, own *flamegraph.Snapshot, dict *sampler.Dictionary) func(sampler.ThreadID) string {
 	if root == nil {
 		return nil
@@ -212,5 +214,5 @@ func (x *Against) RootLike(root func(sampler.ThreadID) string, own *flamegraph.S
 	}
 }
 
-// Close does nothing, because the recording was already read in full.
+// Close does nothing: nothing is open, because the recording has already been read in full.
 func (x *Against) Close() error { return nil }

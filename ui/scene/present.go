@@ -11,16 +11,15 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// HidesNames reports whether names of directories, users and hosts are hidden.
+// HidesNames reports whether the screen hides the names of directories, users and hosts.
 func (sc *Scene) HidesNames() bool { return sc.Presenting || sc.Opt.Redactor != nil }
 
-// HidesValues reports whether the values of objects, such as Strings, are hidden. They are always hidden in saved
-// files.
+// HidesValues reports whether the screen hides the values of objects, such as Strings. Saved files never have them.
 func (sc *Scene) HidesValues() bool { return sc.HidesNames() || sc.Saving }
 
-// Showable returns a text that may name files. If the view hides directories, Showable removes the directories from
-// these names. paths are paths that the text may contain. Showable recognizes these even if they have unusual
-// characters.
+// Showable returns a text that may name files. If the screen hides directories, Showable removes the directories of
+// these files from the text. paths are paths that the text may contain. Showable recognizes them even if they have
+// unusual characters.
 func (sc *Scene) Showable(text string, paths ...string) string {
 	if !sc.HidesNames() {
 		return text
@@ -34,7 +33,7 @@ func (sc *Scene) Showable(text string, paths ...string) string {
 	return redact.BareText(text, paths...)
 }
 
-// ShowableState returns s. If the view hides directories, its error text names none.
+// ShowableState returns the state s. If the screen hides directories, it removes them from the text of the error.
 func (sc *Scene) ShowableState(s store.SourceState) store.SourceState {
 	if s.Err != nil && sc.HidesNames() {
 		s.Err = errors.New(sc.Showable(sc.Opt.Redactor.Error(s.Err)))
@@ -42,8 +41,9 @@ func (sc *Scene) ShowableState(s store.SourceState) store.SourceState {
 	return s
 }
 
-// ShowableFindings returns findings. If the view hides directories, their texts name none. Findings that were made
-// before the view hid directories still name files and peers, so their texts must be changed.
+// ShowableFindings returns findings for the screen. If the screen hides directories, it removes the directories from
+// their texts. The texts may name files and peers, because the findings may be from the time before the screen hid
+// directories.
 func (sc *Scene) ShowableFindings(of *store.Store, list []findings.Finding) []findings.Finding {
 	if !sc.HidesNames() {
 		return list
@@ -63,7 +63,7 @@ func (sc *Scene) ShowableFindings(of *store.Store, list []findings.Finding) []fi
 	return list
 }
 
-// Shareable returns the description of the process, without names that the view hides.
+// Shareable returns the description of the process without the names that the screen hides.
 func (sc *Scene) Shareable() sampler.Process {
 	if sc.HidesNames() {
 		return redact.Bare(sc.Process)
@@ -71,7 +71,7 @@ func (sc *Scene) Shareable() sampler.Process {
 	return sc.Process
 }
 
-// LeftOut describes what is left out of a file that is saved now. It is "" if nothing is left out.
+// LeftOut returns a text that says what a file that is saved now does not contain. It is "" if the file has everything.
 func (sc *Scene) LeftOut() string {
 	switch {
 	case sc.Opt.Redactor != nil:
@@ -82,8 +82,8 @@ func (sc *Scene) LeftOut() string {
 	return ""
 }
 
-// LookAtSwitches reads whether ddtop follows the process by thread switches. It reports whether the picture must
-// change.
+// LookAtSwitches reads whether ddtop follows the process by thread switches. It returns true if this has changed, so
+// that the picture must be drawn again.
 func (sc *Scene) LookAtSwitches() bool {
 	from, ok := sc.Opt.Exact.(SwitchFollower)
 	if !ok {

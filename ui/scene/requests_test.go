@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestRequestNames: if a request has no known route, or a job no known class, a text is shown instead of its name.
+// TestRequestNames: if the route of a request or the class of a job is not known, a text is shown instead of the name.
 // Rates of requests are rounded.
 func TestRequestNames(t *testing.T) {
 	for _, c := range []struct {
@@ -29,8 +29,8 @@ func TestRequestNames(t *testing.T) {
 	}
 }
 
-// TestServingForms: a thread's text has its request, and the address of the peer that the thread waits for. If there is
-// little room, the request is left out first.
+// TestServingForms: the text about a thread has its request and the address of the peer that it waits for. If there is
+// too little room, the request is the first to be left out.
 func TestServingForms(t *testing.T) {
 	for _, c := range []struct {
 		state gvl.State
@@ -52,8 +52,8 @@ func TestServingForms(t *testing.T) {
 	}
 }
 
-// TestIdleServerIsOffered: a server that has not had a request yet is recognized by the stacks of its threads, so the
-// view of requests is offered. For other programs it is not.
+// TestIdleServerIsOffered: the view of requests is offered even for a server that has not had a request yet. ddtop
+// recognizes a server by the stacks of its threads. For other programs the view is not offered.
 func TestIdleServerIsOffered(t *testing.T) {
 	for label, want := range map[string]bool{
 		"block in Puma::ThreadPool#spawn_thread": true, "Unicorn::HttpServer#worker_loop": true, "WEBrick::GenericServer#start": true,

@@ -11,9 +11,10 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Scene is the input of a picture: the data of the last refresh, the time span on the screen, and the appearance of the
-// screen. Views only read it when they load data, draw, or describe a selection. The exception is Zones, the areas that
-// react to a click, which views set while they draw. The Model makes the changes for keys and clicks.
+// Scene is all that a picture is drawn from: the data of the last refresh, the time span on the screen, and the
+// appearance of the screen. Views only read it when they load data, draw, or describe a selection. The only part that
+// they change is Zones, the areas that react to a click. They set these while they draw. The Model changes the scene at
+// key presses and clicks.
 type Scene struct {
 	Span
 	style.Colors
@@ -23,38 +24,39 @@ type Scene struct {
 	Offers Offers
 	Page   PageID
 	// ThreadFrom is the page from which the user opened the page of one thread. Focus is the part of the live view that
-	// receives the keys.
+	// receives key presses.
 	ThreadFrom PageID
 	Focus      Focus
-	// Opened is the request whose thread the user has opened.
+	// Opened is the request from which the user opened the page of its thread.
 	Opened Opened
-	// Presenting is true if names are hidden (HidesNames).
+	// Presenting is true during a presentation, in which names are hidden (HidesNames).
 	Presenting    bool
 	Saving        bool // the screen is drawn for a file
 	Width, Height int
 	Regions       Regions
 
 	Process sampler.Process
-	// Below is how many descendants of the shown process ddtop could also show.
+	// Below is how many descendants of the shown process ddtop could show, too.
 	Below  int
 	Source store.SourceState
 	Exact  sampler.ExactStatus // zero if exact mode is not possible
-	// Switches is zero if thread switches cannot be followed.
+	// Switches is the state of following thread switches. It is zero if this is impossible.
 	Switches sampler.SwitchStatus
 	// States has the state of every thread at the time HeldNS. Moment is the sample of this time. Usually HeldNS equals
-	// AtNS. If the history does not reach AtNS, HeldNS is the time that was shown before.
+	// AtNS, the moment on the screen. If the history does not reach AtNS, HeldNS is the time that the screen showed
+	// before.
 	States []gvl.ThreadState
 	Moment *sampler.Sample
 	HeldNS int64
-	// FromNS and ToNS are the edges of the time axis. Cells is the number of its columns.
+	// FromNS and ToNS are the times at the two ends of the time axis. Cells is how many columns the axis has.
 	FromNS, ToNS int64
 	Cells        int
 	ExactSpans   store.ExactSpans // spans in which every change of the GVL is known
 	Figures      Figures
 	Findings     Findings
 	Notes        Notes
-	// Threads are the threads of the time on the screen. Weights has what the threads did in the time that WeightsOf
-	// names.
+	// Threads are the threads in the time on the screen. Weights says what the threads did. It covers the time in
+	// WeightsOf.
 	Threads   Threads
 	Weights   flamegraph.Snapshot
 	WeightsOf FlameRange
@@ -74,9 +76,9 @@ type FlameRange struct {
 	Frozen         bool
 }
 
-// WeightsStale reports whether the flamegraph needs new weights. It needs them if the moment or the length of the time
-// span has changed. A live flamegraph covers many seconds, so it gets new weights only from time to time, but more
-// often at first.
+// WeightsStale reports whether the flamegraph needs new weights. It does if the moment or the length of the time span
+// has changed. A live flamegraph covers many seconds. So it gets new weights only from time to time, but more often at
+// first.
 func (sc *Scene) WeightsStale() bool {
 	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
 	of := sc.WeightsOf
@@ -86,9 +88,9 @@ func (sc *Scene) WeightsStale() bool {
 	return sc.AtNS-of.AtNS >= min(max(leastNS, min(secondNS, sc.WindowNS/30), sc.WindowNS/parts), (sc.AtNS-sc.OldestNS)/2)
 }
 
-// Axis returns the number of cells of the time axis, and the time span that the axis covers. A cell covers a whole
-// number of the timeline's columns, so the picture moves by whole cells and does not flicker. Axis chooses the number
-// of cells so that the time span is close to the window, and the cells fit the terminal.
+// Axis returns how many cells the time axis has, and the time span that it covers. A cell covers a whole number of the
+// timeline's columns. So the picture moves by whole cells and does not flicker. Axis chooses a number of cells that
+// fits the terminal, with a time span close to the window.
 func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 	cols = max(cols, 1)
 	each := max((windowNS+int64(cols)*columnNS-1)/(int64(cols)*columnNS), 1) * columnNS
@@ -98,14 +100,14 @@ func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 
 const (
 	// shiftNS is the shortest time between two moves of a live time axis, in ns. Each move draws nearly every cell of
-	// the timeline again. This causes most of the bytes for the terminal, and frequent moves are unpleasant to watch.
+	// the timeline again. Moves cause most of the bytes for the terminal, and frequent moves are unpleasant to watch.
 	shiftNS = int64(500e6)
-	// shiftShare limits how far the axis moves at once: by at most cells/shiftShare cells.
+	// shiftShare limits how far the time axis moves at once: by at most cells/shiftShare cells.
 	shiftShare = 20
 )
 
-// TimeWindow returns the two ends of the time axis. The axis ends at the moment on the screen. If the cells of a live
-// picture are short, the axis moves by several whole cells at once, and does not move in between.
+// TimeWindow returns the beginning and the end of the time axis. The end is the moment on the screen. In a live picture
+// with short cells, the axis would move all the time. So it moves by several cells at once, and rests in between.
 func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fromNS, toNS int64) {
 	fromNS, toNS = tl.Window(sc.AtNS, spanNS, cells)
 	if sc.Frozen || sc.Source.Done {
@@ -123,7 +125,7 @@ func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fro
 	return end - (toNS - fromNS), end
 }
 
-// NowWord returns the word for the end of the time on the screen: "now", "then" or "end".
+// NowWord returns a word for the moment at which the time on the screen ends: "now", "then" or "end".
 func (sc *Scene) NowWord() string {
 	switch {
 	case sc.Frozen:
@@ -157,53 +159,57 @@ const (
 	// WideWidth is the least width at which groups open automatically. At this width there is room for four shares and
 	// for long descriptions.
 	WideWidth = 100
-	// MinTimelineColumns and MinFlameRows are the least width of the timeline's cells and the least height of the
+	// MinTimelineColumns is the least width of the timeline's cells, and MinFlameRows the least height of the
 	// flamegraph, on a terminal of 80x24.
 	MinTimelineColumns = 36
 	MinFlameRows       = 6
-	// MaxLanes limits how many GVL lanes are drawn. A GVL lane shows over time how the GVL of one ractor was used.
+	// MaxLanes limits how many GVL lanes are drawn, one for each ractor. A GVL lane is a row that shows over time how
+	// the ractor's GVL was used.
 	MaxLanes = 8
-	// MaxRows limits the rows of the timeline: the rows of threads and of groups.
+	// MaxRows limits how many rows the timeline has, for threads and for groups.
 	MaxRows = 1 << 16
 )
 
-// Regions has the places of all parts of the screen. Rows are counted from the top.
+// Regions says in which rows and columns of the screen each part is. Rows are counted from the top.
 type Regions struct {
 	w, h int
-	// Head, Findings, Gauges and Axis are the rows of the screen at which these parts begin. FindingRows is the number
-	// of rows for findings, 2 to 4.
+	// Head, Findings, Gauges and Axis are the first rows of these parts of the screen. FindingRows is how many rows the
+	// findings get, 2 to 4.
 	Head, Findings, FindingRows, Gauges, Axis int
-	// Rows is the first row of the timeline, and RowCount the number of its rows. Lanes and LaneCount are the same for
-	// the GVL lanes.
+	// Rows is the first row of the timeline, and RowCount how many rows it has. Lanes and LaneCount are the same for
+	// the GVL lanes, which show how each ractor's GVL was used.
 	Rows, RowCount, Lanes, LaneCount int
 	// RowBudget is the largest number of rows that the timeline can get.
 	RowBudget int
-	// Legend is the row of the legend, under the lanes. It is zero if there is none.
+	// Legend is the row of the legend, below the lanes. It is zero if the screen has no legend.
 	Legend int
-	// Rule is the row of the line above the flamegraph. Flame is the first row of the flamegraph, and FlameRows the
-	// number of its rows.
+	// Rule is the row of the line above the flamegraph. Flame is the first row of the flamegraph, and FlameRows how
+	// many rows it has.
 	Rule, Flame, FlameRows int
-	// Detail and Footer are the last rows. On a small terminal they are the same row.
+	// Detail and Footer are the last two rows of the screen. On a small terminal both are the same row.
 	Detail, Footer int
-	// NameW, NowW, CellsW and SharesW are the widths of the timeline's columns. Its cells begin at CellsX.
+	// NameW, NowW, CellsW and SharesW are the widths of the timeline's columns: names, states, cells and shares. The
+	// cells begin at column CellsX.
 	NameW, NowW, CellsX, CellsW, SharesW int
 }
 
-// Demand is how much room the parts of the screen need at this time.
+// Demand says how much room the parts of the screen need now.
 type Demand struct {
-	// Rows is the number of timeline rows, Lanes the number of GVL lanes. FlameRows is the depth of the flamegraph. It
-	// is zero until it is known.
+	// Rows is how many rows the timeline needs, and Lanes how many GVL lanes there are. FlameRows is the depth of the
+	// flamegraph. It is zero until it is known.
 	Rows, Lanes, FlameRows int
-	// Longest is how many columns the longest name in the timeline needs, including its indentation.
+	// Longest is the width of the longest name in the timeline, with its indentation, in columns.
 	Longest int
-	// Spaced is true if blank rows are wanted between the parts. They are drawn if the terminal is high enough.
+	// Spaced is true if the parts of the screen should have blank rows between them. They are drawn only if the
+	// terminal is high enough.
 	Spaced bool
-	// Timeline is true if the page shows only the timeline. The cells of the timeline then get two thirds of the width.
+	// Timeline is true if the page shows only the timeline. In this case the cells of the timeline get two thirds of
+	// the width.
 	Timeline bool
 }
 
-// findingRows returns how many rows the findings get. This number depends only on the size of the screen, and not on
-// the length of their text. Otherwise the screen would jump when a finding comes or goes.
+// findingRows returns how many rows of the screen are for findings. The number depends only on the size of the screen,
+// and not on the findings. Otherwise the other parts would jump when a finding comes or goes.
 func findingRows(w, h int) int {
 	switch {
 	case h >= 46:
@@ -214,14 +220,14 @@ func findingRows(w, h int) int {
 	return 2
 }
 
-// spacedHeight is the least height of a screen that has room for blank rows between its parts.
+// spacedHeight is the least height of a screen on which blank rows are drawn between the parts.
 const spacedHeight = 30
 
-// legendHeight is the least height of a screen on which the legend has its own row. On a lower screen, the legend is
-// hidden while something is selected.
+// legendHeight is the least height of a screen on which the legend has a row for itself. On a lower screen, the
+// description of a selection takes the place of the legend.
 const legendHeight = 30
 
-// NewRegions divides a terminal of w columns and h rows among the parts of the screen.
+// NewRegions divides a screen of w columns and h rows among its parts.
 func NewRegions(w, h int, d Demand) Regions {
 	r := Regions{w: w, h: h, FindingRows: findingRows(w, h), LaneCount: min(d.Lanes, MaxLanes)}
 	gap := 0
@@ -246,8 +252,8 @@ func NewRegions(w, h int, d Demand) Regions {
 		legend = 1
 	}
 	left -= legend
-	// The flamegraph gets two fifths of the remaining rows, or fewer if it is not so deep. It also gets the rows that
-	// the timeline does not need.
+	// The flamegraph gets two fifths of the rows that are left, or fewer if it is not so deep. It also gets the rows
+	// that the timeline does not need.
 	least := MinFlameRows
 	if h < 24 {
 		least = 3

@@ -18,45 +18,46 @@ import (
 
 // Served has the requests and jobs that the screen shows.
 type Served struct {
-	// Seen is true if any request or job was seen since ddtop started.
+	// Seen is true if ddtop has seen a request or a job since it started.
 	Seen bool
-	// Running are the requests in progress at the moment on the screen, the oldest first. ServingOf has what each
-	// thread works for.
+	// Running are the requests in progress at the moment on the screen, the oldest first. ServingOf has the request or
+	// job for which each thread works.
 	Running   []account.Request
 	ServingOf map[sampler.ThreadID]sampler.Serving
-	// Last is set if no request is in progress: it is the request that ended last. It is nil if no such request is
-	// remembered.
+	// Last is the request that ended last. It is set only if no request is in progress. It is nil if ddtop does not
+	// remember such a request.
 	Last *account.Request
-	// Endpoints are the routes and the classes of jobs in the time on the screen. The one with the most time comes
-	// first.
+	// Endpoints are the routes and the classes of jobs that were served in the time on the screen. The one with the
+	// most time comes first.
 	Endpoints []account.Endpoint
 	// Lengths has the durations of all requests that began and ended in the time on the screen. PerSecond is how many
 	// requests ended per second.
 	Lengths gvl.Histogram
-	// Queued has the times that these requests waited before a thread took them, in ns.
+	// Queued has the times for which the requests in the time on the screen waited before a thread began to work on
+	// them, in ns.
 	Queued    gvl.Histogram
 	slackNS   int64 // mean error of Lengths
 	PerSecond float64
-	// AtLeast is true if ddtop missed too many requests. In this case PerSecond is a lower bound, and Lengths has only
-	// the requests that ddtop saw.
+	// AtLeast is true if ddtop missed too many requests. The true rate is then higher than PerSecond, and Lengths has
+	// only the requests that ddtop saw.
 	AtLeast bool
 	WaitNS  int64 // how long all threads together waited for the GVL in the time shown
-	// LeftOut is how many requests and jobs were not recorded one by one, because too many were in progress at the same
-	// time.
+	// LeftOut is how many requests and jobs were not recorded one by one. The reason is that too many were in progress
+	// at the same time.
 	LeftOut uint64
-	// RoutesFromNS is set if endpoints are known only for the later part of the time on the screen. It is the beginning
-	// of this part. Otherwise it is zero.
+	// RoutesFromNS is the time from which on routes and classes of jobs are known, if this is within the time on the
+	// screen. It is zero if they are known for the whole time.
 	RoutesFromNS int64
-	// Fibers are the waiting fibers, as ddtop last read them. It is nil if ddtop has not read them, or if an earlier
-	// moment is on the screen. fibersNS is how long ago they were read, in ns.
+	// Fibers are the waiting fibers, as ddtop last read them. It is nil if ddtop has not read any, or if the screen
+	// shows an earlier moment. fibersNS is how long ago they were read, in ns.
 	Fibers   *sampler.Fibers
 	fibersNS int64
-	// Server says whether code of a server or a job runner was seen, even if no request was.
+	// Server says whether ddtop has seen code of a server or a job runner. This can be so before the first request.
 	Server serverSeen
 }
 
-// Load updates the requests to the moment on the screen. If endpoints is true, it also updates the endpoints to the
-// time on the screen. Callers set it when they compute new weights.
+// Load reads the requests at the moment on the screen. If endpoints is true, it also adds up the endpoints (routes and
+// classes of jobs) over the time on the screen. Callers set endpoints whenever they compute new weights.
 func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	if sc.Frozen {
 		s.Running = r.Requests.At(sc.AtNS)
@@ -111,10 +112,9 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	s.Seen = s.Seen || len(s.Running) > 0 || len(s.Endpoints) > 0
 }
 
-// Length returns a quantile of the durations of requests: Length(0.95) is the duration that 95 % of them did not
-// exceed. It counts only requests that began and ended in the time on the screen. It returns "–" if there are none. If
-// half of the durations may be wrong by much, Length returns an upper bound ("≤"). All quantiles have the same
-// precision.
+// Length returns a quantile of the durations of requests: 95 % of them were not longer than Length(0.95). It counts
+// only requests that began and ended in the time on the screen. It returns "–" if there are none. If half of the
+// durations may be wrong by much, Length returns an upper bound ("≤"). All quantiles have the same precision.
 func (s *Served) Length(q float64) string {
 	if n, _ := s.Lengths.Count(); n == 0 {
 		return "–"
@@ -123,8 +123,8 @@ func (s *Served) Length(q float64) string {
 	return LengthText(s.Lengths.Quantile(q)+slack, slack > 0)
 }
 
-// QuantileName returns the name of the quantile that Length(q) returns: "p95". If too many requests were missed, it is
-// "p95 seen".
+// QuantileName returns the name for the result of Length(q): "p95". If ddtop missed too many requests, it is "p95
+// seen".
 func (s *Served) QuantileName(q float64) string {
 	name := fmt.Sprintf("p%g", q*100)
 	if s.AtLeast {
@@ -133,8 +133,8 @@ func (s *Served) QuantileName(q float64) string {
 	return name
 }
 
-// LengthText returns a request's duration as text. If atMost is true, ns is an upper bound, and the text begins with
-// "≤".
+// LengthText returns a request's duration as text. If atMost is true, the duration is only an upper bound, and the text
+// begins with "≤".
 func LengthText(ns int64, atMost bool) string {
 	if atMost {
 		return "≤" + units.Duration(ns)
@@ -142,7 +142,8 @@ func LengthText(ns int64, atMost bool) string {
 	return units.Duration(ns)
 }
 
-// QueuedText says how long requests waited before a thread took them. It is empty if this is not known for any request.
+// QueuedText returns a text that says how long requests waited before a thread began to work on them. It is empty if
+// this is not known for any request.
 func (s *Served) QueuedText() string {
 	n, longest := s.Queued.Count()
 	if n == 0 {
@@ -151,10 +152,11 @@ func (s *Served) QueuedText() string {
 	return fmt.Sprintf("queued p50 %s p95 %s max %s before", units.Duration(s.Queued.Quantile(.5)), units.Duration(s.Queued.Quantile(.95)), units.Duration(longest))
 }
 
-// oldLookNS is an age, in ns. If fibers were last read longer ago than this, the screen shows the age of the reading.
+// oldLookNS is an age, in ns. If ddtop last read the fibers longer ago than this, the screen says how long ago it was.
 const oldLookNS = int64(2e9)
 
-// FibersText says how many fibers wait: "400 fibers wait", "400 fibers wait (as of 4 s ago)". It is "" if none wait.
+// FibersText returns a text that says how many fibers wait: "400 fibers wait", "400 fibers wait (as of 4 s ago)". It is
+// "" if none wait.
 func (s *Served) FibersText() string {
 	if s.Fibers == nil || len(s.Fibers.List) == 0 {
 		return ""
@@ -166,7 +168,8 @@ func (s *Served) FibersText() string {
 	return text
 }
 
-// RunningText says how many requests and jobs are in progress: "5 running", "4 requests, 1 job running".
+// RunningText returns a text that says how many requests and jobs are in progress: "5 running", "4 requests, 1 job
+// running".
 func (s *Served) RunningText() string {
 	jobs := 0
 	for i := range s.Running {
@@ -198,7 +201,7 @@ func PerSecondText(n float64, atLeast bool) string {
 	return units.Count(int64(n + 0.5))
 }
 
-// EndpointName returns the name that the screen shows for an endpoint.
+// EndpointName returns the text that the screen shows for a route or a class of jobs, also if its name is not known.
 func EndpointName(kind sampler.WorkKind, name string) string {
 	switch {
 	case name != "":
@@ -209,7 +212,7 @@ func EndpointName(kind sampler.WorkKind, name string) string {
 	return "(route not known)"
 }
 
-// RequestOf returns the route or the class of jobs that a thread works for at the moment on the screen. It is empty if
+// RequestOf returns the route or the class of jobs for which a thread works at the moment on the screen. It is empty if
 // there is none, or if it is not known.
 func (sc *Scene) RequestOf(id sampler.ThreadID) string {
 	at, ok := sc.Served.ServingOf[id]
@@ -223,8 +226,8 @@ func (sc *Scene) RequestOf(id sampler.ThreadID) string {
 	return canvas.Clean(EndpointName(w.Kind, w.Endpoint))
 }
 
-// Asks describes the statement that a thread sends to a database or service, and the exception that it handles, at the
-// moment on the screen: "SELECT orders WHERE id = ?", "handling IOError".
+// Asks returns a text about what a thread does at the moment on the screen. It has the statement that the thread sends
+// to a database or service, and the exception that it handles: "SELECT orders WHERE id = ?", "handling IOError".
 func (sc *Scene) Asks(at sampler.Serving) string {
 	s := canvas.Clean(sc.Dict.Statement(at.Statement))
 	if e := canvas.Clean(sc.Dict.Exception(at.Exception)); e != "" {
@@ -247,8 +250,8 @@ func (sc *Scene) holderOf(ractor sampler.RactorID) sampler.ThreadID {
 	return 0
 }
 
-// whoIs returns texts that name a thread by its request: "GET reports#build (tp 003)", "GET reports#build". The longest
-// form comes first.
+// whoIs returns texts that name a thread by the request that it serves: "GET reports#build (tp 003)", "GET
+// reports#build". The longest text comes first.
 func (sc *Scene) whoIs(id sampler.ThreadID) []string {
 	name := canvas.Clean(gvl.ThreadName(id, sc.Dict))
 	if of := sc.RequestOf(id); of != "" {
@@ -257,7 +260,7 @@ func (sc *Scene) whoIs(id sampler.ThreadID) []string {
 	return []string{name}
 }
 
-// RequestForms describes what a thread does and which thread it waits for. The longest form comes first.
+// RequestForms returns texts that say what a thread does and for which thread it waits. The longest text comes first.
 func (sc *Scene) RequestForms(ts gvl.ThreadState) []string {
 	forms := gvl.DescribeFit(ts, sc.Dict)
 	switch ts.State {
@@ -277,7 +280,7 @@ func (sc *Scene) RequestForms(ts gvl.ThreadState) []string {
 }
 
 // OwnPlace returns the innermost frame of the program's own code, with its file and line. If the stack has no such
-// frame, OwnPlace returns the innermost frame that is written in Ruby. It returns "" if there is none.
+// frame, it returns the innermost frame that is written in Ruby. It returns "" if the stack has no Ruby frame, either.
 func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	text := func(f *sampler.Frame) string {
 		if ext := filepath.Ext(f.Path); ext != "" && ext != ".rb" && !f.C { // a template's method has a generated name
@@ -302,8 +305,8 @@ func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return style.CodeLine(canvas.Clean(p.String()), style.LineIn(filepath.Base(p.Path), line, false))
 }
 
-// ServingForms adds a thread's request to the texts that say what the thread does, if there is room for both. On a
-// narrow screen the request is left out, because it is more important what the thread waits for.
+// ServingForms adds a thread's request to the texts that say what the thread does, if there is room for both. If there
+// is not, it leaves the request out, because it is more important what the thread waits for.
 func ServingForms(s gvl.State, forms []string, request string) []string {
 	if s.Held() || s == gvl.Native {
 		return []string{forms[0] + "  " + request} // the drawing code cuts it to fit
@@ -321,25 +324,27 @@ func ServingForms(s gvl.State, forms []string, request string) []string {
 	return append(with, forms...)
 }
 
-// serverClasses are the beginnings of method names that occur only in servers and job runners. It must not be changed.
+// serverClasses are class names that are found only in servers and job runners. A method whose name begins with one of
+// them belongs to such a program. The list must not be changed.
 var serverClasses = []string{"Puma::", "Unicorn::", "Pitchfork::", "WEBrick::", "Falcon::", "Async::HTTP::Server", "Thin::", "PhusionPassenger::",
 	"Iodine", "Agoo", "Sidekiq::", "Resque::", "Delayed::Worker", "GoodJob::", "SolidQueue::", "Que::", "Shoryuken::", "Karafka::"}
 
 const (
-	// serverEachNS is the interval between two searches of the threads for methods of serverClasses, in ns.
+	// serverEachNS is the time between two searches for methods of a server on the threads' stacks, in ns.
 	serverEachNS = int64(1e9)
-	// maxServerThreads limits how many threads a search examines, and maxServerFrames how many frames of each.
+	// maxServerThreads limits how many threads one search for server methods examines, and maxServerFrames how many
+	// frames of each thread.
 	maxServerThreads, maxServerFrames = 100, 100
 )
 
-// serverSeen says whether a process is a server or a job runner. For such a process the view of requests is offered,
-// even while it is idle.
+// serverSeen says whether a process is a server or a job runner. The screen offers the view of requests for such a
+// process, even before its first request.
 type serverSeen struct {
 	Met      bool
 	lookedNS int64
 }
 
-// search looks for methods of serverClasses on the stacks of a sample, at most once a second.
+// search looks for methods of servers (serverClasses) on the stacks of a sample, at most once a second.
 func (s *serverSeen) search(dict *sampler.Dictionary, m *sampler.Sample) {
 	if s.Met || s.lookedNS != 0 && m.TimeNS-s.lookedNS < serverEachNS && m.TimeNS >= s.lookedNS {
 		return
@@ -370,16 +375,16 @@ func ofServer(label string) bool {
 	return false
 }
 
-// EndpointKey names a route or a class of jobs. Other is true for the row that adds up all endpoints that have no row
-// of their own.
+// EndpointKey identifies a route or a class of jobs. Other is true for a special row, which adds up all endpoints that
+// have no row of their own.
 type EndpointKey struct {
 	Kind  sampler.WorkKind
 	Name  string
 	Other bool
 }
 
-// Number returns the ID that the endpoint has in the weights. It is zero for the zero key. It is NoEndpoint if no
-// weight belongs to the endpoint.
+// Number returns the ID of the endpoint in the flamegraph's weights. It is zero for the zero key. It is NoEndpoint if
+// no weights belong to the endpoint.
 func (k EndpointKey) Number(r *store.Reading) flamegraph.EndpointID {
 	if k == (EndpointKey{}) {
 		return 0

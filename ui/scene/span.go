@@ -7,21 +7,22 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// Span is the time span on the screen. It is WindowNS long and ends at AtNS.
+// Span is the part of the history that the screen shows. It is WindowNS long and ends at AtNS.
 type Span struct {
 	WindowNS int64
-	// Frozen is true if AtNS stays the same. If it is false, the picture is live: AtNS is the time of the newest
-	// sample.
+	// Frozen is true if the screen stays at the moment AtNS. If it is false, the picture is live: AtNS is the time of
+	// the newest sample.
 	Frozen bool
 	AtNS   int64
-	// liveNS is the length of the window that is restored when the picture becomes live again. It is zero unless Show
-	// has changed the window.
+	// liveNS is the length that the window gets back when the picture becomes live again. It is zero unless Show has
+	// changed the window.
 	liveNS int64
-	// OldestNS and LastNS are the times of the oldest and the newest data in the history, 0 before the first sample.
-	// KeepNS is the maximum length of the history.
+	// OldestNS and LastNS are the times of the oldest and the newest data in the history. They are 0 before the first
+	// sample. KeepNS is the greatest length of the history.
 	OldestNS, LastNS, KeepNS int64
 
-	// Playing is true if AtNS advances by itself, at speed times real time. A speed of zero means real time.
+	// Playing is true while the history is played: AtNS advances by itself, at speed times real time. A speed of zero
+	// means real time.
 	Playing bool
 	speed   float64
 	played  time.Time // when the shown moment last advanced; zero before the first time
@@ -31,14 +32,14 @@ type Span struct {
 var Windows = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
 
-// speeds are the speeds that the keys + and - choose from.
+// speeds are the speeds of playing that the keys + and - choose from, as multiples of real time.
 var speeds = []float64{0.1, 0.25, 0.5, 1, 2, 5, 10, 30}
 
-// seekParts divides the history into steps. The keys , and . move by one step.
+// seekParts is the number of steps in the whole history. The keys , and . move by one step.
 const seekParts = 10
 
-// maxPlayStep limits how far playing advances from one picture to the next, in real time. Without it, playing would
-// jump after ddtop was stopped for a while.
+// maxPlayStep limits how far the history is played from one picture to the next, in real time. Without it, the picture
+// would jump after ddtop was stopped for a while.
 const maxPlayStep = time.Second
 
 // Freeze freezes a live picture at the newest sample.
@@ -48,7 +49,8 @@ func (s *Span) Freeze() {
 	}
 }
 
-// goLive makes the picture live again. If Show has changed the length of the window, goLive restores it.
+// goLive makes the picture live again. If Show has changed the length of the window, the window gets its earlier length
+// back.
 func (s *Span) goLive() {
 	if s.Frozen = false; s.liveNS != 0 {
 		s.WindowNS, s.liveNS = s.liveNS, 0
@@ -64,12 +66,12 @@ func (s *Span) ToggleFreeze() {
 	}
 }
 
-// Bounded returns the moment that can be shown and is nearest to ns.
+// Bounded returns the moment nearest to ns that the screen can show.
 func (s *Span) Bounded(ns int64) int64 { return max(s.OldestNS+store.ColumnNS, min(ns, s.LastNS)) }
 
 // AxisNS returns the length of the time axis. This is the window, or only its known part if the history is shorter. The
 // known part is rounded up, so that the axis does not change with every picture. Up to 5 s it is rounded to half
-// seconds. A longer part is rounded to whole seconds, or to a thirtieth of the window if this is more.
+// seconds. A longer part is rounded to whole seconds, or to a thirtieth of the window if this is longer.
 func (s *Span) AxisNS() int64 {
 	const secondNS, parts, first = int64(1e9), 30, int64(5e9)
 	known, step := s.AtNS-s.OldestNS, max(secondNS, s.WindowNS/parts)
@@ -79,14 +81,13 @@ func (s *Span) AxisNS() int64 {
 	return min(max((known+step-1)/step*step, step), s.WindowNS)
 }
 
-// StepNS returns how far a single key press moves in time, in ns.
+// StepNS returns how far one press of the keys [ and ] moves the moment on the screen, in ns.
 func (s *Span) StepNS() int64 { return max(s.WindowNS/30, store.ColumnNS) }
 
-// SeekNS returns how far the keys , and . move in time, in ns.
+// SeekNS returns how far one press of the keys , and . moves the moment on the screen, in ns.
 func (s *Span) SeekNS() int64 { return max((s.LastNS-s.OldestNS)/seekParts, store.ColumnNS) }
 
-// Move moves the moment on the screen by ns. If this would be later than the newest sample, the picture becomes live
-// again.
+// Move moves the moment on the screen by ns. If it would be after the newest sample, the picture becomes live again.
 func (s *Span) Move(ns int64) {
 	if s.LastNS == 0 || !s.Frozen && ns > 0 {
 		return
@@ -97,7 +98,7 @@ func (s *Span) Move(ns int64) {
 	}
 }
 
-// Zoom makes the window longer (+1) or shorter (-1).
+// Zoom makes the window (the time on the screen) longer (+1) or shorter (-1).
 func (s *Span) Zoom(d int) {
 	var list []int64
 	for _, w := range Windows {
@@ -117,7 +118,7 @@ func (s *Span) Zoom(d int) {
 	}
 }
 
-// Show freezes the picture at a time span.
+// Show freezes the picture so that it shows the time from fromNS to toNS.
 func (s *Span) Show(fromNS, toNS int64) {
 	if s.liveNS == 0 {
 		s.liveNS = s.WindowNS
@@ -125,8 +126,8 @@ func (s *Span) Show(fromNS, toNS int64) {
 	s.Frozen, s.AtNS, s.WindowNS = true, min(toNS, s.LastNS), max(toNS-fromNS, store.ColumnNS)
 }
 
-// TogglePlay begins or ends playing the history. It begins at the moment on the screen, or at the beginning of the
-// history if its end is shown.
+// TogglePlay begins or ends playing the history. Playing begins at the moment on the screen. If this is the end of the
+// history, playing begins at its beginning.
 func (s *Span) TogglePlay() {
 	if s.LastNS == 0 {
 		return
@@ -151,8 +152,8 @@ func (s *Span) ChangeSpeed(d int) {
 	s.speed = speeds[max(0, min(i, len(speeds)-1))]
 }
 
-// PlayOn advances the moment on the screen by the time since the last picture. It reports whether it did. It stops at
-// the last moment of a recording, or at the newest sample of a live process.
+// PlayOn moves the moment on the screen on by the time that has passed since the last picture. It reports whether it
+// moved. It stops at the last moment of a recording, or at the newest sample of a live process.
 func (s *Span) PlayOn(now time.Time) bool {
 	s.Playing = s.Playing && s.Frozen // space or ] has led back to now
 	if !s.Playing {

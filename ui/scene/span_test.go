@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestSpan: the moment on the screen stays within the history. When the picture becomes live again, its window has the
-// previous length.
+// TestSpan: the moment on the screen always stays within the history. When a frozen picture becomes live again, its
+// window gets back the length that it had before.
 func TestSpan(t *testing.T) {
 	const sec = int64(time.Second)
 	s := Span{WindowNS: 30 * sec, KeepNS: 60 * sec, AtNS: 100 * sec}

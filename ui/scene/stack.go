@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// LeastNow is the least height, in rows, of the list of places where threads are now. It includes the line above
-	// the list.
+	// LeastNow is the least height, in rows, of the list that says where in the code the threads are now. It includes
+	// the line above the list.
 	LeastNow = 5
-	// placeFrames is how many frames of a stack StackText writes. A single frame such as IO#gets says little without
-	// its callers.
+	// placeFrames is how many frames of a stack StackText writes. It is more than one, because a single frame such as
+	// IO#gets says little without its callers.
 	placeFrames = 5
 )
 
-// ThreadStack returns the stack of a thread at the moment on the screen. It is empty if the stack is not known.
+// ThreadStack returns the stack of a thread at the moment on the screen, as text. It is empty if the stack is not
+// known.
 func (sc *Scene) ThreadStack(th *Thread) (title string, lines []string) {
 	if th == nil || !th.Known {
 		return "", nil
@@ -38,19 +39,19 @@ func (sc *Scene) FrameLines(st gvl.ThreadState) (lines []string) {
 	return lines
 }
 
-// stackLine is a line of a stack. It is a frame, or a run of library frames that are folded into one line, with its
-// text.
+// stackLine is a line of a stack. It is one frame, or several consecutive library frames that are folded into one line.
+// run is the text of such a line.
 type stackLine struct {
 	frame sampler.FrameID // zero for a run
 	run   string
 	from  int // number of frames further in
 }
 
-// maxStackLines limits how many frames of a stack ListStack reads.
+// maxStackLines limits how many frames ListStack reads from a stack.
 const maxStackLines = 1 << 12
 
-// stackLines returns the lines for the innermost frames of a stack, innermost first. It reads at most as many frames as
-// the parameter most says.
+// stackLines returns lines for the innermost frames of a stack, innermost first. The parameter most limits how many
+// frames it reads.
 func (sc *Scene) stackLines(stack sampler.StackID, fold bool, most int) []stackLine {
 	ids := sc.Dict.Frames(stack, nil)
 	ids = ids[:min(len(ids), most)]
@@ -74,7 +75,7 @@ func (sc *Scene) stackLines(stack sampler.StackID, fold bool, most int) []stackL
 	return out
 }
 
-// ListStack draws the lines of a stack into the rows of a, innermost first.
+// ListStack draws a stack into the rows of a, one line in each, innermost first.
 func (sc *Scene) ListStack(a canvas.Area, stack sampler.StackID, fold bool) {
 	t := &sc.Theme
 	lines := sc.stackLines(stack, fold, maxStackLines)
@@ -98,7 +99,7 @@ func (sc *Scene) ListStack(a canvas.Area, stack sampler.StackID, fold bool) {
 	}
 }
 
-// StackText returns the innermost lines of a stack as one line.
+// StackText writes the innermost lines of a stack one after the other on a single line.
 func (sc *Scene) StackText(stack sampler.StackID, fold bool) string {
 	const looked = 256 // frames that are read, because most are of libraries
 	out := ""

@@ -18,23 +18,24 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// RowKey identifies a row by its thread, or by the name pattern of its group.
+// RowKey identifies a row of threads: by the thread, or for a group by the pattern of its threads' names.
 type RowKey struct {
 	Thread sampler.ThreadID
 	Group  string
-	// Fiber is a waiting fiber of the thread. It is zero in the thread's own row. Only the table of threads has rows of
-	// fibers.
+	// Fiber is a waiting fiber of the thread, for a row about a fiber. It is zero in the thread's own row. Only the
+	// table of threads has rows of fibers.
 	Fiber sampler.FiberNumber
 }
 
-// Selection has the user's choices that all views share. Selected is the selected thread or group. Filter limits the
-// flamegraph to a thread or group. Route limits the timeline and the flamegraph to a route or a class of jobs.
+// Selection is what the user has chosen in one view, and all views share. Selected is the selected thread or group.
+// Filter limits the flamegraph to a thread or group. Route limits the timeline and the flamegraph to a route or a class
+// of jobs.
 type Selection struct {
 	Selected, Filter RowKey
 	Route            EndpointKey
 }
 
-// Threads are the threads in the time on the screen, in Ruby's order.
+// Threads are the threads in the time on the screen, in the order of Ruby's own list.
 type Threads []Thread
 
 // Thread is a thread of the target, with what it did in the time on the screen.
@@ -43,19 +44,19 @@ type Thread struct {
 	Name   string
 	Ractor sampler.RactorID
 	State  gvl.ThreadState
-	// Known is true if the whole State is known. Seen is true if at least State.State is known. It can be known from
-	// the timeline's last column alone.
+	// Known is true if all of State is known. Seen is true if at least State.State is known. The timeline's last column
+	// alone is enough to know it.
 	Known, Seen bool
 	Totals      [gvl.NumStates]int64
 	BusyNS      int64 // the part of Totals in which the thread was busy
 	Active      bool
 	LeftOut     bool // it does not match the search
 	Listens     bool // its io has nothing to do: it waits for clients, or polls
-	// Idle is a text that names what an idle thread waits for. It is empty if the thread works on a request or a job.
+	// Idle is a text that says what an idle thread waits for. It is empty if the thread works for a request or a job.
 	Idle string
 }
 
-// Forms returns texts that say what a thread with a known state does. The longest form comes first.
+// Forms returns texts that say what a thread does, if its state is known. The longest text comes first.
 func (t *Thread) Forms(dict *sampler.Dictionary) []string {
 	if t.Idle != "" {
 		return gvl.DescribeIdle(t.State, t.Idle, dict)
@@ -63,8 +64,8 @@ func (t *Thread) Forms(dict *sampler.Dictionary) []string {
 	return gvl.DescribeFit(t.State, dict)
 }
 
-// StateWord returns the word that says what a thread does, and the style of the word. It is the name of the state, or
-// "idle" if the thread rests.
+// StateWord returns a word that says what a thread does, and the word's style. It is the name of the state, or "idle"
+// if the thread rests.
 func StateWord(s gvl.State, rests bool, t *style.Theme) (string, canvas.Style) {
 	if rests {
 		return idle, t.Plain()
@@ -72,16 +73,17 @@ func StateWord(s gvl.State, rests bool, t *style.Theme) (string, canvas.Style) {
 	return s.String(), t.State(s)
 }
 
-// idle is the word for a thread that is in state io only because it waits for its next work.
+// idle is shown instead of the state io for a thread that only waits for its next work.
 const idle = "idle"
 
-// activeShare is the share of its time that a thread must be busy to count as active. Busy means neither parked nor
-// asleep nor listening. For a thread that has ended, it is a share of the time on the screen, and not of the thread's
-// life. Otherwise each thread that lived for a few ms would count as active, because it was busy for most of its life.
+// activeShare is the share of its time for which a thread must be busy to count as active. Busy means neither parked
+// nor asleep nor listening. For a thread that has ended, it is a share of the time on the screen, and not of the
+// thread's life. Otherwise each thread that lived for a few ms would count as active, because it was busy for most of
+// its life.
 const activeShare = 0.005
 
-// Load reads the threads between two times, and how long each was in each state. states are the threads' states at the
-// end of this time. It is nil if they are not known.
+// Load reads which threads there were between two times, and how long each was in each state. states are the threads'
+// states at the end of this time, or nil if they are not known.
 func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS int64) {
 	*l = (*l)[:0]
 	now := make(map[sampler.ThreadID]int, len(states))
@@ -116,10 +118,10 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 	}
 }
 
-// WaitForOthers sets the state gvl.Lock for threads that only sleep from Ruby's point of view, but in fact wait for
-// other threads. Such a thread waits for a connection of a pool, or for another thread during a request or a job. The
-// flamegraph uses the same rule (findings.Resting.State). s is the sample of the threads' states, or nil. WaitForOthers
-// also clears Idle for threads that work on a request or a job.
+// WaitForOthers corrects the state of some threads to gvl.Lock. To Ruby these threads only sleep, but they wait for
+// other threads: for a connection of a pool, or during a request or a job. The flamegraph uses the same rule
+// (findings.Resting.State). s is the sample of the threads' states, or nil. WaitForOthers also clears Idle for threads
+// that work for a request or a job.
 func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	if s == nil {
 		return
@@ -139,8 +141,8 @@ func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	}
 }
 
-// AnyActive reports whether any of the threads is active. For threads that have ended, the busy times are added up as
-// if they were one thread.
+// AnyActive reports whether at least one of the given threads is active. The busy times of threads that have ended are
+// added up, as if they were one thread.
 func (l Threads) AnyActive(members []int, spanNS int64) bool {
 	var ended int64
 	for _, m := range members {
@@ -154,8 +156,8 @@ func (l Threads) AnyActive(members []int, spanNS int64) bool {
 	return float64(ended) > activeShare*float64(spanNS)
 }
 
-// MostlyGone reports whether most of the threads have ended. The rows of such a group should not take room on the
-// screen.
+// MostlyGone reports whether most threads of a group have ended. Such a group is not opened automatically, because its
+// rows should not take room on the screen.
 func (l Threads) MostlyGone(members []int) bool {
 	gone := 0
 	for _, m := range members {
@@ -166,8 +168,9 @@ func (l Threads) MostlyGone(members []int) bool {
 	return gone*2 > len(members)
 }
 
-// Search marks the threads that do not match a search as left out. A thread matches if its name matches the expression,
-// or if it ran a matching function in the time of the weights. If re is nil, no thread is left out.
+// Search marks the threads that do not match a search, so that lists leave them out. A thread matches if its name
+// matches the expression, or if it ran a matching function in the time of the weights. If re is nil, all threads are
+// listed.
 func (l Threads) Search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	if re == nil {
 		return
@@ -203,8 +206,8 @@ func (l Threads) Search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *s
 	}
 }
 
-// Serve marks the threads as left out that did not work for an endpoint in the time of the weights. If endpoint is
-// zero, no thread is left out.
+// Serve marks the threads that did not work for an endpoint (a route or a class of jobs) in the time of the weights.
+// Lists leave these threads out. If endpoint is zero, all threads are listed.
 func (l Threads) Serve(endpoint flamegraph.EndpointID, weights *flamegraph.Snapshot) {
 	if endpoint == 0 {
 		return
@@ -220,7 +223,7 @@ func (l Threads) Serve(endpoint flamegraph.EndpointID, weights *flamegraph.Snaps
 	}
 }
 
-// Listed returns the number of threads that are not left out.
+// Listed returns how many threads are listed: the ones that neither Search nor Serve has left out.
 func (l Threads) Listed() (n int) {
 	for i := range l {
 		if !l[i].LeftOut {
@@ -230,7 +233,8 @@ func (l Threads) Listed() (n int) {
 	return n
 }
 
-// ListedOf removes from groups the threads that are left out. It also removes groups that are then empty.
+// ListedOf removes from groups the threads that Search or Serve has left out. It also removes groups that are empty
+// after this.
 func (l Threads) ListedOf(groups []Group) []Group {
 	out := groups[:0]
 	for _, g := range groups {
@@ -242,8 +246,8 @@ func (l Threads) ListedOf(groups []Group) []Group {
 	return out
 }
 
-// Counted returns a text with the number of threads. If some are left out, it also says how many are listed: "15
-// threads", "3 of 15 threads".
+// Counted returns a text that says how many threads there are. If threads are left out, it also says how many are
+// listed: "15 threads", "3 of 15 threads".
 func (l Threads) Counted() string {
 	all, n := units.Count(int64(len(l))), l.Listed()
 	if n < len(l) {
@@ -255,8 +259,8 @@ func (l Threads) Counted() string {
 	return all + " threads"
 }
 
-// lastState returns a thread's state at a moment in the past. It is the state that took the largest share of the
-// timeline's column before this moment.
+// lastState returns a thread's state at a moment in the past. It takes it from the timeline's last column before this
+// moment: the state with the largest share.
 func lastState(tl *timeline.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool) {
 	for _, c := range tl.Row(id, ns-tl.ColumnNS(), ns, 1) {
 		if c.Listed() > 0 {
@@ -285,8 +289,8 @@ func (l Threads) GroupRow(g Group) Row {
 	return w
 }
 
-// Members returns the threads of the row with key k, and the row's name. ids is nil if none of the row's threads exists
-// at this time.
+// Members returns the threads of the row with key k, and the row's name. ids is nil if none of these threads exists at
+// the moment on the screen.
 func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) {
 	if k == (RowKey{}) {
 		return nil, ""
@@ -307,8 +311,8 @@ func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) 
 	return ids, name
 }
 
-// StateCounts has the number of threads in each state. The last number counts the idle threads. They are not counted in
-// the numbers of their states.
+// StateCounts is the number of threads in each state. The last number counts the idle threads, which are not counted in
+// their states.
 type StateCounts [gvl.NumStates + 1]int
 
 // States returns how many of the given threads are in each state. Threads whose state is not known are not counted.
@@ -324,7 +328,8 @@ func (l Threads) States(members []int) (c StateCounts) {
 	return c
 }
 
-// String returns the numbers with the names of the states, the most urgent state first: "6 waiting · 1 io".
+// String returns the numbers as text, with the names of the states. The most urgent state comes first: "6 waiting · 1
+// io".
 func (c StateCounts) String() string {
 	var parts []string
 	for _, s := range gvl.ByUrgency {
@@ -338,8 +343,8 @@ func (c StateCounts) String() string {
 	return strings.Join(parts, " · ")
 }
 
-// Draw writes the numbers with the full names of the states. If there is no room, it writes short names, and on a very
-// narrow area only letters.
+// Draw writes the numbers with the full names of the states. If there is too little room, it writes short names. If
+// there is very little room, it writes only letters.
 func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 	short := -1
 	for s, n := range c {
@@ -386,13 +391,13 @@ func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 	}
 }
 
-// Bare returns the key without its fiber: the key of the thread or group.
+// Bare returns the key without the fiber: the key of the fiber's thread. Other keys stay the same.
 func (k RowKey) Bare() RowKey { k.Fiber = 0; return k }
 
 // Group is one thread, or a pool of at least two threads whose names follow the same pattern. The timeline has a row
 // for each Group.
 type Group struct {
-	// Name is the pool's pattern. It is "" for a single thread.
+	// Name is the pattern that the names of the pool's threads follow. It is "" for a single thread.
 	Name    string
 	Members []int // indexes into the threads
 }
@@ -400,9 +405,9 @@ type Group struct {
 // minGroup is the least number of threads that form a pool.
 const minGroup = 2
 
-// GroupThreads divides threads into groups. Each group has the place of its first member. names are the threads' names,
-// in an order that does not change. If only one thread has a pattern, it forms no pool. Different names without a digit
-// never form a pool, but threads with the same name do.
+// GroupThreads divides threads into groups. A group comes at the place of its first thread. names are the threads'
+// names, in an order that does not change. A pattern that only one thread has makes no pool. Different names without a
+// digit never form a pool, but threads with the same name do.
 func GroupThreads(names []string) []Group {
 	byPattern := make(map[string]int, len(names))
 	out := make([]Group, 0, len(names))
@@ -424,8 +429,8 @@ func GroupThreads(names []string) []Group {
 	return out
 }
 
-// RowDetail describes a row of the timeline. For a group it describes the states of its threads, and for a thread what
-// the thread does.
+// RowDetail describes a row of the timeline. For a thread it says what the thread does. For a group it says how many of
+// its threads are in each state.
 func (sc *Scene) RowDetail(w *Row) (name, rest string) {
 	var parts []string
 	if w.IsGroup {
@@ -464,7 +469,7 @@ func (sc *Scene) RowDetail(w *Row) (name, rest string) {
 	return th.Name, strings.Join(parts, "  ")
 }
 
-// Row is a row of the list: a thread, the first row of a group, or a member of an opened group.
+// Row is a row of the timeline: a thread, the first row of a group, or a thread of an opened group.
 type Row struct {
 	Key      RowKey
 	Name     string
@@ -482,7 +487,7 @@ type Row struct {
 	AtMoment bool      // Now describes a moment of the time axis
 }
 
-// Words returns the longest text that says what the thread does now. It is empty if this is not known.
+// Words returns a text that says what the thread does now, the longest that there is. It is empty if this is not known.
 func (w *Row) Words() string {
 	if len(w.Now) == 0 {
 		return ""

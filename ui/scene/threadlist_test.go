@@ -12,8 +12,8 @@ import (
 )
 
 // TestRowsHaveTheStatesOfTheFlamegraph: to Ruby, a thread that waits for another thread looks like a worker without
-// work. The list of threads shows it in state lock if the flamegraph does, and only then. If a thread rests, only the
-// list shows which kind of rest it is.
+// work. The list of threads must show it in state lock if the flamegraph does, and only then. If a thread rests, only
+// the list shows which kind of rest it is.
 func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) (id sampler.StackID) {
@@ -64,8 +64,8 @@ func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestIdleThreadsAreNotCountedAsIO: a thread of a server that waits in io for its next request is idle, in rows and in
-// groups. If the thread serves a request, it is in io, whatever its stack shows.
+// TestIdleThreadsAreNotCountedAsIO: a thread of a server that waits in state io for its next request counts as idle, in
+// rows and in groups. While the thread serves a request, it counts as io, whatever its stack shows.
 func TestIdleThreadsAreNotCountedAsIO(t *testing.T) {
 	theme, err := style.ThemeByName("dark")
 	if err != nil {

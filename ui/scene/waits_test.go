@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestWaitsInWords: some lengths of waits are known only as a bound. An upper bound has the sign ≤, a lower bound ≥.
+// TestWaitsInWords: the lengths of some waits are known only as a bound. The text of an upper bound has the sign ≤, and
+// that for a lower bound has ≥.
 func TestWaitsInWords(t *testing.T) {
 	f := Figures{}
 	if f.WaitText(store.WaitP99) != "–" || f.WaitsText() != "" {

@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
-// randomSource has the process and the names of a random stream of samples, but no samples.
+// randomSource describes the process and has the names for random samples of a test. It does not deliver the samples
+// itself.
 type randomSource struct {
 	sampler.Source
 	p    sampler.Process
@@ -23,8 +24,8 @@ func (r randomSource) Process() sampler.Process        { return r.p }
 func (r randomSource) Dictionary() *sampler.Dictionary { return r.dict }
 
 // TestFlamegraphAgreesWithAccount: the flamegraph and package account compute separately how long each thread was in
-// each state. For the same samples both have the same times, to the nanosecond, including time without samples. The
-// timeline agrees with the account, too.
+// each state. For the same samples both must have the same times, to the nanosecond, even where samples are missing.
+// The timeline must agree with the account, too.
 func TestFlamegraphAgreesWithAccount(t *testing.T) {
 	for seed := range uint64(12) {
 		d := sampler.NewDictionary()
@@ -55,8 +56,8 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 			}
 			for _, th := range st.Threads {
 				got, want := report.StatesOf(byThread[th.ID]), th.NS
-				// The flamegraph also counts a server without a client, and a sleep outside of requests, as parked. The
-				// account does not.
+				// The flamegraph and the account may differ here. The flamegraph also counts a server without a client,
+				// and a sleep outside of requests, as parked. The account does not.
 				if got.Parked < want.Parked || got.Parked+got.IO+got.Sleeping != want.Parked+want.IO+want.Sleeping {
 					t.Errorf("seed %d thread %d: parked, io and asleep: %+v, the account has %+v", seed, th.ID, got, want)
 				}

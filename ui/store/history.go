@@ -11,35 +11,36 @@ import (
 )
 
 const (
-	// FineColumnNS is the length of a column of the fine timeline, which is made from the history.
+	// FineColumnNS is the length of a column of the fine timeline, in ns. This timeline has shorter columns than usual,
+	// and is made from the history.
 	FineColumnNS = int64(10 * time.Millisecond)
-	// MaxFineNS limits the length of a fine timeline. A longer one would take too long to make, because all samples of
-	// its time are read again.
+	// MaxFineNS limits the length of a fine timeline. It would take too long to make a longer one, because all samples
+	// of its time are read again.
 	MaxFineNS = int64(5 * time.Second)
-	// fineLeadNS is how long before a time span the reading of the history begins, in ns. When the span begins, the
-	// classifier therefore knows the threads, and the stream knows the holder of the GVL. fineTrailNS is how long the
-	// reading continues after the span, in ns, because some states become known only with later samples. If samples are
-	// rare, the reading continues for knownBy samples, but at most for maxTrailNS.
+	// fineLeadNS is how long before a time span the reading of the history begins, in ns. So the classifier knows the
+	// threads when the span begins, and the stream knows the holder of the GVL. fineTrailNS is how long the reading
+	// continues after the span, in ns, because some states become known only with later samples. If samples are rare,
+	// the reading continues for knownBy samples, but at most for maxTrailNS.
 	fineLeadNS  = int64(time.Second)
 	fineTrailNS = int64(60 * time.Millisecond)
 	maxTrailNS  = int64(3 * time.Second)
 	knownBy     = 2
-	// maxFineColumns limits the number of columns of a fine timeline, including the columns after the span.
+	// maxFineColumns limits how many columns a fine timeline has, with the columns after the time span.
 	maxFineColumns = 1 << 15
 )
 
-// FineRange says which time span a fine timeline covers, and how long each of its columns is, in ns.
+// FineRange says for which time span a fine timeline is wanted, and how long each of its columns is, in ns.
 type FineRange struct{ FromNS, ToNS, ColumnNS int64 }
 
-// Fine is a timeline of a span of the history, with short columns.
+// Fine is a timeline with short columns, for a part of the history.
 type Fine struct {
 	FineRange
 	Timeline *timeline.Timeline
 	Err      error
 }
 
-// Fine reads a part of the history again, and makes a timeline of it. The parameter of says which time span, and how
-// long a column is.
+// Fine reads a part of the history again, and makes a timeline with short columns from it. of says which time span, and
+// how long a column is.
 func (s *Store) Fine(of FineRange) Fine {
 	f := Fine{FineRange: of}
 	toNS := s.knownAt(min(of.ToNS, of.FromNS+MaxFineNS))
@@ -49,11 +50,11 @@ func (s *Store) Fine(of FineRange) Fine {
 	return f
 }
 
-// knownAt returns the time up to which the history must be read. Some states up to toNS become known only with later
-// samples, so this time is later than toNS.
+// knownAt returns how far the history must be read to know all states up to toNS. This is later than toNS, because some
+// states become known only with later samples.
 func (s *Store) knownAt(toNS int64) int64 {
 	n, told := 0, toNS+fineTrailNS
-	// An error is not reported here. The next reading of the history has the same error and reports it.
+	// An error is ignored here, because the next reading of the history fails with the same error and reports it.
 	_ = s.History.Range(toNS+1, toNS+maxTrailNS, func(x *sampler.Sample) {
 		if n++; n <= knownBy {
 			told = max(told, x.TimeNS)
@@ -62,31 +63,33 @@ func (s *Store) knownAt(toNS int64) int64 {
 	return told
 }
 
-// readAgain reads the samples of a time span from the history, classifies them again, and feeds a stream with them.
+// readAgain reads the samples of a time span from the history. It finds the states of the threads again, and feeds them
+// to a stream.
 func (s *Store) readAgain(fromNS, toNS int64, stream *stream.Stream) error {
 	class := gvl.NewClassifier(s.target, s.Dict)
 	return s.History.Range(fromNS-fineLeadNS, toNS+1, func(x *sampler.Sample) { stream.Feed(x, class.Classify(x)) })
 }
 
 const (
-	// momentNS is how much history before a moment is read, in ns, to find out what each thread did at this moment.
-	// During this time every thread's stack was read at least once. It is short enough to be read at a key press.
+	// momentNS is how much history must be read to find out what each thread did at a moment, in ns before this moment.
+	// It is so long that every thread's stack was read at least once. It is so short that a key press can wait for it.
 	momentNS = int64(300e6)
-	// Moment returns a copy of the last sample before the moment. It copies only the samples in the last nearNS,
-	// because copying every sample would double the cost. nearNS is longer than the usual time from the last sample to
-	// the moment.
+	// nearNS decides which samples Moment copies. It returns a copy of the last sample before the moment. It copies
+	// only the samples in the last nearNS, because copying every sample would double the cost. nearNS is longer than
+	// the usual time from the last sample to the moment.
 	nearNS = int64(10e6)
-	// maxMomentAgeNS limits how old the last sample before a moment may be, in ns. If it is older, Moment returns
+	// maxMomentAgeNS limits how long before a moment its last sample may be, in ns. If it is longer, Moment returns
 	// nothing.
 	maxMomentAgeNS = int64(2e9)
-	// maxSinceNS limits how far back the beginning of a thread's state is searched, in ns before the moment.
+	// maxSinceNS limits how far back ddtop searches for the beginning of a thread's state, in ns before the moment.
 	maxSinceNS = int64(60e9)
-	// historyBytes limits the memory for ten minutes of samples. A longer history gets more, but at most twice as much.
+	// historyBytes limits the memory for the samples of a history of ten minutes. A longer history may take more, but
+	// at most twice as much.
 	historyBytes = 64 << 20
 )
 
 // Moment returns the last sample at or before a time, and the states of its threads. It returns nil if the history has
-// no such sample.
+// no such sample near this time.
 func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	class := gvl.NewClassifier(s.target, s.Dict)
 	var last *sampler.Sample
@@ -128,21 +131,21 @@ func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	return last, states, nil
 }
 
-// maxChainNS limits how much of a wait is read again from the history. If a wait is longer, only its last part is read.
+// maxChainNS limits how much of a wait is read again from the history. Of a longer wait, only the last part is read.
 const maxChainNS = int64(10e9)
 
-// WaitChain says who held the GVL during a wait.
+// WaitChain says which threads held the GVL while another thread waited for it.
 type WaitChain struct {
 	Of  WaitKey
 	Sum stream.ChainSum
-	// LenNS is the length of the part of the wait that was read. Cut is true if this is only the last part, because the
-	// wait is too long.
+	// LenNS is how much of the wait was read, in ns. Cut is true if only the last part was read, because the wait is
+	// too long.
 	LenNS int64
 	Cut   bool
 	Err   error
 }
 
-// Chain reads the history around a wait again, to find out who held the GVL.
+// Chain reads the history around a wait again, to find out which threads held the GVL during the wait.
 func (s *Store) Chain(e *WaitEvent) WaitChain {
 	c := WaitChain{Of: e.Key(), LenNS: e.LenNS}
 	if c.Cut = e.LenNS > maxChainNS; c.Cut {

@@ -10,16 +10,16 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Mark has the data of the head lines at an instant: counters, and the findings at this instant. The counters only
-// grow, so the difference of two marks describes the time between them.
+// Mark holds the data for the first lines of the screen at one instant: counters, and the findings of this instant. The
+// counters only grow, so the difference of two marks describes the time between them.
 type Mark struct {
 	TimeNS int64
 	GC     sampler.GC
-	// Heap and Classes are as old as the mark in the newest mark. In other marks they are up to detailNS older. Heap is
-	// never nil in a mark that marks returns.
+	// Heap and Classes are the figures of the collector and of allocations. Only the newest mark always has figures of
+	// its own time. In other marks they are up to detailNS older. In a mark that marks returns, Heap is never nil.
 	Heap    *sampler.GCDetail
 	Classes *sampler.AllocClasses
-	// Live is the number of live slots, as in GCDetail.
+	// Live is the number of live slots on the heap, as in GCDetail.
 	Live     int64
 	Proc     sampler.Proc
 	Meters   meters
@@ -31,11 +31,12 @@ type Mark struct {
 	Unjudged unjudged
 	Growing  findings.Growing
 	Stacks   StackReads
-	// Quality counts the samples and changes since the attach. Figures are based on these samples and changes.
+	// Quality counts the samples and the changes of the GVL since the attach. It shows on how many of them figures are
+	// based.
 	Quality sampler.Quality
 }
 
-// meters measure counters that are read more rarely than samples are taken. These are ddtop's own CPU time, and how
+// meters hold counters that are read less often than samples are taken. They measure ddtop's own CPU time, and how
 // often threads of the process got a CPU.
 type meters struct{ Self, Switches account.Meter }
 
@@ -44,8 +45,8 @@ func (m *meters) feed(s *sampler.Sample) {
 	m.Switches.Feed(s.Proc.Switches, s.TimeNS)
 }
 
-// unjudged is the reason why ddtop cannot yet say that all is well. If there is such a reason, the absence of findings
-// means nothing.
+// unjudged is why ddtop cannot say yet that all is well. While there is such a reason, the absence of findings means
+// nothing.
 type unjudged uint8
 
 const (
@@ -54,16 +55,16 @@ const (
 	settling          // ddtop has measured for too short a time
 )
 
-// settleNS is how long ddtop measures before it says that nothing stands out, in ns. It must be longer than 3 s,
-// because a rule's condition must hold for 3 s before its finding is raised.
+// settleNS is how long ddtop measures before the screen says that nothing stands out, in ns. It must be longer than 3
+// s, because a rule's condition must be true for 3 s before it raises a finding.
 const settleNS = int64(5 * time.Second)
 
-// MemoryWatchNS is how long ddtop must have watched a process, in ns, before the text "nothing found" may include its
-// memory.
+// MemoryWatchNS is how long ddtop must have watched a process, in ns, before the screen may say that it found nothing
+// wrong with its memory.
 const MemoryWatchNS = int64(time.Minute)
 
-// WhyUnjudged returns why it is too early to judge the process at the newest instant. It returns judged if it is not
-// too early. measuredNS is how long ddtop has measured, in ns.
+// WhyUnjudged returns why it is too early to say whether all is well at the newest instant. It returns judged if it is
+// not too early. measuredNS is how long ddtop has measured, in ns.
 func WhyUnjudged(f *findings.Findings, measuredNS int64) unjudged {
 	switch {
 	case f.Early():
@@ -74,7 +75,8 @@ func WhyUnjudged(f *findings.Findings, measuredNS int64) unjudged {
 	return judged
 }
 
-// Note returns the reason u as a text for the user. over is true for an instant in the past, and false for the present.
+// Note returns the reason as a text for the user. If over is true, the text is about an instant in the past, and
+// otherwise about the present.
 func (u unjudged) Note(over bool) string {
 	switch {
 	case u == starting && over:
@@ -89,7 +91,7 @@ func (u unjudged) Note(over bool) string {
 	return ""
 }
 
-// StackReads counts the stacks that were read, and how many of them are incomplete.
+// StackReads says how many stacks were read (Read), and how many of them are incomplete (Lost).
 type StackReads struct {
 	Read, Lost uint64
 }
@@ -109,20 +111,21 @@ func (n *StackReads) count(s *sampler.Sample) {
 	}
 }
 
-// MarkEachNS is the interval between marks, in ns.
+// MarkEachNS is the time between two marks of a Store, in ns.
 const MarkEachNS = int64(500 * time.Millisecond)
 
-// detailNS is the interval between two marks with a Heap and Classes of their own, in ns. The two take 6 kB, and the
-// rest of a mark takes 600 bytes. The marks between share the older one's.
+// detailNS is how often a mark gets a Heap and Classes of its own, in ns. These two take 6 kB, and all other fields of
+// a mark take 600 bytes. The marks in between use the older mark's.
 const detailNS = int64(2 * time.Second)
 
-// marks is a ring buffer of the marks in the history. It grows until it has its full size. With a history of an hour
-// and many processes, most of these marks are never made, so their memory is not reserved.
+// marks is a ring buffer with the marks of the history. It grows until it has its full size. With a history of an hour
+// and many processes, most of the marks are never made. So their memory is not reserved at the start.
 type marks struct {
 	ring []Mark
 	next int // the index for the next mark, once the ring is full
 	most int // the largest number of marks
-	// kept is a copy of the last mark that keeps a Heap and Classes of its own. The newest mark is never counted.
+	// kept is a copy of the last mark that has a Heap and Classes of its own. The newest mark is not considered for
+	// this.
 	kept Mark
 }
 
@@ -130,7 +133,7 @@ func newMarks(history time.Duration) marks {
 	return marks{most: int(int64(history)/MarkEachNS) + 2}
 }
 
-// due reports whether it is time for another mark.
+// due reports whether enough time has passed to make another mark.
 func (m *marks) due(nowNS int64) bool {
 	return len(m.ring) == 0 || nowNS-m.last().TimeNS >= MarkEachNS
 }
@@ -148,7 +151,8 @@ func (m *marks) add(s *sampler.Sample, f []findings.Finding, g findings.Growing,
 	m.next = (m.next + 1) % len(m.ring)
 }
 
-// shareDetail lets the newest mark, which will soon be the second newest, share an older mark's Heap and Classes.
+// shareDetail prepares for a new mark. The mark that is the newest until then gives up its own Heap and Classes and
+// uses an older mark's, to save memory.
 func (m *marks) shareDetail() {
 	if len(m.ring) == 0 {
 		return
@@ -168,8 +172,8 @@ func (m *marks) Mark(i int) *Mark {
 
 func (m *marks) last() *Mark { return m.Mark(len(m.ring) - 1) }
 
-// LastBefore returns the newest mark that is not later than ns. If all marks are later, it returns the oldest one. It
-// returns nil if there are no marks.
+// LastBefore returns the newest mark that is not later than ns. If all marks are later, it returns the oldest mark. It
+// returns nil only if there are no marks.
 func (m *marks) LastBefore(ns int64) *Mark {
 	if len(m.ring) == 0 {
 		return nil
@@ -178,20 +182,21 @@ func (m *marks) LastBefore(ns int64) *Mark {
 	return m.Mark(max(i-1, 0))
 }
 
-// Span returns the marks at the two ends of a time span. ok is false if they are the same mark, or if there is none.
+// Span returns the marks at the beginning and at the end of a time span. ok is false if they are the same mark, or if
+// there are no marks.
 func (m *marks) Span(fromNS, toNS int64) (a, b *Mark, ok bool) {
 	a, b = m.LastBefore(fromNS), m.LastBefore(toNS)
 	return a, b, a != nil && b != nil && b.TimeNS > a.TimeNS
 }
 
-// maxExactSpans limits how many spans an ExactSpans keeps. If there are more, the oldest is dropped.
+// maxExactSpans limits how many time spans an ExactSpans has. After that, each new span replaces the oldest.
 const maxExactSpans = 1 << 10
 
-// ExactSpans are the time spans in which every change of the GVL is known. Each has its beginning and its end, in ns.
+// ExactSpans are the time spans in which every change of the GVL is known. A span has its beginning and its end, in ns.
 // The oldest comes first.
 type ExactSpans [][2]int64
 
-// add adds the time span that is covered by the changes of a sample.
+// add adds the time for which a sample has the changes of the GVL.
 func (x *ExactSpans) add(c *sampler.Changes) {
 	if !c.Known() {
 		return
@@ -205,10 +210,10 @@ func (x *ExactSpans) add(c *sampler.Changes) {
 	}
 }
 
-// Any reports whether a part of a time span is known exactly.
+// Any reports whether every change of the GVL is known for at least a part of a time span.
 func (x ExactSpans) Any(fromNS, toNS int64) bool { return x.share(fromNS, toNS) > 0 }
 
-// share returns the part of a time span that is known exactly.
+// share returns for which part of a time span every change of the GVL is known, from 0 to 1.
 func (x ExactSpans) share(fromNS, toNS int64) float64 {
 	var sum int64
 	for _, s := range x {
@@ -217,10 +222,11 @@ func (x ExactSpans) share(fromNS, toNS int64) float64 {
 	return style.Share(sum, toNS-fromNS)
 }
 
-// NearlyAll reports whether at least 99 % of a time span is known exactly.
+// NearlyAll reports whether every change of the GVL is known for at least 99 % of a time span.
 func (x ExactSpans) NearlyAll(fromNS, toNS int64) bool { return x.share(fromNS, toNS) >= 0.99 }
 
-// Words describes how much of a time span is known exactly. It returns "" if nothing is.
+// Words returns a text that says for how much of a time span every change of the GVL is known. It returns "" if this is
+// so for no part.
 func (x ExactSpans) Words(fromNS, toNS int64) string {
 	switch {
 	case x.NearlyAll(fromNS, toNS):

@@ -15,14 +15,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Recorder writes samples to a file as they come. In whatever way ddtop ends, the file can be read. It lacks at most
-// the last two seconds.
+// Recorder writes samples to a file as they come. However ddtop ends, the file can be read. At most the last two
+// seconds are missing.
 type Recorder struct {
 	Path string
 	File *os.File
 	W    *recording.Writer
 	err  error // the first error. Nothing is written after it.
-	// notes are notes of the user that are written together with the next sample.
+	// notes are notes of the user that are not written yet. They are written together with the next sample.
 	notes []sampler.Note
 
 	once   sync.Once
@@ -30,7 +30,7 @@ type Recorder struct {
 	closed error         // the error of closing the file
 }
 
-// write adds a sample to the file. Two calls must not run at the same time.
+// write adds a sample to the file. Two calls of write must not run at the same time.
 func (r *Recorder) write(s *sampler.Sample) {
 	r.writeNotes()
 	if r.err == nil {
@@ -48,9 +48,9 @@ func (r *Recorder) writeNotes() {
 	}
 }
 
-// close writes the remaining samples and closes the file, in a goroutine of its own. If giveUp is closed before that is
-// done, close returns without waiting for this goroutine, because a disk may hang. Further calls of close wait for the
-// same goroutine. After close, write must not be called.
+// close writes the samples that are left and closes the file, in a goroutine of its own. A disk may hang. So if giveUp
+// is closed first, close returns without waiting for this goroutine. Further calls of close wait for the same
+// goroutine. After close, write must not be called.
 func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	r.once.Do(func() {
 		r.done = make(chan struct{})
@@ -71,13 +71,13 @@ func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	}
 }
 
-// maxRecordings limits how many names are tried for a file. The first names may exist, from other recordings of the
-// same second.
+// maxRecordings limits how many names newRecording tries for a file. The first names may be taken by other recordings
+// of the same second.
 const maxRecordings = 100
 
-// newRecording makes a file named after base. Its mode is 0600, because stacks and names can be private. If the folder
-// is missing, newRecording makes it (mode 0700). It opens the folder first and makes the file relative to it. Otherwise
-// the folder's owner could replace the folder by a link in between.
+// newRecording makes a file for a recording, named after base. Its mode is 0600, because stacks and names can be
+// private. If the folder is missing, newRecording makes it (mode 0700). It opens the folder first and makes the file
+// relative to it. Otherwise the folder's owner could replace the folder by a link before the file is made.
 func newRecording(base string) (path string, file *os.File, err error) {
 	folder, err := safefile.MakeFolder(filepath.Dir(base))
 	if err != nil {
@@ -97,9 +97,9 @@ func newRecording(base string) (path string, file *os.File, err error) {
 	return path, file, err
 }
 
-// Record begins a recording in a new file named after base. The recording has the samples and notes from fromNS on,
-// with the names that the Dictionary d returns. Samples that come while the file is being made are read from the
-// history.
+// Record begins a recording in a new file named after base. The recording has the samples and notes from fromNS on. Its
+// names are the ones that the Dictionary d returns. The samples that come while the file is being made are read from
+// the history.
 func (s *Store) Record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*Recorder, error) {
 	path, file, err := newRecording(base)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Store) Note(n sampler.Note) {
 }
 
 // StopRecording ends the current recording, if there is one. It waits until the recording is written, or until giveUp
-// is closed. If another call is already ending the recording, StopRecording waits for the same end.
+// is closed. If another call has already begun to end the recording, StopRecording waits until that is done.
 func (s *Store) StopRecording(giveUp <-chan struct{}) (path string, bytes int64, lost uint64, err error) {
 	s.mu.Lock()
 	s.drain() // these samples came before the end
@@ -161,10 +161,10 @@ func (s *Store) StopRecording(giveUp <-chan struct{}) (path string, bytes int64,
 	return r.Path, r.W.Bytes(), r.W.Lost(), err
 }
 
-// unwrittenFor is how long ddtop waits, after the screen has ended, until a slow disk has written the recordings.
+// unwrittenFor is how long ddtop, after its screen has ended, waits for a slow disk to write the recordings.
 const unwrittenFor = time.Second
 
-// LeaveRecordings ends the recordings of all stores that are still being written, after the screen has ended.
+// LeaveRecordings ends the recordings of all stores that are not ended yet. It is called after the screen has ended.
 func LeaveRecordings(stores ...*Store) error {
 	over, done := context.WithTimeout(context.Background(), unwrittenFor)
 	defer done()
@@ -176,8 +176,8 @@ func LeaveRecordings(stores ...*Store) error {
 	return errors.Join(errs...)
 }
 
-// Absolute returns the absolute path of a file, so that the user can paste it in another terminal. If it is unknown, it
-// returns path.
+// Absolute returns the absolute path of a file, which the user can paste in another terminal. If it cannot be found, it
+// returns path itself.
 func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRulesReachTheScreen: the screen has the finding of a rule. If the rule is turned off in the options, the screen
-// does not have this finding.
+// TestRulesReachTheScreen: the screen shows the finding of a rule. If the rule is turned off in the options, the screen
+// must not show it.
 func TestRulesReachTheScreen(t *testing.T) {
 	found := func(rules *findings.Rules) bool {
 		r, err := recording.Open("../../screenshots/recordings/hog.ddtop")

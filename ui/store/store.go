@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// maxPending limits how many samples can wait while a picture is made: 8 s at 1 kHz. If there are more, the Source
-	// waits, and counts the samples that it loses (sampler.Reads.Lost).
+	// maxPending limits how many samples can wait while a picture is being made: 8 s at 1 kHz. If this number is
+	// reached, the Source waits, and counts the samples that it loses meanwhile (sampler.Reads.Lost).
 	maxPending = 8192
-	// maxPendingThreads limits how many threads all waiting samples have together. This limits their memory to about
-	// 100 MB.
+	// maxPendingThreads limits the number of threads in all waiting samples, added up. So these samples take at most
+	// about 100 MB of memory.
 	maxPendingThreads = 1 << 19
-	// maxSpare limits how many copies of samples are kept for reuse. Usually about as many samples wait during a
-	// picture. If the machine was busy for a few seconds, more samples had to wait. The copies beyond maxSpare are then
-	// freed.
+	// maxSpare limits how many copies of samples are kept to be used again. About as many samples usually wait while a
+	// picture is being made. More samples wait if the machine was busy for a few seconds. Their copies are then freed.
 	maxSpare = 256
 	// ColumnNS is the length of a column of the timeline, in ns.
 	ColumnNS = int64(100 * time.Millisecond)
-	// minKeptNS is how long frames and stacks are kept at least, in ns. Blame and findings use stacks of this age.
+	// minKeptNS is the least time for which frames and stacks are kept, in ns. Blame and findings need stacks up to
+	// this age.
 	minKeptNS = int64(account.MaxBlameWindowNS)
 )
 
-// Store folds the samples of a Source into the data that the views draw. The goroutine that feeds it never waits for a
-// view that reads it. If a sample comes while a picture is being made, it is copied, and is folded right after the
-// picture.
+// Store makes the data that the views draw from the samples of a Source. The goroutine that feeds samples to it never
+// waits for a view that reads it. If a sample comes while a picture is being made, the Store copies the sample. It adds
+// the copy to the data right after the picture.
 type Store struct {
 	Src     sampler.Source
 	target  sampler.Process
@@ -70,7 +70,7 @@ type Store struct {
 
 	pendMu  sync.Mutex // guards the following fields
 	pending []*sampler.Sample
-	// pendingThreads is how many threads the samples in pending have together.
+	// pendingThreads is the number of threads in all samples of pending, added up.
 	pendingThreads int
 	spare          []*sampler.Sample
 
@@ -81,20 +81,20 @@ type Store struct {
 	err   error
 	end   sampler.End
 	ended bool
-	// family is the process's role in its service. It is nil until the Source has reported it.
+	// family is the process's role in its service, such as a worker's. It is nil until the Source has reported it.
 	family *sampler.Family
 }
 
-// DefaultHistory is how long the past is kept.
+// DefaultHistory is how much of the past is kept if Options.History is zero.
 const DefaultHistory = 10 * time.Minute
 
 // Options are the options for New.
 type Options struct {
-	// History is how long the past is kept. Zero means DefaultHistory.
+	// History is how much of the past is kept. Zero means DefaultHistory.
 	History time.Duration
-	// Rules are the rules of findings. If it is nil, all rules apply, with their default thresholds.
+	// Rules are the rules by which findings are raised. If it is nil, all rules apply, with their default thresholds.
 	Rules *findings.Rules
-	// Redactor removes text that can name a person. If it is nil, nothing is removed.
+	// Redactor removes text that could identify a person. If it is nil, nothing is removed.
 	Redactor *redact.Redactor
 }
 
@@ -118,8 +118,8 @@ func New(src sampler.Source, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
-	// Threads that rest count as parked. A server without a client rests, like a worker without a job. A thread that
-	// waits for a pool does not.
+	// In the flamegraph, threads that rest count as parked. A server without a client rests, like a worker without a
+	// job. A thread that waits for a connection of a pool does not rest.
 	s.collector = flamegraph.NewCollector(s.fold.Stream(), s.fold.Resting().State, s.rolling)
 	s.resting = s.fold.Resting()
 	s.collector.ByEndpointNow(s.Dict)
@@ -132,7 +132,7 @@ func New(src sampler.Source, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Process returns the description of the target, with the role that it now has in its service.
+// Process returns the description of the target, with the role that the target has in its service now.
 func (s *Store) Process() sampler.Process {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
@@ -154,14 +154,15 @@ func (s *Store) Below() int {
 }
 
 const (
-	// familyEvery is the interval at which ddtop reads a process's role in its service. The role can change: Sidekiq
-	// writes a new title every ten seconds, and a new worker should be seen soon.
+	// familyEvery is how often ddtop reads a process's role in its service. The role can change: Sidekiq writes a new
+	// title every ten seconds, and a new worker should be seen soon.
 	familyEvery = 2 * time.Second
-	// familyRest is the pause after such a read has failed, because each failed read can block a thread of ddtop.
+	// familyRest is how long ddtop waits after it failed to read a process's role, because each failed read can block a
+	// thread of ddtop.
 	familyRest = 30 * time.Second
 )
 
-// followFamily reads the process's role in its service at intervals, until ctx ends.
+// followFamily reads the process's role in its service again and again, until ctx ends.
 func (s *Store) followFamily(ctx context.Context) {
 	src, ok := s.Src.(interface {
 		Family() (sampler.Family, error)
@@ -187,8 +188,8 @@ func (s *Store) followFamily(ctx context.Context) {
 	}
 }
 
-// Run runs the Source until ctx ends, the target ends or the target cannot be read. State then says which of these
-// happened.
+// Run runs the Source until ctx ends, the target ends or the target cannot be read. After that, State says which of
+// these happened.
 func (s *Store) Run(ctx context.Context) {
 	following, stop := context.WithCancel(ctx)
 	go s.followFamily(following)
@@ -206,16 +207,16 @@ func (s *Store) Run(ctx context.Context) {
 	s.SetState(state)
 }
 
-// SetState sets the state of the Source. It does not set Silent, FailingNS and Failure, because State reads these from
-// the Source at each call.
+// SetState sets the state of the Source. It ignores Silent, FailingNS and Failure, because State reads these from the
+// Source at each call.
 func (s *Store) SetState(x SourceState) {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
 	s.done, s.err, s.end, s.ended = x.Done, x.Err, x.End, x.Ended
 }
 
-// runSource runs the Source. It turns a panic of the sampling goroutine into an error. In this way the terminal can be
-// restored before the error is printed.
+// runSource runs the Source. If the sampling goroutine panics, runSource returns the panic as an error. So the terminal
+// can be restored before the error is printed.
 func (s *Store) runSource(ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -232,21 +233,22 @@ func (s *Store) runSource(ctx context.Context) (err error) {
 
 // SourceState is the state of a Source.
 type SourceState struct {
-	// Done is true if no more samples will come. Err says what failed. It is nil if nothing failed. End is valid if
-	// Ended is true.
+	// Done is true if no more samples will come. Err is the error that ended the samples, or nil. End is valid if Ended
+	// is true.
 	Done  bool
 	Err   error
 	End   sampler.End
 	Ended bool
-	// Silent is how long the process has not answered ddtop, in whole seconds. It is zero if this is less than
+	// Silent is for how long the process has not answered ddtop, in whole seconds. It is zero if it is less than
 	// silentAfter.
 	Silent time.Duration
-	// FailingNS is when samples began to fail, in ns. It is zero while samples can be read. Failure says why they fail.
+	// FailingNS is the time at which samples began to fail, in ns. It is zero while samples can be read. Failure says
+	// why they fail.
 	FailingNS int64
 	Failure   string
 }
 
-// silentAfter is how long a target must have been silent before State reports it.
+// silentAfter is how long a target must have given no answer before State reports it as silent.
 const silentAfter = 1500 * time.Millisecond
 
 // State returns the state of the Source.
@@ -267,8 +269,8 @@ func (s *Store) State() SourceState {
 	return state
 }
 
-// Feed folds a sample. If a picture is being made, it keeps a copy of the sample for later. Only one goroutine may call
-// it.
+// Feed adds a sample to the data of the Store. If a picture is being made, it keeps a copy of the sample, which is
+// added after the picture. Only one goroutine may call Feed.
 func (s *Store) Feed(x *sampler.Sample) {
 	s.pendMu.Lock()
 	full := len(s.pending) >= maxPending || s.pendingThreads+len(x.Threads) > maxPendingThreads
@@ -296,7 +298,7 @@ func (s *Store) Feed(x *sampler.Sample) {
 	s.pendingThreads += len(c.Threads)
 }
 
-// drain folds the samples that waited. The caller holds mu.
+// drain adds the samples that have waited during a picture to the data. The caller holds mu.
 func (s *Store) drain() {
 	s.pendMu.Lock()
 	batch := s.pending
@@ -339,11 +341,12 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	s.last, s.slow = x.TimeNS, x.Slow
 }
 
-// rareNS is a time between two samples of an idle process, in ns. If two samples are at least this far apart, the newer
-// one wakes the screen. Then the screen needs no ticks of its own to draw such samples.
+// rareNS is a time between two samples of an idle process, in ns. If a sample comes at least this long after the one
+// before, it wakes the screen. So the screen needs no ticks of its own to draw such samples.
 const rareNS = int64(900e6)
 
-// Stir wakes a screen that waits for the first sample, or that draws rarely because the process is idle.
+// Stir wakes the screen, so that it draws a new sample at once. The screen may be waiting for the first sample, or draw
+// rarely because the process is idle.
 func (s *Store) Stir() {
 	select {
 	case s.Stirred <- struct{}{}:
@@ -351,31 +354,32 @@ func (s *Store) Stir() {
 	}
 }
 
-// Reading is the data that Read passes on. It is valid only during the call.
+// Reading is the data that Read passes to its function. It is valid only during that call.
 type Reading struct {
 	*measure.View
 	Rolling *flamegraph.Rolling
-	// Endpoint returns the EndpointID of a route or a class of jobs. It is zero if no weights belong to the endpoint.
+	// Endpoint returns the ID that a route or a class of jobs has in the flamegraph's weights. It is zero if no weights
+	// belong to it.
 	Endpoint func(flamegraph.Endpoint) flamegraph.EndpointID
 	Resting  *findings.Resting
 	Marks    *marks
 	Waits    *waitLog
 	Exact    ExactSpans
 	Holds    *account.LockHolds
-	// LastNS is the time of the newest sample. It is zero before the first.
+	// LastNS is the time of the newest sample. It is zero if there is no sample yet.
 	LastNS int64
-	// Dropped counts the samples that were lost, either entirely or only for the history.
+	// Dropped counts the samples that were lost. It includes samples that are only missing from the history.
 	Dropped uint64
 	// LeftOut counts the frames, stacks, threads and peers that were not stored because there was no room for them.
 	LeftOut uint64
-	// RecErr is the error because of which the recording ended early.
+	// RecErr is the error that ended the recording early. It is nil if there was none.
 	RecErr error
-	// RecLost counts the samples that the recording lacks because the disk is too slow.
+	// RecLost counts the samples that are missing from the recording because the disk is too slow.
 	RecLost uint64
 }
 
-// Read calls fn with all data that were folded before. Samples that come during the call are kept for later, so fn does
-// not slow the sampling down. But fn should still be quick.
+// Read calls fn with all data of the Store. Samples that come during the call are kept for later, so fn does not slow
+// the sampling down. But fn should still be quick.
 func (s *Store) Read(fn func(*Reading)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -403,16 +407,16 @@ func (s *Store) Read(fn func(*Reading)) {
 	})
 }
 
-// Hold sets whether data is kept even if it is older than the history. The screen needs this while it shows a frozen
-// picture, or compares with one.
+// Hold sets whether data that is older than the history is kept. The screen needs such data while it shows a frozen
+// picture, or compares the present with an earlier time.
 func (s *Store) Hold(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = on
 }
 
-// Newest folds the samples that waited, and returns the time of the newest one, or zero if there is none. slow is true
-// if the process is idle in the newest sample.
+// Newest adds the samples that have waited to the data. It returns the time of the newest sample, or zero if there is
+// none. slow is true if the process is idle in the newest sample.
 func (s *Store) Newest() (atNS int64, slow bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

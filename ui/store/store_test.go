@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/demosource"
 )
 
-// TestStoreForgetsABurst: if it takes long to make a picture, many samples are copied and wait. When they are folded,
-// the store keeps only a few of these copies for reuse.
+// TestStoreForgetsABurst: if it takes long to make a picture, many samples are copied and wait. After the picture, the
+// store must free most of these copies and keep only a few to use them again.
 func TestStoreForgetsABurst(t *testing.T) {
 	samples := samplesOf(t, demosource.Options{Length: time.Second, HTTP: 3})
 	s, err := New(demosource.New(demosource.Options{Length: time.Second, HTTP: 3}), Options{History: time.Minute})
@@ -46,8 +46,8 @@ func TestStoreForgetsABurst(t *testing.T) {
 	})
 }
 
-// TestMarksGrowToTheHistory: the ring buffer of marks grows until it covers the length of the history. Then each new
-// mark replaces the oldest one.
+// TestMarksGrowToTheHistory: the ring buffer of marks grows until it covers the length of the history. After that, each
+// new mark must replace the oldest one.
 func TestMarksGrowToTheHistory(t *testing.T) {
 	m := newMarks(5 * time.Second)
 	samples := samplesOf(t, demosource.Options{Length: time.Second, HTTP: 1})

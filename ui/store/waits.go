@@ -15,43 +15,45 @@ import (
 const (
 	WaitSlotNS   = int64(time.Second)
 	maxWaitSlots = 3600
-	// longestEach is how many waits of each second are kept for the whole history: the longest ones. Events keeps
-	// shorter waits, too, but only the last maxWaitEvents waits.
+	// longestEach is how many waits of each second are kept for the whole history. These are the longest waits of the
+	// second. Events keeps shorter waits, too, but only the last maxWaitEvents waits.
 	longestEach = 32
-	// maxHolderStacks limits for how many threads the last stack with the GVL is remembered.
+	// maxHolderStacks limits how many threads are in the map holders, which has the last stack of each holder of the
+	// GVL.
 	maxHolderStacks = 1 << 12
 )
 
-// waitLog counts finished waits for the GVL by their length, separately for each second. So a quantile can be computed
-// over any time span of the history.
+// waitLog counts finished waits for the GVL by their length. It counts each second separately, so it can compute
+// quantiles for any time span of the history.
 type waitLog struct {
 	gvl.Ignore
 	slots []waitSlot
 	Sum   gvl.Lengths
-	// Events are the last single waits, with their threads.
+	// Events are the latest waits, each with its thread.
 	Events waitEvents
-	// holders has the stack of each thread from the last time it held the GVL. served has the requests that threads
-	// work for while they wait, by thread slot.
+	// holders has, for each thread, its stack when it last held the GVL. served has, by thread slot, the request for
+	// which each thread works while it waits.
 	holders map[sampler.ThreadID]sampler.StackID
 	served  []served
 }
 
-// served is the last period in which a thread waited, and the request or job that it worked for in this period. The
-// work is zero if it changed within the period, or if it is not known.
+// served is the last period in which a thread waited, and the request or job for which it worked then. The request is
+// zero if it changed during the period, or if it is not known.
 type served struct {
 	thread       sampler.ThreadID
 	work         sampler.WorkID
 	fromNS, toNS int64
-	// open has the numbers of ended waits that are not complete yet. A wait is complete when the last interval of the
-	// thread's state during it has come. An interval comes late, when its stack is known. Only the interval shows which
-	// request the thread worked for.
+	// open has the numbers of waits that have ended but are not complete yet. Only the interval of the thread's state
+	// during the wait shows for which request the thread worked. An interval comes late, when its stack is known. When
+	// the last interval of the wait has come, the wait is complete.
 	open []int
 }
 
 type waitSlot struct {
 	second int64
 	waits  gvl.Lengths
-	// longest is a heap (a priority queue) of the longest waits. The shortest of these comes first.
+	// longest is a heap (a priority queue) with the longest waits of the second. The shortest of them comes first,
+	// because a longer wait replaces it.
 	longest []WaitEvent
 }
 
@@ -74,8 +76,8 @@ func (w *waitLog) Waited(x *gvl.Wait) {
 	}
 }
 
-// maxOpenWaits limits how many ended waits of a thread are kept until their intervals come. If there are more, the
-// others get no request.
+// maxOpenWaits limits how many ended waits of a thread are kept until the intervals of the thread's state come. Further
+// waits get no request.
 const maxOpenWaits = 256
 
 func (w *waitLog) servedIn(slot int) *served {
@@ -85,7 +87,7 @@ func (w *waitLog) servedIn(slot int) *served {
 	return &w.served[max(slot, 0)]
 }
 
-// Lock remembers the stack of a thread that holds the GVL.
+// Lock remembers with which stack a thread holds the GVL.
 func (w *waitLog) Lock(i *gvl.LockInterval) {
 	stack := cmp.Or(i.Turn, i.Stack)
 	if i.Thread == 0 || stack == 0 || w.holders[i.Thread] == stack {
@@ -97,8 +99,8 @@ func (w *waitLog) Lock(i *gvl.LockInterval) {
 	w.holders[i.Thread] = stack
 }
 
-// Interval remembers what a thread works for while it waits. A wait belongs to the request that the thread had during
-// the wait. ddtop may have read a later request since.
+// Interval remembers for which request a thread works while it waits. A wait belongs to the request that the thread had
+// during the wait. This need not be the request that ddtop read last.
 func (w *waitLog) Interval(i *gvl.Interval) {
 	s := w.servedIn(i.Slot)
 	if i.State == gvl.Waiting {
@@ -127,7 +129,7 @@ func (w *waitLog) Interval(i *gvl.Interval) {
 	s.open = left
 }
 
-// serves sets the request or job of a wait, if this wait is one of the longest.
+// serves stores which request or job a wait belongs to, if the wait is one of the longest of its second.
 func (s *waitSlot) serves(k WaitKey, work sampler.WorkID) {
 	for i := range s.longest {
 		if e := &s.longest[i]; e.Key() == k {
@@ -175,8 +177,8 @@ func (s *waitSlot) keep(e *WaitEvent) {
 	}
 }
 
-// ForEach calls fn with the kept waits of a time span. Of the recent waits, all are kept. Of earlier waits, only the
-// longest of each second are kept.
+// ForEach calls fn with the waits of a time span that are kept. All recent waits are kept. Of earlier waits, only the
+// longest of each second are.
 func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	all := max(w.Events.FromNS(), fromNS)
 	for sec := max(fromNS, 0) / WaitSlotNS; sec <= min(all, toNS)/WaitSlotNS; sec++ {
@@ -193,8 +195,8 @@ func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	w.Events.ForEach(all, toNS, fn)
 }
 
-// AllSince returns the earliest time, not before fromNS, from which on all waits are kept. Events has all recent waits.
-// Before that, all waits of a second are kept if the second has at most longestEach waits.
+// AllSince returns the time from which on no wait is missing, but not a time before fromNS. Events has all recent
+// waits. Earlier, no wait of a second is missing if the second had at most longestEach waits.
 func (w *waitLog) AllSince(fromNS int64) int64 {
 	since := max(w.Events.FromNS(), fromNS)
 	for sec := since / WaitSlotNS; since > fromNS; sec-- {
@@ -209,8 +211,8 @@ func (w *waitLog) AllSince(fromNS int64) int64 {
 	return since
 }
 
-// WaitShares are the quantiles that Lengths returns: the lengths that 50 %, 90 %, 99 % and all of the waits do not
-// exceed.
+// WaitShares are the quantiles that Lengths returns: the lengths that are not exceeded by 50 %, 90 %, 99 % and all of
+// the waits.
 var WaitShares = [...]float64{0.5, 0.9, 0.99, 1}
 
 // Indexes of WaitShares.
@@ -221,8 +223,8 @@ const (
 	WaitMax
 )
 
-// Lengths returns the quantiles WaitShares of the lengths of waits in a time span, and the number of waits. The
-// parameter open has the waits that had not ended at the end of the time span.
+// Lengths returns the quantiles (WaitShares) of the lengths of waits in a time span, and how many waits there were.
+// open are the waits that had not ended at the end of the time span.
 func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitShares)]gvl.Bounded, n int64) {
 	w.Sum.Reset()
 	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ { // a span can begin before the boot
@@ -237,8 +239,7 @@ func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitSh
 	return told, w.Sum.Count()
 }
 
-// WaitInWords returns a length as text: the length told of one of n waits. It returns "–" if n is zero, because there
-// are no waits then.
+// WaitInWords returns as text the length told of one of n waits. If n is zero, there are no waits, and it returns "–".
 func WaitInWords(n int64, told gvl.Bounded) string {
 	if n == 0 {
 		return "–"
@@ -264,26 +265,26 @@ func (e *WaitEvent) Key() WaitKey {
 func (e *WaitEvent) FromNS() int64 { return e.EndNS - e.LenNS }
 
 const (
-	// maxWaitEvents limits how many single waits are kept, to 12 MB. With a thousand waits a second, this is two
-	// minutes.
+	// maxWaitEvents limits how many single waits are kept. They take up to 12 MB. With a thousand waits a second, this
+	// number is reached in two minutes.
 	maxWaitEvents = 1 << 17
-	// keepEventsNS is how long single waits are kept. They are dropped in blocks of waitBlock waits.
+	// keepEventsNS is for how long single waits are kept, in ns. Old waits are dropped in blocks of waitBlock waits.
 	keepEventsNS = int64(10 * time.Minute)
 	waitBlock    = 1 << 10
 )
 
 // WaitEvent is one wait for the GVL.
 type WaitEvent struct {
-	// EndNS is when the wait ended. LenNS is its likely length, between LeastNS and MostNS.
+	// EndNS is when the wait ended. LenNS is its most likely length. The true length is between LeastNS and MostNS.
 	EndNS, LenNS    int64
 	LeastNS, MostNS int64
-	// HandNS, NoCPUNS, First and Last have the values of HandoverNS, NoCPUNS, FirstHolder and LastHolder of gvl.Wait.
-	// They are set only for waits whose times are exactly known.
+	// HandNS, NoCPUNS, First and Last are the fields HandoverNS, NoCPUNS, FirstHolder and LastHolder of gvl.Wait. They
+	// are set only for waits whose times are exactly known.
 	HandNS, NoCPUNS int64
 	Thread          sampler.ThreadID
 	First, Last     sampler.ThreadID
-	// Stack is the stack of the waiting thread. FirstStack and LastStack are the last known stacks of the first and the
-	// last holder of the GVL, when the wait ended. A stack is zero if it is not known.
+	// Stack is the stack of the waiting thread. FirstStack is the last stack that was known of the first holder of the
+	// GVL when the wait ended. LastStack is the same for the last holder. A stack is zero if it is not known.
 	Stack, FirstStack, LastStack sampler.StackID
 	Work                         sampler.WorkID // what the thread worked for. Zero means no work, or unknown work.
 	Ractor                       sampler.RactorID
@@ -292,7 +293,7 @@ type WaitEvent struct {
 	Open, Cut                    bool      // the wait has not ended; samples missed one of its ends
 }
 
-// wait returns the event as a gvl.Wait, with the fields that gvl.Lengths uses.
+// wait returns the event as a gvl.Wait. It sets only the fields that gvl.Lengths uses.
 func (e *WaitEvent) wait() *gvl.Wait {
 	return &gvl.Wait{FromNS: e.FromNS(), ToNS: e.EndNS, LeastNS: e.LeastNS, MostNS: e.MostNS, InProgress: e.Open, Cut: e.Cut}
 }
@@ -300,13 +301,13 @@ func (e *WaitEvent) wait() *gvl.Wait {
 // Length returns the wait's length as the screen shows it.
 func (e *WaitEvent) Length() gvl.Bounded { return e.wait().Told() }
 
-// QueueNS returns the time for which the thread was in the queue, before it was chosen as the next holder of the GVL.
-// It is for exact waits.
+// QueueNS returns how long the thread was in the queue for the GVL, before it was chosen as the next holder. It is
+// right only for waits whose times are exactly known.
 func (e *WaitEvent) QueueNS() int64 { return max(e.LenNS-e.HandNS, 0) }
 
-// waitEvents are the last finished waits, in the order of their ends.
+// waitEvents are the latest waits that have ended, in the order of their ends.
 type waitEvents struct {
-	// blocks have the waits. All blocks except the last one are full. The last block has inLast waits.
+	// blocks hold the waits. All blocks are full, except the last one, which has inLast waits.
 	blocks []*[waitBlock]WaitEvent
 	inLast int
 	spare  *[waitBlock]WaitEvent
@@ -314,7 +315,7 @@ type waitEvents struct {
 	dropped int
 }
 
-// add adds a wait, and returns the number of the wait.
+// add stores a wait. It returns the number under which the wait can be found again.
 func (w *waitEvents) add(e WaitEvent) int {
 	if len(w.blocks) == 0 || w.inLast == waitBlock {
 		w.drop(e.EndNS - keepEventsNS)
@@ -328,8 +329,8 @@ func (w *waitEvents) add(e WaitEvent) int {
 	return w.dropped + w.count() - 1
 }
 
-// drop drops the blocks whose waits all ended before a time. It also makes room for another block. It is called when
-// all blocks are full.
+// drop removes the blocks whose waits all ended before a time, and makes room for another block. It is called when all
+// blocks are full.
 func (w *waitEvents) drop(beforeNS int64) {
 	n := 0
 	for n < len(w.blocks) && (len(w.blocks)-n >= maxWaitEvents/waitBlock || w.blocks[n][waitBlock-1].EndNS < beforeNS) {
@@ -343,7 +344,7 @@ func (w *waitEvents) drop(beforeNS int64) {
 // count returns how many waits are kept.
 func (w *waitEvents) count() int { return max(len(w.blocks)-1, 0)*waitBlock + w.inLast }
 
-// numbered returns the wait that has the number n. It returns nil if this wait was dropped.
+// numbered returns the wait with the number n (see add). It returns nil if this wait was dropped.
 func (w *waitEvents) numbered(n int) *WaitEvent {
 	if i := n - w.dropped; i >= 0 && i < w.count() {
 		return w.event(i)
@@ -366,7 +367,7 @@ func (w *waitEvents) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	}
 }
 
-// FromNS returns the time from which on all waits are kept. It is zero if no wait was dropped.
+// FromNS returns the time from which on no wait is missing. It is zero if no wait was ever dropped.
 func (w *waitEvents) FromNS() int64 {
 	if w.dropped == 0 || w.count() == 0 {
 		return 0
@@ -378,13 +379,13 @@ func (w *waitEvents) FromNS() int64 {
 type ThreadWaits struct {
 	// Lengths has the lengths of all waits, including waits that have not ended at the end of the time span.
 	Lengths gvl.Lengths
-	// Longest are the longest waits, the longest first. Short is how many waits are not listed because they are too
-	// short.
+	// Longest are the thread's longest waits, the longest first. Short is how many waits are left out of this list
+	// because they are too short.
 	Longest []WaitEvent
 	Short   int
 }
 
-// ListOf says which single waits are listed: at most AtMost waits of one thread, each at least AtLeastNS long. If
+// ListOf says which single waits should be listed: at most AtMost waits of one thread, each at least AtLeastNS long. If
 // Thread is zero, no wait is listed.
 type ListOf struct {
 	Thread    sampler.ThreadID
@@ -398,13 +399,14 @@ func (t *ThreadWaits) Count() int64 { return t.Lengths.Count() }
 // P99 returns the 99th percentile of the waits' lengths as text.
 func (t *ThreadWaits) P99() string { return t.InWords(0.99) }
 
-// InWords returns a quantile of the waits' lengths as text. The share q of the waits did not exceed it.
+// InWords returns a quantile of the waits' lengths as text: a length that the share q of the waits did not exceed.
 func (t *ThreadWaits) InWords(q float64) string {
 	return WaitInWords(t.Count(), t.Lengths.Quantile(q))
 }
 
-// ByThread returns the waits of a time span by thread. It begins at the time from which on all waits are kept. states
-// are the threads' states at the end of the time span. Quantiles include the waits that are not listed.
+// ByThread returns the waits in a time span, thread by thread. It leaves out the first part of the time span if waits
+// of that part may be missing. states are the threads' states at the end of the time span. Quantiles also include the
+// waits that are not listed.
 func (w *waitLog) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list ListOf) map[sampler.ThreadID]*ThreadWaits {
 	out := make(map[sampler.ThreadID]*ThreadWaits)
 	of := func(id sampler.ThreadID) *ThreadWaits {
@@ -440,8 +442,8 @@ func (w *waitLog) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list Li
 	return out
 }
 
-// setExactBegin sets the beginning of a thread's current wait to a time that is exactly known. From samples alone it is
-// only known that the thread waited at each sample.
+// setExactBegin sets the exact time at which a thread's current wait began. Samples alone show only that the thread
+// waited at each sample.
 func setExactBegin(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS int64) {
 	for i := range states {
 		if s := &states[i]; s.Thread == id && s.State == gvl.Waiting {
@@ -450,7 +452,8 @@ func setExactBegin(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS i
 	}
 }
 
-// setExactBegins calls setExactBegin for each exact wait that was in progress at a past moment.
+// setExactBegins sets the exact beginning of each wait that was in progress at a past moment, if it is known
+// (setExactBegin).
 func (w *waitLog) setExactBegins(states []gvl.ThreadState, atNS int64) {
 	w.ForEach(atNS, math.MaxInt64, func(e *WaitEvent) {
 		if e.Exact && e.FromNS() <= atNS {

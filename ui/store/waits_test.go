@@ -12,7 +12,7 @@ import (
 )
 
 // TestWaitEventsForgetTheOldest: when there are more waits than maxWaitEvents, a block of the oldest waits is dropped.
-// The remaining waits are still found by their times and by their numbers.
+// The other waits must still be found by their times and by their numbers.
 func TestWaitEventsForgetTheOldest(t *testing.T) {
 	w := NewWaitLog(time.Minute)
 	const n = maxWaitEvents + 1000
@@ -41,9 +41,8 @@ func TestWaitEventsForgetTheOldest(t *testing.T) {
 	}
 }
 
-// TestWaitsOfAnHour: if each second has only a few waits, all waits of an hour are known, although single waits are
-// stored only for ten minutes. If one second has more than longestEach waits, all waits are known only after this
-// second.
+// TestWaitsOfAnHour: single waits are stored only for ten minutes. But if each second has only a few waits, all waits
+// of an hour must be known. If one second has more than longestEach waits, all waits are known only after this second.
 func TestWaitsOfAnHour(t *testing.T) {
 	const each, seconds = longestEach - 2, 3000
 	w := NewWaitLog(time.Hour)
@@ -74,7 +73,7 @@ func TestWaitsOfAnHour(t *testing.T) {
 	}
 }
 
-// TestWaitLogKeeps: when the ring buffer of single waits is full, the longest waits of each second are still kept. No
+// TestWaitLogKeeps: when the memory for single waits is full, the longest waits of each second must still be kept. No
 // wait is returned twice.
 func TestWaitLogKeeps(t *testing.T) {
 	const each, seconds = 3000, 60
@@ -114,8 +113,8 @@ func TestWaitLogKeeps(t *testing.T) {
 	}
 }
 
-// TestWaitLengths compares the quantiles of a time span with the quantiles of the sorted lengths. They may be 4 % too
-// small, but the longest wait must be exact.
+// TestWaitLengths compares the quantiles of waits in a time span with the quantiles of the sorted lengths. A quantile
+// may be 4 % too small, but the longest wait must be exact.
 func TestWaitLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	w := NewWaitLog(time.Minute)
@@ -150,7 +149,7 @@ func TestWaitLengths(t *testing.T) {
 	}
 }
 
-// TestWaitsAfterBoot: the clock begins with zero at boot. Soon after that, the time span on the screen can begin at a
+// TestWaitsAfterBoot: CLOCK_MONOTONIC is zero at boot. Soon after boot, the time span on the screen can begin at a
 // negative time.
 func TestWaitsAfterBoot(t *testing.T) {
 	w := NewWaitLog(DefaultHistory)
@@ -159,8 +158,8 @@ func TestWaitsAfterBoot(t *testing.T) {
 	}
 }
 
-// TestRequestOfAWait: a wait belongs to the request that its thread served during the wait, and not to the thread's
-// previous request. If the request is unknown or changes during the wait, the wait belongs to none.
+// TestRequestOfAWait: a wait belongs to the request that its thread served during the wait, and not to an earlier one.
+// If the request is unknown or changes during the wait, the wait belongs to no request.
 func TestRequestOfAWait(t *testing.T) {
 	const thread, slot = 7, 2
 	interval := func(s gvl.State, fromNS, toNS int64, work sampler.WorkID) func(*waitLog) {

@@ -6,17 +6,17 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// Legible is the least contrast of text and its background (WCAG 2.1, 1.4.3).
+// Legible is the least contrast that text must have with its background (WCAG 2.1, 1.4.3).
 const Legible = 4.5
 
-// Graphic is the least contrast of signs that are not text, such as the letters of the timeline (WCAG 2.1, 1.4.11).
+// Graphic is the least contrast for signs that are not text, such as the letters of the timeline (WCAG 2.1, 1.4.11).
 const Graphic = 3
 
 // Toward mixes c with the colour other until text in the mixture is legible on bg. If no mixture is legible, it returns
 // other.
 func Toward(c, other, bg canvas.Color) canvas.Color { return MixUntil(c, other, bg, Legible) }
 
-// MixUntil mixes c with the colour other until the contrast with bg is high enough. If no mixture has this contrast, it
+// MixUntil mixes c with the colour other until the mixture has at least this contrast with bg. If no mixture has, it
 // returns other.
 func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	const steps = 10
@@ -28,9 +28,9 @@ func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	return other
 }
 
-// Readable returns the colour of a state, changed so that text in it is legible on the theme's background. Some colours
-// are too similar to the background. On a dark one, these are the dark greys of the idle states and the blue of io. On
-// a light one, it is yellow.
+// Readable changes the colour of a state so that text in it is legible on the theme's background. Some colours are too
+// similar to the background. On a dark background, these are the dark greys of the idle states and the blue of io. On a
+// light background, it is yellow.
 func (t *Theme) Readable(c canvas.Color) canvas.Color {
 	end := canvas.RGB(WhiteText)
 	if t.Background.Light() {
@@ -39,10 +39,11 @@ func (t *Theme) Readable(c canvas.Color) canvas.Color {
 	return Toward(c, end, t.Background)
 }
 
-// fewColors corrects the colours of a picture for a terminal with 16 or 256 colours. On such a terminal, text and its
-// background could get the same colour.
+// fewColors corrects the colours of a picture for a terminal with 16 or 256 colours. Without this, text and its
+// background could get the same colour there.
 type fewColors struct {
-	// Convert returns the nearest colour of the terminal. It is nil if the terminal shows all colours.
+	// Convert returns the colour of the terminal that is nearest to a colour. It is nil if the terminal shows all
+	// colours.
 	Convert func(color.Color) color.Color
 	Are16   bool
 	known   map[canvas.Style]canvas.Style
@@ -54,10 +55,10 @@ const (
 	TrueColor = "TrueColor"
 )
 
-// maxKnownStyles limits how many styles are cached with their corrections.
+// maxKnownStyles limits how many corrected styles are kept in the cache.
 const maxKnownStyles = 1 << 14
 
-// apply corrects the styles of a drawn picture.
+// apply corrects the styles in a picture for the terminal, after the picture was drawn.
 func (f *fewColors) apply(a canvas.Area, t *Theme) {
 	if f.Convert == nil {
 		return
@@ -75,8 +76,9 @@ func (f *fewColors) apply(a canvas.Area, t *Theme) {
 	})
 }
 
-// The 256 colours of xterm are a cube with six steps for each component, and a ramp of greys. rampFirst, rampStep and
-// rampLast describe the ramp. A colour counts as a grey if its components differ by less than the constant colourless.
+// The 256 colours of xterm are a cube with six steps for each component, and a row of greys (the ramp). rampFirst,
+// rampStep and rampLast describe the ramp. A colour counts as a grey if its components differ by less than the constant
+// colourless.
 const (
 	rampFirst, rampStep, rampLast = 8, 10, 238
 	colourless                    = 0x30
@@ -84,8 +86,8 @@ const (
 
 var cubeSteps = [...]int{0, 0x5f, 0x87, 0xaf, 0xd7, 0xff}
 
-// In256 returns the nearest of the 256 colours. For a grey it takes a grey of the ramp. If only the components decided,
-// a bluish grey would become teal, and teal has a meaning on this screen.
+// In256 returns the nearest of xterm's 256 colours. For a grey it returns one of the terminal's greys. If only the
+// components decided, a bluish grey would become teal, and teal has a meaning on this screen.
 func In256(c canvas.Color) canvas.Color {
 	if !c.IsSet() {
 		return c
@@ -115,9 +117,9 @@ func In256(c canvas.Color) canvas.Color {
 	return canvas.RGB(nearest(r)<<16 | nearest(g)<<8 | nearest(b))
 }
 
-// correct replaces the colours of a style by colours of the terminal. If text and its background would get the same
-// colour, the text becomes black or white, whichever has more contrast. If both already had the same colour before,
-// they are kept, because this is on purpose.
+// correct replaces the colours of a style by colours of the terminal. Text and its background may get the same colour
+// by this. The text then becomes black or white, whichever has more contrast. If text and background had the same
+// colour before, correct keeps this, because it is on purpose.
 func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 	if s.FG == s.BG || !s.FG.IsSet() {
 		if !f.Are16 {

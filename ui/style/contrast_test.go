@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// TestColoursOfTextAreLegible: on the theme's background, the colours of text have the contrast that WCAG requires. The
-// words for states also have it on a selected row.
+// TestColoursOfTextAreLegible: each colour of text has the contrast with the theme's background that WCAG requires. The
+// words for states must also have it on the background of a selected row.
 func TestColoursOfTextAreLegible(t *testing.T) {
 	for _, name := range Themes[1:] {
 		theme, err := ThemeByName(name)
@@ -32,8 +32,8 @@ func TestColoursOfTextAreLegible(t *testing.T) {
 	}
 }
 
-// TestLettersOfStatesAreLegible: the background of a letter in the timeline depends on the state's share of the time.
-// The letters of a state have one colour, which has at every share the contrast that WCAG requires for graphics.
+// TestLettersOfStatesAreLegible: in the timeline, the shade behind a letter depends on the state's share of the time.
+// All letters of a state have one colour. On each shade it must have the contrast that WCAG requires for graphics.
 func TestLettersOfStatesAreLegible(t *testing.T) {
 	for _, name := range Themes[1:] {
 		theme, err := ThemeByName(name)

@@ -20,8 +20,8 @@ func ValueOr(unknown bool, v float64) float64 {
 	return v
 }
 
-// AxisTime returns a time on the axis as text. The time is the distance from the end of the axis: "30s", "2m30s",
-// "500ms", "1.5ms", "200µs".
+// AxisTime returns the text for a place on the time axis. It is the time from this place to the end of the axis: "30s",
+// "2m30s", "500ms", "1.5ms", "200µs".
 func AxisTime(ns int64) string {
 	d := time.Duration(ns)
 	switch {
@@ -56,12 +56,12 @@ func Rate(hz float64) string {
 	return fmt.Sprintf("%.1f Hz", hz)
 }
 
-// CodeLine returns the name of code and its place: "Order#total order.rb:3". The name of a template is its file, so the
-// result is "orders/_row.html.erb:4".
+// CodeLine returns the name of a function and its place: "Order#total order.rb:3". The name of a template is already
+// its file. So for a template the result is "orders/_row.html.erb:4".
 func CodeLine(code, place string) string { return Beside(gvl.AddLine(code, place)) }
 
-// CodeIn returns the name of code, and its place in brackets: "Order#total (order.rb:3)". The name of a template is its
-// file, so the result is "orders/_row.html.erb:4".
+// CodeIn returns the name of a function, and its place in brackets: "Order#total (order.rb:3)". The name of a template
+// is already its file. So for a template the result is "orders/_row.html.erb:4".
 func CodeIn(code, file string, line int32, uncertain bool) string {
 	if file == "" {
 		return code
@@ -73,7 +73,7 @@ func CodeIn(code, file string, line int32, uncertain bool) string {
 	return code
 }
 
-// Beside returns two texts with two blanks between them. If one is empty, it returns only the other text.
+// Beside puts two texts on one line, with two blanks between them. If one text is empty, it returns only the other one.
 func Beside(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -81,8 +81,8 @@ func Beside(a, b string) string {
 	return a + "  " + b
 }
 
-// LineIn returns a line of a file: "app.rb:12". If the line cannot be trusted (sampler.Frame.Uncertain), it adds a
-// question mark. If the line is 0, it is unknown, and LineIn returns only the file.
+// LineIn returns a file with a line number: "app.rb:12". If the line cannot be trusted (sampler.Frame.Uncertain), it
+// adds a question mark. Line 0 means that the line is not known: LineIn then returns only the file.
 func LineIn(file string, line int32, uncertain bool) string {
 	if line == 0 {
 		return file
@@ -101,10 +101,10 @@ func Share(part, whole int64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// Between separates the parts of a status line.
+// Between is the text between two parts of a status line.
 const Between = " · "
 
-// FitParts removes parts from the end of a line until the remaining parts fit into w columns.
+// FitParts shortens a status line to w columns, by removing parts from its end.
 func FitParts(s string, w int) string {
 	for canvas.Width(s) > w {
 		i := strings.LastIndex(s, Between)
@@ -139,8 +139,8 @@ func Wrap(s string, w, n int) (lines []string, whole bool) {
 	return append(lines, canvas.Cut(s, w)), canvas.Width(s) <= w
 }
 
-// unitFollows reports whether the text before ends with a number and the text after begins with a unit. Wrap does not
-// break a line between them.
+// unitFollows reports whether before ends with a number and after begins with the number's unit. Wrap does not break a
+// line between these two.
 func unitFollows(before, after string) bool {
 	if before == "" || before[len(before)-1] < '0' || before[len(before)-1] > '9' {
 		return false
@@ -153,8 +153,8 @@ func unitFollows(before, after string) bool {
 	return false
 }
 
-// Fit returns the first of several texts that fits into w columns. forms begins with the longest text. If none fits,
-// Fit cuts the last one.
+// Fit chooses one of several forms of a text, of which the longest comes first. It returns the first form that fits
+// into w columns. If none fits, it cuts the last form.
 func Fit(forms []string, w int) string {
 	for _, s := range forms {
 		if canvas.Width(s) <= w {
@@ -164,10 +164,10 @@ func Fit(forms []string, w int) string {
 	return canvas.Cut(forms[len(forms)-1], w)
 }
 
-// Metrics are the weights of the flamegraph, in the order in which the key w selects them.
+// Metrics are the quantities that the flamegraph can measure. The key w goes through them in this order.
 var Metrics = []flamegraph.Metric{flamegraph.Wall, flamegraph.CPU, flamegraph.Wait, flamegraph.Blame, flamegraph.Allocations}
 
-// MetricName returns the words that the screen uses for a weight.
+// MetricName returns the words that the screen uses for a metric of the flamegraph.
 func MetricName(m flamegraph.Metric) string {
 	switch m {
 	case flamegraph.CPU:
@@ -184,7 +184,7 @@ func MetricName(m flamegraph.Metric) string {
 	return "wall time"
 }
 
-// NothingOf returns the text that is shown if the flamegraph is empty because nothing has this weight.
+// NothingOf returns the text to show if the flamegraph is empty, because no stack has a weight in this metric.
 func NothingOf(m flamegraph.Metric) string {
 	switch m {
 	case flamegraph.Blame:
@@ -195,7 +195,8 @@ func NothingOf(m flamegraph.Metric) string {
 	return "no " + MetricName(m) + " here"
 }
 
-// Measure returns an amount of a weight as text. Allocations are estimates, so they are rounded to two digits.
+// Measure returns an amount as text, in the unit of a metric of the flamegraph. Allocations are estimates, so they are
+// rounded to two digits.
 func Measure(m flamegraph.Metric, n int64) string {
 	switch m {
 	case flamegraph.Samples:
@@ -223,12 +224,13 @@ func Estimated(a flamegraph.AllocEstimate) string {
 	return "estimate " + Uncertainty(a)
 }
 
-// Uncertainty returns the error of an estimate, rounded up: "±5 %".
+// Uncertainty returns how large the error of an estimate may be, rounded up: "±5 %".
 func Uncertainty(a flamegraph.AllocEstimate) string {
 	return fmt.Sprintf("±%.0f %%", math.Ceil(a.Error()*100))
 }
 
-// TooFew returns the reason why no shares of allocations can be shown yet. It returns "" if they can be shown.
+// TooFew returns why no shares of allocations can be shown yet: too few were seen. It returns "" if shares can be
+// shown.
 func TooFew(a flamegraph.AllocEstimate) string {
 	switch {
 	case a.Enough():

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// TestBarsShowNothingUnderHalfAColumn: a bar is divided among states. Each state gets the number of columns for its
-// share, rounded. A state with less than half a column is not drawn.
+// TestBarsShowNothingUnderHalfAColumn: a bar is divided among states. Each state gets columns in proportion to its
+// share, rounded. A state with less than half a column must not be drawn.
 func TestBarsShowNothingUnderHalfAColumn(t *testing.T) {
 	theme := darkTheme()
 	var g canvas.Grid

@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOriginOf: if the origin of a frame was recorded, OriginOf returns it. Otherwise the frame's path decides.
+// TestOriginOf: if the recording has a frame's origin, OriginOf returns it. Otherwise OriginOf finds the origin from
+// the frame's path.
 func TestOriginOf(t *testing.T) {
 	for _, tc := range []struct {
 		f    sampler.Frame

@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// FrameCell returns how a cell of the timeline is drawn while a frame is highlighted. A cell in which the frame ran has
-// its usual look, and its colour is stronger the longer the frame ran. Any other cell has an empty background, which
-// shows that the thread existed.
+// FrameCell returns how to draw a cell of the timeline while a frame is highlighted. A cell in which the frame ran
+// looks as usual, and its colour is stronger the longer the frame ran. Any other cell has an empty background, which
+// only shows that the thread existed.
 func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if c.Listed() > 0 {
 		return t.StateCell(c, ascii, beside)
@@ -21,14 +21,15 @@ func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 	return ' ', canvas.Style{BG: t.Background.Mix(t.Text, quiet)}
 }
 
-// loudWait is a share of a cell's time. If a thread waited for this share or more, the cell is drawn in bold.
+// loudWait is a share of a cell's time. If a thread waited for at least this share, its cell is drawn in bold.
 const loudWait = 0.1
 
-// LeastWait is the least share of a cell's time for which a wait is drawn. A cell can show eighths, and half an eighth
-// is rounded up to one.
+// LeastWait is the least share of a cell's time that a thread must wait for the wait to be drawn. A cell can show
+// eighths, and half an eighth is rounded up to one.
 const LeastWait = 1.0 / 16
 
-// Shade mixes a colour with the background. A strength of 0 returns the background, and 1 the colour itself.
+// Shade mixes a colour with the theme's background. With a strength of 0 it returns the background, and with 1 the
+// colour itself.
 func (t *Theme) Shade(c canvas.Color, strength float64) canvas.Color {
 	if t.Flat {
 		return c
@@ -36,8 +37,8 @@ func (t *Theme) Shade(c canvas.Color, strength float64) canvas.Color {
 	return t.Background.Mix(c, strength)
 }
 
-// ListenCell returns how a cell of a listening thread is drawn: with the letter of io, but in the colour of a resting
-// thread.
+// ListenCell returns how to draw a cell of a thread that listens for connections. It has the letter of io, but the
+// colour of a thread that rests.
 func (t *Theme) ListenCell(c *timeline.Cell, ascii bool, _ *shades) (rune, canvas.Style) {
 	glyph := c.Dominant.Glyph()
 	if ascii {
@@ -47,23 +48,25 @@ func (t *Theme) ListenCell(c *timeline.Cell, ascii bool, _ *shades) (rune, canva
 	return glyph, canvas.Style{FG: MixUntil(t.Faint, t.Text, bg, Graphic), BG: bg}
 }
 
-// leastDominant is about the smallest share that the state with the largest share of a cell can have. A state with this
-// share gets the weakest shade.
+// leastDominant is a share of a cell's time. The state with the largest share in a cell has at least about this share.
+// At this share its colour has the weakest shade.
 const leastDominant = 0.3
 
-// ShadeSteps is how many shades of a state's colour there are besides the weakest one. The eye cannot distinguish more.
-// Each change of shade between two cells costs about 15 bytes of output to the terminal.
+// ShadeSteps is how many shades of a state's colour there are besides the weakest. There are few, because the eye
+// cannot distinguish more. Also, each change of shade between two cells costs about 15 bytes of output to the terminal.
 const ShadeSteps = 4
 
-// InSteps rounds a strength from 0 to 1 to one of the strengths that ShadeSteps allows.
+// InSteps rounds the strength of a colour, from 0 to 1, to one of the strengths that the shades can have (ShadeSteps).
 func InSteps(v float64) float64 { return math.Round(v*ShadeSteps) / ShadeSteps }
 
-// shadeRun is a number of cells. After so many cells, the shades of a row are chosen anew (see shades).
+// shadeRun is a number of cells. Every shadeRun cells, the shades in a row of the timeline are chosen anew (see
+// shades).
 const shadeRun = 16
 
-// shades smooths the colours in a row of the timeline. For each state it has the last strength of the state's colour,
-// and of the wait in it. If the strength of the next cell differs by less than a step, the cell is drawn with the last
-// strength. Otherwise noise would make a row spotted, and each spot costs 15 to 40 bytes of output.
+// shades smooths the colours in a row of the timeline. For each state it remembers how strong the state's colour was in
+// the last cell, and how strong the wait in it was. If the strength of the next cell differs by less than a step, this
+// cell is drawn with the last strength. Otherwise noise would make a row spotted, and each spot costs 15 to 40 bytes of
+// output.
 //
 // The strengths are chosen anew at every cell whose time is a multiple of shadeRun cells. So a cell looks the same
 // while the picture moves. Before the first such cell of a row, each cell is drawn with its own strength.
@@ -81,8 +84,8 @@ func NewShades() *shades {
 	return s
 }
 
-// GoTo must be called before each cell of a row is drawn. fromNS is the time at which the row begins, and eachNS the
-// time that a cell covers.
+// GoTo must be called before a cell of a row is drawn. fromNS is the time at which the row begins, and eachNS how much
+// time a cell covers.
 func (s *shades) GoTo(cell int, fromNS, eachNS int64) {
 	if (fromNS/max(eachNS, 1)+int64(cell))%shadeRun == 0 {
 		*s = *NewShades()
@@ -90,8 +93,8 @@ func (s *shades) GoTo(cell int, fromNS, eachNS int64) {
 	}
 }
 
-// near rounds the strength v, from 0 to 1, to a step. If v is less than a step away from the last strength, near
-// returns the last strength.
+// near rounds the strength v of a colour, from 0 to 1, to a step. If v differs from the last strength by less than a
+// step, it returns the last strength instead.
 func (s *shades) near(last *float64, v float64) float64 {
 	if math.Abs(v-*last) < 1.0/ShadeSteps {
 		return *last
@@ -103,8 +106,8 @@ func (s *shades) near(last *float64, v float64) float64 {
 	return v
 }
 
-// eighths returns the height of a block for the share v that a thread ran, in eighths of a cell. If v is less than an
-// eighth away from the last height, it returns the last height.
+// eighths returns how high a block is drawn, in eighths of a cell, if a thread ran for the share v of the cell's time.
+// If v differs from the last height by less than an eighth, it returns the last height.
 func (s *shades) eighths(v float64) int {
 	if math.Abs(v-s.ran) >= 1.0/8 {
 		v = math.Round(v*8) / 8
@@ -116,13 +119,13 @@ func (s *shades) eighths(v float64) int {
 	return int(s.ran * 8)
 }
 
-// leastRan is the least share of a cell's time for which running is drawn. It is one eighth, the least that a cell can
-// show.
+// leastRan is the least share of a cell's time that a thread must run for this to be drawn. It is one eighth, because
+// this is the smallest block that a cell can show.
 const leastRan = 1.0 / 8
 
-// letter returns the colour of letters on the background of a state: black or white. It returns the colour that is more
-// legible on the least suitable shade of the state. The same colour is used on all shades, so that a row does not
-// alternate between black and white.
+// letter returns the colour of letters on the colour of a state: black or white. Of the two, it chooses the one that is
+// more legible on the state's worst shade. All shades have letters of the same colour, so that a row does not alternate
+// between black and white.
 func (t *Theme) letter(full canvas.Color) canvas.Color {
 	black, white := canvas.RGB(BlackText), canvas.RGB(WhiteText)
 	weakest := t.Shade(full, t.Weakest)
@@ -134,12 +137,13 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 }
 
 // StateCell returns the character and the style for a cell of the timeline. The character stands for the state with the
-// largest share of the cell's time. The background has the colour of this state, stronger with a larger share.
+// largest share of the cell's time. The background has the colour of this state, which is stronger if the share is
+// larger.
 //
-// A cell can also show that the thread waited (LeastWait). A block of running is then cut at the top, and any other
-// letter is underlined and gets the colour of waiting. A cell of another state can also show that the thread ran
-// (leastRan). A block of running, as high as its share, then replaces the letter. But the letter stays if the thread
-// waited longer than it ran. beside has the shades of the cells on the left. It is nil for a single cell.
+// A cell can also show that the thread waited (LeastWait). If the cell has a block for running, the block is then cut
+// at the top. Any other letter is underlined and gets the colour of waiting. A cell of another state can also show that
+// the thread ran (leastRan). A block for running, as high as its share, then replaces the letter. But the letter stays
+// if the thread waited longer than it ran. beside has the shades of the cells on the left. It is nil for a single cell.
 func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if beside == nil {
 		beside = NewShades()
@@ -194,8 +198,8 @@ func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 	return glyph, st
 }
 
-// DrawStates draws a bar that is divided among the states, by the time in each. A state that would get less than half a
-// column is left out.
+// DrawStates draws a bar that is divided among states, in proportion to the time in each. It leaves out a state that
+// would get less than half a column.
 func (t *Theme) DrawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bool) {
 	parts := make([]int64, len(gvl.InBars))
 	most, sum := 0, int64(0)
@@ -224,7 +228,7 @@ func (t *Theme) DrawStates(a canvas.Area, totals *[gvl.NumStates]int64, ascii bo
 	}
 }
 
-// legendWords has the states in the order of the legend. Each has a text for the legend, and a shorter one.
+// legendWords has the states in the order of the legend, each with its text in the legend and a shorter text.
 var legendWords = []struct {
 	state       gvl.State
 	word, short string
@@ -234,8 +238,8 @@ var legendWords = []struct {
 	{gvl.Stalled, "stalled", "stalled"},
 }
 
-// DrawLegend draws the letter, the colour and the name of each state, in one line. If there is no room, it uses shorter
-// names, and leaves out the last states if even these do not fit.
+// DrawLegend draws the letter, the colour and the name of each state on one line. If there is too little room, it uses
+// shorter names. If even these do not fit, it leaves out the last states.
 func DrawLegend(a canvas.Area, t *Theme, ascii bool) {
 	whole := 1
 	for _, l := range legendWords {
@@ -258,13 +262,13 @@ func DrawLegend(a canvas.Area, t *Theme, ascii bool) {
 	}
 }
 
-// sparkLevels are the characters of a sparkline, from the lowest to the highest. A value of 0 gets the lowest one, so
-// that the line has a base.
+// sparkLevels are the characters of a sparkline (a small curve), from the lowest to the highest. A value of 0 is drawn
+// with the lowest character, so that the line has a base.
 var sparkLevels = []rune("▁▂▃▄▅▆▇█")
 
-// DrawSpark draws a sparkline, with one column for each value and the newest value on the right. The value top gets the
-// full height. A negative value means that nothing was measured, and its column is blank. DrawSpark returns the column
-// after the last one.
+// DrawSpark draws a sparkline (a small curve), with one column for each value and the newest value on the right. The
+// value top gets the full height. A negative value means that nothing was measured, and its column stays blank.
+// DrawSpark returns the column after the last one.
 func DrawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.Style) int {
 	for _, v := range values {
 		switch {
@@ -283,8 +287,8 @@ func DrawSpark(a canvas.Area, x int, values []float64, top float64, st canvas.St
 }
 
 // DrawColumn draws one column of a chart, from the bottom of the area up to a share of its height. The height is
-// rounded to eighths of a row. The top eighth always stays free. Without this, full charts above each other would look
-// like one chart on a terminal without colours.
+// rounded to eighths of a row. The top eighth always stays free. Otherwise full charts above each other would look like
+// one chart on a terminal without colours.
 func DrawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
 	eighths := min(int(share*float64(8*a.H)+0.5), 8*a.H-1)
 	for y := a.H - 1; y >= 0 && eighths > 0; y-- {
@@ -294,20 +298,20 @@ func DrawColumn(a canvas.Area, x int, share float64, st canvas.Style) {
 	}
 }
 
-// DrawPoint draws one column of a curve: a mark at a height that is the given share (0 to 1) of the area's height.
+// DrawPoint draws one column of a curve: a mark at a height. The height is a share (0 to 1) of the area's height.
 func DrawPoint(a canvas.Area, x int, share float64, st canvas.Style) {
 	eighth := min(max(int(share*float64(8*a.H-1)+0.5), 0), 8*a.H-1)
 	a.Rune(x, a.H-1-eighth/8, sparkLevels[eighth%8], st)
 }
 
-// Bar returns a bar as text. A share of 1 is w columns long.
+// Bar returns a bar made of characters. For a share of 1 it is w columns long.
 func Bar(share float64, w int) string {
 	n := min(max(int(share*float64(w)+0.5), 0), w)
 	return strings.Repeat("█", n) + strings.Repeat("░", w-n)
 }
 
-// State returns the style for the name of a state. It is bold for states in which the thread holds the GVL, waits for
-// it, or waits for a lock.
+// State returns the style for a state's name. It is bold if the thread holds the GVL, waits for it, or waits for a lock
+// in this state.
 func (t *Theme) State(s gvl.State) canvas.Style {
 	st := canvas.Style{FG: t.Readable(t.States[s])}
 	if s == gvl.Waiting || s.Held() || s == gvl.Lock {
@@ -316,7 +320,7 @@ func (t *Theme) State(s gvl.State) canvas.Style {
 	return st
 }
 
-// Heading draws a line in the first row of an area, with a title on it. It returns the column after the title.
+// Heading draws a line in the first row of an area, and writes a title on it. It returns the column after the title.
 func (t *Theme) Heading(a canvas.Area, title string) int {
 	a.Row(0).Fill('─', t.Rule())
 	return a.Put(1, 0, canvas.Cut(title, a.W-2), t.Bold())

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// TestCellsStayAsTheyAreWhileThePictureMoves: when the picture moves by one cell, the cells keep their shades. Only the
-// cells before the first whole run (shadeRun) may change. The shade of each cell is at most one step away from its
+// TestCellsStayAsTheyAreWhileThePictureMoves: when the picture moves by one cell, the cells must keep their shades.
+// Only the cells before the first whole run (shadeRun) may change. Each cell's shade is at most one step away from its
 // exact shade.
 func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 	theme := darkTheme()
@@ -78,9 +78,9 @@ func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 	}
 }
 
-// TestCellsShowHowLongAThreadRan: a cell has another state than running, but the thread also ran in it. The cell then
-// shows a block as high as the share of running, in the colour of running. Without colours, or if the thread waited
-// longer than it ran, the letter of the state stays.
+// TestCellsShowHowLongAThreadRan: a cell's main state is not running, but the thread also ran in its time. The cell
+// must then show a block as high as the share of running, in the colour of running. Without colours, or if the thread
+// waited longer than it ran, the letter of the state stays.
 func TestCellsShowHowLongAThreadRan(t *testing.T) {
 	theme := darkTheme()
 	cell := func(s gvl.State, running, waiting int64) *timeline.Cell {

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// The colours of Okabe and Ito can be distinguished by people with any kind of colour blindness (Color Universal
-// Design, 2008). Vermilion is used only for waiting for the GVL.
+// People with any kind of colour blindness can distinguish these colours of Okabe and Ito (Color Universal Design,
+// 2008). Vermilion is used only for waiting for the GVL.
 const (
 	okabeOrange     = 0xE69F00
 	OkabeSkyBlue    = 0x56B4E9
@@ -29,45 +29,48 @@ const (
 // Theme is a set of colours for the screen. It holds no state.
 type Theme struct {
 	Name string
-	// Background is the colour that the terminal's background is assumed to have. Weak colours are mixed with it. It is
-	// drawn only in picture files.
+	// Background is the assumed colour of the terminal's background. Weak colours are mixtures with it. Only picture
+	// files are drawn with this background.
 	Background canvas.Color
-	// Text, Dim and Faint are the three strengths of plain text. Line is for rules and borders.
+	// Text, Dim and Faint are plain text of three strengths, from strong to weak. Line is for rules and borders.
 	Text, Dim, Faint, Line canvas.Color
-	// Selection is the background of the selected row. Accent is the colour of the part that receives the keys.
+	// Selection is the background of the selected row. Accent is the colour of the part of the screen that receives key
+	// presses.
 	Selection, Accent canvas.Color
-	// Good, Warn and Crit are the colours of findings by severity, and of the state of sampling in the header, such as
-	// LIVE.
+	// Good, Warn and Crit are the colours of findings by severity. The state of sampling in the first line, such as
+	// LIVE, has the same colours.
 	Good, Warn, Crit canvas.Color
 	// States has a colour for each state.
 	States [gvl.NumStates]canvas.Color
-	// Owners are colours that distinguish threads in the GVL lane. The threads use them one after the other.
+	// Owners are the colours that distinguish threads in the GVL lane (the row that shows who held the GVL). The
+	// threads get them one after the other.
 	Owners []canvas.Color
-	// Flame has the colours of frames by the origin of their code (OriginOf). The colour of OriginUnknown is also used
-	// for rows of threads and for the root.
+	// Flame has the colours of frames by the origin of their code (OriginOf). Rows of threads and the root have the
+	// colour of OriginUnknown.
 	Flame [sampler.NumOrigins]canvas.Color
-	// Weakest is the strength, from 0 to 1, with which a state's colour is drawn at the smallest share. The colour must
-	// still be recognizable, and the letter on it legible.
+	// Weakest is how strong a state's colour is at the smallest share, from 0 to 1. Even then the colour must be
+	// recognizable, and the letter on it legible.
 	Weakest float64
-	// Few is set if the terminal has at most 256 colours. In this case the colours of frames in the flamegraph do not
-	// vary. The nearest colour of the terminal could be a very different one.
+	// Few is set if the terminal has at most 256 colours. In the flamegraph, the name of a frame then does not make its
+	// colour lighter or darker. The nearest colour of the terminal could be a very different one.
 	Few bool
-	// Flat is set if the terminal has so few colours that there are no shades. In this case a state has its full colour
-	// at any share.
+	// Flat is set if the terminal has so few colours that there are no shades. A state then has its full colour,
+	// whatever its share is.
 	Flat bool
-	// Letters is set if there are no colours. In this case only the letter of a cell shows its state.
+	// Letters is set if there are no colours. Only the letter of a cell then shows the cell's state.
 	Letters bool
 }
 
-// In16 returns the theme for a terminal with 16 colours. Each of the seven important states has one of these colours,
-// which no other state has. Colours are not mixed, because a weak green would become black.
+// In16 returns the theme for a terminal with 16 colours. Each of the seven important states has a colour that no other
+// state has. Colours are not mixed with the background, because a weak green would become black.
 func (t Theme) In16() Theme {
 	t.Flat = true
 	for s, rgb := range map[gvl.State]uint32{gvl.Running: 0x008000, gvl.Waiting: 0xFF0000, gvl.GC: 0xFFFF00, gvl.Stalled: 0x800080,
 		gvl.Native: 0x008080, gvl.IO: 0x000080, gvl.Lock: 0x808000} {
 		t.States[s] = canvas.RGB(rgb)
 	}
-	// Plain text gets two greys of the terminal. If its colours were converted, a bluish black would become blue.
+	// Plain text gets two of the terminal's greys. If the theme's own colours were converted, a bluish black would
+	// become blue.
 	const grey, bright = 0x606060, 0x909090
 	t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(WhiteText), canvas.RGB(bright), canvas.RGB(grey), canvas.RGB(grey)
 	if t.Background.Light() {
@@ -79,8 +82,8 @@ func (t Theme) In16() Theme {
 // Themes are the names that ThemeByName accepts.
 var Themes = []string{"auto", "dark", "light", "high-contrast"}
 
-// ThemeByName returns the theme with a name. The names "" and "auto" mean the dark theme. If the terminal reports a
-// light background, the caller replaces it by the light theme.
+// ThemeByName returns the theme that has this name. The names "" and "auto" mean the dark theme. If the terminal then
+// reports a light background, the caller changes to the light theme.
 func ThemeByName(name string) (Theme, error) {
 	switch name {
 	case "", "auto", "dark":
@@ -183,8 +186,8 @@ func flames(app, gem, stdlib, core, native uint32) [sampler.NumOrigins]canvas.Co
 		sampler.OriginCore: canvas.RGB(core), sampler.OriginUnknown: canvas.RGB(native)}
 }
 
-// OriginOf returns the origin of a frame's code. Code that was evaluated at run time counts as the program's own, if it
-// is not known where it comes from.
+// OriginOf returns the origin of a frame's code. If it is not known where code that was evaluated at run time comes
+// from, the code counts as the program's own.
 func OriginOf(f sampler.Frame) sampler.Origin {
 	if o := f.From(); o != sampler.OriginEval {
 		return o
@@ -192,14 +195,14 @@ func OriginOf(f sampler.Frame) sampler.Origin {
 	return sampler.OriginApp
 }
 
-// Plain and the following methods return styles for plain text of different strengths, and for lines.
+// Plain and the following methods return the styles for plain text of different strengths, and for lines.
 func (t *Theme) Plain() canvas.Style  { return canvas.Style{FG: t.Text} }
 func (t *Theme) Bold() canvas.Style   { return canvas.Style{FG: t.Text, Attr: canvas.Bold} }
 func (t *Theme) Dimmed() canvas.Style { return canvas.Style{FG: t.Dim} }
 func (t *Theme) Faded() canvas.Style  { return canvas.Style{FG: t.Faint} }
 func (t *Theme) Rule() canvas.Style   { return canvas.Style{FG: t.Line} }
 
-// On returns the style of text on a coloured background: black or white, whichever has more contrast.
+// On returns the style for text on a coloured background. The text is black or white, whichever has more contrast.
 func On(bg canvas.Color) canvas.Style {
 	fg := canvas.RGB(WhiteText)
 	if black := canvas.RGB(BlackText); black.Contrast(bg) > fg.Contrast(bg) {
@@ -208,7 +211,7 @@ func On(bg canvas.Color) canvas.Style {
 	return canvas.Style{FG: fg, BG: bg}
 }
 
-// Owner returns the colour of a thread in the GVL lane.
+// Owner returns the colour of a thread in the GVL lane (the row that shows who held the GVL).
 func (t *Theme) Owner(ident int) canvas.Color {
 	if ident <= 0 {
 		return t.Dim
@@ -216,7 +219,7 @@ func (t *Theme) Owner(ident int) canvas.Color {
 	return t.Owners[(ident-1)%len(t.Owners)]
 }
 
-// OnSelection changes a style so that it can be used on the background of a selected row.
+// OnSelection changes a style for text in a selected row, which has another background.
 func (t *Theme) OnSelection(s canvas.Style) canvas.Style {
 	s.BG = t.Selection
 	if s.FG.IsSet() {
@@ -225,7 +228,7 @@ func (t *Theme) OnSelection(s canvas.Style) canvas.Style {
 	return s
 }
 
-// PutGround gives an area that is already drawn the background of a selected row. Bars and other graphic signs keep
+// PutGround gives an area the background of a selected row, after the area was drawn. Bars and other graphic signs keep
 // their colour, because it has a meaning.
 func (t *Theme) PutGround(a canvas.Area) {
 	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {
@@ -237,7 +240,8 @@ func (t *Theme) PutGround(a canvas.Area) {
 	})
 }
 
-// Highlight marks a selected row by its background. If the row receives the keys, its text is bold, too.
+// Highlight marks a selected row by its background. If the row's list receives the key presses (focused), it also makes
+// the text bold.
 func (t *Theme) Highlight(a canvas.Area, focused bool) {
 	t.PutGround(a)
 	a.Restyle(func(s canvas.Style) canvas.Style {
@@ -248,7 +252,7 @@ func (t *Theme) Highlight(a canvas.Area, focused bool) {
 	})
 }
 
-// Colors are the colours of the screen, adapted to its terminal.
+// Colors are the colours of the screen, after they were adapted to the terminal.
 type Colors struct {
 	Theme  Theme
 	Few    fewColors
@@ -275,7 +279,7 @@ func (c *Colors) SetTheme(t Theme) {
 }
 
 // SetGround handles the terminal's answer about its background colour. msg is nil if no answer came in time. If the
-// answer comes later, the caller calls SetGround again, and the answer is used.
+// answer comes later, the caller calls SetGround again, and the late answer is used.
 func (c *Colors) SetGround(msg *tea.BackgroundColorMsg) {
 	if msg == nil {
 		c.Ground.Asked = true
@@ -287,29 +291,29 @@ func (c *Colors) SetGround(msg *tea.BackgroundColorMsg) {
 	}
 }
 
-// Apply corrects the colours of a drawn picture for the terminal.
+// Apply corrects the colours of a picture for the terminal, after the picture was drawn.
 func (c *Colors) Apply(a canvas.Area) {
 	c.Ground.apply(a, &c.Theme)
 	c.Few.apply(a, &c.Theme)
 }
 
-// Copied returns a copy of the colours for another screen. The copy has its own cache of corrections.
+// Copied returns a copy of the colours for the screen of another process. The copy has a cache of its own.
 func (c *Colors) Copied() Colors {
 	out := *c
 	out.Few.known, out.Ground.known = nil, nil
 	return out
 }
 
-// ground is what is known about the terminal's own background. tmux 3.3 and GNU screen do not report it. If it is
-// light, the text of the dark theme could not be read.
+// ground is what ddtop knows about the terminal's background. tmux 3.3 and GNU screen do not report its colour. It may
+// then be light, and the text of the dark theme could not be read on it.
 type ground struct {
 	answered bool // the terminal reported its background
 	Asked    bool // there was no answer in time
 	known    map[canvas.Style]canvas.Style
 }
 
-// apply makes the dark theme legible if the background is not known. Plain text gets the terminal's own colour. Other
-// colours are made so dark that they are legible on white. They are still legible on black.
+// apply makes the dark theme legible if the terminal's background is not known. Plain text gets the terminal's own
+// colour. Other colours become so dark that they are legible on white, and they are still legible on black.
 func (g *ground) apply(a canvas.Area, t *Theme) {
 	if g.answered || !g.Asked {
 		return

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWrapKeepsUnits: Wrap never breaks a line between a number and its unit.
+// TestWrapKeepsUnits: Wrap must not break a line between a number and its unit.
 func TestWrapKeepsUnits(t *testing.T) {
 	for _, x := range []struct {
 		text string

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// baseKind says with what the flamegraph is compared.
+// baseKind is the kind of data with which the flamegraph is compared, such as an earlier time or another recording.
 type baseKind uint8
 
 const (
@@ -27,8 +27,8 @@ func (v *flameBase) CompareAgainst() {
 	v.Base, v.BaseKind, v.BaseWhen = &v.Against.Weights, AgainstBase, v.Against.About()
 }
 
-// loadDiff compares the tree of all frames with a second tree, which is made from the weights in Base or from another
-// recording. It compares the shares of each tree's total.
+// loadDiff compares the tree of all frames with a second tree. This tree is made from the weights in Base, or from
+// another recording. Each tree's weights are taken as shares of its total.
 func (v *Flame) loadDiff(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	v.Diff, v.diffSelf, v.Changes = nil, nil, nil
 	if !v.Comparing() {
@@ -42,7 +42,8 @@ func (v *Flame) loadDiff(o flamegraph.Options, weights *flamegraph.Snapshot, dic
 	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: float64(before.Root.Total), AfterWhole: float64(v.Whole.Root.Total)})
 }
 
-// compare computes how much the share of each node has changed. It also lists the functions whose own time has changed.
+// compare computes how much the share of each node of the tree has changed. It also lists the functions whose own time
+// (without callees) has changed.
 func (v *flameBase) compare(before, after *flamegraph.Tree, d flamegraph.Diff) {
 	v.Diff, v.diffSelf = make(map[*flamegraph.Node]float64), make(map[*flamegraph.Node]float64)
 	if d.BeforeWhole == 0 || d.AfterWhole == 0 {
@@ -66,18 +67,18 @@ func (v *flameBase) compare(before, after *flamegraph.Tree, d flamegraph.Diff) {
 	})
 }
 
-// change is by how much a function's own time has changed, as a share of the total time.
+// change says how much a function's own time (without callees) has changed, as a share of the total time.
 type change struct {
 	Label string
 	Share float64
 }
 
-// LeastChange is the smallest change of a share that is listed. It is 0.05 percentage points, because smaller changes
+// LeastChange is the smallest change of a share that the list shows. It is 0.05 percentage points. Smaller changes
 // would be shown as 0 (Points).
 const LeastChange = 0.0005
 
-// diffColor returns the colour for the change of a node: blue for less, grey for the same, vermilion for more. Blue and
-// vermilion can be distinguished by people with any kind of colour blindness.
+// diffColor returns the colour that shows how a node has changed: blue for less, grey for the same, vermilion for more.
+// People with any kind of colour blindness can distinguish blue and vermilion.
 func (v *Flame) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
 	const full = 0.2 // the change, as a share of the total, that has the full colour
 	grey := t.Background.Mix(t.Flame[sampler.OriginUnknown], 0.45)
@@ -89,8 +90,8 @@ func (v *Flame) diffColor(n *flamegraph.Node, t *style.Theme) canvas.Color {
 	return grey.Mix(canvas.RGB(style.OkabeVermilion), s)
 }
 
-// diffMark returns the change of a node as text. It is written before the node's label, because colour alone must not
-// show the change.
+// diffMark returns how a node has changed, as text. It is written before the node's label, because colour alone must
+// not carry this information.
 func (v *Flame) diffMark(n *flamegraph.Node) string {
 	if !v.Comparing() {
 		return ""
@@ -98,7 +99,7 @@ func (v *Flame) diffMark(n *flamegraph.Node) string {
 	return Points(v.change(n)) + " "
 }
 
-// Points returns the change of a share in percentage points, as text: "+3.1", "–0.4", "±0".
+// Points returns how much a share has changed, as text in percentage points: "+3.1", "–0.4", "±0".
 func Points(d float64) string {
 	switch p := math.Abs(d) * 100; {
 	case p < 0.05:
@@ -110,8 +111,8 @@ func Points(d float64) string {
 	}
 }
 
-// DrawChanges lists the functions whose own time has changed most. It includes functions that are not called in the
-// present time.
+// DrawChanges lists the functions whose own time (without callees) has changed most. It also has functions that are
+// called only in the other time or recording.
 func (v *flameBase) DrawChanges(a canvas.Area, t *style.Theme) {
 	about := "change of own time, in percentage points:"
 	if v.BaseKind == AgainstBase { // on a narrow screen its name has no room above

@@ -14,23 +14,24 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// pressFinding registers a click on a finding: it opens the view that shows the finding's cause.
+// pressFinding makes a finding react to clicks: a click opens the view that shows the finding's cause.
 func pressFinding(f *scene.Findings, sc *scene.Scene, a canvas.Area, i int) {
 	id := f.ID(i)
 	sc.OnPress(a, func(h scene.Host, _, _ int) tea.Cmd { return h.GoToFinding(id) })
 }
 
-// moreFindings registers a click on the text "+2 more: !" at the end of a row: it opens the list of all findings.
+// moreFindings makes the text "+2 more: !" at the end of a row react to clicks: a click opens the list of all findings.
 func moreFindings(sc *scene.Scene, row canvas.Area, n int) {
 	w := canvas.Width(moreText(n)) + 1
 	sc.OnPress(row.Sub(row.W-w, 0, w, 1), func(h scene.Host, _, _ int) tea.Cmd { h.ShowFindings(); return nil })
 }
 
-// hexAddress matches the address of an object. The last four digits are enough to identify the object.
+// hexAddress matches the address of an object. Its group has the last four digits, which are enough to identify the
+// object.
 var hexAddress = regexp.MustCompile(`0x[0-9a-f]{5,12}([0-9a-f]{4})`)
 
-// findingLines returns a finding's title and text in at most n lines of w columns. If the text does not fit, it first
-// shortens the addresses of objects in it.
+// findingLines breaks a finding's title and text into at most n lines of w columns. If they do not fit, it first
+// shortens the addresses of objects.
 func findingLines(f *findings.Finding, w, n int) []string {
 	text := f.String()
 	if _, whole := style.Wrap(text, w, n); !whole {
@@ -85,8 +86,8 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 		end = a.Put(3, y, canvas.Cut(native, a.W-4), t.Dimmed())
 		y++
 	}
-	// The time span that the findings are about is written at the end of the last row. An earlier row would be wrong,
-	// because a sentence can continue in the next row.
+	// FiguresOf says which time span the findings are about. It is written at the end of the last row. In an earlier
+	// row it would be in the middle of a sentence that continues in the next row.
 	if a.W >= scene.FiguresOfWidth && worst.AgoNS == 0 && end+2+canvas.Width(scene.FiguresOf) < a.W {
 		a.PutRight(y-1, scene.FiguresOf+" ", t.Dimmed())
 	}
@@ -104,7 +105,8 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// nativeText says in which C functions the first thread of a finding is. It is empty if that is not known.
+// nativeText returns a text that says in which C functions the first thread of a finding is. It is empty if this is not
+// known.
 func nativeText(f *findings.Finding) string {
 	if f.Native == "" {
 		return ""
@@ -112,8 +114,8 @@ func nativeText(f *findings.Finding) string {
 	return "in C: " + flamegraph.Printable(f.Native)
 }
 
-// FindingMark returns the sign of a finding, and a style for its severity. If the finding has ended, the style is
-// dimmed.
+// FindingMark returns the sign for a finding's severity, and the style of this sign. If the finding has ended, the
+// style is dimmed.
 func FindingMark(f *findings.Finding, t *style.Theme) (string, canvas.Style) {
 	mark, color := severityMark(f.Severity, t)
 	if f.AgoNS != 0 {
@@ -122,10 +124,10 @@ func FindingMark(f *findings.Finding, t *style.Theme) (string, canvas.Style) {
 	return mark, canvas.Style{FG: color, Attr: canvas.Bold}
 }
 
-// moreText says how many findings are not shown, and which key shows them.
+// moreText returns a text that says how many findings are not shown, and which key shows them.
 func moreText(n int) string { return fmt.Sprintf("+%d more: !", n) }
 
-// drawFindingLines draws a finding that was broken into lines. The sign of its severity and its title are highlighted.
+// drawFindingLines draws the lines of a finding. It highlights the sign of the severity and the title.
 func drawFindingLines(a canvas.Area, f *findings.Finding, lines []string, t *style.Theme) {
 	mark, st := FindingMark(f, t)
 	a.Put(1, 0, mark, st)
@@ -144,11 +146,11 @@ func drawFindingLines(a canvas.Area, f *findings.Finding, lines []string, t *sty
 	}
 }
 
-// maxFindingLines bounds how many lines a finding has in the list of all findings.
+// maxFindingLines limits how many lines each finding takes in the list of all findings.
 const maxFindingLines = 8
 
-// DrawAllFindings draws all findings in full over the screen, each with its advice. It scrolls so that the selected
-// finding is visible.
+// DrawAllFindings draws the list of all findings over the screen, each with its full text and advice. It scrolls so
+// that the selected finding is visible.
 func DrawAllFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene, o *Overlay) {
 	t, w := &sc.Theme, a.W-OverlayMargin
 	at := max(f.Index(o.Finding), 0)

@@ -15,8 +15,9 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadAgainst compares the tree of all frames with a tree from another recording, scaled to the same length of time. It
-// compares functions only by their names, because a new version of a program moves files and lines.
+// loadAgainst compares the tree of all frames with a tree from another recording. It scales that tree to the same
+// length of time. It compares functions only by their names, because files and lines differ between versions of a
+// program.
 func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	x := v.Against
 	o.Root = x.RootLike(o.Root, weights, dict)
@@ -29,13 +30,13 @@ func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, 
 	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: whole / factor, AfterWhole: whole, ByName: true})
 }
 
-// Comparing reports whether the flamegraph is compared with another one. A comparison with another recording is shown
-// only for all threads and routes together. A single thread or route may not exist in the other recording.
+// Comparing reports whether the flamegraph shows a comparison. With another recording, it compares only all threads and
+// routes together. A single thread or route may not exist in that recording.
 func (v *Flame) Comparing() bool {
 	return v.Base != nil && (v.BaseKind != AgainstBase || v.Filter == "")
 }
 
-// FlameLook has the user's choices about how flamegraphs are drawn. The screens of all processes share them.
+// FlameLook is how the user wants flamegraphs to be drawn. With several processes, all of their screens share it.
 type FlameLook struct {
 	Metric   flamegraph.Metric
 	ShowIdle bool
@@ -44,12 +45,12 @@ type FlameLook struct {
 	Inverted bool // callees first
 	Upward   bool // the first row is at the bottom: flames, not icicles
 	Search   *regexp.Regexp
-	// Sought is set if another view started the search, in order to show one function in the flamegraph. Such a search
+	// Sought is the present search if another view started it, to show one function in the flamegraph. Such a search
 	// does not filter lists.
 	Sought *regexp.Regexp
 }
 
-// Listed returns the pattern that filters the rows of lists. It is nil if all rows are listed.
+// Listed returns the search pattern that filters the rows of lists. It is nil if all rows are listed.
 func (l *FlameLook) Listed() *regexp.Regexp {
 	if l.Search == l.Sought {
 		return nil
@@ -57,23 +58,24 @@ func (l *FlameLook) Listed() *regexp.Regexp {
 	return l.Search
 }
 
-// Colouring says what the colour of a frame means.
+// Colouring says what the colour of a frame means: a state of threads or the origin of the code.
 type Colouring uint8
 
 const (
-	// colourByItself means that ddtop chooses. It colours wall time by state. It colours other metrics by origin,
-	// because nearly all of the weight of such a metric is in one state.
+	// colourByItself means that ddtop chooses what colours mean. For wall time they show the state. For other metrics
+	// they show the origin of the code, because nearly all of such a metric's weight is in one state.
 	colourByItself Colouring = iota
 	ColourByState
 	ColourByOrigin
 )
 
-// byState reports whether the colour of a frame shows the state in which most of its time was spent.
+// byState reports whether the colour of a frame shows a thread's state: the one in which most of the frame's time was
+// spent.
 func (l *FlameLook) byState() bool {
 	return l.Colour == ColourByState || l.Colour == colourByItself && l.Metric == flamegraph.Wall
 }
 
-// NextColouring switches between colours by state and by origin.
+// NextColouring switches what colours show: the state, or the origin of the code.
 func (l *FlameLook) NextColouring() {
 	if l.byState() {
 		l.Colour = ColourByOrigin
@@ -82,8 +84,8 @@ func (l *FlameLook) NextColouring() {
 	}
 }
 
-// Flame is a flamegraph on the screen. Its tree is made again for every picture. The selection and the zoom are
-// therefore stored as a path of functions.
+// Flame is a flamegraph on the screen. Its tree is made again for every picture. So the selection and the zoom are
+// stored as paths of functions, and not as nodes of the tree.
 type Flame struct {
 	FlameLook
 	flameShape
@@ -93,27 +95,28 @@ type Flame struct {
 	origins  map[sampler.FrameID]sampler.Origin
 	Endpoint flamegraph.EndpointID // only time of this endpoint is shown; zero means all time
 	Filter   string                // describes the selected threads; empty for all
-	// Everything is the text that says what is shown while Filter is empty. If Everything is empty too, the text is
-	// "all threads".
+	// Everything says what the flamegraph shows while Filter is empty. If Everything is empty too, the text is "all
+	// threads".
 	Everything string
-	// rest is the share of the time in which threads had nothing to do. It is zero if the flamegraph includes this
+	// rest is the share of the time in which threads had nothing to do. It is zero if the flamegraph also shows this
 	// time.
 	rest float64
 }
 
-// flameShape has the functions that the user has hidden, and the function that the user has focused on.
+// flameShape says which functions the user has hidden, and on which function the user has focused.
 type flameShape struct {
-	// hidden has the labels of functions that are left out. If focused is not empty, only stacks with this function are
-	// shown.
+	// hidden has the labels of functions that the flamegraph leaves out. If focused is not empty, the flamegraph has
+	// only the stacks that contain this function.
 	hidden  map[string]bool
 	focused string
 }
 
-// flameBase has the weights that the flamegraph is compared with, and the result of the comparison.
+// flameBase has the weights with which the flamegraph is compared, and the result of the comparison.
 type flameBase struct {
-	// Base has the weights that the shown weights are compared with. It is nil if nothing is compared. BaseWhen is a
-	// text that names the time or recording of Base. Diff is the change of each node's share of the whole, and diffSelf
-	// the change of its own time. Changes are the functions whose own time has changed, the largest change first.
+	// Base has the weights with which the shown weights are compared. It is nil if nothing is compared. BaseWhen is a
+	// text that names the time or recording of Base. Diff says how much each node's share of the whole has changed, and
+	// diffSelf how much its own time has. Changes are the functions whose own time has changed, the largest change
+	// first.
 	Base     *flamegraph.Snapshot
 	BaseWhen string
 	BaseKind baseKind
@@ -123,10 +126,10 @@ type flameBase struct {
 	Changes  []change
 }
 
-// flamePicture is the drawn tree, its visible part, and the selection.
+// flamePicture is the tree of a flamegraph, the part of it that is visible, and the selection.
 type flamePicture struct {
-	// Whole is the tree of all frames. Tree is the tree that is shown. It is Whole, or the tree in own, in which
-	// libraries are folded.
+	// Whole is the tree of all frames. Tree is the tree that is shown. It is Whole, or the tree in own, in which the
+	// frames of libraries are folded.
 	Whole, Tree *flamegraph.Tree
 	own         *flamegraph.Folded          // the tree of own code; nil if libraries are not folded
 	Fold        *flamegraph.Folded          // the tree with folded runs of frames; nil if runs are not folded
@@ -141,14 +144,13 @@ type flamePicture struct {
 	Top      int // first row of the picture that is drawn
 	Height   int // rows that were drawn last time
 
-	// depth is how many rows the screen reserves for the flamegraph. depthNS is when the flamegraph last needed so many
-	// rows.
+	// depth is how many rows the screen keeps free for the flamegraph. depthNS is when the flamegraph last needed all
+	// of them.
 	depth   int
 	depthNS int64
 }
 
-// restOf returns the share of the threads' time in which they had nothing to do. If threads is nil, it counts all
-// threads.
+// restOf returns in which share of the threads' time they had nothing to do. If threads is nil, it counts all threads.
 func restOf(weights *flamegraph.Snapshot, threads map[sampler.ThreadID]bool) float64 {
 	var rest, all int64
 	for i := range weights.Entries {
@@ -165,14 +167,15 @@ func restOf(weights *flamegraph.Snapshot, threads map[sampler.ThreadID]bool) flo
 	return style.Share(rest, all)
 }
 
-// mostlyRest is a share of time. The flamegraph leaves out time in which threads rest. If this is so large a share, the
-// caption says so. Without this note an idle process would look busy, because the flamegraph shows only the other time.
+// mostlyRest is a share of time. The flamegraph leaves out the time in which threads rest. If this time has at least
+// this share, the caption says so. Otherwise an idle process would look busy.
 const mostlyRest = .95
 
-// maxPictureRows bounds the depth of the picture. A stack of Rails has about 150 frames.
+// maxPictureRows limits how many rows the picture has. A stack of Rails has about 150 frames.
 const maxPictureRows = 2000
 
-// Build makes a tree of the weights, and the picture of the tree for an area of the given width and number of rows.
+// Build makes a tree from the weights. Then it makes the picture of this tree, for an area of the given width and
+// number of rows.
 func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, threads map[sampler.ThreadID]bool, root func(sampler.ThreadID) string,
 	width, rows int) {
 	if v.Builder == nil {
@@ -199,7 +202,7 @@ func (v *Flame) Build(weights *flamegraph.Snapshot, dict *sampler.Dictionary, th
 	}
 }
 
-// lay computes at which place of the picture each node of the tree is drawn.
+// lay computes where in the picture each node of the tree is drawn.
 func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 	zoom, _ := v.Tree.Find(v.Zoom)
 	v.findMatches(zoom)
@@ -245,11 +248,11 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 	}
 }
 
-// holdDepthNS is how long the screen still reserves rows for a depth that the flamegraph does not need now, in ns.
-// Without it, the picture would jump with every deep call.
+// holdDepthNS is for how long the screen keeps rows free that the flamegraph needed before, in ns. Without it, the
+// picture would jump with every deep call.
 const holdDepthNS = int64(10e9)
 
-// RowsWanted returns how many rows the screen should reserve for the flamegraph. It is zero if this is not known yet.
+// RowsWanted returns how many rows the screen should keep free for the flamegraph. It is zero if this is not known yet.
 func (v *flamePicture) RowsWanted(nowNS int64) int {
 	n := len(v.Picture.Rows)
 	if n >= v.depth || nowNS-v.depthNS > holdDepthNS || nowNS < v.depthNS {
@@ -258,7 +261,7 @@ func (v *flamePicture) RowsWanted(nowNS int64) int {
 	return v.depth
 }
 
-// Fit scrolls until the selected frame is visible in an area of height rows.
+// Fit scrolls the flamegraph so that the selected frame is visible in an area of height rows.
 func (v *flamePicture) Fit(height int) {
 	v.Height = height
 	if y, _, ok := v.Find(v.SelNode); ok {
@@ -268,7 +271,8 @@ func (v *flamePicture) Fit(height int) {
 	v.Top = max(0, min(v.Top, len(v.Picture.Rows)-height))
 }
 
-// Find returns the row and the index in the row at which a node is drawn. ok is false if it is not in the picture.
+// Find returns in which row of the picture a node is drawn, and at which index in this row. ok is false if the picture
+// does not have the node.
 func (v *flamePicture) Find(n *flamegraph.Node) (y, i int, ok bool) {
 	if n == nil {
 		return 0, 0, false
@@ -289,8 +293,8 @@ func (v *flamePicture) SelectNode(n *flamegraph.Node) {
 	}
 }
 
-// First makes sure that a visible frame is selected. If the selected frame is not in the picture, or no frame is
-// selected, it selects the heaviest frame of the first row. In this case it returns true.
+// First makes sure that a frame in the picture is selected. If no frame is selected, or the picture does not have it,
+// First selects the heaviest frame of the first row and returns true.
 func (v *flamePicture) First() bool {
 	if _, _, ok := v.Find(v.SelNode); ok {
 		return false
@@ -322,7 +326,7 @@ func (v *FlameLook) NextMetric() {
 	v.Metric = style.Metrics[(i+1)%len(style.Metrics)]
 }
 
-// Stack returns the selected frame and its callers.
+// Stack returns the selected frame and its callers as lines of text.
 func (v *Flame) Stack() (title string, lines []string) {
 	n := v.SelNode
 	if n == nil {
@@ -336,7 +340,7 @@ func (v *Flame) Stack() (title string, lines []string) {
 	return title, lines
 }
 
-// SelectAt selects the frame at a column and row of the flamegraph's area, which has height rows.
+// SelectAt selects the frame that is drawn at a place of the flamegraph's area. The area has height rows.
 func (v *Flame) SelectAt(x, y, height int) {
 	if y = v.rowAt(y, height); y < 0 {
 		return
@@ -375,12 +379,13 @@ func (v *Flame) FocusSelected() {
 	v.Zoom = nil
 }
 
-// Shaped reports whether some functions are hidden, or the user has focused on one. Unshape shows all stacks again.
+// Shaped reports whether the flamegraph lacks stacks because of the user's choice: functions are hidden, or the user
+// has focused on one. Unshape shows all stacks again.
 func (v *flameShape) Shaped() bool { return len(v.hidden) > 0 || v.focused != "" }
 
 func (v *flameShape) Unshape() { v.hidden, v.focused = nil, "" }
 
-// Shape describes in words how the flamegraph is arranged, and which functions it leaves out.
+// Shape returns a text that says how the flamegraph is arranged, and which functions it leaves out.
 func (v *Flame) Shape() string {
 	s := "callers first"
 	if v.Inverted {
@@ -408,7 +413,7 @@ func (v *Flame) Shape() string {
 	return s
 }
 
-// options returns the options o for making a tree, with the user's choices added.
+// options adds the user's choices to the options o, with which a tree is made.
 func (v *Flame) options(o flamegraph.Options) flamegraph.Options {
 	o.Endpoint = v.Endpoint
 	if v.Inverted {
@@ -440,7 +445,7 @@ func FlameKeys(v *Flame) scene.KeyMap {
 	}}
 }
 
-// ignoreCase is put before the pattern of a search that has no upper-case letter. With it, the search ignores case.
+// ignoreCase makes a search ignore case. It is put before the pattern if the pattern has no upper-case letter.
 const ignoreCase = "(?i)"
 
 func StripCase(s string) string {

@@ -99,11 +99,11 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	}
 }
 
-// FewSamples is a number of samples. With fewer samples, shares are rough. With 50 samples, a share of 50 % is within
-// 14 percentage points of the true one, 19 times in 20.
+// FewSamples is a number of samples. If a flamegraph has fewer, its shares are rough. With 50 samples, a share of 50 %
+// is within 14 percentage points of the true one, 19 times in 20.
 const FewSamples = 50
 
-// Samples returns a number of samples in words.
+// Samples returns a text with a number of samples: "1 sample" or the plural.
 func Samples(n int64) string {
 	if n == 1 {
 		return "1 sample"
@@ -112,7 +112,7 @@ func Samples(n int64) string {
 }
 
 // Few returns a note if the flamegraph is made from few samples. Otherwise it returns "". It also returns "" for
-// weights that do not come from samples. Waits and blame are measured one by one, and an estimate of allocations has
+// metrics that are not counted in samples: waits and blame are measured one by one, and an estimate of allocations has
 // its own error.
 func (v *Flame) Few() string {
 	if v.Tree == nil || v.Metric != flamegraph.Wall && v.Metric != flamegraph.CPU || v.Tree.Samples == 0 || v.Tree.Samples >= FewSamples {
@@ -121,7 +121,7 @@ func (v *Flame) Few() string {
 	return "only " + Samples(v.Tree.Samples)
 }
 
-// Found returns the text of the search, and the share of the flamegraph's time that matches it.
+// Found returns the text of the search, and which share of the flamegraph's time matches it.
 func (v *Flame) Found() string {
 	s := "/" + StripCase(v.Search.String()) + "/"
 	if len(v.Matches.Nodes) == 0 {
@@ -130,7 +130,7 @@ func (v *Flame) Found() string {
 	return s + " " + units.Percent(v.Matches.Share)
 }
 
-// root returns the node that contains all frames of the picture. It is nil before the first picture.
+// root returns the node at the root of the picture, which contains all others. It is nil before the first picture.
 func (v *flamePicture) root() *flamegraph.Node {
 	if v.Tree == nil {
 		return nil
@@ -138,16 +138,16 @@ func (v *flamePicture) root() *flamegraph.Node {
 	return v.Tree.Root
 }
 
-// The function mostly names a state only if it has at least this share of the time. There is a limit for the whole
-// flamegraph, and one for a single frame.
+// The function mostly names a state only if the state has at least this share of the time: leastOfAll for the whole
+// flamegraph, leastOfFrame for a single frame.
 const (
 	leastOfAll   = 0.1
 	leastOfFrame = 0.005
 )
 
 // mostly names the two states in which most of a frame's wall time was spent. The frames alone do not show this: a
-// method that reads a socket may have spent its time waiting for the GVL. It returns "" for weights other than wall
-// time, because each of these belongs to one state.
+// method that reads a socket may have spent its time waiting for the GVL. It returns "" for other metrics, because all
+// the weight of such a metric is in one state.
 func (v *Flame) mostly(n *flamegraph.Node, least float64) string {
 	if n == nil || v.Metric != flamegraph.Wall || n.Total == 0 {
 		return ""
@@ -168,7 +168,7 @@ func (v *Flame) mostly(n *flamegraph.Node, least float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// unsure reports whether too few allocations were seen to say which functions allocate most.
+// unsure reports whether ddtop has seen too few allocations to say which functions allocate most.
 func (v *Flame) unsure() bool {
 	return v.Tree != nil && v.Metric == flamegraph.Allocations && !v.Tree.Allocations.Enough()
 }
@@ -264,7 +264,8 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 			text = mark + fit(a.W-x-1-canvas.Width(mark))
 		}
 		a.Put(x, 0, text, st)
-		// The last column of a cell is paler. Without this, two neighbours of the same colour would look like one cell.
+		// The last column of a frame's cell is paler. Otherwise two cells of the same colour beside each other would
+		// look like one.
 		if !selected && a.W > 1 {
 			last := st
 			last.BG = t.Background.Mix(st.BG, 0.55)
@@ -275,8 +276,8 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 		}
 		return
 	}
-	// Without colours, a cell has its label, and after it a bar that fills its width. A space separates it from the
-	// next cell.
+	// Without colours, a cell is drawn as its label and a bar that fills the rest of its width. A space separates it
+	// from the next cell.
 	bar := '░'
 	if selected {
 		a.Fill(' ', st)
@@ -294,13 +295,13 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 	}
 }
 
-// foreignStrength is the strength of a state's colour on library frames. On the program's own frames the colour is
-// stronger.
+// foreignStrength is how strong a state's colour is on frames of libraries. On the program's own frames it is stronger,
+// so that they stand out.
 const foreignStrength = 0.72
 
 // CellColor returns the colour of a frame. It shows the state in which most of the frame's time was spent, or the
-// origin of its code. The frame's name makes the colour lighter or darker. Neighbours therefore differ, and a frame has
-// the same colour in each picture.
+// origin of its code. The frame's name makes the colour lighter or darker. So neighbours differ, and a frame has the
+// same colour in each picture.
 func (v *Flame) CellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	n := c.Node
 	switch {
@@ -331,7 +332,7 @@ func (v *Flame) CellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	return base.Mix(canvas.RGB(style.WhiteText), shade)
 }
 
-// Detail describes the selected frame: its name, place, share and origin.
+// Detail returns a text about the selected frame: its name, place, share and origin.
 func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 	n := v.SelNode
 	if n == nil || v.Tree == nil || v.Tree.Root.Total == 0 || v.unsure() {
@@ -374,7 +375,8 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 		weights = append(weights, "uncertain")
 	}
 	weights = append(weights, sum)
-	// If the text is too long, its end is cut. The origin is at the end, because the colour can show it, too.
+	// If the text is too long, its end is cut. So the origin is at the end, because the frame's colour can show the
+	// origin, too.
 	parts = append(parts, weights...)
 	if origin != "" {
 		parts = append(parts, origin)
@@ -388,7 +390,7 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 	return name, strings.Join(parts, "  ")
 }
 
-// SVGColors returns the colours that the flamegraph has on the screen, so that an SVG file can have the same ones.
+// SVGColors returns the colours of the flamegraph on the screen, so that an SVG file can use the same colours.
 func (v *Flame) SVGColors(t style.Theme, dict *sampler.Dictionary) *flamegraph.SVGColors {
 	if v.Base != nil {
 		return nil // the tree does not have the differences

@@ -9,23 +9,23 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Folding says which frames of a flamegraph are folded: several of them share one row.
+// Folding says which frames of a flamegraph are folded, so that several of them share one row.
 type Folding uint8
 
 const (
-	// FoldByItself means that ddtop chooses. It begins with FoldRuns. If less than half of the program's own code is
-	// readable in the picture, it changes to FoldLibraries and stays there.
+	// FoldByItself means that ddtop chooses how to fold. It begins with FoldRuns. If less than half of the program's
+	// own code is readable in the picture, it changes to FoldLibraries and stays there.
 	FoldByItself Folding = iota
 	// FoldLibraries folds all frames that are not the program's own code (flamegraph.Fold).
 	FoldLibraries
-	// FoldRuns folds long runs of frames in which each frame calls only the next one (flamegraph.FoldStraight).
+	// FoldRuns folds long chains of frames in which each frame calls only the next one (flamegraph.FoldStraight).
 	FoldRuns
 	// FoldNothing shows all frames.
 	FoldNothing
 )
 
-// NextFolding switches to the next way of folding. From own code it goes to folded runs, then to all frames, and then
-// back to own code.
+// NextFolding switches to the next way of folding, in a circle: only own code, then folded chains of frames, then all
+// frames.
 func (v *Flame) NextFolding() {
 	switch v.Folding {
 	case FoldNothing:
@@ -46,8 +46,7 @@ func (v *Flame) ToggleLibraries() {
 	}
 }
 
-// setFolding changes the way of folding. If the frames of the selection and the zoom are in the new picture, both are
-// kept.
+// setFolding changes the way of folding. It keeps the selection and the zoom, if the new picture has their frames.
 func (v *Flame) setFolding(to Folding) {
 	v.depth = 0 // forget how many rows the old picture needed
 	if v.Folding = to; v.Tree == nil {
@@ -56,8 +55,8 @@ func (v *Flame) setFolding(to Folding) {
 	v.keep(v.wholeNode(v.Selected), v.wholeNode(v.Zoom))
 }
 
-// wholeNode returns the node of the unfolded tree (Whole) for a path in the tree that is shown. If the path stands for
-// several nodes, it returns the heaviest one. It returns nil if there is none.
+// wholeNode returns the node of the tree of all frames (Whole) for a path in the tree that is shown. Because of
+// folding, a path may stand for several nodes. Then it returns the heaviest. It returns nil if there is none.
 func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	n, ok := v.Tree.Find(p)
 	if !ok || len(p) == 0 {
@@ -66,7 +65,7 @@ func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	return slices.MaxFunc(v.standsFor(n), func(x, y *flamegraph.Node) int { return cmp.Compare(x.Total, y.Total) })
 }
 
-// keep folds the tree of all frames again, and then restores the selection and the zoom. The parameters are nodes of
+// keep folds the tree of all frames again, and then restores the selection and the zoom. selected and zoom are nodes of
 // this tree, or nil.
 func (v *Flame) keep(selected, zoom *flamegraph.Node) {
 	v.Tree, v.own = v.Whole, nil
@@ -82,8 +81,8 @@ func (v *Flame) keep(selected, zoom *flamegraph.Node) {
 	}
 }
 
-// foldLibraries makes a tree of the program's own code. In it, each run of other frames becomes a single node. If the
-// user has zoomed into a run, its frames stay visible.
+// foldLibraries makes a tree of the program's own code, in which consecutive library frames become a single node (a
+// run). If the user has zoomed into a run, its frames stay visible.
 func (v *Flame) foldLibraries() {
 	v.own = flamegraph.Fold(v.Whole, func(run *flamegraph.Node) bool {
 		if len(v.Zoom) < run.Depth {
@@ -96,7 +95,7 @@ func (v *Flame) foldLibraries() {
 	v.Tree = v.own.Tree
 }
 
-// shown returns the node of Tree that stands for a node of Whole, the tree of all frames.
+// shown returns the node of the shown tree (Tree) that stands for a node of the tree of all frames (Whole).
 func (v *flamePicture) shown(n *flamegraph.Node) *flamegraph.Node {
 	if v.own != nil {
 		return v.own.Shown(n)
@@ -104,8 +103,8 @@ func (v *flamePicture) shown(n *flamegraph.Node) *flamegraph.Node {
 	return n
 }
 
-// standsFor returns the nodes of Whole that a node of Tree stands for. If the node is a folded run, these are the
-// outermost frames of the run.
+// standsFor returns the nodes of the tree of all frames (Whole) for which a node of the shown tree (Tree) stands. For a
+// folded run, these are the outermost frames of the run.
 func (v *flamePicture) standsFor(n *flamegraph.Node) []*flamegraph.Node {
 	if v.own != nil {
 		return v.own.Of(n)
@@ -113,8 +112,8 @@ func (v *flamePicture) standsFor(n *flamegraph.Node) []*flamegraph.Node {
 	return []*flamegraph.Node{n}
 }
 
-// Under returns a function that reports whether a weight belongs to the node n or to a node below it. The argument of
-// the function is the weight's key.
+// Under returns a function for weights. It reports whether the weight with a key belongs to the node n or to a node
+// below n.
 func (v *flamePicture) Under(dict *sampler.Dictionary, n *flamegraph.Node) func(flamegraph.Key) bool {
 	if v.own != nil {
 		return v.own.Under(dict, n)
@@ -122,7 +121,7 @@ func (v *flamePicture) Under(dict *sampler.Dictionary, n *flamegraph.Node) func(
 	return v.Tree.Under(dict, n)
 }
 
-// findMatches sets Matches and inRun: the nodes that match the search, in the part of the tree that is zoomed.
+// findMatches finds the nodes that match the search, in the part of the tree that is zoomed. It sets Matches and inRun.
 func (v *Flame) findMatches(zoom *flamegraph.Node) {
 	v.Matches, v.inRun = flamegraph.Matches{}, nil
 	switch {
@@ -134,7 +133,7 @@ func (v *Flame) findMatches(zoom *flamegraph.Node) {
 	}
 }
 
-// change returns how much a node's share of the total has changed, compared with Base (Diff).
+// change returns how much a node's share of the total has changed, compared with the weights in Base (see Diff).
 func (v *Flame) change(n *flamegraph.Node) float64 {
 	if v.own == nil {
 		return v.Diff[n]
@@ -158,15 +157,15 @@ func (v *Flame) change(n *flamegraph.Node) float64 {
 const (
 	// leastLabel is the least width of a cell, in columns, at which its label can be read.
 	leastLabel = 6
-	// leastToFold is a number of samples. With fewer samples, ddtop does not check whether the picture hides the
-	// program's own code. A process with ten requests per second reaches this number in its first seconds.
+	// leastToFold is a number of samples. With fewer, ddtop does not check whether the picture hides the program's own
+	// code. A process with ten requests per second has so many samples in its first seconds.
 	leastToFold = 10
 )
 
 // hidesOwn reports whether the first rows of the picture hide most of the program's own code. This is so if less than
 // half of the weight of its methods can be read there. For each stack only the innermost own method counts, because a
-// method that wraps all requests shows nothing about their code. The top level of a file does not count. The file
-// bin/rails contains all other code, and is the program's own, too.
+// method that wraps all requests shows nothing about their code. The top level of a file does not count, because it may
+// contain all other code, as in bin/rails, which is the program's own, too.
 func (v *Flame) hidesOwn(rows int) bool {
 	if v.Inverted || len(v.Zoom) > 0 || rows <= 0 || v.Whole.Samples < leastToFold {
 		return false
@@ -203,7 +202,7 @@ func ownMethod(n *flamegraph.Node) bool {
 	return n.Kind == flamegraph.FrameNode && n.Own && !strings.HasPrefix(n.Label, "<")
 }
 
-// original returns the node of Tree that a node of the picture stands for. If several frames are drawn as one row, it
+// original returns the node of Tree for a node of the picture. If the picture draws several frames as one row, it
 // returns the outermost of them. It returns nil for nil.
 func (v *flamePicture) original(n *flamegraph.Node) *flamegraph.Node {
 	if v.Fold == nil || n == nil {
@@ -212,7 +211,7 @@ func (v *flamePicture) original(n *flamegraph.Node) *flamegraph.Node {
 	return v.Fold.Of(n)[0]
 }
 
-// drawn returns the node of the picture that stands for a node of Tree.
+// drawn returns the node of the picture that shows a node of Tree. It may stand for several frames.
 func (v *flamePicture) drawn(n *flamegraph.Node) *flamegraph.Node {
 	if v.Fold == nil {
 		return n

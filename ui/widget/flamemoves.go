@@ -4,8 +4,8 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// callerOf and calleeOf return the node in the next row, towards the callers or the callees. It may stand for a run of
-// frames. They return nil if there is no such row.
+// callerOf and calleeOf return the node in the next row: callerOf towards the callers, calleeOf towards the callees.
+// This node may be one row for several folded frames. They return nil if there is no such row.
 func (v *flamePicture) callerOf(n *flamegraph.Node) *flamegraph.Node {
 	return v.original(v.drawn(n).Parent)
 }
@@ -26,7 +26,7 @@ func (v *flamePicture) SelectChild() {
 	}
 }
 
-// SelectBeside selects the next frame in the same row: to the right if d is +1, to the left if d is -1.
+// SelectBeside selects the next frame in the same row: the one on the right if d is +1, on the left if d is -1.
 func (v *flamePicture) SelectBeside(d int) {
 	if v.First() {
 		return
@@ -41,8 +41,8 @@ func (v *flamePicture) SelectBeside(d int) {
 	}
 }
 
-// up and Down move the selection by one row of the screen. The row above has the callers. If Upward is set, it has the
-// callees.
+// up and Down move the selection by one row of the screen. Usually the row above has the callers. If Upward is set, the
+// flamegraph is upside down, and the row above has the callees.
 func (v *Flame) up() {
 	if v.Upward {
 		v.SelectChild()
@@ -59,8 +59,8 @@ func (v *Flame) Down() {
 	}
 }
 
-// rowAt returns the row of the flamegraph that is drawn in row y of an area. height is the number of rows of the area.
-// It returns -1 if there is none.
+// rowAt returns which row of the flamegraph is drawn in row y of an area. The area has height rows. It returns -1 if
+// none is drawn there.
 func (v *Flame) rowAt(y, height int) int {
 	if v.Upward {
 		y = height - 1 - y
@@ -71,7 +71,7 @@ func (v *Flame) rowAt(y, height int) int {
 	return y
 }
 
-// ScrollBy scrolls by d rows of the screen. A positive d moves to rows further down.
+// ScrollBy scrolls the flamegraph by d rows of the screen. With a positive d, rows further down come into view.
 func (v *Flame) ScrollBy(d int) {
 	if v.Upward {
 		d = -d
@@ -85,7 +85,7 @@ func (v *flamePicture) toRoot() {
 	v.First()
 }
 
-// pageBy scrolls by the height of the flamegraph, up (-1) or down (+1).
+// pageBy scrolls by as many rows as the flamegraph has on the screen, up (-1) or down (+1).
 func (v *Flame) pageBy(d int) {
 	if v.Upward {
 		d = -d
@@ -93,8 +93,8 @@ func (v *Flame) pageBy(d int) {
 	v.scroll(d)
 }
 
-// scroll moves the selection by the height of the flamegraph, towards the callers (-1) or the callees (+1). The picture
-// scrolls with it.
+// scroll moves the selection by as many rows as the flamegraph has on the screen, towards the callers (-1) or the
+// callees (+1). The picture scrolls by the same number.
 func (v *flamePicture) scroll(d int) {
 	if v.First() {
 		return
@@ -123,7 +123,7 @@ func (v *flamePicture) ZoomIn() {
 	}
 }
 
-// ZoomOut shows the whole flamegraph again. It returns false if it was not zoomed.
+// ZoomOut shows the whole flamegraph again. It returns false if the flamegraph was not zoomed.
 func (v *flamePicture) ZoomOut() bool {
 	if len(v.Zoom) == 0 {
 		return false
@@ -133,7 +133,7 @@ func (v *flamePicture) ZoomOut() bool {
 	return true
 }
 
-// NextMatch selects the next or previous frame that matches the search. The order is from row to row, and in a row from
+// NextMatch selects the next or previous frame that matches the search. It goes from row to row, and within a row from
 // left to right.
 func (v *flamePicture) NextMatch(d int) {
 	var hits []*flamegraph.Node

@@ -11,16 +11,16 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// frameCells replace the usual cells of the timeline while a frame is selected in the flamegraph, or a route is shown.
-// They have only the time in which this frame ran, or this route was served. The time is divided by state.
+// frameCells replace the usual cells of the timeline while a frame is selected in the flamegraph, or only one route is
+// shown. They have only the time in which this frame ran, or this route was served. This time is divided by state.
 type frameCells struct {
 	label string
 	Cells map[scene.RowKey][]timeline.Cell
 }
 
-// LoadFrameCells sets the cells that show when a frame runs, or which threads work for an endpoint. It fills only the
-// rows that are drawn. A weight counts if the function under returns true for its key. Then its wall time is added.
-// Weights that are zero in the given metric do not count.
+// LoadFrameCells sets the timeline's cells that show when a frame ran, or which threads worked for an endpoint. It
+// fills only the rows that are drawn. It adds up the wall time of the weights for whose keys the function under returns
+// true. Weights that are zero in the given metric do not count.
 func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
 	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]timeline.Cell, len(v.Visible))}
 	of := make(map[sampler.ThreadID][][]timeline.Cell)
@@ -43,8 +43,8 @@ func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegr
 				return
 			}
 			state := k.State
-			// The time is spread evenly over its slot. The store does not keep at which moment of the slot it was
-			// spent.
+			// The store has times only for slots, and not the moment within a slot. So the time is spread evenly over
+			// its slot.
 			for i := max(0, (fromNS-v.FromNS)/each); i < int64(v.Cells); i++ {
 				cellNS := v.FromNS + i*each
 				if cellNS >= toNS {
@@ -64,7 +64,8 @@ func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegr
 	}
 }
 
-// finishFrameCell computes which state has most of a cell's time, and which share of the row's time the frame has.
+// finishFrameCell computes which state has most of a cell's time. It also computes in which share of the row's time the
+// frame ran.
 func finishFrameCell(c, whole *timeline.Cell) {
 	c.SpanNS = whole.SpanNS
 	for s, ns := range c.NS {
@@ -75,7 +76,7 @@ func finishFrameCell(c, whole *timeline.Cell) {
 	c.Share = min(style.Share(c.Listed(), whole.Listed()), 1)
 }
 
-// cell returns a cell of a row. If the row did not exist when LoadFrameCells was called, it returns an empty cell.
+// cell returns a cell of a row. If the row appeared only after LoadFrameCells was called, the cell is empty.
 func (l *frameCells) cell(k scene.RowKey, i int) *timeline.Cell {
 	if cells := l.Cells[k]; i < len(cells) {
 		return &cells[i]
@@ -83,8 +84,8 @@ func (l *frameCells) cell(k scene.RowKey, i int) *timeline.Cell {
 	return &timeline.Cell{}
 }
 
-// draw writes "where FRAME runs" at the left end of the time axis, in place of times. It returns how many columns this
-// takes.
+// draw writes "where FRAME runs" at the left end of the time axis, instead of the times there. It returns how many
+// columns this takes.
 func (l *frameCells) draw(axis canvas.Area, t *style.Theme) int {
 	const before, after = "where ", " runs "
 	room := axis.W*2/3 - len(before) - len(after)

@@ -13,11 +13,11 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// RestStates are the states of threads that have nothing to do. On the screen this is only Parked, because resting
-// threads get this state (findings.Resting).
+// RestStates are the states of threads that have nothing to do. On the screen this is only the state Parked, because
+// all resting threads are in this state there (findings.Resting).
 const RestStates = flamegraph.StateSet(1) << gvl.Parked
 
-// TopOrder is the column by which the view of functions is sorted.
+// TopOrder is the name of the column by which the list of functions is sorted.
 type TopOrder string
 
 const (
@@ -34,28 +34,30 @@ type TopKey struct {
 
 func (k TopKey) ID() TopKey { return k }
 
-// LibraryRow is the prefix of the name of a row that sums up all functions of a library.
+// LibraryRow begins the name of a row that adds up all functions of a library.
 const LibraryRow = "⋯ "
 
-// rowOfFrame is the row of a frame. uncertain is true if the frame's line number cannot be trusted.
+// rowOfFrame says in which row a frame is counted. uncertain is true if the frame's line number cannot be trusted.
 type rowOfFrame struct {
 	row       int32
 	uncertain bool
-	// own is true for the program's own code. core is true for functions of Ruby's core, and for functions in C.
+	// own is true if the frame is the program's own code. core is true for functions of Ruby's core, and for functions
+	// in C.
 	own, core bool
 	library   string // the frame's library, if it is not own
 	native    bool   // a C function below the Ruby frames
 }
 
-// Rows assigns the frames of stacks to rows: functions, lines, gems or files. It computes the row of each frame only
-// once.
+// Rows decides in which row of a list each frame of a stack is counted. A row is a function, line, gem or file. Rows
+// finds the row of each frame only once.
 type Rows struct {
-	// Key returns the key of a frame's row.
+	// Key returns the key of the row in which a frame is counted.
 	Key func(f *sampler.Frame, from sampler.Origin) TopKey
-	// Add is called for each new key, to make its row. Rows are numbered in the order in which they are made.
+	// Add is called for each new key, so that the caller makes its row. The rows are numbered in the order of these
+	// calls.
 	Add func(k TopKey, from sampler.Origin)
-	// ByLine is true if each line of a function has its own row. Core is true if functions in C also have rows, if the
-	// program's own code calls them.
+	// ByLine is true if each line of a function has a row. Core is true if a function in C also has a row when the
+	// program's own code calls it.
 	ByLine, Core bool
 
 	index  map[TopKey]int32
@@ -70,10 +72,10 @@ func (r *Rows) Forget() {
 	r.index, r.of = make(map[TopKey]int32), make(map[sampler.FrameID]rowOfFrame)
 }
 
-// Of returns the rows of a stack, innermost first. The stack's own weight belongs to the first row. If own is true,
-// only the program's own frames have rows and, with Core, the functions in C that they call. A stack without such
-// frames has the row of its library. Of calls doubt with the rows whose lines cannot be trusted. The slice is valid
-// until the next call.
+// Of returns the rows in which a stack is counted, innermost first. The stack's own weight belongs to the first row. If
+// own is true, only the program's own frames have rows and, with Core, the functions in C that they call. A stack
+// without such frames is counted in the row of its library. Of calls doubt with the rows whose lines cannot be trusted.
+// The slice is valid until the next call.
 func (r *Rows) Of(dict *sampler.Dictionary, stack sampler.StackID, own bool, doubt func(row int32)) []int32 {
 	r.frames, r.places, r.rows = dict.Frames(stack, r.frames[:0]), r.places[:0], r.rows[:0]
 	for _, id := range r.frames {
@@ -125,7 +127,7 @@ func (r *Rows) named(k TopKey, from sampler.Origin) int32 {
 	return i
 }
 
-// KeyOfFunction returns the key of the row of a frame's function.
+// KeyOfFunction returns the key of the row in which a frame is counted, if each row is a function.
 func KeyOfFunction(f *sampler.Frame) TopKey {
 	if f.C {
 		return TopKey{Label: f.Label}
@@ -133,7 +135,7 @@ func KeyOfFunction(f *sampler.Frame) TopKey {
 	return TopKey{f.Label, f.File(), f.FirstLine}
 }
 
-// DrawFunction writes a function and its place in the code, cut to the width of the area.
+// DrawFunction writes a function's name and its place in the code. It shortens them to the width of the area.
 func DrawFunction(a canvas.Area, label, where string, st canvas.Style, t *style.Theme) {
 	label, where = gvl.AddLine(label, where)
 	x := a.Put(0, 0, flamegraph.LabelFit(canvas.Clean(label), max(a.W*6/10, a.W-canvas.Width(where)-2)), st)
@@ -142,8 +144,8 @@ func DrawFunction(a canvas.Area, label, where string, st canvas.Style, t *style.
 	}
 }
 
-// SharePoints returns a share in percent with one decimal. So the numbers in a list that is sorted by weight also show
-// the order.
+// SharePoints returns a share in percent with one decimal. With the decimal, the numbers in a list that is sorted by
+// weight show why one row comes before another.
 func SharePoints(s float64) string {
 	switch {
 	case s <= 0:
@@ -155,7 +157,7 @@ func SharePoints(s float64) string {
 }
 
 // PlacesFrom identifies the data from which a list of places was made: the time span, and whether directories were
-// hidden. If it has not changed, the list need not be made again.
+// hidden. While it is the same, the list need not be made again.
 type PlacesFrom struct {
 	FromNS, ToNS int64
 	Hides        bool // directories were hidden
@@ -164,12 +166,13 @@ type PlacesFrom struct {
 // Blame says which code held the GVL while other threads waited for it.
 type Blame struct {
 	Places []flamegraph.PlaceSum
-	// WaitNS is how long all threads together waited for the GVL, in ns. NobodyNS is the part of it in which no thread
-	// held the GVL.
+	// WaitNS is how long all threads together waited for the GVL, in ns. NobodyNS is the part of this time in which no
+	// thread held the GVL.
 	WaitNS, NobodyNS int64
 }
 
-// BlameOf sums up how long threads waited for the GVL, by the place in the code that held it.
+// BlameOf adds up how long threads waited for the GVL. There is one sum for each place in the code that held the GVL
+// meanwhile.
 func BlameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) Blame {
 	b := Blame{Places: s.Places(dict, func(e *flamegraph.Entry) int64 { return e.Weights.BlameNS })}
 	charged, total := int64(0), s.Total()
@@ -181,7 +184,7 @@ func BlameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) Blame {
 	return b
 }
 
-// DrawPlace writes a place in the code with its file and line, cut to the width of the area.
+// DrawPlace writes a place in the code: the function, its file and line. It shortens them to the width of the area.
 func DrawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *style.Theme) {
 	code, where := b.String(), ""
 	if b.Path != "" {
@@ -193,7 +196,7 @@ func DrawPlace(a canvas.Area, b *flamegraph.PlaceSum, t *style.Theme) {
 	}
 }
 
-// PlaceFit cuts a text of the form "METHOD → C FUNCTION" to w columns. It keeps as much as possible of both names.
+// PlaceFit shortens a text of the form "METHOD → C FUNCTION" to w columns. It keeps as much as possible of both names.
 func PlaceFit(code string, w int) string {
 	const calls = " → "
 	caller, callee, found := strings.Cut(code, calls)
@@ -208,8 +211,8 @@ func PlaceFit(code string, w int) string {
 	return flamegraph.LabelFit(caller, room-canvas.Width(callee)) + calls + callee
 }
 
-// ClockOf returns the format in which the time of a wait is written. screen is the width of the screen in columns. Only
-// waits whose times are exactly known get microseconds.
+// ClockOf returns the format for the time of day at which a wait happened. screen is the width of the screen in
+// columns. Only waits whose times are exactly known are written with microseconds.
 func ClockOf(e *store.WaitEvent, screen int) string {
 	switch {
 	case !e.Exact:

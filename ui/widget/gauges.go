@@ -12,15 +12,16 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// gauge is one figure of the head: a word, its value and, if there is room, a small graph of its recent past (spark).
+// gauge is one figure in the first lines of the screen: a word, its value and, if there is room, a small graph of its
+// recent past (spark).
 type gauge struct {
 	Label, Value string
 	style        canvas.Style
 	spark        []float64
 	top          float64
 	sparkStyle   canvas.Style
-	// priority decides which gauges are left out on a narrow terminal: the ones with the largest numbers first. The
-	// spark of a gauge is left out earlier, as if its number were priority+sparkLater.
+	// priority decides which gauges a narrow terminal leaves out: the ones with the largest numbers first. The spark of
+	// a gauge is left out before the gauge itself, as if its number were priority+sparkLater.
 	priority int
 	// bar is true if a vertical line is drawn between this gauge and the previous one.
 	bar bool
@@ -83,8 +84,8 @@ func maxOf(v []float64, least float64) float64 {
 	return least
 }
 
-// width returns how many columns a gauge takes if all gauges with a priority above level are left out. It is zero if
-// this gauge is left out.
+// width returns how many columns a gauge takes. All gauges with a priority above level are left out. If this gauge is
+// one of them, width returns zero.
 func (g *gauge) width(level int) int {
 	if g.priority > level {
 		return 0

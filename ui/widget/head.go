@@ -17,12 +17,13 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Head draws the first line of the screen: the target and the state of sampling. If the picture is not live, it draws a
-// banner that says so.
+// Head is the content of the screen's first line: the target and the state of sampling. If the picture is not live, the
+// line is a banner that says so.
 type Head struct {
 	Process sampler.Process
 	State   store.SourceState
-	// Live is false while the picture is frozen at AtNS. BehindNS is how much earlier AtNS is than the newest sample.
+	// Live is false while the picture is frozen at the moment AtNS. BehindNS is how much earlier AtNS is than the
+	// newest sample.
 	Live             bool
 	AtNS, BehindNS   int64
 	NowNS            int64 // time of the newest sample
@@ -30,8 +31,8 @@ type Head struct {
 	Replay           bool
 	More             time.Duration // how long ddtop may still exceed its usual cost; zero if it may not
 	Recording        bool
-	// Playing and Speed describe how the history is played. Played is the position in the history, from 0 to 1. Loaded
-	// is the part of the recording that has been read, from 0 to 1.
+	// Playing says whether the history is being played, and Speed how fast. Played is the position in the history, from
+	// 0 to 1. Loaded is how much of the recording has been read, from 0 to 1.
 	Playing        bool
 	Speed          float64
 	Played, Loaded float64
@@ -42,8 +43,8 @@ type Head struct {
 	// Switches says whether ddtop follows the process by the kernel's records of thread switches, and how well this
 	// works.
 	Switches sampler.SwitchStatus
-	// Number and Of are shown as "process 3 of 8" if there are several processes. Of is zero if there is only one.
-	// Whole is true if the head is about all processes together.
+	// Number and Of are for a screen with several processes: "process 3 of 8". If there is only one process, Of is
+	// zero. Whole is true if the first line is about all processes together.
 	Number, Of int
 	Whole      bool
 	Programs   string // the names of all programs, if Whole is true
@@ -68,7 +69,7 @@ func (h *Head) Draw(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// EndText says how and when the target ended: "exited 14:05:01 (status 137)".
+// EndText returns a text that says how and when the target ended: "exited 14:05:01 (status 137)".
 func (h *Head) EndText() string {
 	e := h.State.End
 	s := e.Reason
@@ -139,7 +140,8 @@ func (h *Head) drawFrozen(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// banner fills the row with a text in reverse video, so that the user does not take an old picture for a live one.
+// banner fills the row with a text in reverse video. It warns the user, who could otherwise take an old picture for a
+// live one.
 func (h *Head) banner(a canvas.Area, t *style.Theme, text, right string, c canvas.Color) {
 	st := canvas.Style{FG: c, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
 	a.Fill(' ', st)
@@ -185,8 +187,8 @@ func (h *Head) drawLive(a canvas.Area, t *style.Theme) {
 	if p.LayoutNote != "" && !h.Whole {
 		left = append(left, p.LayoutNote)
 	}
-	// The target is on the left, and the state of sampling on the right. If there is too little room, both lose their
-	// last parts.
+	// The target is on the left, and the state of sampling on the right. If there is too little room for both, the last
+	// parts of both are left out.
 	least := 2 + canvas.Width(left[0]) + 2 + canvas.Width(ruby)
 	if h.Whole { // the table has the names of the programs
 		least = 0
@@ -206,14 +208,14 @@ func (h *Head) drawLive(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// spaciousWidth is the least width of a screen on which the banner shows the position in a recording that is not being
-// played.
+// spaciousWidth is the least width of a screen on which the banner also shows the position in a recording that is not
+// being played.
 const spaciousWidth = 140
 
-// PlayedColumns is the width of the progress bars of a recording, in columns.
+// PlayedColumns is the width of a recording's progress bars, in columns.
 const PlayedColumns = 12
 
-// ExactEnded returns a sentence that says why exact mode ended without being switched off.
+// ExactEnded returns a sentence that says why exact mode ended although the user did not switch it off.
 func ExactEnded(s *sampler.ExactStatus) string {
 	if s.Wrong {
 		return "exact mode ended, and what it told is not to be trusted: " + s.Ended
@@ -221,8 +223,9 @@ func ExactEnded(s *sampler.ExactStatus) string {
 	return "exact mode ended: " + s.Ended
 }
 
-// exactSegments returns texts for the head. They say whether exact mode is on and what it costs the process, or that it
-// ended without being switched off. Figures become exact when the first thread hits a probe.
+// exactSegments returns texts for the first line of the screen. They say whether exact mode is on, and what it costs
+// the process. If exact mode ended although the user did not switch it off, they say so. Figures become exact when the
+// first thread hits a probe.
 func exactSegments(s *sampler.ExactStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {
@@ -251,7 +254,7 @@ func exactHelp(s *sampler.ExactStatus, p *sampler.Process) []scene.Binding {
 	return nil
 }
 
-// ReadsHelp returns the part of the help that has the figures about sampling, exact mode and thread switches.
+// ReadsHelp returns the part of the help with figures about sampling, exact mode and thread switches.
 func ReadsHelp(sc *scene.Scene) scene.KeyMap {
 	k := sc.Figures.ReadsHelp(&sc.Process)
 	k.Bindings = append(k.Bindings, exactHelp(&sc.Exact, &sc.Process)...)
@@ -259,13 +262,13 @@ func ReadsHelp(sc *scene.Scene) scene.KeyMap {
 	return k
 }
 
-// segment is a text of the head line with its style.
+// segment is one text in the first line of the screen, with its style.
 type segment struct {
 	text  string
 	style canvas.Style
 }
 
-// health returns the texts about the state of sampling, the most important one first.
+// health returns the texts that say how well the sampling works. The most important text comes first.
 func (h *Head) health(t *style.Theme) []segment {
 	f := h.Figures
 	live := segment{"● LIVE", canvas.Style{FG: t.Good, Attr: canvas.Bold}}
@@ -328,7 +331,7 @@ func (h *Head) health(t *style.Theme) []segment {
 	if h.Process.Pauses && f.PauseNS > 0 {
 		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.PauseShare*100, units.Duration(f.PauseNS)), canvas.Style{FG: t.Warn}})
 	}
-	// The head says only that something is missing. The help has the rates and the reasons.
+	// The first line of the screen says only that something is missing. The help says how much, and why.
 	warn := func(text string) { out = append(out, segment{text, canvas.Style{FG: t.Warn}}) }
 	switch { // the help has all, with the reason
 	case h.Whole || h.Replay:
@@ -352,13 +355,13 @@ func (h *Head) health(t *style.Theme) []segment {
 	return out
 }
 
-// followed reports whether ddtop now sees every wait, however rarely it takes samples.
+// followed reports whether ddtop sees every wait now, even if it takes few samples.
 func (h *Head) followed() bool {
 	return h.Exact.On || h.Switches.On && h.Switches.Kind == "switches" && h.Switches.Lost == 0
 }
 
-// switchSegments returns texts for the head. They say that ddtop uses the kernel's records of thread switches. If ddtop
-// has tried to use them and failed, the text is "polling".
+// switchSegments returns texts for the first line of the screen. They say that ddtop uses the kernel's records of
+// thread switches. If ddtop has tried to use them and failed, the text is "polling": ddtop only takes samples.
 func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {
@@ -374,8 +377,8 @@ func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
 	return nil
 }
 
-// switchHelp returns the line of the help about the kernel's records of thread switches. It has figures about them, or
-// says why they are not used.
+// switchHelp returns the line of the help about the kernel's records of thread switches. It has figures about these
+// records, or says why ddtop does not use them.
 func switchHelp(s *sampler.SwitchStatus, p *sampler.Process) []scene.Binding {
 	switch {
 	case s.On && s.Kind == "moved":

@@ -10,22 +10,23 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// keyed is a row of a list. Its ID is the same in each picture. With it, the cursor stays on its row when other rows
-// come, go or move.
+// keyed is a row of a list. Its ID is the same in each picture, so the cursor stays on its row when other rows come, go
+// or move.
 type keyed[K comparable] interface{ ID() K }
 
-// List is a list of rows on the screen. The cursor is on one of the rows, and only some rows fit on the screen.
+// List is a list of rows on the screen, with a cursor on one of the rows. If there are more rows than fit on the
+// screen, it scrolls.
 type List[R keyed[K], K comparable] struct {
 	Rows []R
-	// Cursor is the key of the selected row. Several lists may share it, so it is a pointer. If no row has this key, no
-	// row is selected. This is so at first.
+	// Cursor is the key of the selected row. It is a pointer, because several lists may share it. If no row has this
+	// key, as at the start, no row is selected.
 	Cursor *K
 	At     int // the last index of the selected row; if the row is gone, the keys continue from here
 	Top    int // first row on the screen
 	Height int // rows that the screen has room for
 }
 
-// Index returns the index of the row with the cursor, or -1 if no row has it.
+// Index returns the index of the row with the cursor. It returns -1 if no row has the cursor.
 func (l *List[R, K]) Index() int {
 	return slices.IndexFunc(l.Rows, func(r R) bool { return r.ID() == *l.Cursor })
 }
@@ -33,7 +34,7 @@ func (l *List[R, K]) Index() int {
 // Step is how far a key moves the cursor: a number of rows, or a number of screens.
 type Step struct{ Rows, Screens int }
 
-// Move moves the cursor within the list. If no row was ever selected, a step goes to the first or the last row.
+// Move moves the cursor within the list. If no row was ever selected, it selects the first or the last row.
 func (l *List[R, K]) Move(by Step) {
 	if len(l.Rows) == 0 {
 		return
@@ -54,8 +55,8 @@ func (l *List[R, K]) Move(by Step) {
 	*l.Cursor = l.Rows[l.At].ID()
 }
 
-// Settle makes sure that a row has the cursor. If no row has it, for example because the row is gone, it selects the
-// row at the cursor's last index.
+// Settle makes sure that a row has the cursor. The row of the cursor may have disappeared. Then Settle selects the row
+// that is now at the same index.
 func (l *List[R, K]) Settle() {
 	if len(l.Rows) > 0 && l.Index() < 0 {
 		l.At = min(l.At, len(l.Rows)-1)
@@ -69,8 +70,8 @@ func (l *List[R, K]) Reset() {
 	*l.Cursor, l.At, l.Top = none, 0, 0
 }
 
-// Scroll sets how many rows of the list fit on the screen. It scrolls until the cursor is visible, and returns the
-// visible rows.
+// Scroll sets how many rows of the list fit on the screen. It scrolls the list so that the cursor is visible, and
+// returns the visible rows.
 func (l *List[R, K]) Scroll(height int) []R {
 	l.Height = height
 	if i := l.Index(); i >= 0 {
@@ -81,10 +82,12 @@ func (l *List[R, K]) Scroll(height int) []R {
 	return l.Rows[l.Top:min(l.Top+height, len(l.Rows))]
 }
 
-// Hidden returns a text that says how many rows are above and below the visible ones. It is empty if there are none.
+// Hidden returns a text that says how many rows are above and below the visible ones. It is empty if all rows are
+// visible.
 func (l *List[R, K]) Hidden() string { return hiddenText(l.Top, len(l.Rows)-l.Top-l.Height) }
 
-// hiddenText returns a text for the numbers of rows above and below the visible ones. It is empty if there are none.
+// hiddenText returns a text that says how many rows are above and below the visible ones. It is empty if both numbers
+// are zero.
 func hiddenText(above, below int) string {
 	s := ""
 	if above > 0 {
@@ -99,7 +102,8 @@ func hiddenText(above, below int) string {
 	return s
 }
 
-// Draw draws the visible rows. A click on a row moves the cursor to it, and then calls pressed with the clicked column.
+// Draw draws the visible rows. A click on a row moves the cursor to this row, and then calls pressed with the clicked
+// column.
 func (l *List[R, K]) Draw(a canvas.Area, sc *scene.Scene, drawRow func(a canvas.Area, r R, selected bool),
 	pressed func(h scene.Host, r R, x int) tea.Cmd) {
 	for y, r := range l.Scroll(a.H) {
@@ -111,15 +115,15 @@ func (l *List[R, K]) Draw(a canvas.Area, sc *scene.Scene, drawRow func(a canvas.
 	}
 }
 
-// MarkRow shows that the cursor is on a row. focused is true if the arrow keys move this cursor.
+// MarkRow marks a row as the row with the cursor. focused is true if the arrow keys move this cursor now.
 func MarkRow(a canvas.Area, sc *scene.Scene, focused bool) {
 	t := &sc.Theme
 	t.Highlight(a, focused)
 	a.Put(0, 0, "▌", canvas.Style{FG: t.Accent, BG: t.Selection, Attr: canvas.Bold})
 }
 
-// CursorKeys returns the keys that move a cursor through rows. They are the same for all lists. short is the text for
-// these keys in the footer, and help the text in the help.
+// CursorKeys returns the keys that move a cursor from row to row. They are the same for all lists. short is the text
+// about these keys in the footer, and help is the text in the help.
 func CursorKeys(short, help string, move func(h scene.Host, by Step) tea.Cmd) []scene.Binding {
 	do := func(rows, screens int) func(scene.Host) tea.Cmd {
 		return func(h scene.Host) tea.Cmd { return move(h, Step{rows, screens}) }
@@ -134,5 +138,5 @@ func CursorKeys(short, help string, move func(h scene.Host, by Step) tea.Cmd) []
 	}
 }
 
-// GroupSign is the last column of the sign in front of a group. A click on this sign opens or closes the group.
+// GroupSign is the last column of the sign in front of a group's name. A click on this sign opens or closes the group.
 const GroupSign = 2

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestListenersLookAtRest: an idle thread of a server waits for a client in state io. Its cells are pale, with the
-// letter of io. If the thread waited for the GVL during a cell, this cell is not pale.
+// TestListenersLookAtRest: an idle thread of a server waits in state io for a client. Its cells in the timeline must be
+// pale, with the letter of io. If the thread waited for the GVL during a cell, this cell is not pale.
 func TestListenersLookAtRest(t *testing.T) {
 	theme, err := style.ThemeByName("dark")
 	if err != nil {

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestNotesStandWhereTheirColumnIs: a note is written at the column of its moment. This column lies in the cell that
-// contains the moment.
+// TestNotesStandWhereTheirColumnIs: a note is written on the time axis, at the column of its moment. This column must
+// be in the cell that contains the moment.
 func TestNotesStandWhereTheirColumnIs(t *testing.T) {
 	for _, cells := range []int{1, 7, 30, 59, 60} {
 		v := Timeline{FromNS: 1000, ToNS: 1000 + int64(cells)*100, Cells: cells}

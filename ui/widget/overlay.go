@@ -11,11 +11,11 @@ import (
 // OverlayLine draws one line of an overlay.
 type OverlayLine func(a canvas.Area)
 
-// OverlayMargin is how many columns the frame of an overlay takes, on both sides together.
+// OverlayMargin is how many columns the frame of an overlay (a box over the screen) takes, on both sides together.
 const OverlayMargin = 4
 
-// MaxOverlay limits the width of an overlay, in columns. If fewer than LeastBeside columns of the screen would remain
-// free beside such an overlay, it takes the whole width.
+// MaxOverlay limits the width of an overlay (a box over the screen), in columns. If fewer than LeastBeside columns of
+// the screen would stay free beside it, the overlay takes the whole width.
 const MaxOverlay, LeastBeside = 200, 80
 
 // overlayID says which overlay is open.
@@ -28,12 +28,12 @@ const (
 	NumOverlays
 )
 
-// Overlay is a box that is drawn over the screen, and its scroll position.
+// Overlay is a box that is drawn over the screen, such as the help, and how far it is scrolled.
 type Overlay struct {
 	What   overlayID
 	Scroll int
-	// Finding is the selected finding. Lines has the number of its first line, and the number of the line after its
-	// last one. Height is how many lines fit into the overlay.
+	// Finding is the selected finding. Lines are the numbers of its first line, and of the line after its last one.
+	// Height is how many lines fit into the overlay.
 	Finding scene.FindingID
 	Lines   [2]int
 	Height  int
@@ -47,9 +47,9 @@ func (o *Overlay) Toggle(what overlayID) {
 	*o = Overlay{What: what}
 }
 
-// DrawOverlay draws lines in a frame. The frame covers the area, or only a part of it if there are few lines. The
-// parameter scroll is how many lines are to be skipped. DrawOverlay returns how many it has skipped. It skips fewer if
-// there would otherwise be empty rows after the last line.
+// DrawOverlay draws lines in a frame. The frame covers the area, or only a part of it if there are few lines. scroll is
+// how many lines should be skipped at the top. DrawOverlay returns how many it has skipped. It skips fewer if there
+// would be empty rows after the last line.
 func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLine, scroll int) int {
 	a = a.Sub(0, 0, a.W, min(a.H, len(lines)+2))
 	a.Fill(' ', canvas.Style{BG: t.Background})
@@ -64,7 +64,7 @@ func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLin
 	return scroll
 }
 
-// frame draws a box around the area, with Lip Gloss's rounded border.
+// frame draws a box with a title around the area, with the rounded border of Lip Gloss.
 func frame(a canvas.Area, t *style.Theme, title string) {
 	b := lipgloss.RoundedBorder()
 	st := t.Rule()

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// LeastPanel is the least height of the panel with lists under the flamegraph, in rows. The panel's height changes
-	// in steps of panelStep rows. Without these steps, a stack one frame deeper would move the panel.
+	// LeastPanel is the least height of the panel below the flamegraph, in rows. The panel's height changes in steps of
+	// panelStep rows. Otherwise the panel would move whenever a stack becomes one frame deeper.
 	LeastPanel = 8
 	panelStep  = 4
-	// panelEachNS is the interval at which the panel's lists change, in ns. If numbers change faster, they cannot be
-	// read.
+	// panelEachNS is how often the panel's lists change, in ns. Numbers that change faster cannot be read.
 	panelEachNS = int64(1e9)
-	// maxPanelRows bounds the rows of each list of the panel.
+	// maxPanelRows limits how many rows each list of the panel has.
 	maxPanelRows = 100
 )
 
-// Panel fills the rows below the flamegraph. It lists the heaviest functions. Each is summed up over all its places in
-// the flamegraph. If a function is selected, the panel lists its callers, its callees and the threads that run it.
+// Panel fills the rows below the flamegraph. It lists the heaviest functions. A function's weight is the sum over all
+// its places in the flamegraph. If a function is selected, the panel lists its callers, its callees and the threads
+// that run it.
 type Panel struct {
 	Flame    *Flame
 	timeline *Timeline // if the flamegraph is empty, the panel shows the stacks of its selected row
@@ -38,13 +38,13 @@ type Panel struct {
 	tree *flamegraph.Tree
 	toNS int64
 	of   panelOf
-	// Total is the weight that counts as 100 %. It is the weight of the whole flamegraph, or of the selected thread or
-	// group in it. If a function is selected, it is the weight of this function in all of its places.
+	// Total is the weight that counts as 100 %. Usually this is the weight of the whole flamegraph, or of the selected
+	// thread or group in it. If a function is selected, it is the weight of this function at all of its places.
 	Total int64
 
-	// Hot are the functions by their own weight. Own are the program's own functions. Their weight includes the
+	// Hot are the functions by their own weight. Own are the program's own functions, whose weight includes the
 	// libraries and C functions that they call. Both begin with the heaviest function. If a function is selected, they
-	// have only the functions below it.
+	// have only the functions below it in the flamegraph.
 	Hot, Own []PanelRow
 
 	Self             int64
@@ -54,10 +54,11 @@ type Panel struct {
 	Threads          []PanelRow
 }
 
-// panelOf is what the panel is about: the selected function, thread or group. The zero value means everything.
+// panelOf says what the panel is about: the selected function, thread or group. The zero value means the whole
+// flamegraph.
 type panelOf struct{ flamegraph.FuncKey }
 
-// PanelRow is a row of one of the lists: a function and its weight in this list.
+// PanelRow is a row of one of the panel's lists: a function and its weight in this list.
 type PanelRow struct {
 	flamegraph.FuncKey
 	frame     sampler.FrameID
@@ -71,12 +72,12 @@ type PanelRow struct {
 	best      *flamegraph.Node // the function's heaviest node
 }
 
-// FlameRows returns how many rows of the screen the flamegraph gets, without the panel under it.
+// FlameRows returns how many rows of the screen the flamegraph gets. The panel below it is not included.
 func (p *Panel) FlameRows(sc *scene.Scene) int {
 	return p.Room(sc) - p.Rows
 }
 
-// Room returns how many rows the flamegraph and the panel have together.
+// Room returns how many rows of the screen the flamegraph and the panel have together.
 func (p *Panel) Room(sc *scene.Scene) int {
 	if sc.Page != scene.PageFlame {
 		return sc.Regions.FlameRows
@@ -88,7 +89,7 @@ func (p *Panel) Room(sc *scene.Scene) int {
 	return n
 }
 
-// Place computes the panel's height and updates the panel. It must be called after the flamegraph was built, and before
+// Place computes the panel's height and updates its lists. It must be called after the flamegraph was built, and before
 // the flamegraph is fitted into its rows. force is true if the selection or the picture has changed.
 func (p *Panel) Place(sc *scene.Scene, force bool) {
 	v := p.Flame
@@ -111,8 +112,8 @@ func (p *Panel) Place(sc *scene.Scene, force bool) {
 	}
 }
 
-// Load makes the lists again if they were made for an earlier picture. The lists and the figures of the selected frame
-// are therefore always from the same picture.
+// Load makes the lists again if they belong to an earlier picture. So the lists and the figures of the selected frame
+// are always from the same picture.
 func (p *Panel) Load(dict *sampler.Dictionary, force bool) {
 	v := p.Flame
 	var of panelOf
@@ -163,21 +164,22 @@ func (p *Panel) Load(dict *sampler.Dictionary, force bool) {
 	p.Own = w.list(w.funcs)
 }
 
-// panelWalk visits a tree and sums it up by function. A method that is defined in two files counts as two functions.
+// panelWalk visits a tree and adds up the weights of each function. If two files define a method with the same name,
+// these count as two functions.
 type panelWalk struct {
 	p        *Panel
 	dict     *sampler.Dictionary
 	root     *flamegraph.Node
 	inverted bool
 	funcs    map[flamegraph.FuncKey]*PanelRow
-	// key is the selected function. It may be at several places in the tree. up has the functions that call it at these
-	// places, and down the functions that it calls. The field in has the threads or groups to which the places belong.
+	// key is the selected function. It may be at several places in the tree. up has the functions that call it at any
+	// of these places, and down the functions that it calls. in has the threads or groups to which the places belong.
 	key          flamegraph.FuncKey
 	up, down, in map[flamegraph.FuncKey]*PanelRow
 	at           []*flamegraph.Node // places of the selected function
 }
 
-// row returns the row of a node's function in the list in. It makes the row if there is none.
+// row returns the row that the list in has for a node's function. It makes the row if the list has none.
 func (w *panelWalk) row(in map[flamegraph.FuncKey]*PanelRow, n *flamegraph.Node) *PanelRow {
 	r := in[n.FuncKey]
 	if r == nil {
@@ -202,8 +204,8 @@ func (r *PanelRow) add(weight int64, states *[gvl.NumStates]int64) {
 }
 
 // sum adds up two weights for each function: its own, and the weight including everything that it calls. If a function
-// is several times on a stack, the stack counts only once for it. For the program's own functions, sum also adds up the
-// weight including the code outside of the program that they call. For this, the weight of each stack counts for its
+// is several times on a stack, the stack counts only once for it. For the program's own functions, sum adds up a third
+// weight. It includes the code outside of the program that they call. For this, the weight of each stack counts for its
 // innermost own function.
 func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
 	var r *PanelRow
@@ -249,10 +251,10 @@ func (r *PanelRow) addOwn(weight int64, states *[gvl.NumStates]int64) {
 }
 
 // around adds up the callers and callees of the selected function. It visits the node n and all nodes below it. root is
-// the thread or group that n belongs to. inside is how many nodes above n are the selected function. next is true if n
-// is called directly by the selected function: all nodes from n up to the outermost call are this function. Then n is a
-// callee. If the function calls itself, only the outermost call counts. In this way the weights of the callers add up
-// to the function's total. The weights of the callees add up to it, too, if the function's own time is added.
+// the thread or group of n. inside is how many nodes above n are the selected function. next is true if the selected
+// function calls n directly: all nodes from n up to the outermost call are this function. Then n is a callee. If the
+// function calls itself, only the outermost call counts. So the weights of the callers add up to the function's total.
+// The weights of the callees and the function's own time add up to it, too.
 func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	p := w.p
 	switch {
@@ -297,7 +299,7 @@ func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	}
 }
 
-// list returns copies of the rows whose weight is not zero, the heaviest first.
+// list returns copies of the rows that have a weight, the heaviest first.
 func (w *panelWalk) list(of map[flamegraph.FuncKey]*PanelRow) []PanelRow {
 	out := make([]PanelRow, 0, len(of))
 	for _, r := range of {
@@ -312,7 +314,8 @@ func (w *panelWalk) list(of map[flamegraph.FuncKey]*PanelRow) []PanelRow {
 	return out[:min(len(out), maxPanelRows)]
 }
 
-// selectRow selects a function in the flamegraph. If the function is at several places, it selects the heaviest one.
+// selectRow selects the function of a row in the flamegraph. If the function is at several places there, it selects the
+// heaviest of them.
 func (p *Panel) selectRow(h scene.Host, n *flamegraph.Node) tea.Cmd {
 	v := p.Flame
 	if zoom, ok := v.Tree.Find(v.Zoom); ok && len(v.Zoom) > 0 {

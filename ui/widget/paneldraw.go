@@ -18,14 +18,15 @@ import (
 type panelColumn struct {
 	title string
 	rows  []PanelRow
-	// itself is the label of the selected function. In this function's row, the list shows word ("itself") instead of
-	// the label.
+	// itself is the label of the selected function. In the row of this function, the list shows word ("itself") instead
+	// of the label.
 	itself, word string
 	totals       bool // true if there is a second column, with the share of a function and all that it calls
 	of           int64
 }
 
-// Draw draws as many lists as fit. If the flamegraph is empty, it draws instead the places where the threads are.
+// Draw draws as many of the panel's lists as fit. If the flamegraph is empty, it shows instead where in the code the
+// threads are.
 func (p *Panel) Draw(a canvas.Area, sc *scene.Scene) {
 	switch {
 	case a.H < 2:
@@ -50,7 +51,7 @@ func (p *Panel) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawLists draws a line with the title, and below it as many lists as fit side by side.
+// drawLists draws a line with the title. Below this line it draws as many lists as fit side by side.
 func (p *Panel) drawLists(a canvas.Area, sc *scene.Scene, title, rest string, columns []panelColumn) {
 	t := &sc.Theme
 	a.Row(0).Fill('─', t.Rule())
@@ -68,7 +69,7 @@ func (p *Panel) drawLists(a canvas.Area, sc *scene.Scene, title, rest string, co
 	}
 }
 
-// listColumns returns the lists of the heaviest functions.
+// listColumns returns the lists of the heaviest functions, for a panel without a selected function.
 func (p *Panel) listColumns() []panelColumn {
 	out := []panelColumn{{title: "function", rows: p.Hot, totals: true, of: p.Total}}
 	if len(p.Own) > 0 {
@@ -91,8 +92,8 @@ func (p *Panel) frameColumns(inverted bool) []panelColumn {
 	return out
 }
 
-// figures returns the figures of the selected function, summed up over all its places in the flamegraph. They can
-// differ from the line about the selected frame, which counts only one place.
+// figures returns a text with the figures of the selected function: the sums over all its places in the flamegraph. The
+// line about the selected frame counts only one place, so its figures can be smaller.
 func (p *Panel) figures() string {
 	whole := p.Flame.Tree.Root.Total
 	s := fmt.Sprintf(" · total %s, self %s", units.Percent(style.Share(p.Total, whole)), units.Percent(style.Share(p.Self, whole)))
@@ -152,7 +153,7 @@ func (p *Panel) drawColumn(a canvas.Area, sc *scene.Scene, c *panelColumn) {
 	}
 }
 
-// drawBar draws a bar for a row's weight. The heaviest row has the longest bar. For wall time, the bar is divided by
+// drawBar draws a bar for a row's weight. The heaviest row has the longest bar. For wall time, the bar is divided into
 // the states in which the time was spent.
 func (p *Panel) drawBar(a canvas.Area, sc *scene.Scene, r *PanelRow, c *panelColumn) {
 	t := &sc.Theme

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestTooFewSamples: if there are too few samples for a figure, it is drawn as –, and the head says so. CPU time is
-// still shown, because the kernel counts it.
+// TestTooFewSamples: if there are too few samples for a figure, the screen shows – instead, and the first line says so.
+// CPU time must still be shown, because the kernel counts it without samples.
 func TestTooFewSamples(t *testing.T) {
 	const length = 6 * time.Second
 	samples, err := demosource.Samples(demosource.Options{Length: length, HTTP: 3})

@@ -22,18 +22,18 @@ type WorkKey struct {
 
 func (k WorkKey) ID() WorkKey { return k }
 
-// RequestRow is a request or job in progress.
+// RequestRow is a row of the table of requests: a request or job in progress.
 type RequestRow struct {
 	*account.Request
 	ThreadName string
 	Name       string
 	AgeNS      int64
-	// State is what the thread does for the request at the moment on the screen. It is nil if this is unknown, or if
-	// the request is suspended.
+	// State is the state of the thread that works for the request, at the moment on the screen. It is nil if this is
+	// not known, or if no thread works for the request at present.
 	State *gvl.ThreadState
 	Away  bool
-	// FiberWaits is true if the request is suspended, and a waiting fiber works for it. In this case the field at comes
-	// from this fiber. Otherwise it comes from the thread.
+	// FiberWaits is true if the request is suspended, because the fiber that works for it waits. The field at is then
+	// read from this fiber. Otherwise it is read from the thread.
 	FiberWaits bool
 	Forms      []string // texts for State, the longest first
 	What       string   // the statement that it waits for, or its place in the code
@@ -42,8 +42,8 @@ type RequestRow struct {
 
 func (w *RequestRow) ID() WorkKey { return WorkKey{Number: w.Work.Number} }
 
-// NewRequestRow returns the row of a request. i is the index of the request's thread in the scene. It is -1 if there is
-// none.
+// NewRequestRow returns the row of a request. i is the index of the request's thread in the scene, or -1 if the scene
+// does not have this thread.
 func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	w := &RequestRow{Request: q, ThreadName: canvas.Clean(gvl.ThreadName(q.Thread, sc.Dict)), Name: canvas.Clean(scene.EndpointName(q.Work.Kind, q.Work.Endpoint)),
 		AgeNS: max(min(q.ToNS, sc.AtNS)-q.FromNS, 0)}
@@ -51,8 +51,8 @@ func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	switch {
 	case i < 0 || !sc.Threads[i].Known:
 	case q.InProgress && !q.Suspended && !sc.Frozen && (!ok || sc.Dict.Work(at.Work).Number != q.Work.Number):
-		// Recorded changes show that the thread works for the request. No sample has read the thread's stack since
-		// then, so the place in the code is not known.
+		// Recorded changes of the GVL show that the thread works for the request. But no sample has read the thread's
+		// stack since then, so the place in the code is not known.
 		w.inState(sc, i)
 	case !ok || sc.Dict.Work(at.Work).Number != q.Work.Number: // another fiber of the thread runs
 		w.Away = true
@@ -72,7 +72,7 @@ func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	return w
 }
 
-// inState sets the row's state to the state of the thread that has the index i.
+// inState sets the row's state to the state of a thread. i is the thread's index in the scene.
 func (w *RequestRow) inState(sc *scene.Scene, i int) {
 	state := sc.Threads[i].State
 	state.SinceNS = max(state.SinceNS, w.FromNS) // the state cannot be older than the request
@@ -80,8 +80,8 @@ func (w *RequestRow) inState(sc *scene.Scene, i int) {
 	w.Forms = sc.RequestForms(state)
 }
 
-// Matches reports whether a search finds the request by its thread, its route, its path if the screen shows paths, or
-// its present state.
+// Matches reports whether a search finds the request. It looks at the request's thread, route and present state, and at
+// its path if the screen shows paths.
 func (w *RequestRow) Matches(re *regexp.Regexp, sc *scene.Scene) bool {
 	return re.MatchString(w.ThreadName) || re.MatchString(w.Name) || re.MatchString(w.Values(sc)) || re.MatchString(w.What) ||
 		len(w.Forms) > 0 && re.MatchString(w.Forms[0])
@@ -114,8 +114,9 @@ func (w *RequestRow) Detail(sc *scene.Scene) (name, rest string) {
 	return name, strings.Join(parts, "   ")
 }
 
-// Age returns how long the request had taken at the moment on the screen: "1.84 s", or "≥12 s". It is "≤20 ms" if more
-// is not known, because the readings at its beginning were too far apart. It is "new" if nothing is known yet.
+// Age returns how old the request was at the moment on the screen: "1.84 s", or "≥12 s" if it may be older. It is "≤20
+// ms" if only an upper bound is known, because the readings at its beginning were too far apart. It is "new" if nothing
+// is known yet.
 func (w *RequestRow) Age() string {
 	switch {
 	case w.AtLeast && w.AgeNS == 0:
@@ -134,7 +135,7 @@ func (w *RequestRow) Values(sc *scene.Scene) string {
 	return canvas.Clean(w.Work.Values)
 }
 
-// Urgent returns a number by which requests are sorted: the index of the request's state in gvl.ByUrgency.
+// Urgent returns a number by which requests can be sorted. It is the index of the request's state in gvl.ByUrgency.
 func (w *RequestRow) Urgent() int {
 	if w.State == nil {
 		return len(gvl.ByUrgency)
@@ -142,8 +143,8 @@ func (w *RequestRow) Urgent() int {
 	return slices.Index(gvl.ByUrgency[:], w.State.State)
 }
 
-// DrawEndpoint writes a route or a class of jobs. After it, it writes the values of a request, such as its path, if
-// there are any.
+// DrawEndpoint writes a route or a class of jobs. After it come the values of the request, such as its path, if they
+// are known.
 func DrawEndpoint(a canvas.Area, name, values string, t *style.Theme) {
 	x := a.Put(0, 0, canvas.Cut(name, a.W), t.Bold())
 	if verb, _, ok := strings.Cut(name, " "); ok && verb == strings.ToUpper(verb) {

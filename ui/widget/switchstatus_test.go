@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// TestSwitchSegments: the head says that ddtop follows thread switches, and how many records were lost. If the user
-// asked for this, but ddtop only polls, the head says so. If the user did not ask for it, the head says nothing.
+// TestSwitchSegments: the first line of the screen says that ddtop follows thread switches, and how many records were
+// lost. If the user asked for this but ddtop only takes samples, the line says so. If the user did not ask for it, the
+// line says nothing.
 func TestSwitchSegments(t *testing.T) {
 	for _, c := range []struct {
 		is   sampler.SwitchStatus
@@ -38,8 +39,9 @@ func TestSwitchSegments(t *testing.T) {
 	}
 }
 
-// TestNoWaitIsMissed: exact mode misses no wait. Neither do ddtop's programs in the kernel. Waits can be missed if
-// records were lost, or if ddtop follows only the kernel's events.
+// TestNoWaitIsMissed: in exact mode ddtop misses no wait for the GVL. The same is true while ddtop's programs in the
+// kernel record thread switches. Waits can be missed if records were lost, or if ddtop follows only the kernel's
+// events.
 func TestNoWaitIsMissed(t *testing.T) {
 	for _, c := range []struct {
 		head Head

@@ -10,42 +10,42 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Column describes a column of a table. To add a column to a table, add a Column to its Columns.
+// Column describes a column of a table. A new column needs nothing but a Column in the table's Columns.
 type Column[R any] struct {
 	Title string // the head of the column
 	Short string // shown if Title has no room; if it is empty, Title is cut
-	// Width returns the width of the column on a screen of a given width. Zero means that the column is not shown on
-	// this screen. The value Rest means that the column gets the width that other columns leave free.
+	// Width returns the width of the column on a screen of a given width. Zero means that this screen does not show the
+	// column. The value Rest means that the column gets the width that other columns leave free.
 	Width func(screen int) int
-	// Widens reports whether the column also gets a part of the width that other columns leave free. If it is nil, the
-	// column gets none.
+	// Widens reports whether the column becomes wider than Width: it then also gets a part of the width that other
+	// columns leave free. If it is nil, the column never becomes wider.
 	Widens func(*scene.Scene) bool
-	// Least is the least width of a column whose Width is Rest. If this column would get less, other columns are left
-	// out: the ones with a number in Drop, the lowest number first. If this is not enough, the column itself is left
-	// out.
+	// Least is the least width of a column whose Width is Rest. If there is less room for this column, other columns
+	// are left out. These are columns with a number in Drop, the lowest number first. If this is not enough, the column
+	// itself is left out.
 	Least, Drop int
 	Right       bool // its text is aligned to the right
 	Tail        bool // true for names of threads, which canvas.CutName cuts
-	// Order is the name of the order in which the table is sorted by this column. If it is empty, the table cannot be
-	// sorted by it. Compare is the comparison for this order. It puts the most important rows first.
+	// Order is the name of the order in which the table is sorted by this column. If Order is empty, the table cannot
+	// be sorted by the column. Compare compares two rows for this order. It puts the most important rows first.
 	Order   string
 	Compare func(x, y R) int
 	// Text returns the text and style of a cell. If Draw is set, Draw draws the cell instead.
 	Text func(r R, sc *scene.Scene) (string, canvas.Style)
 	Draw func(a canvas.Area, r R, sc *scene.Scene)
-	// Spans reports for a row whether this cell also covers all columns to its right. If it is nil, the cell never
+	// Spans reports whether the cell of a row also covers all columns to its right. If it is nil, no cell of the column
 	// does.
 	Spans func(r R) bool
-	// Bare is true if a cell keeps its own background colour in a selected row, because the colour has a meaning.
+	// Bare is true if the background colour of a cell has a meaning. The cell then keeps this colour in a selected row.
 	Bare bool
 }
 
-// Rest is a width: it means the width that other columns leave free. If several columns have the width Rest, they share
-// the free width.
+// Rest is a value for a column's width. It means that the column gets the width that other columns leave free. If
+// several columns have the width Rest, they share the free width.
 const Rest = -1
 
-// Wide returns a function for Column.Width. The column has the given width on the narrowest screens. The parameter from
-// has pairs of numbers: the least width of a screen, and the column's width on such screens.
+// Wide returns a function for Column.Width. The column has the given width on the narrowest screens. from has pairs of
+// numbers. The first is the least width of a screen, and the second the column's width on such screens.
 func Wide(width int, from ...int) func(int) int {
 	return func(screen int) int {
 		w := width
@@ -56,14 +56,14 @@ func Wide(width int, from ...int) func(int) int {
 	}
 }
 
-// Table is a list with columns, sorted by one of them.
+// Table is a list with columns. It is sorted by one of the columns.
 type Table[R keyed[K], K comparable] struct {
 	List[R, K]
 	Columns []Column[R]
-	// Left and Right are how many screen columns stay free at the left and right edge of the table.
+	// Left and Right are how many columns of the screen stay free at the left and the right edge of the table.
 	Left, Right int
-	// Natural compares rows while the table is sorted by no column. Unsorted is the name of this order. If Unsorted is
-	// empty, the table is always sorted by a column.
+	// Natural compares rows while the table is not sorted by a column. Unsorted is the name of this order. If Unsorted
+	// is empty, the table is always sorted by a column.
 	Natural  func(x, y R) int
 	Unsorted string
 	By       string // name of the current order
@@ -84,7 +84,7 @@ func (t *Table[R, K]) Orders() []string {
 	return out
 }
 
-// Sort sorts rows in the chosen order. If two rows are equal in this order, they keep their order.
+// Sort sorts rows in the chosen order. Rows that are equal in this order stay in the order that they had before.
 func (t *Table[R, K]) Sort(rows []R) {
 	compare := t.Natural
 	if i := slices.IndexFunc(t.Columns, func(c Column[R]) bool { return c.Order != "" && c.Order == t.By }); i >= 0 {
@@ -98,8 +98,8 @@ func (t *Table[R, K]) Sort(rows []R) {
 	})
 }
 
-// Sorted says in words how the table is sorted now. first is the order at the start. If the table still has this order,
-// Sorted returns "".
+// Sorted says in words how the table is sorted now. It returns "" if the table still has the order first, which it has
+// at the start.
 func (t *Table[R, K]) Sorted(first string) string {
 	switch {
 	case t.By != first && t.Reverse:
@@ -112,13 +112,13 @@ func (t *Table[R, K]) Sorted(first string) string {
 	return ""
 }
 
-// sortBy selects an order. If the table is already sorted in this order, sortBy reverses it.
+// sortBy sorts the table in an order. If the table already has this order, sortBy reverses it.
 func (t *Table[R, K]) sortBy(order string) {
 	t.Reverse = t.By == order && !t.Reverse
 	t.By = order
 }
 
-// sortNext switches to the next order (+1) or the previous one (-1).
+// sortNext changes to the next sort order (+1) or the previous one (-1).
 func (t *Table[R, K]) sortNext(n int) {
 	all := t.Orders()
 	t.By = all[(slices.Index(all, t.By)+n+len(all))%len(all)]
@@ -126,14 +126,14 @@ func (t *Table[R, K]) sortNext(n int) {
 
 func (t *Table[R, K]) turnRound() { t.Reverse = !t.Reverse }
 
-// Sorter is a table that can be sorted by keys.
+// Sorter is a table that the user can sort with keys.
 type Sorter interface {
 	sortNext(n int)
 	turnRound()
 }
 
-// SortKeys returns the keys that sort a table. The function in the parameter of returns this table. help is the text
-// about these keys in the help.
+// SortKeys returns the keys that sort a table. The function of returns this table. help is the text about the keys in
+// the help.
 func SortKeys(help string, of func() Sorter) []scene.Binding {
 	return []scene.Binding{
 		{Keys: []string{">", "shift+."}, Show: "< >", Short: "sort", Help: help,
@@ -144,7 +144,7 @@ func SortKeys(help string, of func() Sorter) []scene.Binding {
 	}
 }
 
-// Fit returns the width of each column on a screen of a given width. A column for which there is no room gets the width
+// Fit returns how wide each column is on a screen of a given width. A column for which there is no room gets the width
 // 0.
 func (t *Table[R, K]) Fit(screen int, sc *scene.Scene) []int {
 	widths := make([]int, len(t.Columns))
@@ -198,8 +198,8 @@ func (t *Table[R, K]) Draw(a canvas.Area, sc *scene.Scene, focused bool, pressed
 // table by this column.
 func (t *Table[R, K]) DrawHead(a canvas.Area, sc *scene.Scene) { t.drawHead(a, sc, 0) }
 
-// drawHead draws the head of the table. At its right end it leaves columns free for the number of hidden rows. The
-// parameter taken says how many.
+// drawHead draws the head of the table. It leaves taken columns free at the right end, where the number of hidden rows
+// is written.
 func (t *Table[R, K]) drawHead(a canvas.Area, sc *scene.Scene, taken int) {
 	x := t.Left
 	for i, w := range t.Fit(a.W, sc) {
@@ -227,8 +227,8 @@ func (t *Table[R, K]) drawHead(a canvas.Area, sc *scene.Scene, taken int) {
 	}
 }
 
-// DrawRows draws as many rows as fit. If the table does not receive the keys, its cursor is faint, because the arrow
-// keys move another cursor.
+// DrawRows draws as many rows as fit. If another list receives the arrow keys (focused is false), this table's cursor
+// is faint.
 func (t *Table[R, K]) DrawRows(a canvas.Area, sc *scene.Scene, focused bool, pressed func(h scene.Host, r R, x int) tea.Cmd) {
 	widths := t.Fit(a.W, sc)
 	cells := func(a canvas.Area, r R, bare bool) {

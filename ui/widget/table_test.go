@@ -8,13 +8,13 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// letter is a row of the lists in these tests.
+// letter is a row of the lists and tables in these tests.
 type letter rune
 
 func (r letter) ID() string { return string(r) }
 
-// TestColumnsShareTheScreen: columns that can grow share the free room. If there is too little room, the least
-// important columns are dropped first.
+// TestColumnsShareTheScreen: columns that can become wider share the free room of the screen. If there is too little
+// room, the least important columns are left out first.
 func TestColumnsShareTheScreen(t *testing.T) {
 	tb := Table[letter, string]{Left: 3, Right: 1, Columns: []Column[letter]{
 		{Width: Wide(10, 100, 20), Widens: func(s *scene.Scene) bool { return s.Presenting }},
@@ -33,8 +33,8 @@ func TestColumnsShareTheScreen(t *testing.T) {
 	}
 }
 
-// TestCursorStaysOnItsRow: the cursor stays on its row if the rows are sorted in another order. It also does if the row
-// disappears and comes back.
+// TestCursorStaysOnItsRow: the cursor must stay on its row when the rows are sorted in another order. The same is true
+// if the row disappears and comes back.
 func TestCursorStaysOnItsRow(t *testing.T) {
 	l := List[letter, string]{Cursor: new(string)}
 	at := func(want string) {

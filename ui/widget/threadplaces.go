@@ -13,8 +13,9 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Now fills the free rows below the threads. It shows the stack of the selected thread at the moment on the screen. For
-// a group, or for all threads, it lists the different stacks, each with the threads that have it.
+// Now fills the free rows below the threads with what the threads do at the moment on the screen. For a selected thread
+// it shows the stack. For a group, or for all threads, it lists the different stacks, each with the threads that have
+// it.
 type Now struct {
 	flame  *Flame // if it folds libraries, Now does too
 	atNS   int64
@@ -24,10 +25,10 @@ type Now struct {
 	Places []Spot
 }
 
-// Folds reports whether frames of libraries are folded. They are if the flamegraph folds them.
+// Folds reports whether frames of libraries are folded in the stacks. They are if the flamegraph folds them.
 func (n *Now) Folds() bool { return n.flame.Folding == FoldLibraries }
 
-// Spot is a state and a stack, and the names of the threads that have both.
+// Spot is a place in the code where threads are: a state and a stack, and the names of the threads that have both.
 type Spot struct {
 	State  gvl.State
 	idle   bool // its threads are in io and have nothing to do
@@ -36,7 +37,7 @@ type Spot struct {
 	Names  []string
 }
 
-// Draw draws the places in the code where the threads of a row are. If w is nil, it draws the places of all threads.
+// Draw draws where in the code the threads of a row are. If w is nil, it draws this for all threads.
 func (n *Now) Draw(a canvas.Area, sc *scene.Scene, w *scene.Row) {
 	if a.H < scene.LeastNow || sc.LastNS == 0 {
 		return
@@ -74,7 +75,8 @@ func (n *Now) Draw(a canvas.Area, sc *scene.Scene, w *scene.Row) {
 	}
 }
 
-// drawPlaces lists pairs of a state and a stack, each with its threads. The pair with the most threads comes first.
+// drawPlaces lists where the threads are. Each entry is a state and a stack, with the threads that have both. The entry
+// with the most threads comes first.
 func (n *Now) drawPlaces(a canvas.Area, sc *scene.Scene, key scene.RowKey, members []int) {
 	t := &sc.Theme
 	g := sc.Dict.Generation()
@@ -100,7 +102,7 @@ func (n *Now) drawPlaces(a canvas.Area, sc *scene.Scene, key scene.RowKey, membe
 		row.Put(x, 0, canvas.Cut(p.frames, a.W-x-namesW-3), t.Plain())
 		row.Put(a.W-namesW-1, 0, canvas.Cut(strings.Join(p.Names, ", "), namesW), t.Dimmed())
 	}
-	// The remaining rows show the stack of the first entry in full.
+	// The rows that are left below the list show the whole stack of the first entry.
 	first := &n.Places[0]
 	rest := a.Sub(0, len(n.Places), a.W, a.H-len(n.Places))
 	if rest.H < scene.LeastNow || first.stack == 0 {
@@ -112,7 +114,7 @@ func (n *Now) drawPlaces(a canvas.Area, sc *scene.Scene, key scene.RowKey, membe
 	sc.ListStack(rest.Sub(1, 1, rest.W-2, rest.H-1), first.stack, n.Folds())
 }
 
-// placesOf groups threads that have the same state and the same stack.
+// placesOf groups the threads that have the same state and the same stack into one Spot.
 func placesOf(sc *scene.Scene, members []int, fold bool) []Spot {
 	type at struct {
 		state gvl.State
@@ -135,7 +137,8 @@ func placesOf(sc *scene.Scene, members []int, fold bool) []Spot {
 		}
 		out[n].Names = append(out[n].Names, th.Name)
 	}
-	// Only a few frames of a stack are written. Stacks that differ only in other frames count as the same place.
+	// The list shows only a few frames of a stack. Stacks that differ only in other frames would look the same, so they
+	// count as one place.
 	byText := make(map[string]int)
 	merged := out[:0:0]
 	for _, p := range out {

@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// Detail describes the selected thread in full, or sums up the selected group.
+// Detail returns the full description of the selected thread. For a selected group it returns a summary of its threads.
 func (v *Timeline) Detail(sc *scene.Scene) (name, rest string) {
 	if w := v.SelectedRow(); w != nil {
 		return sc.RowDetail(w)
@@ -27,8 +27,8 @@ func (v *Timeline) Detail(sc *scene.Scene) (name, rest string) {
 	return "", ""
 }
 
-// Timeline lists all threads with their states over time. The selection and the opened groups are stored by name and
-// ID. So they are kept when other threads come and go.
+// Timeline lists all threads with their states over time. It stores the selection and the opened groups by name and ID.
+// So they stay the same when other threads come and go.
 type Timeline struct {
 	*scene.Selection
 	List[scene.Row, scene.RowKey]
@@ -45,8 +45,8 @@ type Timeline struct {
 	Shares       shareColumns
 	FrameCells   *frameCells        // nil if the rows show all states
 	ids          []sampler.ThreadID // memory for cellsOf
-	// past has the cells of the rows in the last picture. shown has the cells of the new picture while it is being
-	// loaded.
+	// past has the cells that the rows had in the last picture. shown has the cells of the new picture while it is
+	// being loaded.
 	past, shown map[scene.RowKey]*timeline.RowCells
 }
 
@@ -63,8 +63,8 @@ type lane struct {
 	Own    bool  // true if the cells have another time span than the threads' totals
 }
 
-// BuildRows makes the list of rows. It opens groups in their order, each only if the list then has at most budget rows.
-// If the user has opened or closed a group, the group stays as it is.
+// BuildRows makes the list of rows. It opens groups one after the other, each only if the list then has at most budget
+// rows. A group that the user has opened or closed stays as it is.
 func (v *Timeline) BuildRows(threads scene.Threads, budget int) {
 	v.Threads = threads
 	names := make([]string, len(v.Threads))
@@ -129,7 +129,7 @@ func (v *Timeline) openGroups(groups []scene.Group, budget int) map[string]bool 
 	return open
 }
 
-// Longest returns how many columns the longest name needs, including its indentation.
+// Longest returns how many columns the longest name in the timeline needs, with its indentation.
 func (v *Timeline) Longest() int {
 	n := 0
 	for i := range v.Rows {
@@ -167,7 +167,8 @@ func (v *Timeline) LoadCells(sc *scene.Scene, r *store.Reading, cols, rows int) 
 	}
 }
 
-// selectGroup handles a selected thread that has no row, because its group was closed. It selects the group instead.
+// selectGroup changes a selection without a row. If a thread is selected but its group was closed, it selects the group
+// instead.
 func (v *Timeline) selectGroup() {
 	if v.Index() >= 0 {
 		return
@@ -195,8 +196,8 @@ func (v *Timeline) cellsOf(r *store.Reading, w *scene.Row, cols int) []timeline.
 	return r.Timeline.UpdateRows(past, v.ids, v.FromNS, v.ToNS, cols)
 }
 
-// threadNow returns texts that say what a thread does at the end of the time on the screen, the longest first. request
-// is the request or job that it works for, or "".
+// threadNow returns texts that say what a thread does at the end of the time on the screen. The longest text comes
+// first. request is the request or job for which the thread works, or "".
 func threadNow(r *store.Reading, t *scene.Thread, request string) []string {
 	switch {
 	case !t.Seen:
@@ -237,14 +238,15 @@ func (v *Timeline) loadLanes(r *store.Reading, cols int) {
 	}
 }
 
-// Roots returns the name of each thread's group, or the thread's own name if it is in no group. The flamegraph has a
-// root for each of these names.
+// Roots returns for each thread the name of its group. A thread without a group has its own name. The flamegraph has
+// one box at its root for each of these names.
 func (v *Timeline) Roots() map[sampler.ThreadID]string { return v.rootOf }
 
 // Expand opens or closes the selected group. If a thread of a group is selected, it opens or closes the thread's group.
 func (v *Timeline) Expand(open bool) { Expand(&v.List, v.opened, open) }
 
-// Expand opens or closes the group of the row that has the cursor. It stores the user's choice in the map opened.
+// Expand opens or closes the group of the row that has the cursor. It remembers in the map opened what the user has
+// chosen.
 func Expand[R interface {
 	keyed[scene.RowKey]
 	Line() *scene.Row
@@ -264,7 +266,7 @@ func Expand[R interface {
 	}
 }
 
-// Chosen returns the selected thread. It is nil if no row or a group is selected.
+// Chosen returns the selected thread. It is nil if a group or nothing is selected.
 func (v *Timeline) Chosen() *scene.Thread {
 	if w := v.SelectedRow(); w != nil && !w.IsGroup {
 		return &v.Threads[w.Members[0]]
@@ -291,12 +293,14 @@ func (v *Timeline) OpenGroupOf(id sampler.ThreadID) {
 	}
 }
 
-// identGlyphs are the signs for threads in the GVL lane. They distinguish threads in addition to the colours.
+// identGlyphs are the signs for threads in the GVL lane (the row that shows who held the GVL). They distinguish threads
+// in addition to the colours.
 const identGlyphs = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// idents gives each thread that holds the GVL a sign, which the thread keeps while it is in the picture. A digit is the
-// number at the end of the thread's name. A letter is the first letter of the name. If another thread already has this
-// sign, the thread gets "+". It does not get another digit, because that would look like the number in its name.
+// idents gives each thread that holds the GVL a sign for the GVL lane. The thread keeps the sign while it is in the
+// picture. A digit is the number at the end of the thread's name. A letter is the first letter of the name. If another
+// thread already has this sign, the thread gets "+". It does not get another digit, because this would look like the
+// number in its name.
 type idents struct {
 	Numbers map[sampler.ThreadID]int // index in identGlyphs plus 1; threads without a glyph are absent
 	used    [len(identGlyphs) + 1]sampler.ThreadID
@@ -314,7 +318,7 @@ func digitOf(name string) int {
 	return 0
 }
 
-// assign gives signs to the threads that held the GVL. The threads that held it longest come first. Threads that have
+// assign gives signs to the threads that held the GVL. The threads that held it longest choose first. Threads that have
 // left the picture lose their signs.
 func (d *idents) assign(lanes []lane, threads scene.Threads) {
 	held := make(map[sampler.ThreadID]int64)
@@ -357,7 +361,7 @@ func (d *idents) assign(lanes []lane, threads scene.Threads) {
 	}
 }
 
-// glyphsOf returns which signs a thread may have because of its name, the best first. Signs are given by their numbers.
+// glyphsOf returns which signs fit the name of a thread, the best first. A sign is given by its number.
 func glyphsOf(name string) []int {
 	if n := digitOf(name); n > 0 {
 		return []int{n}
@@ -374,7 +378,7 @@ func glyphsOf(name string) []int {
 	return out
 }
 
-// identRune returns the sign with the number n. If there is no such sign, it returns '+'.
+// identRune returns the sign with the number n. It returns '+' if there is no such sign.
 func identRune(n int) rune {
 	if n <= 0 || n > len(identGlyphs) {
 		return '+'
@@ -382,7 +386,8 @@ func identRune(n int) rune {
 	return rune(identGlyphs[n-1])
 }
 
-// Parts has the parts of the screen that several views share. A page uses the parts that it shows.
+// Parts holds the parts of the screen that several views share, such as the timeline. A page uses the parts that it
+// shows.
 type Parts struct {
 	Chosen   *scene.Selection
 	Timeline Timeline
@@ -398,9 +403,9 @@ func NewParts(s *scene.Selection) *Parts {
 	return c
 }
 
-// HighlightsFrame reports whether the timeline shows where the selected frame runs. It does so in the live view, while
-// the flamegraph receives the keys. A row that stands for several folded frames is not a frame, so it is never
-// highlighted.
+// HighlightsFrame reports whether the timeline highlights when the selected frame ran. It does so in the live view,
+// while the flamegraph receives the arrow keys. A row that stands for several folded frames is not a single frame, so
+// it is never highlighted.
 func (c *Parts) HighlightsFrame(sc *scene.Scene) bool {
 	n := c.Flame.SelNode
 	return sc.Page == scene.PageLive && sc.Focus == scene.OnFlame && n != nil && n.Parent != nil && n.Kind != flamegraph.CutNode

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// Draw draws the rows of threads. Below them it draws the GVL lanes, which show the thread that held the GVL.
+// Draw draws the rows of threads. Below them it draws the GVL lanes, the rows that show which thread held the GVL.
 func (v *Timeline) Draw(a canvas.Area, lanes canvas.Area, t *style.Theme, g *scene.Regions, focused, ascii bool) {
 	for y := range v.Visible {
 		v.drawRow(a.Row(y), &v.Visible[y], t, g, focused, ascii)
@@ -102,8 +102,8 @@ func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canva
 	}
 }
 
-// DrawAxis draws the heads of the timeline's columns, and the time axis. The parameter now is the text at the right end
-// of the axis. The parameter then is the head of the column to the right of the names.
+// DrawAxis draws the heads of the timeline's columns, and the time axis. now is the text at the right end of the axis.
+// then is the head of the column beside the names.
 func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, focused bool, now, then string) {
 	st := t.Dimmed()
 	title := st
@@ -115,7 +115,7 @@ func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, foc
 		counted, _, _ = strings.Cut(counted, " threads")
 	}
 	x := a.Put(1, 0, canvas.Cut(counted, g.NameW-1), title)
-	// This text says how many rows are hidden above and below the visible ones.
+	// hidden says how many rows are above and below the visible ones.
 	hidden := strings.TrimRight(v.Hidden(), " ")
 	a.Put(x, 0, canvas.Cut(hidden, g.NameW+g.NowW-x), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	if x+canvas.Width(hidden) <= g.NameW {
@@ -132,13 +132,13 @@ func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, foc
 	v.Shares.drawHead(a.Sub(a.W-g.SharesW, 0, g.SharesW, 1), t)
 }
 
-// BlankShare limits the blank part at the left end of the time axis. It is at most the width of the axis divided by
-// BlankShare.
+// BlankShare limits the blank part at the left end of the time axis. This part is at most the width of the axis divided
+// by BlankShare.
 const BlankShare = 10
 
 // CellAt returns the index of the cell that is drawn in column x. There are n cells and w columns. The newest cell is
-// at the right edge. If there are far fewer cells than columns, a cell takes several columns. The result is -1 if no
-// cell is drawn in the column.
+// at the right edge. If there are far fewer cells than columns, each cell takes several columns. CellAt returns -1 if
+// no cell is drawn in the column.
 func CellAt(x, n, w int) int {
 	if n == 0 {
 		return -1
@@ -149,13 +149,13 @@ func CellAt(x, n, w int) int {
 	return x * n / w
 }
 
-// tickSteps are the possible intervals between two marks of a time axis.
+// tickSteps are the possible intervals between two times that are written on a time axis.
 var tickSteps = []time.Duration{100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond,
 	5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
 	5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
 	10 * time.Minute, 15 * time.Minute, 30 * time.Minute}
 
-// tickColumns is the least distance between two marks, in columns.
+// tickColumns is the least distance between two times on the axis, in columns.
 const tickColumns = 8
 
 // DrawTicks writes round times on the axis, from the column left to the column right.
@@ -183,8 +183,8 @@ func (v *Timeline) DrawTicks(axis canvas.Area, left, right int, st canvas.Style)
 	}
 }
 
-// quietShare is a share of time. If the GVL was held for less than this share of a column, the GVL lane shows the
-// column as free.
+// quietShare is a share of a column's time. If the GVL was held for less than this share, the GVL lane shows the column
+// as free.
 const quietShare = 0.1
 
 func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Regions) {
@@ -216,8 +216,8 @@ func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Reg
 			continue
 		}
 		ground := t.Shade(full, LaneStrength(style.InSteps(min(style.Share(c.HeldByOwnerNS, c.SampledNS), 1))))
-		// The sign of a thread has the same colour on all shades of its background. It changes only if it could not be
-		// read.
+		// The sign of a thread has the same colour on all shades of its background. A different colour is used only
+		// where this one could not be read.
 		cells.Rune(x, 0, identRune(l.owner[i]), canvas.Style{FG: style.MixUntil(style.On(full).FG, style.On(ground).FG, ground, style.Graphic), BG: ground})
 	}
 	if g.SharesW > 0 {
@@ -225,11 +225,12 @@ func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Reg
 	}
 }
 
-// LaneStrength returns the strength of a thread's colour in a column of the GVL lane. share is the share of the time
-// for which the thread held the GVL.
+// LaneStrength returns how strong a thread's colour is in a column of the GVL lane. share says for which share of the
+// column's time the thread held the GVL.
 func LaneStrength(share float64) float64 { return 0.3 + 0.7*share }
 
-// drawHolder names the thread that held the ractor's GVL longest in the time on the screen, and its share of this time.
+// drawHolder writes which thread held the ractor's GVL longest in the time on the screen, and for which share of this
+// time.
 func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 	var total int64
 	for i := range l.cells {
@@ -273,8 +274,8 @@ func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 	a.Put(x, 0, name+held, t.Dimmed())
 }
 
-// DrawNotes writes the notes on the time axis. Each note begins at the column of its moment, and is cut if there is no
-// room. A note near the right edge is placed so that it ends at its moment.
+// DrawNotes writes the user's notes on the time axis. Each note begins at the column of its moment, and is cut if there
+// is too little room. A note near the right edge ends at its moment instead.
 func (v *Timeline) DrawNotes(axis canvas.Area, l scene.Notes, t *style.Theme) {
 	st := canvas.Style{FG: t.Accent, Attr: canvas.Bold}
 	end := axis.W
@@ -301,8 +302,8 @@ func (v *Timeline) DrawNotes(axis canvas.Area, l scene.Notes, t *style.Theme) {
 	}
 }
 
-// clearWords clears columns of a row. If this cuts a word, it clears the whole word, because half of "-25s" would be a
-// wrong time. It does not clear other notes in the row.
+// clearWords clears columns of a row. If only a part of a word is in these columns, it clears the whole word, because
+// half of "-25s" would be a wrong time. It does not clear notes in the row.
 func clearWords(a canvas.Area, from, to int) {
 	var there []rune
 	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {

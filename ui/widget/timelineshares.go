@@ -13,34 +13,35 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// ShareStates are the states that can have a column of shares, in their order on the screen. Stalled and GC have no
-// columns. The thread holds the GVL in these states, so they count for Running.
+// ShareStates are the states that can have a column of shares, in their order on the screen. The states Stalled and GC
+// have no columns: the thread holds the GVL in them, so their time counts for Running.
 var ShareStates = []gvl.State{gvl.Running, gvl.Waiting, gvl.IO, gvl.Lock, gvl.Native, gvl.Parked, gvl.Sleeping, gvl.Unknown}
 
-// shareHeads are the heads of the columns of shares. Each has at most scene.ShareW-1 letters.
+// shareHeads are the heads of the columns with shares of time, one for each state. Each has at most scene.ShareW-1
+// letters.
 var shareHeads = [gvl.NumStates]string{gvl.Running: "run", gvl.Waiting: "wait", gvl.IO: "io", gvl.Lock: "lock", gvl.Native: "nativ",
 	gvl.Parked: "park", gvl.Sleeping: "sleep", gvl.Unknown: "?"}
 
-// shareColumns are the columns of shares beside the timeline. They have the states with the most time. The last column
-// can have the share of all waiting for the GVL that a thread causes.
+// shareColumns are the columns with percentages beside the timeline. They are for the states with the most time. The
+// last column can be a thread's blame: its share of all waiting for the GVL that threads cause.
 type shareColumns struct {
 	States []gvl.State
 	blame  bool
-	// blamed has how long other threads waited for the GVL while a thread held it, in ns. all is the sum over all
-	// threads.
+	// blamed says for each thread how long other threads waited for the GVL while this thread held it, in ns. all is
+	// the sum over all threads.
 	blamed map[sampler.ThreadID]int64
 	all    int64
 }
 
 // The column of blame appears when at least blameComes threads wait for the GVL on average. It disappears when fewer
-// than BlameGoes threads wait.
+// than BlameGoes threads wait. The two differ so that the column does not come and go all the time.
 const (
 	blameComes = 0.5
 	BlameGoes  = 0.25
 )
 
-// Choose chooses the columns: as many as fit. States in which threads rest come last. If a state has a column, it keeps
-// this column until another state has much more time.
+// Choose chooses for which states there are columns: as many as fit. States in which threads rest come last. A state
+// that has a column keeps it until another state has much more time.
 func (s *shareColumns) Choose(threads scene.Threads, room int, waiting float64) {
 	const keep, little = 1.3, 0.005
 	n := (room + 1) / scene.ShareW
@@ -83,7 +84,7 @@ func (s *shareColumns) Choose(threads scene.Threads, room int, waiting float64) 
 	s.States = order
 }
 
-// ShownAs returns the state in whose column of shares the time of s is included.
+// ShownAs returns the state whose column of shares includes the time in state s.
 func ShownAs(s gvl.State) gvl.State {
 	if s.Held() {
 		return gvl.Running
@@ -91,7 +92,7 @@ func ShownAs(s gvl.State) gvl.State {
 	return s
 }
 
-// LoadBlame sums up, for each thread, how long other threads waited for the GVL while this thread held it.
+// LoadBlame adds up, for each thread, how long other threads waited for the GVL while it held the GVL.
 func (s *shareColumns) LoadBlame(sc *scene.Scene) {
 	s.blamed, s.all = make(map[sampler.ThreadID]int64), 0
 	for i := range sc.Weights.Entries {
@@ -112,8 +113,8 @@ func (s *shareColumns) drawHead(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// drawShares writes the shares of a row's time in the states that have a column. It also writes the share of all
-// waiting for the GVL that the row's threads cause. The shares of all states add up to 100.
+// drawShares writes in which share of its time the row was in each state that has a column. It also writes which share
+// of all waiting for the GVL the row's threads caused. The shares of all states add up to 100.
 func (v *Timeline) drawShares(a canvas.Area, w *scene.Row, t *style.Theme) {
 	if a.W == 0 {
 		return

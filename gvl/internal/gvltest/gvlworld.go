@@ -20,8 +20,8 @@ type GVLWorld struct {
 	seenCPU  []sampler.Kernel
 }
 
-// NewGVLWorld returns a GVLWorld with one thread for each argument. The argument is the length of the thread's holds,
-// in ns.
+// NewGVLWorld returns a GVLWorld with one thread for each element of turns. The element is how long this thread holds
+// the GVL each time, in ns.
 func NewGVLWorld(turns ...int64) *GVLWorld {
 	w := &GVLWorld{Now: Base, turn: turns, Owner: 1, untilNS: Base + turns[0]}
 	n := len(turns)

@@ -11,7 +11,7 @@ const Sec = 1000 * MS
 // Base is the time of the first sample in tests, CLOCK_MONOTONIC ns.
 const Base = 1_000_000 * MS
 
-// ProcOf returns a process whose Ruby is of the given era.
+// ProcOf returns a process of the given era. An era is a generation of Ruby's thread scheduler.
 func ProcOf(era sampler.Era) sampler.Process {
 	return sampler.Process{PID: 1, Era: era, StackRate: 100, LockRate: 1000}
 }
@@ -24,7 +24,8 @@ func Released(id sampler.ThreadID) sampler.Thread {
 	}
 }
 
-// Asleep returns a thread that has released the GVL outside a blocking region.
+// Asleep returns a thread that has released the GVL without entering a blocking region, as in sleep or a wait for a
+// Queue.
 func Asleep(id sampler.ThreadID, st sampler.Status, kind sampler.BlockKind) sampler.Thread {
 	t := Released(id)
 	t.Status, t.Bits, t.Blocked.Kind = st, 0, kind
@@ -51,13 +52,15 @@ func Answered(t sampler.Thread, at int64, call string, fd int32, peer sampler.Pe
 	return t
 }
 
-// Rechecked returns t with the mark that its memory was read again after the kernel was asked for its system call.
+// Rechecked returns t with Kernel.Rechecked set. It means that memory was read again after the kernel's answer about
+// the thread's system call.
 func Rechecked(t sampler.Thread) sampler.Thread {
 	t.Kernel.Rechecked = true
 	return t
 }
 
-// SampleAt returns a sample with one ractor, whose GVL has the given owner. Queued threads wait for it.
+// SampleAt returns a sample with one ractor, whose GVL has the given owner. The threads that Queued has made are in its
+// queue.
 func SampleAt(at int64, owner sampler.ThreadID, threads ...sampler.Thread) *sampler.Sample {
 	s := &sampler.Sample{
 		TimeNS: at, Depth: sampler.StackTick, Threads: threads, GC: sampler.GC{Valid: true},

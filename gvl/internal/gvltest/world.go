@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// World makes random streams of samples. A reader could make most of these samples. It could not make some, for example
-// those in which several threads hold the same GVL.
+// World makes random streams of samples. Most of them could come from a real reader, and some could not: for example,
+// samples in which several threads hold the same GVL.
 type World struct {
 	rng     *rand.Rand
 	Now     int64
@@ -16,7 +16,7 @@ type World struct {
 	threads []sampler.Thread
 	ractors int
 	Stacks  []sampler.StackID
-	// Churn is the chance that a thread comes or goes in a tick. Gaps is the chance of a long gap between ticks.
+	// Churn is the chance that a thread begins or ends in a tick. Gaps is the chance of a long gap between ticks.
 	Churn, Gaps float64
 	tick        uint64
 }
@@ -70,7 +70,7 @@ func (w *World) Sample() *sampler.Sample {
 		r := &s.Ractors[int(t.Ractor)-1]
 		switch {
 		case t.Bits&sampler.BitLinked != 0:
-			// The world may have several holders of one GVL, but a sample can name only two owners.
+			// In this world several threads may hold the same GVL, but a sample can name only two owners.
 			if r.OwnerStart == 0 {
 				r.OwnerStart = t.ID
 			} else if r.OwnerEnd == 0 {

@@ -1,2 +1,2 @@
-// Package listed keeps a record for each thread that samples list.
+// Package listed keeps a record for each thread that the samples of a process list.
 package listed

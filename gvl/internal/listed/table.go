@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Table keeps a record for each listed thread. Samples list threads in a stable order. So the record of a thread is
-// usually found by the thread's index in the last sample. The map is needed only if the list has changed.
+// Table keeps a record for each listed thread. Samples usually list the same threads in the same order. So the record
+// of a thread is usually found by the thread's index in the last sample. The map is needed only if the list has
+// changed.
 type Table[T any] struct {
 	ByID    map[sampler.ThreadID]*Record[T]
 	order   []*Record[T]
@@ -41,7 +42,8 @@ func (t *Table[T]) Begin(n int) {
 	}
 }
 
-// BeginSame starts a sample with the same threads as the last one, in the same order. Callers then do not call Find.
+// BeginSame replaces Begin and all calls of Find, for a sample that lists the same threads as the last one in the same
+// order.
 func (t *Table[T]) BeginSame() { t.Changed = false }
 
 // Find returns the record of the i-th thread of the sample. fresh is set if the thread was not listed before. Callers
@@ -93,8 +95,8 @@ func (t *Table[T]) End(gone func(*Record[T])) {
 	}
 }
 
-// All returns the records of all threads, in order of IDs. Threads that this sample does not list are included until
-// End.
+// All returns the records of all threads, in order of IDs. Until End is called, this includes threads that the present
+// sample does not list.
 func (t *Table[T]) All() []*Record[T] {
 	return slices.SortedFunc(maps.Values(t.ByID), func(a, b *Record[T]) int { return cmp.Compare(a.id, b.id) })
 }

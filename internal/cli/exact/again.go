@@ -8,22 +8,23 @@ import (
 )
 
 const (
-	// exactRest is how long exact mode pauses after it has ended itself. Each later pause is twice as long, up to
-	// exactRestMost. If exact mode was on for exactRestMost in between, the next pause is exactRest again.
+	// exactRest is how long ddtop waits after exact mode has ended itself, before it begins exact mode again. Each
+	// later pause is twice as long, up to exactRestMost. If exact mode was on for exactRestMost in between, the next
+	// pause is exactRest again.
 	exactRest     = time.Minute
 	exactRestMost = time.Hour
-	// exactLook is the interval at which ddtop checks whether exact mode has ended itself.
+	// exactLook is how often ddtop checks whether exact mode has ended itself.
 	exactLook = time.Second
 )
 
-// exactAgain begins exact mode again in a process that is followed for days. Exact mode ends itself if it costs too
+// exactAgain begins exact mode again in a process that ddtop follows for days. Exact mode ends itself if it costs too
 // much, but the reason for the cost may disappear later. exactAgain gives up if the results cannot be trusted, or if
 // exact mode has become impossible.
 type exactAgain struct {
 	src   Source
 	flags *Flags
-	// say reports what happened and why. If exact mode ends itself once more, say reports this only if exact mode was
-	// on for exactRestMost before.
+	// say reports what happened to exact mode, and why. If exact mode ends itself once more, say reports this only if
+	// exact mode was on for exactRestMost before.
 	say func(what, why string)
 
 	mu    sync.Mutex
@@ -34,7 +35,7 @@ type exactAgain struct {
 	over  bool // true if exact mode must not begin again
 }
 
-// step checks the state of exact mode at the time now.
+// step checks at the time now whether exact mode has ended or can begin again.
 func (a *exactAgain) step(ctx context.Context, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,8 +79,8 @@ func (a *exactAgain) leave() {
 	a.over = true
 }
 
-// resting returns until when exact mode pauses, and why. Both results are zero if exact mode is on, or if it will not
-// begin again.
+// resting returns until when exact mode pauses, and why it has ended. Both results are zero if exact mode is on, or if
+// it will not begin again.
 func (a *exactAgain) resting() (until time.Time, why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -46,7 +46,7 @@ func TestExactAgain(t *testing.T) {
 	var said []string
 	now := time.Unix(1e9, 0)
 	a := &exactAgain{src: src, flags: &Flags{On: true}, say: func(what, why string) { said = append(said, what+": "+why) }}
-	// rests ends exact mode, and returns the time until ddtop begins it again.
+	// rests lets exact mode end, and returns how long ddtop waits until it begins exact mode again.
 	rests := func() time.Duration {
 		t.Helper()
 		before, from := src.begun, now
@@ -91,7 +91,7 @@ func TestExactAgain(t *testing.T) {
 }
 
 // TestExactNotAgain: ddtop does not begin exact mode again if its results were wrong, or if the user has ended it. If
-// the first new try is refused, ddtop does not try again either.
+// the first try to begin it again is refused, ddtop does not try again either.
 func TestExactNotAgain(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -1,5 +1,5 @@
-// Package exact has what commands share for exact mode: its flags, how it begins and ends for one process or a group,
-// and how a command reports its state.
+// Package exact has what ddtop's commands share for exact mode, in which probes record every change of the GVL. It has
+// the flags, the begin and end for one process or a group, and the reports about its state.
 package exact
 
 import (
@@ -32,7 +32,7 @@ func (f *Flags) AddTo(cmd *cobra.Command) {
 	cmd.Flags().Var(&f.cost, CostFlag, "the most CPU time that --exact may cost the process, or off")
 }
 
-// CostFlag is the name of the flag that limits what exact mode costs.
+// CostFlag is the name of the flag that limits the CPU time that exact mode may cost the process.
 const CostFlag = "exact-cost"
 
 func (f *Flags) options() live.ExactOptions {
@@ -44,11 +44,11 @@ func (f *Flags) options() live.ExactOptions {
 }
 
 // Untried reports whether the user wants exact mode on a kind of processor on which no one has tried it. Such a user
-// sets DDTOP_EXACT_UNTRIED to Go's name of the processor. There is no flag and no setting, so that no user enables this
-// by accident.
+// sets the variable DDTOP_EXACT_UNTRIED to Go's name of the processor. There is no flag and no setting for this, so
+// that no user enables it by accident.
 func Untried() bool { return os.Getenv("DDTOP_EXACT_UNTRIED") == runtime.GOARCH }
 
-// Source is a process that exact mode can follow. A *live.Source is one.
+// Source is a process that exact mode can follow. *live.Source implements it.
 type Source interface {
 	sampler.Source
 	Exact(ctx context.Context, o live.ExactOptions) error
@@ -56,8 +56,8 @@ type Source interface {
 	ExactStatus() sampler.ExactStatus
 }
 
-// Begin puts the probes into a process, if the user asked for exact mode. From then on ddtop ignores ctrl-z. If ctrl-z
-// stopped ddtop, the probes would stay in the process, and ddtop could not watch their cost.
+// Begin puts the probes into a process, if the user asked for exact mode. From then on ddtop ignores ctrl-z. While
+// stopped by ctrl-z, ddtop could not watch what the probes cost, but they would stay in the process.
 func (f *Flags) Begin(ctx context.Context, src Source) error {
 	if !f.On {
 		return nil
@@ -72,8 +72,8 @@ func (f *Flags) Begin(ctx context.Context, src Source) error {
 // Error explains why exact mode is not possible.
 type Error struct {
 	err error
-	// Command is the command to run as root instead. It is empty if root would not help, or if the command is
-	// unknown.
+	// Command is the command that the user can run as root instead. It is empty if root would not help, or if the
+	// command is unknown.
 	Command string
 }
 
@@ -87,13 +87,13 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.err }
 
-// RootHelps reports whether sudo would give ddtop the missing right.
+// RootHelps reports whether ddtop would have the missing right if sudo started it.
 func (e *Error) RootHelps() bool {
 	var missing *probe.MissingRights
 	return errors.As(e.err, &missing) && attach.OwnRights().CanBecomeRoot
 }
 
-// End removes the probes from a process that is followed exactly. If the process has no probes, End does nothing.
+// End removes the probes of exact mode from a process. If the process has no probes, End does nothing.
 func End(src sampler.Source) error {
 	x, ok := src.(Source)
 	if !ok || x.ExactStatus().SinceNS == 0 {
@@ -103,7 +103,7 @@ func End(src sampler.Source) error {
 	return err
 }
 
-// Note returns a text about a failure of a process's exact mode (what), and its reason (why). Both are empty if exact
+// Note returns what failed in a process's exact mode (what), and the reason (why), as text. Both are empty if exact
 // mode has not failed.
 func Note(src sampler.Source) (what, why string) {
 	x, ok := src.(Source)

@@ -14,27 +14,27 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Group is a group of processes that can be closed. It is a *live.Group, or a Probed, which follows the processes in
-// exact mode.
+// Group is a group of processes that can be closed. It is either a *live.Group, or a Probed, which follows the
+// processes in exact mode.
 type Group interface {
 	sampler.Group
 	Close() error
 }
 
-// Told has the functions with which a command reports the state of exact mode. Refused reports that a process cannot be
-// followed in exact mode, and why. Note reports something about a process that is or was followed in exact mode.
+// Told has the functions with which a command reports the state of exact mode. Refused reports that exact mode is not
+// possible for a process, and why. Note reports a message about a process that is or was followed in exact mode.
 type Told struct {
 	Refused func(p sampler.Process, why error)
 	Note    func(p sampler.Process, text, why string)
 }
 
-// Probed is a group whose processes are followed in exact mode, each from the moment when it is found until Done. If
-// exact mode is not possible for a process, it is only sampled.
+// Probed is a group whose processes are followed in exact mode, each from the moment when ddtop finds it until the call
+// of Done. If exact mode is not possible for a process, ddtop only samples it.
 type Probed struct {
 	*live.Group
 	flags Flags
 	told  Told
-	// again is true if ddtop begins exact mode again in a process in which exact mode has ended itself.
+	// again is true if ddtop begins exact mode again after it has ended itself in a process.
 	again bool
 
 	mu sync.Mutex
@@ -82,7 +82,7 @@ func (g *Probed) begin(ctx context.Context, s sampler.Source) error {
 	return nil
 }
 
-// Follow calls join for each process, and follows new processes exactly too.
+// Follow calls join for each process of the group. It also follows new processes in exact mode.
 func (g *Probed) Follow(ctx context.Context, join func(sampler.Source)) error {
 	if g.again {
 		done := make(chan struct{})
@@ -101,7 +101,7 @@ func (g *Probed) Follow(ctx context.Context, join func(sampler.Source)) error {
 	})
 }
 
-// keep begins exact mode again in processes in which it has ended itself. It returns when ctx ends.
+// keep begins exact mode again in processes in which exact mode has ended itself. It returns when ctx ends.
 func (g *Probed) keep(ctx context.Context) {
 	tick := time.NewTicker(exactLook)
 	defer tick.Stop()
@@ -117,7 +117,7 @@ func (g *Probed) keep(ctx context.Context) {
 	}
 }
 
-// followed returns the processes in which exact mode was possible.
+// followed returns the processes of the group in which exact mode was possible.
 func (g *Probed) followed() []*exactAgain {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,7 +130,7 @@ func (g *Probed) followed() []*exactAgain {
 	return out
 }
 
-// Figures returns the state of exact mode for the status page.
+// Figures returns the state of exact mode, for push's status page.
 func (g *Probed) Figures() *status.Exact {
 	out := new(status.Exact)
 	for _, a := range g.followed() {

@@ -11,7 +11,7 @@ import (
 type Switch struct {
 	Src   Source
 	Flags Flags
-	// Paused is true with --pause, which stops the process while stacks are read.
+	// Paused is true with --pause, which stops the process while ddtop reads its stacks.
 	Paused bool
 }
 
@@ -32,7 +32,7 @@ func (s *Switch) EndExact() error {
 	return err
 }
 
-// SwitchStatus returns whether ddtop follows the process by its thread switches, and why it does or does not.
+// SwitchStatus returns whether ddtop follows the process by the kernel's thread switches, and why it does or does not.
 func (s *Switch) SwitchStatus() sampler.SwitchStatus {
 	if from, ok := s.Src.(SwitchSource); ok {
 		return from.SwitchStatus()
@@ -43,5 +43,5 @@ func (s *Switch) SwitchStatus() sampler.SwitchStatus {
 // ExactStatus returns the state of exact mode.
 func (s *Switch) ExactStatus() sampler.ExactStatus { return s.Src.ExactStatus() }
 
-// SwitchSource is a process that can be followed by its thread switches. A *live.Source is one.
+// SwitchSource is a process that ddtop can follow by the kernel's thread switches. *live.Source implements it.
 type SwitchSource interface{ SwitchStatus() sampler.SwitchStatus }

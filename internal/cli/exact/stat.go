@@ -5,7 +5,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Fill ends exact mode if it is on, and adds its results to stat.
+// Fill ends exact mode if it is on, and adds what exact mode measured to stat.
 func Fill(stat *report.Stat, src sampler.Source) error {
 	from, ok := src.(Source)
 	if !ok || from.ExactStatus().SinceNS == 0 {

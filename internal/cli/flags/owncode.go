@@ -31,7 +31,7 @@ func (o *OwnCode) String() string {
 	return strings.Join(o.globs, ",")
 }
 
-// Type is the word for the value in help texts.
+// Type returns the word that stands for the flag's value in help texts.
 func (o *OwnCode) Type() string { return "GLOB" }
 
 // Set adds a pattern.
@@ -45,7 +45,7 @@ func (o *OwnCode) Set(glob string) error {
 	return nil
 }
 
-// SetAll sets the value from the file of settings: a pattern, or a list of them.
+// SetAll sets the flag's value from the settings file, which has a pattern or a list of patterns.
 func (o *OwnCode) SetAll(value any) error {
 	list, ok := value.([]any)
 	if !ok {
@@ -63,7 +63,7 @@ func (o *OwnCode) SetAll(value any) error {
 	return nil
 }
 
-// Rules returns the rules. It is nil if no pattern was given.
+// Rules returns the rules that say which code is the program's own. It returns nil if the user gave no pattern.
 func (o *OwnCode) Rules() *own.Code {
 	if o == nil {
 		return nil

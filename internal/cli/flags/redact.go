@@ -11,18 +11,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// Redaction is the value of --redact. It has a single Redactor for everything that a command reads, prints and writes,
-// so that a name has the same pseudonym everywhere.
+// Redaction is the value of --redact. A command uses only one Redactor for everything that it reads, prints and writes.
+// So a name has the same pseudonym everywhere.
 type Redaction struct {
 	names *redact.Redactor // nil if nothing is left out
 	// typed are the paths that the user typed on the command line.
 	typed []string
 }
 
-// redactHelp is the help of --redact in all commands that have it.
+// redactHelp is the help text of --redact, the same in all commands with this flag.
 const redactHelp = "replace names, paths and other identifying data, for output that you share"
 
-// NewRedaction returns the redaction of a command line.
+// NewRedaction returns the redaction for a command line with the arguments args.
 func NewRedaction(args []string) *Redaction {
 	r := new(Redaction)
 	for _, a := range args {
@@ -47,7 +47,7 @@ func (r *Redaction) String() string { return strconv.FormatBool(r.Redactor() != 
 // Type is the word of a switch.
 func (r *Redaction) Type() string { return "bool" }
 
-// Set parses "true", "false" and their other forms.
+// Set parses "true", "false" and the other forms that strconv.ParseBool accepts.
 func (r *Redaction) Set(text string) error {
 	on, err := strconv.ParseBool(text)
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Redaction) Set(text string) error {
 	return nil
 }
 
-// Redactor returns the redactor. It is nil if nothing is left out.
+// Redactor returns the redactor, or nil if the user does not want to redact.
 func (r *Redaction) Redactor() *redact.Redactor {
 	if r == nil {
 		return nil
@@ -69,8 +69,8 @@ func (r *Redaction) Redactor() *redact.Redactor {
 	return r.names
 }
 
-// Text returns a sentence with the names of files replaced.
+// Text returns a sentence in which the names of files are replaced, if --redact is on.
 func (r *Redaction) Text(s string) string { return r.Redactor().Text(s) }
 
-// Program returns the name of a program by its path, or its pseudonym.
+// Program returns the name of the program at a path. With --redact it returns a pseudonym instead.
 func (r *Redaction) Program(path string) string { return r.Redactor().Program(filepath.Base(path)) }

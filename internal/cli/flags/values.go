@@ -1,4 +1,5 @@
-// Package flags has the values of the command line's flags: how each is written, parsed, limited and refused.
+// Package flags has the types of the command line's flags. Each type has its own way to write, parse, limit and refuse
+// values.
 package flags
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// PIDs is a flag's value: PIDs with commas between them.
+// PIDs is the value of a flag: process IDs with commas between them.
 type PIDs []int
 
 // String returns the value in the form in which a user types it.
@@ -27,7 +28,7 @@ func (l *PIDs) String() string {
 	return strings.Join(words, ",")
 }
 
-// Type is the word for the value in help texts.
+// Type returns the word that stands for the flag's value in help texts.
 func (l *PIDs) Type() string { return "PID" }
 
 // Set adds PIDs.
@@ -47,16 +48,16 @@ func (l *PIDs) Set(text string) error {
 	return nil
 }
 
-// Duration is a flag's value: "10s", "1m30s", or a bare number of seconds.
+// Duration is the value of a flag: "10s", "1m30s", or a bare number of seconds.
 type Duration struct {
 	Value    time.Duration
 	Min, Max time.Duration
 }
 
-// String returns the value as Go writes it.
+// String returns the duration as Go writes it, such as "1m30s".
 func (d *Duration) String() string { return d.Value.String() }
 
-// Type is the word for the value in help texts.
+// Type returns the word that stands for the flag's value in help texts.
 func (d *Duration) Type() string { return "duration" }
 
 // Set parses a value.
@@ -82,7 +83,7 @@ type ByteSize int64
 // String returns the value in MB.
 func (b *ByteSize) String() string { return fmt.Sprintf("%gMB", float64(*b)/1e6) }
 
-// Type is the word for the value in help texts.
+// Type returns the word that stands for the flag's value in help texts.
 func (b *ByteSize) Type() string { return "size" }
 
 // Set parses a value.
@@ -94,14 +95,14 @@ func (b *ByteSize) Set(text string) error {
 	return err
 }
 
-// minOverhead and maxOverhead are the smallest and the largest share of a CPU that the flag accepts. It also accepts
-// zero.
+// minOverhead and maxOverhead are the smallest and the largest share of a CPU that the flag --overhead accepts. It also
+// accepts zero.
 const minOverhead, maxOverhead = 0.001, 1
 
-// Overhead is a flag's value: a share of one CPU, written "3%" or "3". It is zero for "off" and "0".
+// Overhead is the value of a flag: a share of one CPU, written "3%" or "3". The share is zero for "off" and "0".
 type Overhead struct {
 	Share float64
-	// Asked is true if the user has set the flag.
+	// Asked is true if the user has set the flag, so that ddtop does not use its default.
 	Asked bool
 }
 
@@ -113,7 +114,7 @@ func (o *Overhead) String() string {
 	return strconv.FormatFloat(o.Share*100, 'g', 6, 64) + "%"
 }
 
-// Type is the word for the value in help texts.
+// Type returns the word that stands for the flag's value in help texts.
 func (o *Overhead) Type() string { return "percent" }
 
 // Set parses a value.
@@ -130,7 +131,7 @@ func (o *Overhead) Set(text string) error {
 	return fmt.Errorf("it takes %g%% to %g%% of one CPU, or off", minOverhead*100, maxOverhead*100.0)
 }
 
-// Endpoint is the value of --endpoint, which selects the reported routes and classes of jobs.
+// Endpoint is the value of --endpoint, which selects the routes and the classes of jobs that ddtop reports.
 type Endpoint struct{ re *regexp.Regexp }
 
 // String is the expression.
@@ -141,10 +142,10 @@ func (f *Endpoint) String() string {
 	return f.re.String()
 }
 
-// Type is the word for the value in help texts.
+// Type returns the word that stands for the flag's value in help texts.
 func (f *Endpoint) Type() string { return "REGEXP" }
 
-// Set parses an expression. An empty one selects everything.
+// Set parses a regular expression. If it is empty, --endpoint selects everything.
 func (f *Endpoint) Set(text string) error {
 	f.re = nil
 	if text == "" {
@@ -158,7 +159,7 @@ func (f *Endpoint) Set(text string) error {
 	return nil
 }
 
-// Match returns the function that selects names. It is nil if everything is selected.
+// Match returns the function that selects names, or nil if --endpoint selects everything.
 func (f *Endpoint) Match() func(name string) bool {
 	if f.re == nil {
 		return nil
@@ -166,9 +167,9 @@ func (f *Endpoint) Match() func(name string) bool {
 	return f.re.MatchString
 }
 
-// Each is the value of a flag that may be given several times. It calls Add each time.
+// Each is the value of a flag that the user may give several times. It calls Add each time.
 type Each struct {
-	// Kind is the word for the value in help texts.
+	// Kind is the word that stands for the flag's value in help texts.
 	Kind string
 	Add  func(text string) error
 }
@@ -176,7 +177,7 @@ type Each struct {
 // String returns the default, which is none.
 func (Each) String() string { return "" }
 
-// Type is the word for the value in help texts.
+// Type returns the word that stands for the flag's value in help texts.
 func (e Each) Type() string { return e.Kind }
 
 // Set adds a value.

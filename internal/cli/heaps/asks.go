@@ -10,43 +10,42 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Open attaches once more to a process that ddtop already samples, and returns a separate source.
+// Open attaches once more to a process that ddtop already samples, and returns a second, separate source.
 type Open func(ctx context.Context) (*live.Source, error)
 
 const (
-	// asksFrom is the growth at which asker begins to follow calls, in bytes. It is the growth of memory outside Ruby's
-	// objects since the first count.
+	// asksFrom is the growth, in bytes, from which on asker follows the calls that allocate memory. It is the growth of
+	// memory outside Ruby's objects since the first count.
 	asksFrom = 1_000_000
-	// asksUntil is the growth since the previous count with which asker goes on, in bytes. If a count shows less
+	// asksUntil is the growth since the previous count, in bytes, that asker needs to go on. If a count shows less
 	// growth, asker stops. malloc asks the kernel for steps of 132 KB, so a single step is enough.
 	asksUntil = 100_000
 )
 
-// asksIdle is how long asker follows calls without a new count. Counts begin at most 10 s apart, but a count can take
-// longer.
+// asksIdle is how long asker goes on following calls if there is no new count of objects. Counts begin at most 10 s
+// apart, but a count can take longer.
 const asksIdle = time.Minute
 
-// asker finds the code that asks the kernel for memory. While memory outside Ruby's objects grows, it follows the calls
-// that ask for memory. Any goroutine may use it.
+// asker finds the code that asks the kernel for memory. While memory outside Ruby's objects grows, it follows the
+// system calls that allocate memory. Any goroutine may use it.
 type asker struct {
 	open Open
 	mu   sync.Mutex
-	// src is a source only for following calls, because the other source counts objects at the same time. It is nil
+	// src is a separate source for following calls, because the first source counts objects at the same time. It is nil
 	// until asker first follows calls.
 	src    *live.Source
 	follow live.Asks
 	on     bool
 	idle   *time.Timer
-	// The fields first and last have the first count and the most recent count. missing says why calls cannot be
-	// followed.
+	// first and last are the first count and the most recent count. missing says why ddtop cannot follow the calls.
 	first, last export.Before
 	missing     string
-	// The field most has the calls of one period in which asker followed calls. It is the period in which most memory
-	// was asked for.
+	// most has the calls of one of the periods in which asker followed calls. It is the period in which they asked for
+	// most memory.
 	most *sampler.MemoryAsks
 }
 
-// look starts or stops following calls, by the growth that a new count shows.
+// look starts or stops following calls, depending on the growth that a new count shows.
 func (a *asker) look(ctx context.Context, now export.Before) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +99,7 @@ func (a *asker) stop() {
 	}
 }
 
-// text returns a sentence about the calls that are followed now. If calls cannot be followed, it says why.
+// text returns a sentence about the calls that asker follows now. If ddtop cannot follow calls, the sentence says why.
 func (a *asker) text() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -110,7 +109,7 @@ func (a *asker) text() string {
 	return export.AskedText(nil, nil, a.missing)
 }
 
-// add stops following calls. It adds the calls, and the memory that they asked for, to h.
+// add stops following calls, and adds them to h together with the memory that they asked for.
 func (a *asker) add(h *export.Heap) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

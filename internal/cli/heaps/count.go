@@ -12,19 +12,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// These are the bounds of the interval between two counts of objects. Within them, the interval is a tenth of the
-// measurement.
+// The interval between two counts of objects is a tenth of the measurement, but within these bounds.
 const (
 	leastCountEvery, mostCountEvery = time.Second, 10 * time.Second
 	countsWanted                    = 10
 )
 
-// countEvery returns the interval between two counts of a measurement.
+// countEvery returns the interval between two counts of objects in a measurement of the given length.
 func countEvery(length time.Duration) time.Duration {
 	return min(max(length/countsWanted, leastCountEvery), mostCountEvery)
 }
 
-// Count counts objects once, or repeatedly for a length of time. The function open attaches once more to the same
+// Count counts objects once, or repeatedly for a length of time. The function open attaches a second time to the same
 // process. note says why the counting ended early.
 func Count(ctx context.Context, src *live.Source, open Open, length time.Duration) (h *export.Heap, note string, err error) {
 	began := time.Now()

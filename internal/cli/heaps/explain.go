@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// progressEvery is the interval between two messages about the progress of a copy.
+// progressEvery is the interval between two messages about how far the copying of the heap is.
 const progressEvery = 2 * time.Second
 
 // Explain runs `ddtop heap` on a process with --holders or --biggest, or writes a file of all objects.
@@ -50,8 +50,8 @@ func (f *Flags) Explain(ctx context.Context, src *live.Source, out run.Output, a
 	return h.WriteText(std.Results(ctx))
 }
 
-// Stop stops the process once and copies its memory, if the user gave --pause. From then until release is called, the
-// heap is read from the copy.
+// Stop stops the process once and copies its memory, if the user gave --pause. From then until the caller calls
+// release, ddtop reads the heap from the copy.
 func (f *Flags) Stop(ctx context.Context, src *live.Source, std run.Streams) (release func(), err error) {
 	if !*f.Pause {
 		return func() {}, nil

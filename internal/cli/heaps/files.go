@@ -23,7 +23,7 @@ const (
 	maxHeapFile, maxHeapWindow = 1 << 36, 128 << 20
 )
 
-// AreFiles reports whether all words name files of a heap, which end in .json or .json.zst.
+// AreFiles reports whether all words are names of heap files, which end in .json or .json.zst.
 func AreFiles(words []string) bool {
 	return len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return !strings.HasSuffix(w, dumpEnd) && !strings.HasSuffix(w, packedEnd) })
 }
@@ -84,12 +84,12 @@ func (f *Flags) readFile(name string) (*heapgraph.Graph, error) {
 	return export.ReadHeapDump(in, name, sampler.HolderOptions{MaxObjects: f.MaxObjects, MaxBytes: uint64(f.MaxMemory)})
 }
 
-// IsProfile reports whether a file is a pprof profile by its name.
+// IsProfile reports whether an output file is a pprof profile, by the ending of its name.
 func IsProfile(out run.Output) bool {
 	return strings.HasSuffix(string(out), ".pb.gz") || strings.HasSuffix(string(out), ".pprof")
 }
 
-// CheckOut refuses file names whose ending belongs to no known format.
+// CheckOut refuses the name of an output file if its ending belongs to no format that ddtop writes.
 func CheckOut(out run.Output, std run.Streams) error {
 	switch name := string(out); {
 	case IsProfile(out):

@@ -1,4 +1,5 @@
-// Package heaps implements `ddtop heap`. It counts objects, finds what holds them, and reads and writes heap files.
+// Package heaps implements `ddtop heap`. It counts objects, finds which objects keep them alive, and reads and writes
+// heap files.
 package heaps
 
 import (
@@ -19,14 +20,14 @@ type Flags struct {
 	Biggest    bool
 	MaxObjects uint64
 	MaxMemory  flags.ByteSize
-	// Pause is true if the process is to be stopped once, to copy its memory.
+	// Pause is true if the user wants ddtop to stop the process once and copy its memory.
 	Pause *bool
 }
 
-// Asked reports whether --holders or --biggest is set.
+// Asked reports whether the user gave --holders or --biggest.
 func (f *Flags) Asked() bool { return f.Holders != "" || f.Biggest }
 
-// AddTo adds the flags to a command. pause is set by --pause.
+// AddTo adds these flags to a command. pause is the value of the command's flag --pause.
 func (f *Flags) AddTo(cmd *cobra.Command, pause *bool) {
 	f.Pause = pause
 	cmd.Flags().BoolVar(pause, "pause", false, "stop the process once, copy its memory, and read the copy: one instant")
@@ -38,7 +39,7 @@ func (f *Flags) AddTo(cmd *cobra.Command, pause *bool) {
 	cmd.Flags().Var(&f.MaxMemory, "max-memory", "of --holders, --biggest, --pause and files: refuse to copy more")
 }
 
-// Answer adds to h what --holders and --biggest ask for. It finds the answers in the graph g of references.
+// Answer adds to h the answers to --holders and --biggest. It finds them in g, the graph of references between objects.
 func (f *Flags) Answer(h *export.HeapGraph, g *heapgraph.Graph) error {
 	if f.Holders != "" {
 		set, err := objectsOf(g, f.Holders)
@@ -53,7 +54,7 @@ func (f *Flags) Answer(h *export.HeapGraph, g *heapgraph.Graph) error {
 	return nil
 }
 
-// objectsOf finds the objects of a class, or the object at an address.
+// objectsOf finds all objects of the class name, or, if name is an address, the object at this address.
 func objectsOf(g *heapgraph.Graph, name string) ([]uint32, error) {
 	if addr, err := strconv.ParseUint(name, 0, 64); err == nil {
 		if n, ok := g.At(addr); ok {

@@ -15,21 +15,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Readers reads the heaps of processes that are sampled at the same time. Each heap is read with a separate source,
-// because a count takes seconds and samples must not wait for it.
+// Readers reads the heaps of processes that ddtop samples at the same time. It reads each heap with a separate source,
+// because a count of objects takes seconds and samples must not wait for it.
 type Readers struct {
 	attach func(ctx context.Context, pid int) (*live.Source, error)
 	ctx    context.Context
 	end    context.CancelFunc
-	// turn is locked while a heap is read, so that only one heap is read at a time. Otherwise the reads together could
-	// use more than besideShare.
+	// turn is locked while a heap is read, so that only one heap is read at a time. Otherwise several reads together
+	// could use more CPU time than besideShare allows.
 	turn sync.Mutex
 	mu   sync.Mutex
 	of   map[int]*Reader
 }
 
-// besideShare is the part of ddtop's CPU budget that may go to counts of objects while the process is sampled. The
-// samples get the rest.
+// besideShare is the part of ddtop's CPU budget that counting objects may use while ddtop also samples the process. The
+// samples may use the other part.
 const besideShare = 0.5
 
 // NewReaders returns Readers that attach to processes with the given options.
@@ -53,9 +53,10 @@ func (r *Readers) Of(pid int) *Reader {
 	return x
 }
 
-// During counts the objects of p repeatedly for the length of time, or until ctx ends. The returned function ends the
-// counting, and returns the last count, with the classes that grew. If no count is complete yet, it waits for the first
-// one. If counting fails, it returns nil and calls say with the reason. If r is nil, nothing is counted.
+// During counts the objects of p repeatedly for the length of time, or until ctx ends. The function that it returns
+// ends the counting, and returns the last count, with the classes that grew. If no count is complete yet, this function
+// waits for the first one. If counting fails, it returns nil and calls say with the reason. If r is nil, During counts
+// nothing.
 func (r *Readers) During(ctx context.Context, p sampler.Process, length time.Duration, say func(format string, args ...any)) (end func() *export.Heap) {
 	if r == nil {
 		return func() *export.Heap { return nil }
@@ -92,7 +93,7 @@ func (r *Readers) During(ctx context.Context, p sampler.Process, length time.Dur
 	}
 }
 
-// Forget closes the source of a process that has ended.
+// Forget closes the source of a process that has ended, because its heap cannot be read again.
 func (r *Readers) Forget(pid int) error {
 	r.mu.Lock()
 	x := r.of[pid]
@@ -104,7 +105,7 @@ func (r *Readers) Forget(pid int) error {
 	return x.close()
 }
 
-// Close ends all reading, and closes the sources.
+// Close ends all reading of heaps, and closes the sources.
 func (r *Readers) Close() error {
 	r.end()
 	r.mu.Lock()
@@ -121,7 +122,8 @@ type Reader struct {
 	all *Readers
 	pid int
 	src *live.Source // nil before the first call
-	// asks follows the process's calls that ask for memory, between two counts that also measure the memory.
+	// asks follows the process's system calls that ask for memory. It does so between two counts that also measure the
+	// memory.
 	asks asker
 }
 
@@ -135,7 +137,7 @@ func (r *Reader) close() error {
 	return r.src.Close()
 }
 
-// with calls f with the source. f's context ends when ctx ends or the Readers are closed.
+// with calls f with the process's source. The context of f ends when ctx ends or when the Readers are closed.
 func (r *Reader) with(ctx context.Context, f func(ctx context.Context, src *live.Source) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -155,8 +157,8 @@ func (r *Reader) with(ctx context.Context, f func(ctx context.Context, src *live
 	return f(ctx, r.src)
 }
 
-// Count counts the objects. If the parameter memory is true, it also reads how the resident memory is used. The result
-// m is nil if this cannot be read.
+// Count counts the objects of the process. If memory is true, it also reads how the resident memory is used, and
+// returns this as m. m is nil if it cannot be read.
 func (r *Reader) Count(ctx context.Context, memory bool) (count *sampler.HeapCount, m *sampler.MemoryParts, err error) {
 	err = r.with(ctx, func(ctx context.Context, src *live.Source) error {
 		if count, err = src.CountHeap(ctx); err == nil && memory {
@@ -170,8 +172,8 @@ func (r *Reader) Count(ctx context.Context, memory bool) (count *sampler.HeapCou
 	return count, m, err
 }
 
-// Explain returns a text about what holds the objects of a class. If class is empty, the text is about the largest
-// objects. hurry and progress are as in sampler.HolderOptions.
+// Explain returns a text about which objects keep the objects of a class alive. If class is empty, the text is about
+// the largest objects. hurry and progress are as in sampler.HolderOptions.
 func (r *Reader) Explain(ctx context.Context, class string, hurry func() bool, progress func(done, total int)) (text string, err error) {
 	var b strings.Builder
 	err = r.with(ctx, func(ctx context.Context, src *live.Source) error {
@@ -186,7 +188,7 @@ func (r *Reader) Explain(ctx context.Context, class string, hurry func() bool, p
 	return b.String(), err
 }
 
-// write writes what the flags ask for as text.
+// write writes to b, as text, the answers to --holders and --biggest.
 func (f *Flags) write(b *strings.Builder, p sampler.Process, g *heapgraph.Graph, info *sampler.HolderInfo) error {
 	h := export.NewHeapGraph(p, g, info)
 	if err := f.Answer(h, g); err != nil {

@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// firstLook and slowestLook are the shortest and the longest interval between two checks whether the VM of a
-	// started program exists.
+	// firstLook and slowestLook are the shortest and the longest interval at which ddtop checks whether a started
+	// program has a Ruby VM yet.
 	firstLook   = 2 * time.Millisecond
 	slowestLook = 200 * time.Millisecond
-	// maxDescent limits the generations of child processes in which ddtop searches for a Ruby. For example, a shell
-	// may start bundle, which starts the server.
+	// maxDescent limits how many generations of child processes ddtop searches for a Ruby. For example, a shell may
+	// start bundle, which starts the server.
 	maxDescent = 8
-	// maxSiblings limits the processes of one generation that are searched.
+	// maxSiblings limits how many processes of each generation ddtop searches for a Ruby.
 	maxSiblings = 64
 )
 
-// ErrNoPidfd is returned for --pause on a kernel without pidfds. On such a kernel, ddtop cannot see that a child has
-// ended without collecting the child's exit code.
+// ErrNoPidfd is returned for --pause on a kernel without pidfds (descriptors of processes). On such a kernel, ddtop
+// cannot see that a child has ended without collecting the child's exit code.
 var ErrNoPidfd = errors.New("the program runs on without being watched: --pause with a program that ddtop starts needs Linux 5.4; use --pause with -p PID")
 
-// ErrEndedBefore is returned if a started program ended before ddtop could measure it.
+// ErrEndedBefore is returned if a started program ended before ddtop had found a Ruby VM to measure.
 var ErrEndedBefore = errors.New("the program ended before it had started a Ruby VM: nothing was measured")
 
-// Attach waits until a Ruby VM runs in the program or in a process below it, and opens this process. If x is not nil,
-// it also switches exact mode on, if requested.
+// Attach waits until a Ruby VM runs in the program or in a descendant of it, and opens this process. If x is not nil
+// and the user wants exact mode, Attach also switches exact mode on.
 func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags) (*live.Source, error) {
 	if opts.Pause {
 		if !c.Pausable {
@@ -56,8 +56,8 @@ func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags)
 			}
 			return src, nil
 		}
-		// During exec and exit the kernel refuses access for a moment. So an error counts only if it is still there
-		// after a while.
+		// During exec and exit the kernel refuses access to a process for a moment. So an error counts only if it is
+		// still there after the checks have slowed down.
 		if wait == slowestLook && run.IsAny(err, attach.ErrPermission, attach.ErrTraced, attach.ErrLinuxOnly, layout.ErrUnknownRelease, live.ErrPauseLimit) {
 			return nil, fmt.Errorf("the program runs on without being watched: %w", err)
 		}
@@ -71,8 +71,8 @@ func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags)
 	}
 }
 
-// openBelow opens the first Ruby among the processes below pid, the nearest generation first. It returns nil if there
-// is none.
+// openBelow opens the first Ruby among the descendants of pid. It searches the children first, then their children, and
+// so on. It returns nil if there is no Ruby.
 func openBelow(ctx context.Context, pid int, opts live.Options) *live.Source {
 	generation := []int{pid}
 	for range maxDescent {

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// backgroundWait limits how long ddtop searches for a Ruby among the processes that an ended program left
-	// running. A Ruby that was just started needs some time to boot.
+	// backgroundWait limits how long ddtop searches for a Ruby among the processes that a program left running when it
+	// ended. A Ruby that was just started needs some time to boot.
 	backgroundWait = 5 * time.Second
-	// reapEvery is the interval at which ddtop collects the exit codes of adopted processes that have ended.
+	// reapEvery is how often ddtop collects the exit codes of ended processes that it has adopted from the program.
 	reapEvery = time.Second
 )
 
-// errLeftNoRuby is returned for a program that ended with exit code 0 and left processes running. None of these is a
-// Ruby that ddtop can read.
+// errLeftNoRuby is returned for a program that ended with exit code 0 and left processes running. ddtop cannot read any
+// of these processes as a Ruby.
 var errLeftNoRuby = errors.New("the program ended and left processes running, none of them a Ruby that ddtop can read")
 
-// Reap collects the exit codes of processes that ddtop has adopted and that have ended. Without Reap they would remain
-// as zombies. It goes on until stop is called.
+// Reap collects the exit codes of ended processes that ddtop has adopted from the program. Otherwise these processes
+// would stay as zombies. It goes on until stop is called.
 func (c *Command) Reap() (stop func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	go run.Every(ctx, reapEvery, func(time.Time) { adopted(c.PID(), c.ownGroup) })
@@ -82,9 +82,9 @@ func SayBackground(std run.Streams, c *Command, src *live.Source) {
 		"ddtop -p %d attaches again", std.Redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
 }
 
-// adopted returns ddtop's living children, except the process in the parameter but. It collects the exit codes of
-// children that have ended. If the program has its own process group, adopted ignores children in ddtop's group. ddtop
-// itself may have started these.
+// adopted returns ddtop's living children, except the process but. It collects the exit codes of children that have
+// ended. If the program has its own process group, adopted ignores children in ddtop's group, because ddtop itself may
+// have started these.
 func adopted(but int, ownGroup bool) []int {
 	children, err := kernel.Children(os.Getpid())
 	if err != nil {
@@ -103,8 +103,8 @@ func adopted(but int, ownGroup bool) []int {
 		case !id.Ended:
 			living = append(living, pid)
 		default:
-			// Only ended processes are waited for here. If ddtop traces a living process for --pause, Wait4 could
-			// mistake a stop of this process for its end.
+			// Wait4 is called only for processes that have ended. If ddtop traces a living process for --pause, Wait4
+			// could mistake a stop of this process for its end.
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package program runs a program that the user gives to ddtop (`ddtop -- ruby app.rb`). It handles the program's
-// signals, output and end, and finds the Ruby in it or below it.
+// signals, output and end. It also finds the Ruby that runs in the program or in one of its descendants.
 package program
 
 import (
@@ -22,22 +22,22 @@ import (
 type Command struct {
 	cmd *exec.Cmd
 	// Output is the path of the file that receives the program's output. It is empty if the program writes to ddtop's
-	// own streams. file is the open file at this path. It stays open because the path may name another file later, if
-	// the folder for temporary files belongs to another user.
+	// own streams. file is the open file. It stays open because another user may own the folder for temporary files,
+	// and could put another file at this path.
 	Output string
 	file   *commandOutput
-	// ownGroup is true if the program has its own process group. Such a program does not get the signals of keys at the
-	// terminal, such as ctrl-c.
+	// ownGroup is true if the program has its own process group. Keys at the terminal, such as ctrl-c, do not send
+	// their signals to such a program.
 	ownGroup bool
-	// Pausable is true if ddtop may trace the program for --pause. For this, the kernel must let ddtop wait for the
-	// program's end without collecting its exit code.
+	// Pausable is true if ddtop may trace the program to stop it (--pause). For this, ddtop must be able to wait for
+	// the program's end without collecting its exit code.
 	Pausable bool
 	// InBackground is true if the program ended while ddtop watched it, and left processes running. Shown is true if
 	// ddtop has shown its screen for the program.
 	InBackground atomic.Bool
 	Shown        bool
-	// Done is closed when the program has ended and ddtop has collected its exit code. From then on, err has the result
-	// of Wait.
+	// Done is closed when the program has ended and ddtop has collected its exit code. After this, err is the result of
+	// Wait.
 	Done chan struct{}
 	err  error
 }
@@ -52,8 +52,8 @@ func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 	if inIsFile && !screen {
 		c.cmd.Stdin = in
 	}
-	// Without a screen, a program that reads the terminal stays in ddtop's group. If the program had its own group,
-	// the kernel would stop it at its first read (SIGTTIN).
+	// Without a screen, a program that reads the terminal stays in ddtop's process group. If it had its own group, the
+	// kernel would stop it at its first read (SIGTTIN).
 	c.ownGroup = screen || !inIsTerminal
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: c.ownGroup}
 	c.cmd.Stdout, c.cmd.Stderr = std.Out, std.Err
@@ -90,9 +90,9 @@ func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 // PID returns the process id of the program.
 func (c *Command) PID() int { return c.cmd.Process.Pid }
 
-// ForwardSignals passes the signals that ddtop receives on to the program, until stop is called. A terminal sends its
-// signals to all processes of a group. If the program is in ddtop's group, it already gets them, and ForwardSignals
-// does not pass them on.
+// ForwardSignals passes the signals that ddtop receives on to the program, until stop is called. A terminal sends the
+// signals of its keys to all processes of a group. If the program is in ddtop's group, it already gets these signals,
+// and ForwardSignals does not pass them on.
 func (c *Command) ForwardSignals() (stop func()) {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 	if c.ownGroup {
@@ -101,7 +101,7 @@ func (c *Command) ForwardSignals() (stop func()) {
 	arrived := make(chan os.Signal, 16)
 	signal.Notify(arrived, signals...)
 	if !c.ownGroup {
-		// ddtop receives these signals and ignores them. Otherwise they would end ddtop before the program.
+		// ddtop must not end before the program, so it receives these signals and ignores them.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT)
 	}
 	quit := make(chan struct{})
@@ -150,7 +150,7 @@ func (c *Command) Running() bool {
 	}
 }
 
-// NameOutput prints the path of the program's output, after the screen has closed.
+// NameOutput prints the path of the file with the program's output. It is called after the screen has closed.
 func (c *Command) NameOutput(std run.Streams) {
 	if c.Output != "" {
 		std.Say("the output of %s is in %s%s", std.Redact.Program(c.cmd.Path), c.Output, c.file.about())
@@ -165,20 +165,21 @@ func (c *Command) CopyOutput(w io.Writer) error {
 	return nil
 }
 
-// Exit makes ddtop end with the exit code of the started program. ddtop does not print this error.
+// Exit is an error with which ddtop ends with the exit code of the started program. ddtop does not print it.
 type Exit struct{ Code int }
 
 func (e *Exit) Error() string { return fmt.Sprintf("the command ended with code %d", e.Code) }
 
-// pausable reports whether waitForEnd works for a child. It needs Linux 5.4.
+// pausable reports whether waitForEnd can wait for a child's end. It needs Linux 5.4.
 func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }
 
-// waitForEnd waits until a child has ended, without collecting its exit code. os/exec is no help if ddtop also traces
-// the child, because it would mistake a stop for the end. If the kernel does not support such a wait, waitForEnd
-// returns at once.
+// waitForEnd waits until a child has ended, without collecting its exit code. os/exec cannot do this if ddtop also
+// traces the child, because it would mistake a stop of the child for its end. If the kernel does not support such a
+// wait, waitForEnd returns at once.
 func waitForEnd(p *os.Process) { _ = p.WithHandle(waitReadable) }
 
-// waitReadable waits until a descriptor is readable. A pidfd is readable after its process has ended.
+// waitReadable waits until a descriptor is readable. A descriptor of a process (pidfd) becomes readable when the
+// process ends.
 func waitReadable(fd uintptr) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {

@@ -15,47 +15,49 @@ import (
 )
 
 const (
-	// maxOutput limits the file with the output of a started Command, in bytes. A program can write to its log for
-	// days, and the folder for temporary files is often in memory. keptOutput is the size that remains after the file
-	// is cut.
+	// maxOutput limits the size of the file with a started program's output, in bytes. A program can write to its log
+	// for days, and the folder for temporary files is often in memory. keptOutput is the size that remains after ddtop
+	// has removed the beginning of the file.
 	maxOutput  = 64 << 20
 	keptOutput = 32 << 20
-	// outputEvery is the interval at which ddtop checks the size of the file. If a Command writes fast, ddtop checks
-	// more often, so that the file grows by at most a fourth of maxOutput between two checks. leastOutputEvery is the
-	// shortest interval.
+	// outputEvery is how often ddtop checks the size of the file. If the program writes fast, ddtop checks more often,
+	// so that the file grows by at most a fourth of maxOutput between two checks. leastOutputEvery is the shortest
+	// interval.
 	outputEvery      = 250 * time.Millisecond
 	leastOutputEvery = 5 * time.Millisecond
 )
 
-// commandOutput is the file to which a started Command writes. It is not a pipe, because a pipe without a reader would
-// end the Command if ddtop ends first.
+// commandOutput is the file to which a started program writes. It is not a pipe, because a pipe would lose its reader
+// if ddtop ends first, and this would end the program.
 type commandOutput struct {
 	*os.File
 	max, kept int64
 
 	mu sync.Mutex
-	// cut is the number of bytes that were removed from the beginning of the file. Some file systems cannot shorten a
-	// file there, but can free the memory of these bytes, which then read as zeros. hole is the number of such zeros.
+	// cut is the number of bytes that ddtop has removed from the beginning of the file. Some file systems cannot remove
+	// them, but can free their memory. Such bytes remain and read as zeros. hole is the number of these zeros.
 	cut, hole int64
 	failed    error // why the file could not be cut; nil if it could
 }
 
 func newCommandOutput(f *os.File) (*commandOutput, error) {
-	// The Command must append, so that it writes to the new end of the file after the file was cut.
+	// The program must write in append mode. Otherwise it would not write to the new end of the file after ddtop has
+	// shortened the file.
 	if err := setAppend(f); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	return &commandOutput{File: f, max: maxOutput, kept: keptOutput}, nil
 }
 
-// keepShort cuts the file each time it is too large, until the Command has ended.
+// keepShort shortens the file each time it is too large, until the program has ended.
 func (o *commandOutput) keepShort(done <-chan struct{}) {
 	var before int64
 	at, every := time.Now(), leastOutputEvery
 	for {
 		o.shorten()
 		written, now := o.written(), time.Now()
-		// The interval grows to at most twice its length, because the program may begin to write fast at any time.
+		// The interval at most doubles from one check to the next, because the program may begin to write fast at any
+		// time.
 		every = min(2*every, nextLook(written-before, now.Sub(at), o.max))
 		next := time.NewTimer(every)
 		before, at = written, now
@@ -68,8 +70,8 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	}
 }
 
-// nextLook returns the time until the next check of the file's size. The parameter most is the largest size of the
-// file, in bytes. The file grew by grown bytes in the time in, since the previous check.
+// nextLook returns how long to wait until the next check of the file's size. The file may have at most the size most,
+// in bytes. It grew by grown bytes in the time in, since the previous check.
 func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	if grown <= 0 {
 		return outputEvery
@@ -78,7 +80,7 @@ func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	return time.Duration(min(max(rest, float64(leastOutputEvery)), float64(outputEvery)))
 }
 
-// written returns the number of bytes that the Command has written so far.
+// written returns the number of bytes that the program has written so far, including removed ones.
 func (o *commandOutput) written() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,7 +91,7 @@ func (o *commandOutput) written() int64 {
 	return o.cut - o.hole + info.Size()
 }
 
-// shorten removes the begin of the file if the file is too large. The Command may write at the same time.
+// shorten removes the beginning of the file if the file is too large. The program may write at the same time.
 func (o *commandOutput) shorten() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,7 +117,7 @@ func (o *commandOutput) shorten() {
 	}
 }
 
-// about describes the removed part of the output. It is empty if nothing was removed.
+// about returns a text about the removed part of the output, or "" if nothing was removed.
 func (o *commandOutput) about() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -132,7 +134,8 @@ func (o *commandOutput) about() string {
 	return text
 }
 
-// copyTo writes the output that is left in the file. If the begin was removed, it starts at the first whole line.
+// copyTo writes the output that is left in the file to w. If the beginning of the file was removed, copyTo starts at
+// the first whole line.
 func (o *commandOutput) copyTo(w io.Writer) error {
 	o.mu.Lock()
 	cut, hole := o.cut, o.hole

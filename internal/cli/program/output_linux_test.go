@@ -91,7 +91,8 @@ func TestOutputOfACommandIsBounded(t *testing.T) {
 	}
 }
 
-// TestNextLook: the faster a program writes, the sooner ddtop checks its output file again, within bounds.
+// TestNextLook: the faster a program writes, the sooner ddtop checks the size of the program's output file again. The
+// interval stays within its bounds.
 func TestNextLook(t *testing.T) {
 	const most = 64 << 20
 	for _, c := range []struct {

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes ddtop the parent of all processes that a started program leaves behind (PR_SET_CHILD_SUBREAPER,
-// prctl(2)). By this, ddtop finds a program that goes into the background.
+// adopt makes ddtop the parent of all processes that a started program leaves behind when it ends
+// (PR_SET_CHILD_SUBREAPER, prctl(2)). So ddtop can find a program that goes into the background.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// removeBegin removes the first bytes of a file, up to the offset to. The file becomes shorter (fallocate(2): ext4 and
-// xfs). It returns errors.ErrUnsupported if the file system cannot do this. It also does so if punchHole has already
-// freed bytes (hole is above 0), because ext4 and xfs refuse in this case.
+// removeBegin removes the bytes before the offset to from a file, which becomes shorter (fallocate(2): ext4 and xfs).
+// It returns errors.ErrUnsupported if the file system cannot do this. It also does so if punchHole has already freed
+// bytes (hole is above 0), because ext4 and xfs refuse in this case.
 func removeBegin(f *os.File, hole, to int64) error {
 	if hole > 0 {
 		return errors.ErrUnsupported
@@ -25,8 +25,8 @@ func removeBegin(f *os.File, hole, to int64) error {
 	return err
 }
 
-// punchHole frees the first bytes of a file, up to an offset (to). They read as zeros afterwards (fallocate(2): tmpfs,
-// btrfs and others).
+// punchHole frees the memory of a file's bytes before the offset to. They read as zeros afterwards (fallocate(2):
+// tmpfs, btrfs and others).
 func punchHole(f *os.File, to int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, to)
 }

@@ -22,26 +22,28 @@ import (
 )
 
 const (
-	// maxAlertBytes and maxAlerts limit the unsent messages of one destination in memory: their total size in bytes,
-	// and their number.
+	// maxAlertBytes and maxAlerts limit the unsent alert messages of one destination in memory. The first limits their
+	// total size in bytes, the second their number.
 	maxAlertBytes = 4e6
 	maxAlerts     = 1000
-	// maxCaptureBytes limits the unsent captures (a recording and a page for each alert) in memory, in bytes.
+	// maxCaptureBytes limits the unsent captures in memory, in bytes. A capture is a recording and a page about an
+	// alert.
 	maxCaptureBytes = 64e6
-	// alertsVariable is the name of the environment variable with more URLs for --alert. The other two are names of
-	// variables with headers for requests.
+	// alertsVariable is the name of the environment variable with further URLs for --alert. The other two are names of
+	// variables with headers for the requests to these URLs.
 	alertsVariable         = "DDTOP_ALERTS"
 	alertHeadersVariable   = "DDTOP_ALERT_HEADERS"
 	captureHeadersVariable = "DDTOP_CAPTURE_HEADERS"
 )
 
-// Alerts holds the destinations that the user named: To for messages, and Capture for captures.
+// Alerts has the destinations that the user named: To for alert messages, and Capture for captures (a recording and a
+// page).
 type Alerts struct {
 	To      []string
 	Capture string
 }
 
-// urls returns the URLs of the destinations of messages.
+// urls returns the URLs of the destinations of alert messages, from the flags and the environment.
 func (f *Alerts) urls() []string {
 	return append(append([]string{}, f.To...), strings.Fields(os.Getenv(alertsVariable))...)
 }
@@ -50,8 +52,8 @@ func (f *Alerts) urls() []string {
 func (f *Alerts) Given() bool { return len(f.urls()) > 0 || f.Capture != "" }
 
 // Open returns a Watch for findings, or nil if neither messages nor the status page need findings. profiles are the
-// destinations of profiles. Some of them also accept messages. figures is true if the status page shows findings.
-// version is ddtop's version.
+// destinations of profiles, because some of them also accept messages. figures is true if the status page shows
+// findings. version is ddtop's version.
 func (f *Alerts) Open(ctx context.Context, rules *findings.Rules, profiles []push.Route, figures bool, version string,
 	log *slog.Logger) (w *Watch, err error) {
 	list, err := f.destinations(profiles, version)
@@ -85,8 +87,8 @@ func (f *Alerts) Open(ctx context.Context, rules *findings.Rules, profiles []pus
 	return w, nil
 }
 
-// destinations returns the destinations of messages. These are the ones that the user named, and those destinations of
-// profiles that also accept messages.
+// destinations returns the destinations of alert messages. These are the ones that the user named for messages, and
+// destinations of profiles that also accept messages.
 func (f *Alerts) destinations(profiles []push.Route, version string) (list []alert.Destination, err error) {
 	given := make(map[string]bool)
 	names := make(map[string]int)
@@ -120,19 +122,19 @@ func (f *Alerts) destinations(profiles []push.Route, version string) (list []ale
 	return list, nil
 }
 
-// openWithin limits how long a folder may take to open after the user has ended ddtop.
+// openWithin is how long opening a folder may still take after the user has told ddtop to end.
 const openWithin = time.Second
 
-// Overdue returns a channel that is closed openWithin after ctx has ended. If a folder is not open by then, its disk
-// hangs.
+// Overdue returns a channel that is closed openWithin after ctx has ended. If a folder is still not open at this time,
+// its disk hangs.
 func Overdue(ctx context.Context) <-chan struct{} {
 	over := make(chan struct{})
 	context.AfterFunc(ctx, func() { time.AfterFunc(openWithin, func() { close(over) }) })
 	return over
 }
 
-// openCaptures opens the destination of captures. It gives up when Overdue's channel is closed, because a hanging
-// disk may never answer.
+// openCaptures opens the destination of captures. It gives up when Overdue's channel is closed, because a call to a
+// disk that hangs may never return.
 func openCaptures(ctx context.Context, text, version string) (files.Captures, error) {
 	type opened struct {
 		to  files.Captures

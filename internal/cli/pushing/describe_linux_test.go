@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestServiceOfTheDead: after a process has ended, its environment is gone, but it must keep its service. Otherwise its
-// findings would belong to another service.
+// TestServiceOfTheDead: after a process has ended, ddtop cannot read its environment, but must still know the name of
+// its service. Otherwise the process's findings would belong to another service.
 func TestServiceOfTheDead(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; STDIN.gets`, rubytest.Options{Env: []string{"DD_SERVICE=shop"}})

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// maxServices limits the services that are counted separately. Further services are counted together as
-	// otherServices.
+	// maxServices limits how many services are counted separately. All further services are counted together, under the
+	// name otherServices.
 	maxServices   = 64
 	otherServices = "(other)"
-	// rotateNS is the interval at which old waits are dropped, in ns, so that the 99th percentile covers only recent
-	// waits. Each wait counts for one to two intervals.
+	// rotateNS is how often old waits are dropped, in ns, so that the 99th percentile covers only recent waits. Each
+	// wait counts for one to two such intervals.
 	rotateNS = int64(time.Minute)
 )
 
-// TellAt serves the status page on a listener until stop is called.
+// TellAt serves push's status page on a listener until stop is called.
 func (p *Pushing) TellAt(l net.Listener, loopback bool) (stop func()) {
 	p.services = newServiceFigures()
 	s := status.Serve(l, loopback, func() *status.Figures {
@@ -48,29 +48,31 @@ func (p *Pushing) TellAt(l net.Listener, loopback bool) (stop func()) {
 	}
 }
 
-// serviceFigures sums up the processes of each service for --status. Any goroutine may call its methods.
+// serviceFigures sums up the figures of the processes of each service. The status page (--status) shows them. Any
+// goroutine may call its methods.
 type serviceFigures struct {
 	mu   sync.Mutex
 	all  map[string]*service
 	live int
 }
 
-// service has the figures of one service. The lock of serviceFigures guards it.
+// service has the figures of one service. The mutex of serviceFigures guards it.
 type service struct {
 	status.Service
-	// The field now has the waits since turnNS. The field before has the waits of the interval that ended at turnNS.
-	// Each wait counts with the length that is certain (gvl.Wait.SureNS), which is a lower bound.
+	// now has the waits since turnNS. before has the waits of the interval that ended at turnNS. Each wait counts with
+	// the length that is certain (gvl.Wait.SureNS), which is a lower bound.
 	now, before gvl.Histogram
-	// qualityNow and qualityBefore are the quality of the samples behind the fields now and before.
+	// qualityNow and qualityBefore are the quality of the samples from which the waits in now and before come.
 	qualityNow, qualityBefore sampler.Quality
 	turnNS                    int64
-	// queues has, for each process, the connections and requests that wait until the process accepts them.
+	// queues has, for each process, how many connections and requests wait until the process accepts them.
 	queues map[*processFigures]*sampler.Queues
-	// The field left is when the last process of the service ended. It is the zero time while there is a process.
+	// left is the time at which the last process of the service ended. It is the zero time if the service has a
+	// process.
 	left time.Time
 }
 
-// joined counts a new process of the service. The method ended removes one.
+// joined counts a new process of the service. The method ended subtracts a process that has ended.
 func (s *service) joined() {
 	s.Processes++
 	s.left = time.Time{}
@@ -82,13 +84,13 @@ func (s *service) ended() {
 	}
 }
 
-// forgetAfter is how long a service is still reported after its last process has ended. It is longer than the time
-// between two reads of the status page by Prometheus, which can be minutes.
+// forgetAfter is how long the status page still shows a service after its last process has ended. It is longer than the
+// time between two reads of the status page by Prometheus, which can be minutes.
 const forgetAfter = 15 * time.Minute
 
 // forget drops the services whose last process ended more than forgetAfter ago. A caller that wants to add a service
-// sets room. If there are already maxServices, forget then drops one more: the service that has been without a process
-// for the longest time.
+// sets room. If there are already maxServices services, forget then drops one more: the one that has had no process for
+// the longest time.
 func (f *serviceFigures) forget(room bool) {
 	var oldest *service
 	for name, s := range f.all {
@@ -135,7 +137,7 @@ func (f *serviceFigures) join(name string) *processFigures {
 	return p
 }
 
-// read returns the figures for the status page, sorted by name.
+// read returns the services' figures for the status page, sorted by name, and the number of processes.
 func (f *serviceFigures) read() (out []status.Service, processes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,8 +159,8 @@ func (f *serviceFigures) read() (out []status.Service, processes int) {
 	return out, f.live
 }
 
-// backlog returns the number of connections and requests that wait for a thread of the service. Workers that share a
-// listening socket also share its queue, so the queue counts once.
+// backlog returns how many connections and requests wait for a thread of the service. Worker processes that share a
+// listening socket also share its queue, so backlog counts such a queue only once.
 func (s *service) backlog() (n int64, known bool) {
 	seen := make(map[uint64]bool)
 	for _, q := range s.queues {
@@ -183,11 +185,11 @@ type processFigures struct {
 	all    *serviceFigures
 	of     *service
 	lastNS int64 // time of the last sample in this period; zero if none
-	// quality is the quality of the samples since the process was found.
+	// quality is the quality of all samples since ddtop found the process.
 	quality account.QualityMeter
 }
 
-// begin begins a period of the profile. name is the process's service, which may have changed.
+// begin begins the next period of the process's profiles. name is the process's service, which may have changed.
 func (p *processFigures) begin(name string) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
@@ -208,7 +210,7 @@ func (p *processFigures) leave() {
 	p.all.live--
 }
 
-// Interval adds an interval of a thread's time.
+// Interval adds an interval of a thread's time to the figures.
 func (p *processFigures) Interval(i *gvl.Interval) {
 	ns := i.ToNS - i.FromNS
 	p.all.mu.Lock()
@@ -221,8 +223,8 @@ func (p *processFigures) Interval(i *gvl.Interval) {
 	}
 }
 
-// Lock adds the time in which unlisted threads held or wanted a GVL. No sample has listed these threads, so they have
-// no intervals.
+// Lock adds the time in which threads that no sample has listed held or wanted a GVL. Such threads have no intervals,
+// so Interval does not count them.
 func (p *processFigures) Lock(i *gvl.LockInterval) {
 	if i.Unlisted == (gvl.Unlisted{}) {
 		return
@@ -235,7 +237,7 @@ func (p *processFigures) Lock(i *gvl.LockInterval) {
 	}
 }
 
-// Collecting adds an interval of the collector's time.
+// Collecting adds an interval of the garbage collector's time.
 func (p *processFigures) Collecting(i *gvl.GCInterval) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
@@ -274,7 +276,8 @@ func (p *processFigures) Tick(k *gvl.Tick) {
 	p.of.qualityNow.Add(&added)
 }
 
-// rotate begins a new interval of waits every rotateNS, and drops the waits of the interval before the previous one.
+// rotate begins a new interval of waits every rotateNS. It keeps the waits of the previous interval and drops older
+// ones.
 func (s *service) rotate(nowNS int64) {
 	switch {
 	case s.turnNS == 0:

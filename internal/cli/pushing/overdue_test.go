@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestOverdue: the channel of Overdue is closed one second after ddtop was told to end. If a folder is not open by
-// then, its disk hangs.
+// TestOverdue: the channel that Overdue returns is closed one second after ddtop was told to end, and not before. A
+// folder that is not open by then is on a disk that hangs.
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())

@@ -1,4 +1,5 @@
-// Package pushing implements `ddtop push`. It follows processes, and sends a profile of each period.
+// Package pushing implements `ddtop push`. It follows processes, and for each process it sends a profile of each
+// period, such as a minute.
 package pushing
 
 import (
@@ -27,11 +28,11 @@ import (
 )
 
 const (
-	// askEvery is the interval at which ddtop reads the tags that a process publishes.
+	// askEvery is how often ddtop reads the tags that a process publishes about itself.
 	askEvery = time.Minute
-	// heapPeriods is the number of periods between two counts of live objects.
+	// heapPeriods is the number of profiles (periods) from one count of live objects to the next.
 	heapPeriods = 5
-	// maxFinished limits the profiles that wait to be encoded.
+	// maxFinished limits how many measured periods wait until they are encoded as profiles.
 	maxFinished = live.MaxProcesses
 )
 
@@ -45,13 +46,13 @@ type Pushing struct {
 	version string
 
 	services *serviceFigures // nil if figures are not wanted
-	// Exact returns the state of exact mode. It is nil if exact mode was not requested.
+	// Exact returns the state of exact mode. It is nil if the user did not ask for exact mode.
 	Exact func() *status.Exact
-	// Watch handles findings. It is nil if findings are not watched.
+	// Watch handles the findings about the processes. It is nil if ddtop does not watch for findings.
 	Watch *Watch
-	// Heaps counts live objects. It is nil if they are not wanted.
+	// Heaps counts live objects. It is nil if the user does not want these counts.
 	Heaps *heaps.Readers
-	// Redact is true if names are replaced by pseudonyms. In this case, the tags that a process publishes are dropped,
+	// Redact is true if ddtop replaces names by pseudonyms. If so, it also drops the tags that a process publishes,
 	// except keptTags.
 	Redact bool
 
@@ -63,7 +64,7 @@ type Pushing struct {
 type finishedPeriod struct {
 	of *pushed
 	m  profile.Measured
-	// ended counts the ended requests and jobs by route or class.
+	// ended is how many requests and jobs ended in the period. The key is the route or class.
 	ended map[string]int64
 }
 
@@ -71,19 +72,20 @@ type pushed struct {
 	src     *live.Source
 	version string
 	redact  bool
-	// hasEnvironment is true if the process's environment was read. Only the goroutine that calls describe uses it.
+	// hasEnvironment is true if ddtop has read the process's environment. Only the goroutine that calls describe uses
+	// it.
 	hasEnvironment bool
 	tags           atomic.Pointer[push.Tags]
-	// attached is the time at which ddtop attached, by the wall clock. It is nil until onClock is first called.
+	// attached is the wall-clock time at which ddtop attached. It is nil until onClock is first called.
 	attached atomic.Pointer[time.Time]
-	// heap is the latest count of live objects. It is nil if this count was already sent.
+	// heap is the latest count of live objects, or nil if a profile with this count was already sent.
 	heap atomic.Pointer[export.Heap]
-	// counted is the latest count of live objects, even if it was sent. It is nil before the first count.
+	// counted is the latest count of live objects, whether it was sent or not. It is nil before the first count.
 	counted atomic.Pointer[export.Heap]
 	seq     int // number of the next profile; only the encoding goroutine uses it
 }
 
-// New returns a Pushing that sends through a Pusher.
+// New returns a Pushing that sends its profiles through a Pusher.
 func New(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.Tags, version string) *Pushing {
 	return &Pushing{
 		pusher: pusher, log: log, period: period, tags: tags, version: version,
@@ -91,8 +93,8 @@ func New(pusher *push.Pusher, log *slog.Logger, period time.Duration, tags push.
 	}
 }
 
-// Run follows the processes and sends their profiles until ctx ends. It also returns if no process is left and no new
-// one can come.
+// Run follows the processes of a group and sends their profiles until ctx ends. It also returns if all processes have
+// ended and no new one can come.
 func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	go p.encode()
 	telling, stopTelling := context.WithCancel(ctx)
@@ -133,8 +135,8 @@ func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	return err
 }
 
-// firstPeriod returns the length of a process's first period. It differs between processes, so that processes that were
-// found at the same time do not all send at the same time.
+// firstPeriod returns the length of the first period of a process. It differs from process to process. So processes
+// that ddtop finds at the same time do not all send their profiles at the same time.
 func (p *Pushing) firstPeriod() time.Duration {
 	const golden = 0.618033988749895 // the fractional parts of its multiples are evenly spread
 	part := math.Mod(float64(p.joined)*golden, 1)
@@ -198,8 +200,8 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 	}
 }
 
-// failure returns the reason if ddtop itself ended a context because of an error. It returns nil if the context ended
-// with its parent.
+// failure returns the error because of which ddtop itself ended a context. It returns nil if the context ended because
+// its parent ended.
 func failure(ctx context.Context) error {
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -210,14 +212,14 @@ func failure(ctx context.Context) error {
 // service returns the name of the service that the process publishes.
 func (one *pushed) service() string { return one.tags.Load().Get("service") }
 
-// keepAsking reads the tags again every askEvery, because a process publishes more about itself after it is
+// keepAsking reads the process's tags again every askEvery, because a process publishes more about itself after it is
 // configured.
 func (one *pushed) keepAsking(ctx context.Context, given push.Tags) {
 	run.Every(ctx, askEvery, func(time.Time) { one.describe(given) })
 }
 
-// keepCounting counts the live objects every heapPeriods periods. The profile of the period in which a count ends also
-// has the count.
+// keepCounting counts the live objects of a process every heapPeriods periods. The profile of the period in which a
+// count ends contains the count.
 func (p *Pushing) keepCounting(ctx context.Context, one *pushed, log *slog.Logger) {
 	info, said := one.src.Process(), false
 	count := func(time.Time) {
@@ -239,10 +241,11 @@ func (p *Pushing) keepCounting(ctx context.Context, one *pushed, log *slog.Logge
 	}
 }
 
-// keptTags are the published tags that --redact does not remove, because destinations group profiles by them.
+// keptTags are the tags that a process publishes and that --redact does not remove, because destinations group profiles
+// by them.
 var keptTags = []string{"service", "env", "version", "runtime-id"}
 
-// describe makes the process's tags. It omits values that cannot be read.
+// describe makes the tags of the process. It leaves out values that it cannot read.
 func (one *pushed) describe(given push.Tags) {
 	info := one.src.Process()
 	f := push.Facts{Process: pushProcess(info), StartTicks: info.StartTicks, Host: info.Host, Platform: info.Machine + "-linux", Version: one.version, Given: given}
@@ -281,13 +284,13 @@ func (one *pushed) describe(given push.Tags) {
 	one.tags.Store(&tags)
 }
 
-// maxClockError limits how far the wall clock may drift from CLOCK_MONOTONIC. If it drifts further, the time of the
-// attach is corrected. A smaller drift is not corrected, so each period begins exactly when the previous one ended.
+// maxClockError limits how far the wall clock may drift from CLOCK_MONOTONIC before ddtop corrects the time of the
+// attach. It does not correct a smaller drift, so that each period begins exactly when the previous one ended.
 const maxClockError = time.Second
 
 // onClock returns p with two times corrected to the present wall clock: the process's start and the attach. ddtop
-// follows processes for weeks. Without the correction, profiles would have wrong times after the clock is set or the
-// machine was suspended.
+// follows processes for weeks. If the clock is set or the machine is suspended meanwhile, profiles would have wrong
+// times without this correction.
 func (one *pushed) onClock(p sampler.Process) sampler.Process {
 	now, last := time.Now(), p.AttachedAt
 	if at := one.attached.Load(); at != nil {
@@ -302,8 +305,8 @@ func (one *pushed) onClock(p sampler.Process) sampler.Process {
 	return p
 }
 
-// attachedBy returns the time of an attach by the wall clock. The parameter now is the present time by the wall clock,
-// and elapsed the time since the attach by CLOCK_MONOTONIC. at is the previous result. attachedBy returns it unchanged
+// attachedBy returns the wall-clock time at which ddtop attached. now is the present time by the wall clock, and
+// elapsed is the time since the attach by CLOCK_MONOTONIC. at is the previous result. attachedBy returns it unchanged
 // unless it is wrong by at least maxClockError.
 func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
 	by := now.Add(-elapsed)
@@ -318,7 +321,7 @@ func pushProcess(p sampler.Process) push.Process {
 		StartTicks: p.StartTicks}
 }
 
-// encode turns the measured periods into profiles, one after the other, and hands them to the pusher.
+// encode turns the measured periods into profiles, one after the other, and passes the profiles to the pusher.
 func (p *Pushing) encode() {
 	defer close(p.encoded)
 	for f := range p.finished {

@@ -20,8 +20,8 @@ func TestFirstPeriodsLieApart(t *testing.T) {
 	}
 }
 
-// TestAttachedBy: if the wall clock is set, the time of an attach moves with it. Small differences do not move this
-// time, so that each period still begins exactly at the end of the previous one.
+// TestAttachedBy: if the wall clock is set, the recorded time of an attach moves with it. Small differences between the
+// clocks do not move it, so that each period still begins exactly at the end of the previous one.
 func TestAttachedBy(t *testing.T) {
 	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ set, want time.Duration }{

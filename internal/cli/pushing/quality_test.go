@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestServiceOfFewSamples: with too few samples, the text for Prometheus has no 99th percentile of waits. With enough
-// samples it has one.
+// TestServiceOfFewSamples: with too few samples of a service, the text for Prometheus leaves out the 99th percentile of
+// waits. With enough samples it has this percentile.
 func TestServiceOfFewSamples(t *testing.T) {
 	f := newServiceFigures()
 	p := f.join("shop")

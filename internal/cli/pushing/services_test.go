@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestServicesAreForgotten: services whose processes have ended make room for others, and ddtop forgets them after a
-// while.
+// TestServicesAreForgotten: if there are too many services, a new service takes the place of one whose processes have
+// ended. ddtop also forgets such services after a while.
 func TestServicesAreForgotten(t *testing.T) {
 	f := newServiceFigures()
 	f.join("lives")

@@ -25,31 +25,31 @@ import (
 )
 
 const (
-	// stepEvery is the interval at which ddtop updates its board (list) of findings and sends messages.
+	// stepEvery is how often ddtop updates its board (list) of findings and sends messages about them.
 	stepEvery = time.Second
-	// captureNS is the time that a capture covers before a finding, and after the message about it, in ns.
+	// captureNS is how much time a capture covers before a finding, and again after the message about it, in ns.
 	captureNS = int64(30 * time.Second)
-	// ringNS is how long samples are kept for captures, in ns. It must be long, because a message can come half a
-	// minute after its finding began. ringBytes limits the samples that are kept for each process, in bytes.
+	// ringNS is how long samples are kept in memory for captures, in ns. It must be long, because a message can come
+	// half a minute after its finding began. ringBytes limits the samples that are kept for each process, in bytes.
 	ringNS    = 4 * captureNS
 	ringBytes = 8e6
-	// maxOrders limits how many captures of one process can be ordered but not made yet.
+	// maxOrders limits how many captures of one process can wait to be made.
 	maxOrders = 8
 )
 
-// Watch handles the findings of processes. If it is nil, its methods do nothing.
+// Watch handles the findings about all processes. The methods of a nil Watch do nothing.
 type Watch struct {
-	// Rules are the rules of the findings, as on a screen. Alerts sends messages. Alerts is nil if no messages are
-	// wanted.
+	// Rules are the rules of the findings, the same as on a screen. Alerts sends messages about findings. It is nil if
+	// the user wants no messages.
 	Rules  *findings.Rules
 	Alerts *push.Pusher
-	// Captures sends captures. Place returns the URL or path at which a capture's file can be found later. Both are
-	// nil if no captures are wanted.
+	// Captures sends captures. Place returns the URL or path at which a file of a capture can be found later. Both are
+	// nil if the user wants no captures.
 	Captures *push.Pusher
 	Place    func(file string) string
 
 	board *alert.Board
-	// capturing is locked while a capture is made. Captures are made one by one to limit memory and CPU time.
+	// capturing is locked while ddtop makes a capture. It makes captures one by one to limit memory and CPU time.
 	capturing sync.Mutex
 	writing   sync.WaitGroup
 }
@@ -62,8 +62,8 @@ func (w *Watch) begin() {
 	}
 }
 
-// close waits until the current captures are made, and closes the two Pushers. They send what is left, until the
-// context end is done.
+// close waits until the current captures are made, and closes the two Pushers. Until the context end is done, the
+// Pushers send their unsent messages and captures.
 func (w *Watch) close(end context.Context, log *slog.Logger) {
 	if w == nil {
 		return
@@ -87,21 +87,21 @@ func (w *Watch) close(end context.Context, log *slog.Logger) {
 	all.Wait()
 }
 
-// step sends the messages that are due, every stepEvery until ctx ends.
+// step updates the findings and sends messages about them, every stepEvery until ctx ends.
 func (w *Watch) step(ctx context.Context) {
 	if w != nil {
 		run.Every(ctx, stepEvery, w.board.Step)
 	}
 }
 
-// finish passes the last messages of the board of findings to Alerts. Call it before close.
+// finish passes the last messages about findings to Alerts. Call it before close.
 func (w *Watch) finish() {
 	if w != nil {
 		w.board.Finish(time.Now())
 	}
 }
 
-// tell adds the figures of findings to the status page.
+// tell adds the figures about findings to the status page.
 func (w *Watch) tell(f *status.Figures) {
 	if w == nil {
 		return
@@ -116,7 +116,7 @@ func (w *Watch) tell(f *status.Figures) {
 	}
 }
 
-// watched is a process in which ddtop watches for findings. If it is nil, its methods do nothing.
+// watched is a process in which ddtop watches for findings. The methods of a nil watched do nothing.
 type watched struct {
 	*Watch
 	one      *pushed
@@ -132,7 +132,7 @@ type watched struct {
 	lastNS  int64
 }
 
-// order is a capture to be made later. base is the name of its files without the suffix.
+// order is a capture that ddtop will make later. base is the name of its files without the suffix.
 type order struct {
 	base         string
 	note         string
@@ -185,8 +185,8 @@ func (w *watched) feed(s *sampler.Sample, states []gvl.ThreadState) {
 	w.carryOut(s.TimeNS, false)
 }
 
-// told converts a finding into the form for a message. If the finding's first thread works for a distributed trace,
-// told adds the IDs of the trace and the span.
+// told converts a finding into the form for messages. If the finding's first thread works for a distributed trace, told
+// adds the IDs of the trace and the span.
 func (w *watched) told(x *findings.Finding, s *sampler.Sample) alert.Finding {
 	f := alert.Finding{
 		Rule: x.ID, Severity: x.Severity.String(), Title: flamegraph.Printable(x.Title), Text: flamegraph.Printable(x.Text),
@@ -201,8 +201,8 @@ func (w *watched) told(x *findings.Finding, s *sampler.Sample) alert.Finding {
 	return f
 }
 
-// capture orders a capture and returns where its files will be. The result is empty if too many captures are already
-// ordered.
+// capture orders a capture for a finding, and returns where its files will be. The result is empty if too many captures
+// already wait to be made.
 func (w *watched) capture(f *alert.Finding) alert.Capture {
 	p := w.one.src.Process()
 	base := safefile.DatedName(p.Title, p.PID, time.Now()) + "-" + f.Rule
@@ -214,7 +214,7 @@ func (w *watched) capture(f *alert.Finding) alert.Capture {
 	}
 }
 
-// carryOut makes the ordered captures whose time is over. If the parameter all is true, it makes every ordered capture.
+// carryOut makes the ordered captures whose time is complete. If all is true, it makes every ordered capture.
 func (w *watched) carryOut(nowNS int64, all bool) {
 	for more := true; more; {
 		select {
@@ -265,9 +265,8 @@ func (w *watched) write(o order) {
 	}
 }
 
-// leave stops watching a process that has ended or cannot be read. If ddtop itself is ending, no message reports that
-// the findings of the process are over. leave does not wait until captures are made, because the last profile is sent
-// first.
+// leave stops watching a process that has ended or cannot be read. If ddtop itself is ending, it sends no message that
+// the process's findings are over. leave does not wait until captures are made, because the last profile is sent first.
 func (w *watched) leave(ending, ended bool) {
 	if w == nil {
 		return

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/push/alert"
 )
 
-// TestCapturesDelayNoProfile: ddtop stops watching a process while the process's capture waits for another capture. It
-// must not wait, because the last profile is sent afterwards. It also must not order a new capture, because nothing
-// would make it.
+// TestCapturesDelayNoProfile: ddtop stops watching a process (leave) while the process's capture has to wait for
+// another capture. leave must return at once, because the last profile is sent only after it. It also must not order a
+// new capture, because no later call would make it.
 func TestCapturesDelayNoProfile(t *testing.T) {
 	w := new(Watch)
 	w.begin()

@@ -15,14 +15,14 @@ const debuginfodHelp = `
 --debuginfod gets missing names of C functions from the servers in DEBUGINFOD_URLS. They learn the build ids of the
 process's libraries. Without it ddtop asks no server. See docs/reference/native.md.`
 
-// debugWait is how long a dump waits for debug files.
+// debugWait is how long a dump waits for the download of debug files.
 const debugWait = 5 * time.Second
 
-// Debuginfod is --debuginfod. Client is nil without the flag.
+// Debuginfod is the flag --debuginfod, which downloads debug files. Client is nil without the flag.
 type Debuginfod struct{ Client *debuginfod.Client }
 
-// AddTo adds --debuginfod to a command whose RunE is already set. When the command is done, it prints which files are
-// missing.
+// AddTo adds --debuginfod to a command whose RunE is already set. When the command is done, it prints which debug files
+// could not be downloaded.
 func (d *Debuginfod) AddTo(cmd *cobra.Command, std Streams) {
 	on, body := false, cmd.RunE
 	cmd.Flags().BoolVar(&on, "debuginfod", false, "get names of C functions from DEBUGINFOD_URLS")
@@ -48,14 +48,14 @@ func (d *Debuginfod) AddTo(cmd *cobra.Command, std Streams) {
 	}
 }
 
-// Fetch gets the debug files for the C functions on native stacks, at most for debugWait. It reads the stacks only to
-// find these functions.
+// Fetch downloads the debug files for the C functions on native stacks, for at most debugWait. It reads the stacks only
+// to know which files these are.
 func (d *Debuginfod) Fetch(ctx context.Context, src NativeSource) {
 	if d.Client == nil {
 		return
 	}
 	var tids []int32
-	// Errors are ignored here. The dump reads the same stacks again.
+	// The dump reads the same stacks again and handles errors, so they are ignored here.
 	threads, _ := src.NativeThreads()
 	for _, thread := range threads {
 		tids = append(tids, thread.TID)

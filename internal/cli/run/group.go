@@ -9,13 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// measuring is the type of the function that MeasureGroup calls for each process. It measures the process for a length
-// of time. It returns the result, and a note if the measurement ended early.
+// measuring is the function that MeasureGroup calls for each process. It measures the process for a length of time. It
+// returns the result, and a note that says why the measurement ended early, or "".
 type measuring[T any] func(ctx context.Context, src sampler.Source, length time.Duration) (T, string, error)
 
-// MeasureGroup measures all processes of a group. A process that starts later is measured for the rest of the time. The
-// results are in the order in which the processes were found. MeasureGroup prints which processes cannot be measured,
-// and fails only if none can.
+// MeasureGroup measures all processes of a group for the same time. A process that starts later is measured until the
+// end of this time. The results are in the order in which ddtop found the processes. MeasureGroup prints which
+// processes cannot be measured, and fails only if none can.
 func MeasureGroup[T any](ctx context.Context, g sampler.Group, length time.Duration, std Streams, measure measuring[T]) ([]T, error) {
 	type result struct {
 		value T

@@ -10,15 +10,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// nativeThreads finds the native threads that Ruby does not know. Samples do not have them, so nativeThreads lists all
-// native threads before and after a measurement.
+// nativeThreads finds native threads that C code started and that Ruby does not know. Samples have only Ruby's threads.
+// So nativeThreads lists all native threads before and after a measurement.
 type nativeThreads struct {
 	src    *live.Source
 	before map[int32]int64 // CPU time in ns
 }
 
-// WatchNative reads the CPU times of a process's native threads, for a later call of Others. If the source is not a
-// live process, it reads nothing.
+// WatchNative reads the CPU times of a process's native threads at the start of a measurement. Others later subtracts
+// them. If the source is not a live process, WatchNative reads nothing.
 func WatchNative(src sampler.Source) nativeThreads {
 	s, ok := src.(*live.Source)
 	if !ok {
@@ -36,8 +36,8 @@ func WatchNative(src sampler.Source) nativeThreads {
 }
 
 // Others returns the threads that Ruby does not know, with their CPU time since WatchNative. known has the tids of
-// Ruby's threads in the measurement. Ruby may have started a thread after the last sample. So Others lists the threads
-// and then takes one more sample.
+// Ruby's threads in the measurement. Ruby may have started a thread after the last sample, so Others takes one more
+// sample after it has listed the threads.
 func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []report.StatNative {
 	if n.src == nil {
 		return nil
@@ -64,7 +64,7 @@ func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []repo
 	return out
 }
 
-// maxAlone limits the C stacks that a Stat lists for each running thread that Ruby does not know.
+// maxAlone limits how many C stacks a Stat lists for each running thread that Ruby does not know.
 const maxAlone = 10
 
 // UnknownOf returns the threads of list that Ruby does not know. They are neither in known nor in s, which is a sample
@@ -91,7 +91,7 @@ type NativeSource interface {
 	NativeStacks(context.Context, *sampler.Sample, []int32) (live.NativeStacks, error)
 }
 
-// RubyTIDs returns the tids of a Stat's threads.
+// RubyTIDs returns the native thread ids of the Ruby threads in a Stat.
 func RubyTIDs(s *report.Stat) map[int32]bool {
 	known := make(map[int32]bool, len(s.Threads))
 	for i := range s.Threads {

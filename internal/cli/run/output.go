@@ -16,11 +16,11 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// Output is the place of a command's file: a path, or "-" for standard output.
+// Output is where a command writes its file: a path, or "-" for standard output.
 type Output string
 
-// Check refuses a destination that cannot be written. It is called before the measurement, so that no measurement is
-// wasted.
+// Check refuses a destination that ddtop cannot write. Commands call it before they measure, so that the measurement is
+// not lost.
 func (o Output) Check(command string, binary bool, std Streams) error {
 	switch {
 	case o == "":
@@ -52,7 +52,7 @@ func (o Output) Check(command string, binary bool, std Streams) error {
 	return probe.Abort()
 }
 
-// Spare returns an error if the destination is one of the files at paths. The command reads these files, so it must not
+// Spare returns an error if the output file is one of the files at paths. The command reads these files, so it must not
 // overwrite them.
 func (o Output) Spare(paths ...string) error {
 	to, err := os.Stat(string(o))
@@ -67,8 +67,8 @@ func (o Output) Spare(paths ...string) error {
 	return nil
 }
 
-// descriptor returns ddtop's open descriptor for a path such as /dev/stdout. ddtop writes to this descriptor, and not
-// to the path. Otherwise it would replace the file that the shell has opened.
+// descriptor returns which of ddtop's open descriptors a path such as /dev/stdout means. ddtop writes to this
+// descriptor instead of the path. Otherwise it would replace the file that the shell has opened.
 func (o Output) descriptor() (fd int, ok bool) {
 	switch o {
 	case "/dev/stdout":
@@ -85,7 +85,7 @@ func (o Output) descriptor() (fd int, ok bool) {
 	return 0, false
 }
 
-// openDescriptor opens another descriptor of the same open file. Closing it leaves the original one open.
+// openDescriptor duplicates a descriptor, so that the caller can close the copy while the original stays open.
 func (o Output) openDescriptor(fd int) (*os.File, error) {
 	own, err := syscall.Dup(fd)
 	if err != nil {
@@ -94,8 +94,8 @@ func (o Output) openDescriptor(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(own), string(o)), nil
 }
 
-// Write writes the whole file. If writing fails, an existing file stays as it is. If a pipe has no reader, Write gives
-// up a while after ctx has ended.
+// Write writes the whole output file. If writing fails, an existing file keeps its content. If the output is a pipe
+// without a reader, Write gives up a while after ctx has ended.
 func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) error) error {
 	if o == "-" {
 		return write(std.Results(ctx))
@@ -119,25 +119,26 @@ func (o Output) Write(ctx context.Context, std Streams, write func(io.Writer) er
 	return nil
 }
 
-// Partial is the end of a recording's file name until the recording is complete, if it is to replace an existing file.
+// Partial is the ending of a recording's file name while the recording is incomplete, if the recording is to replace an
+// existing file.
 const Partial = ".partial"
 
-// streamed is a file that is written during a measurement.
+// streamed is an output file that ddtop writes while it measures.
 type streamed struct {
 	io.Writer
-	// Done ends the writing. complete is true if all was written.
+	// Done ends the writing. complete is true if the caller has written everything.
 	Done func(complete bool) error
-	// The field There is true if the file has its final name from the start. It is false if the file has a temporary
-	// name.
+	// There is true if the file has its final name from the start. It is false if the file has a temporary name until
+	// it is complete.
 	There bool
-	// Kept describes where the written part remains if the file is not completed. It is empty if the destination is
-	// not a file.
+	// Kept says where the part that was written remains if the file is not completed. It is empty if the output is not
+	// a file.
 	Kept string
 }
 
-// Stream opens a file that is written during a measurement, so that the samples so far are safe if ddtop is killed. An
-// existing file is kept until the new one is complete. Until then the new file has another name in the same folder
-// (Partial). If the file is a pipe, Stream waits for a reader until giveUp is closed.
+// Stream opens a file to write while ddtop measures, so that the samples so far are safe if ddtop is killed. It keeps
+// an existing file until the new one is complete. Until then the new file has another name in the same folder
+// (Partial). If the output is a pipe, Stream waits for a reader until giveUp is closed.
 func (o Output) Stream(giveUp <-chan struct{}, std Streams) (s streamed, err error) {
 	if o == "-" {
 		return streamed{Writer: std.Out, Done: func(bool) error { return nil }}, nil
@@ -192,7 +193,7 @@ func (o Output) Stream(giveUp <-chan struct{}, std Streams) (s streamed, err err
 	return s, nil
 }
 
-// waiting returns a Waiting that tells the user when ddtop waits for the reader of a pipe.
+// waiting returns a Waiting that prints a message when ddtop begins to wait for the reader of a pipe.
 func (o Output) waiting(giveUp <-chan struct{}, std Streams) safefile.Waiting {
 	return safefile.Waiting{GiveUp: giveUp, Begins: func() { std.Say("waiting for a program that reads %s", o) }}
 }

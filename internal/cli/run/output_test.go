@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFilesAreTheirOwners: only the owner can read a file that ddtop writes, even if an older file could be read by
-// all users. If the path is a link, it stays a link.
+// TestFilesAreTheirOwners: only the owner can read a file that ddtop writes. This is true even if it replaces a file
+// that all users could read. If the path is a link, it stays a link.
 func TestFilesAreTheirOwners(t *testing.T) {
 	var quiet = Streams{Out: io.Discard, Err: io.Discard}
 	for name, write := range map[string]func(Output) error{
@@ -63,8 +63,8 @@ func TestFilesAreTheirOwners(t *testing.T) {
 	}
 }
 
-// TestOutputKeepsWhatWasThere: while ddtop writes a new file, the old file with this name stays. It also stays if
-// writing fails. ddtop then says where the written part is.
+// TestOutputKeepsWhatWasThere: while ddtop writes a new file, an old file with the same name stays. It also stays if
+// writing fails. In this case ddtop says where the part is that it has written.
 func TestOutputKeepsWhatWasThere(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "file.ddtop")
@@ -106,7 +106,7 @@ func TestOutputKeepsWhatWasThere(t *testing.T) {
 	if files, err := os.ReadDir(folder); err != nil || len(files) != 1 {
 		t.Errorf("left: %v, %v", files, err)
 	}
-	// If there was no file before, the unfinished file already has the final name.
+	// If no file has the name yet, the unfinished file already gets the final name.
 	other := filepath.Join(folder, "other.ddtop")
 	w, err := Output(other).Stream(nil, std)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// cutPatience is how much longer than planned a period can be, in ns. After its planned end, a period waits for a
-// sample that two periods can share (Feed), but only for cutPatience.
+// cutPatience is how much longer than planned a period can be, in ns. A period should end at a sample that the next
+// period can share (Feed). After its planned end, it waits for such a sample, but only for cutPatience.
 const cutPatience = int64(time.Second)
 
-// keepBeside is the least time for which the names of threads and frames are kept, in ns. Past findings and captures
-// need them.
+// keepBeside is the least time, in ns, for which the names of threads and frames are kept in memory. Past findings and
+// captures refer to these names.
 const keepBeside = int64(4 * time.Minute)
 
-// periods divides the samples of a process into consecutive periods without gaps, and sums up weights by stack in each
-// period. The last sample of a period is also the first of the next one.
+// periods divides the samples of a process into consecutive periods without gaps. In each period it sums up the time of
+// each stack. The last sample of a period is also the first of the next one.
 type periods struct {
 	src      sampler.Source
 	needs    Needs
@@ -26,13 +26,13 @@ type periods struct {
 	class    *gvl.Classifier
 	keeper   *sampler.Keeper
 	ended    *account.EndedCounts
-	// done is called with each period, and with the number of requests and jobs that ended in it, by route or class. It
-	// must not block.
+	// done is called at the end of each period with its result m. ended is how many requests and jobs ended in the
+	// period, by route or class. done must not block.
 	done func(m profile.Measured, ended map[string]int64)
-	// The function Also is called at the start of each period. It returns one more consumer of the period's intervals.
-	// It is nil if no more is needed.
+	// Also is called at the start of each period. It returns one more consumer for the intervals of this period. It is
+	// nil if no more consumer is needed.
 	Also func() gvl.Consumer
-	// The function Beside is called with each sample and its states, in all periods. It may be nil.
+	// Beside is called with each sample and the states of its threads, in all periods. It may be nil.
 	Beside func(*sampler.Sample, []gvl.ThreadState)
 
 	now            *weighing
@@ -46,8 +46,8 @@ func NewPeriods(src sampler.Source, of Needs, length, firstly time.Duration, don
 		src: src, needs: of, lengthNS: int64(length), done: done, untilNS: int64(firstly),
 		class: gvl.NewClassifier(src.Process(), src.Dictionary()),
 		ended: account.NewEndedCounts(src.Dictionary()),
-		// Names are kept for two periods and a minute, because a period may still be written out during the next one.
-		// They are kept for at least keepBeside, because Beside needs them.
+		// Names are kept for two periods and a minute, because one period may still be written while the next one is
+		// measured. They are kept for at least keepBeside, because Beside needs them.
 		keeper: sampler.NewKeeper(src.Dictionary(), max(2*int64(length)+int64(time.Minute), keepBeside)),
 	}
 }
@@ -67,8 +67,8 @@ func (p *periods) Feed(s *sampler.Sample) error {
 	p.now.feed(s, states)
 	p.lastNS = s.TimeNS
 	over := s.TimeNS - p.untilNS
-	// If the period ends here, this sample belongs to two periods. If it has stacks or allocations, the two periods
-	// would count them twice. So the period goes on until a sample has neither.
+	// The period could end here, but this sample would then belong to two periods. If it has stacks or allocations,
+	// they would count twice. So the period goes on until a sample has neither.
 	if over < 0 || over < cutPatience && (s.Depth == sampler.StackTick || s.GC.Pair.Thread != 0) {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (p *periods) begin(s *sampler.Sample, states []gvl.ThreadState) (err error)
 	return nil
 }
 
-// Finish ends the current period, if it has any length.
+// Finish ends the current period. It does nothing if the period has no length.
 func (p *periods) Finish() {
 	if p.now == nil || p.lastNS == p.fromNS {
 		return

@@ -1,5 +1,5 @@
-// Package run has what several commands need while they measure. It has their streams and files, and writers that
-// survive a disk or a reader that hangs. It also measures one process or a group.
+// Package run has what several commands need while they measure: their streams and files, and how to measure one
+// process or a group. It also has writers that do not block if a disk or a reader hangs.
 package run
 
 import (
@@ -11,13 +11,13 @@ import (
 // DiskPatience is how long ddtop waits for a disk or a pipe's reader after an interrupt or the end of a measurement.
 const DiskPatience = 1500 * time.Millisecond
 
-// Patience returns a channel that is closed DiskPatience after ctx has ended. Its users then stop waiting for a disk or
-// for the reader of a pipe. released frees the timer.
+// Patience returns a channel that is closed DiskPatience after ctx has ended. Code that waits for a disk or for the
+// reader of a pipe then gives up. released frees the timer.
 func Patience(ctx context.Context) (giveUp <-chan struct{}, released func()) {
 	return PatienceFor(ctx, DiskPatience)
 }
 
-// PatienceFor is Patience for another length of time.
+// PatienceFor is like Patience, but waits for the given time instead of DiskPatience.
 func PatienceFor(ctx context.Context, wait time.Duration) (giveUp <-chan struct{}, released func()) {
 	over, giveUpNow := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(wait, giveUpNow) })
@@ -38,8 +38,8 @@ func Every(ctx context.Context, interval time.Duration, do func(now time.Time)) 
 	}
 }
 
-// Unless calls f in another goroutine and returns its error. If giveUp is closed before f returns, Unless returns the
-// error of the function late instead.
+// Unless calls f in another goroutine and returns its error. If giveUp is closed before f returns, Unless does not wait
+// for f, and returns the error of the function late.
 func Unless(giveUp <-chan struct{}, late, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -59,10 +59,11 @@ type Printer[T any] struct {
 	lost   int
 }
 
-// maxWaiting limits the values that wait to be printed. If a thousand lines wait, nothing reads the output.
+// maxWaiting limits how many values wait to be printed. If so many wait, the reader of the output hangs.
 const maxWaiting = 1000
 
-// Print begins to print. It calls the function failed when nothing more can be written.
+// Print starts a Printer, which prints each value with the function print. It calls failed when nothing more can be
+// written.
 func Print[T any](print func(T) error, failed func()) *Printer[T] {
 	values := make(chan T, maxWaiting)
 	p := &Printer[T]{values: values, done: make(chan error, 1)}
@@ -80,7 +81,7 @@ func Print[T any](print func(T) error, failed func()) *Printer[T] {
 	return p
 }
 
-// Add adds a value. The value is lost if too many wait.
+// Add passes a value to the printer. The value is lost if too many values already wait.
 func (p *Printer[T]) Add(v T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +92,7 @@ func (p *Printer[T]) Add(v T) {
 	}
 }
 
-// Close waits until all values are printed. Values that are added after Close was called are lost, for example if a
+// Close waits until all values are printed. A value that is added after the call of Close is lost, for example if a
 // disk did not answer in time. Close calls say with the number of values that Add lost before.
 func (p *Printer[T]) Close(say func(format string, args ...any)) error {
 	p.mu.Lock()

@@ -9,8 +9,8 @@ import (
 
 var errLate = errors.New("late")
 
-// TestUnless: Unless waits for the function f and returns its error. If giveUp is closed first, Unless returns the
-// error of the function late.
+// TestUnless: Unless waits for f and returns its error. If giveUp is closed before f returns, Unless returns the error
+// of the function late.
 func TestUnless(t *testing.T) {
 	failed := errors.New("failed")
 	late := func() error { return errLate }
@@ -25,7 +25,7 @@ func TestUnless(t *testing.T) {
 	}
 }
 
-// TestPatience: giveUp is closed some time after the context ends, and not before.
+// TestPatience: the channel giveUp is closed some time after the context ends, and not before.
 func TestPatience(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	giveUp, released := PatienceFor(ctx, time.Millisecond)
@@ -39,8 +39,8 @@ func TestPatience(t *testing.T) {
 	released()
 }
 
-// TestPrinter: a Printer prints values in order. If its reader is slow, some values cannot wait, and the Printer counts
-// these. A value that comes after Close is lost.
+// TestPrinter: a Printer prints values in order. If its reader is slow, too many values wait. The Printer loses the
+// next ones and counts them. A value that comes after Close is lost, too.
 func TestPrinter(t *testing.T) {
 	reading := make(chan struct{})
 	var printed []int
@@ -59,7 +59,7 @@ func TestPrinter(t *testing.T) {
 	}
 }
 
-// TestPrinterFails: if printing fails, a printer reports this once and leaves out the rest.
+// TestPrinterFails: if printing a value fails, the Printer reports this once and does not print the values after it.
 func TestPrinterFails(t *testing.T) {
 	failed := 0
 	p := Print(func(int) error { return errLate }, func() { failed++ })

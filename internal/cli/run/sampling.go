@@ -12,18 +12,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Unlimited is the length of a measurement that ends with the process.
+// Unlimited is the length of a measurement that lasts until the process ends.
 const Unlimited = time.Duration(math.MaxInt64)
 
-// ErrNothing is returned when a measurement ended before its second sample. A single sample has no duration.
+// ErrNothing is returned when a measurement ended before its second sample, because a single sample covers no time.
 var ErrNothing = errors.New("it ended before anything was measured")
 
 // patience is how much longer than requested a measurement waits for its second sample. On a machine without free CPU
 // time, the first sample alone can take longer than a short measurement.
 const patience = 10 * time.Second
 
-// SampleFor calls emit with the source's samples. It ends when the time length has passed since the first sample, or
-// when ctx or the target ends. note is a sentence that says why it ended early. It is "" if it did not end early.
+// SampleFor calls emit with each sample of the source. It ends when the time length has passed since the first sample,
+// or when ctx or the target ends. note is a sentence that says why it ended early, or "" if it did not.
 func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, emit func(*sampler.Sample)) (note string, err error) {
 	atMost := length
 	if length < Unlimited-patience {
@@ -46,7 +46,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 		emit(s)
 	})
 	ended := errors.Is(err, sampler.ErrEnded)
-	// Remove the probes now. They slow the process down, and the measurement has no more use for them.
+	// The measurement does not need the probes after this point. They slow the process down, so remove them now.
 	if inexact := exact.End(src); inexact != nil {
 		return "", errors.Join(inexact, err)
 	}
@@ -55,8 +55,8 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 	}
 	failedNS, failed := readFailure(src)
 	if samples < 2 {
-		// A recording can end before its process. Only if the recording says how the process ended, the process has
-		// ended, too.
+		// A recording can end before its process does. So the process has ended only if the recording says how it
+		// ended.
 		if _, seen := src.End(); ended && seen {
 			return "", fmt.Errorf("%w: process %d %s", ErrNothing, src.Process().PID, howItEnded(src))
 		}
@@ -85,7 +85,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 	return "", nil
 }
 
-// silence returns how long the current tick has taken so far. It is zero if no tick is in progress.
+// silence returns how long the tick that is now in progress has taken so far. It is zero if no tick is in progress.
 func silence(src sampler.Source) time.Duration {
 	if s, ok := src.(*live.Source); ok {
 		return s.Silent()
@@ -93,7 +93,7 @@ func silence(src sampler.Source) time.Duration {
 	return 0
 }
 
-// readFailure returns since when a source's process cannot be read, and why. err is nil if it can be read.
+// readFailure returns since when ddtop cannot read a source's process, and why. err is nil if ddtop can read it.
 func readFailure(src sampler.Source) (sinceNS int64, err error) {
 	if s, ok := src.(*live.Source); ok {
 		return s.Failing()
@@ -101,8 +101,8 @@ func readFailure(src sampler.Source) (sinceNS int64, err error) {
 	return 0, nil
 }
 
-// TellFailures calls the function say each time a process cannot be read for a while, and each time it can be read
-// again. It returns when ctx ends.
+// TellFailures calls say each time ddtop cannot read a process for a while, and again when ddtop can read it. It
+// returns when ctx ends.
 func TellFailures(ctx context.Context, src sampler.Source, say func(format string, args ...any)) {
 	var told int64
 	Every(ctx, time.Second, func(time.Time) {
@@ -119,10 +119,11 @@ func TellFailures(ctx context.Context, src sampler.Source, say func(format strin
 	})
 }
 
-// LastLook limits how long the last reading of a process may take after a signal has ended the measurement.
+// LastLook limits how long ddtop may still read a process after a signal has ended the measurement.
 const LastLook = time.Second
 
-// Afterwards returns the context for the work after a measurement. After a signal, the context ends after LastLook.
+// Afterwards returns the context for reading the process after a measurement. If a signal ended the measurement, this
+// context ends after LastLook.
 func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return context.WithCancel(ctx)
@@ -130,7 +131,7 @@ func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), LastLook)
 }
 
-// howItEnded returns words such as "exited (code 3)", "exited" or "ended".
+// howItEnded returns how a process ended, in words such as "exited (code 3)", "exited" or "ended".
 func howItEnded(src sampler.Source) string {
 	end, ok := src.End()
 	switch {
@@ -142,11 +143,10 @@ func howItEnded(src sampler.Source) string {
 	return end.Reason
 }
 
-// WithinEnd limits the time of all work after a signal that ends ddtop.
+// WithinEnd limits the time of all work that ddtop does after a signal that ends it.
 const WithinEnd = 4500 * time.Millisecond
 
-// Ending returns a context for the work that is left after ctx has ended, such as writing a file. It ends after
-// WithinEnd.
+// Ending returns a context for the work after the end of ctx, such as writing a file. It ends after WithinEnd.
 func Ending(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), WithinEnd)
 }

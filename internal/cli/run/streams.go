@@ -21,11 +21,11 @@ type Streams struct {
 	Out, Err io.Writer
 	// Terminal is true if In and Out are a terminal, so that ddtop can show a screen and ask questions.
 	Terminal bool
-	// Redact is the running command's --redact, or nil if the command lacks this flag.
+	// Redact is the flag --redact of the running command, or nil if the command has no such flag.
 	Redact *flags.Redaction
-	// Own is the running command's --own-code, or nil if the command lacks this flag.
+	// Own is the flag --own-code of the running command, or nil if the command has no such flag.
 	Own *flags.OwnCode
-	// Chosen is how the user found the target, if not by its PID.
+	// Chosen records how the user found the process, if not by its PID.
 	Chosen *Chosen
 }
 
@@ -37,21 +37,21 @@ func Standard() Streams {
 	}
 }
 
-// Chosen records by which words the user found a process, if not by its PID. With them, a new ddtop can find the
-// process again.
+// Chosen records by which words the user found a process, if not by its PID. If ddtop is started again, for example
+// with sudo, it can find the process by the same words.
 type Chosen struct {
 	Words    []string   // the words by which the process was found
 	PIDs     flags.PIDs // empty if flags select the process
 	Children bool
 }
 
-// sentence returns an error's text on one line, without control characters, because names from a target can contain
-// anything.
+// sentence returns the text of an error on one line. It removes control characters, because a name from a target can
+// contain anything.
 func (s Streams) sentence(err error) string {
 	return flamegraph.Printable(OneLine(s.Redact.Redactor().Error(err)))
 }
 
-// SayErr prints an error on standard error. If ddtop has no descriptors left, it adds advice.
+// SayErr prints an error on standard error. If ddtop has run out of file descriptors, it adds advice.
 func (s Streams) SayErr(err error) {
 	help := ""
 	if errors.Is(err, syscall.EMFILE) && !errors.Is(err, attach.ErrExhausted) {
@@ -65,6 +65,6 @@ func (s Streams) Say(format string, args ...any) {
 	fmt.Fprintf(s.Err, "ddtop: %s\n", s.Redact.Text(fmt.Sprintf(format, args...)))
 }
 
-// Results returns standard output for a command's results. If a pipe has no reader, the writer gives up a while after
-// ctx has ended.
+// Results returns a writer to standard output for a command's results. If standard output is a pipe without a reader,
+// the writer gives up a while after ctx has ended.
 func (s Streams) Results(ctx context.Context) io.Writer { return &patientWriter{ctx: ctx, to: s.Out} }

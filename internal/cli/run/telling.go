@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TellExact returns the functions that exact mode calls to report something about a process. Each of them prints a
+// TellExact returns the functions that exact mode calls to report an event in a process. Each of them prints a
 // sentence.
 func TellExact(say func(format string, args ...any)) exact.Told {
 	return exact.Told{
@@ -29,7 +29,8 @@ func SayNote(std Streams, note string) {
 	}
 }
 
-// SayNotes prints why the measurement of a process ended early. It also prints why exact mode or --native failed.
+// SayNotes prints why the measurement of a process ended early, if it did. If exact mode or --native failed, it also
+// prints why.
 func SayNotes(std Streams, src sampler.Source, note string) {
 	SayNote(std, note)
 	if what, why := exact.Note(src); what != "" {
@@ -41,7 +42,7 @@ func SayNotes(std Streams, src sampler.Source, note string) {
 	SayBelow(std, src)
 }
 
-// SayBelow prints how many processes below the measured process run the same program, because they were not measured.
+// SayBelow prints how many descendants of the measured process run the same program, because these were not measured.
 func SayBelow(std Streams, src sampler.Source) {
 	family, ok := src.(interface {
 		Family() (sampler.Family, error)

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tellEvery is the interval at which ddtop searches for processes that it cannot read. ddtop reports such a process
-// only when its age is unreadableFor, because a process that is just starting cannot be read yet.
+// tellEvery is how often ddtop searches for processes that it cannot read. unreadableFor is how old such a process must
+// be before ddtop reports it, because ddtop cannot read a process that is just starting.
 const (
 	tellEvery     = 2 * time.Second
 	unreadableFor = 10 * time.Second
@@ -19,14 +19,13 @@ type teller struct {
 	told map[toldKey]bool
 }
 
-// toldKey identifies a process that was reported as unreadable.
+// toldKey identifies a process that ddtop has reported as unreadable.
 type toldKey struct {
 	pid   int
 	start uint64
 }
 
-// KeepTelling calls the function say for each process of the group that cannot be read, once per process. It returns
-// when ctx ends.
+// KeepTelling calls say once for each process of the group that ddtop cannot read. It returns when ctx ends.
 func KeepTelling(ctx context.Context, g sampler.Group, say func(sampler.Relative)) {
 	t := teller{say: say, told: make(map[toldKey]bool)}
 	Every(ctx, tellEvery, func(now time.Time) {
@@ -35,7 +34,7 @@ func KeepTelling(ctx context.Context, g sampler.Group, say func(sampler.Relative
 	})
 }
 
-// tell reports the unreadable processes, each once. It leaves out processes of which only the name looks like Ruby's.
+// tell reports each unreadable process once. It leaves out a process if only its name suggests that it is a Ruby.
 func (t *teller) tell(list []sampler.Relative, now time.Time) {
 	here := make(map[toldKey]bool, len(t.told))
 	for _, r := range list {

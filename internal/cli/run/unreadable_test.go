@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestUnreadableIsSaidOnce: ddtop reports an unreadable process once, and only after unreadableFor, because the
-// process may be starting. If another process gets the PID, ddtop reports that one too.
+// TestUnreadableIsSaidOnce: ddtop reports an unreadable process only once. It does so only when the process is older
+// than unreadableFor, because a younger one may be starting. If another process gets the PID, ddtop reports this
+// process too.
 func TestUnreadableIsSaidOnce(t *testing.T) {
 	times := 0
 	p := teller{say: func(sampler.Relative) { times++ }, told: make(map[toldKey]bool)}

@@ -22,16 +22,17 @@ type weighing struct {
 	stamps    *profile.Timeline
 }
 
-// Needs selects the data that a format needs in addition to the weights by thread, stack and state.
+// Needs selects the data that an output format needs in addition to the sums by thread, stack and state.
 type Needs struct {
-	// Trace selects events in the order of time. Spans selects the tracer's spans. Stamps selects the times at which
-	// weights were added.
+	// Trace selects events in the order of time. Spans selects the spans of a distributed tracer. Stamps selects the
+	// times at which weights were added to the sums.
 	Trace, Spans, Stamps bool
-	// Rest is true if the states must distinguish work from rest (findings.Resting).
+	// Rest is true if the states must distinguish a thread that works from a thread that waits for work
+	// (findings.Resting).
 	Rest bool
 }
 
-// newWeighing returns a weighing with the data that a format needs.
+// newWeighing returns a weighing that collects the data for a format.
 func newWeighing(src sampler.Source, of Needs) (*weighing, error) {
 	rolling, err := flamegraph.NewRolling(0, 0)
 	if err != nil {
@@ -76,7 +77,8 @@ func (w *weighing) finish() profile.Measured {
 	return profile.Measured{Process: w.src.Process(), Dict: w.src.Dictionary(), Weights: weights, Served: w.collector.Served(), Trace: w.trace, Timeline: w.stamps}
 }
 
-// MeasureProfile sums up weights by thread, stack and state, and gathers the other data that n selects.
+// MeasureProfile sums up time and other weights by thread, stack and state. It also collects the other data that n
+// selects.
 func MeasureProfile(ctx context.Context, src sampler.Source, length time.Duration, n Needs) (profile.Measured, string, error) {
 	w, err := newWeighing(src, n)
 	if err != nil {

@@ -14,13 +14,13 @@ func OneLine(text string) string {
 	return strings.NewReplacer("\n", "; ", "\t", "").Replace(strings.TrimSpace(text))
 }
 
-// maxName limits a printed process name, in columns, because a process can give itself a name of 64 KB.
+// maxName limits the printed length of a process's name, in columns. A process can give itself a name of 64 KB.
 const maxName = 64
 
-// ShortName returns a process's name for a sentence: without control characters, and not too long.
+// ShortName returns a process's name in a form for messages: without control characters, and not too long.
 func ShortName(name string) string { return ansi.Truncate(flamegraph.Printable(name), maxName, "…") }
 
-// IsAny reports whether an error is one of several.
+// IsAny reports whether err is one of the errors in targets (errors.Is).
 func IsAny(err error, targets ...error) bool {
 	for _, t := range targets {
 		if errors.Is(err, t) {

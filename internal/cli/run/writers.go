@@ -12,8 +12,8 @@ import (
 // errUnread is returned when nothing reads the output.
 var errUnread = errors.New("nothing more could be written: nobody reads it")
 
-// patientWriter is a writer that does not wait forever for a reader. If a write still waits some time after ctx has
-// ended, patientWriter gives it up with errUnread. All later writes then fail in the same way.
+// patientWriter is a writer that does not wait forever for a reader. If a write is still blocked some time after ctx
+// has ended, patientWriter gives up and returns errUnread. All later writes fail in the same way.
 type patientWriter struct {
 	ctx    context.Context
 	to     io.Writer
@@ -40,15 +40,15 @@ func (p *patientWriter) Write(b []byte) (n int, err error) {
 }
 
 const (
-	// asideChunk is the size of the parts passed to the writing goroutine, in bytes. asideWaiting limits the parts
-	// that wait to be written.
+	// asideChunk is the size, in bytes, of the chunks that are passed to the writing goroutine. asideWaiting limits how
+	// many chunks wait to be written.
 	asideChunk   = 64 << 10
 	asideWaiting = 64
 )
 
 // asideWriter writes in its own goroutine, so that sampling goes on while the disk is slow for a moment. If the disk is
-// slow for longer, Write waits for it until giveUp is closed. The sampling thread counts the samples that are lost in
-// this time.
+// slow for longer, Write blocks until there is room or giveUp is closed. The sampling thread counts the samples that
+// are lost meanwhile.
 type asideWriter struct {
 	GiveUp <-chan struct{}
 	chunk  []byte
@@ -58,7 +58,7 @@ type asideWriter struct {
 	err    error         // why, once failed is closed
 }
 
-// WriteAside returns a writer that writes to the parameter to in its own goroutine (asideWriter).
+// WriteAside returns a writer that writes to the writer to in its own goroutine (asideWriter).
 func WriteAside(to io.Writer, giveUp <-chan struct{}) *asideWriter {
 	w := &asideWriter{GiveUp: giveUp, chunks: make(chan []byte, asideWaiting), done: make(chan error, 1), failed: make(chan struct{})}
 	go func() {
@@ -97,7 +97,7 @@ func (w *asideWriter) hand() error {
 	}
 }
 
-// Close writes the rest of the data, and waits until everything is written.
+// Close writes the data that is not written yet, and waits until everything is written.
 func (w *asideWriter) Close() error {
 	err := w.hand()
 	close(w.chunks)

@@ -1,4 +1,5 @@
-// Package sudo offers to run ddtop again with sudo, if this would avoid an error. It also suggests the command.
+// Package sudo offers to run the same ddtop command with sudo, if an error would not occur as root. It can also only
+// print this command as advice.
 package sudo
 
 import (
@@ -20,13 +21,13 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 )
 
-// Again returns arguments that start ddtop once more for the processes that the user has chosen. args are the present
-// arguments, and cmd is the command in them.
+// Again returns the arguments that start ddtop once more for the same processes. args are the present arguments, and
+// cmd is the command in them. PIDs replace words by which the user found the processes.
 func Again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
 	if len(c.PIDs) == 0 {
 		return args
 	}
-	// The user found the processes by words, which are the last positional arguments. The command's name may come
+	// The words by which the user found the processes are the last positional arguments. The command's name may come
 	// before them.
 	at := positionals(args, cmd)
 	at = at[max(0, len(at)-len(c.Words)):]
@@ -43,8 +44,9 @@ func Again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
 	return args
 }
 
-// positionals returns the indexes of the arguments that are neither flags nor their values. A flag's value must not
-// count, even if it equals a process's name. It can be a file, to which ddtop would then write as root.
+// positionals returns the indexes of the arguments that are neither flags nor values of flags. A flag's value must not
+// be taken for a process's name, even if it is the same text. It can be a file, to which ddtop would then write as
+// root.
 func positionals(args []string, cmd *cobra.Command) []int {
 	var at []int
 	for i := 0; i < len(args); i++ {
@@ -71,13 +73,13 @@ func positionals(args []string, cmd *cobra.Command) []int {
 	return at
 }
 
-// kept are environment variables that sudo would remove, but ddtop needs. They are for the screen, the place of the
-// settings, and --debuginfod.
+// kept are environment variables that sudo removes, but that ddtop needs. They are for the screen, the place of the
+// settings file, and --debuginfod.
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE",
 	"DEBUGINFOD_URLS", "DEBUGINFOD_CACHE_PATH"}
 
-// NameCommand handles an error that root would not get: it adds the full sudo command to the error's text. It returns
-// the arguments of ddtop in this command. It returns nil if root would get the error, too.
+// NameCommand adds the full sudo command to the text of the error why, if the error would not occur as root. It returns
+// the arguments of ddtop in this command. If the error would also occur as root, NameCommand returns nil.
 func NameCommand(why error, args []string, cmd *cobra.Command, std run.Streams) []string {
 	var inexact *exact.Error
 	if errors.As(why, &inexact) && inexact.RootHelps() {
@@ -99,8 +101,8 @@ func NameCommand(why error, args []string, cmd *cobra.Command, std run.Streams) 
 	return args
 }
 
-// Offer asks at a terminal whether to run ddtop with sudo, and runs it. It returns only if sudo was not run. config is
-// the path of the user's settings, or "".
+// Offer asks the user at the terminal whether to run ddtop with sudo. If the user agrees, it runs sudo and does not
+// return. config is the path of the user's settings, or "".
 func Offer(ctx context.Context, args []string, std run.Streams, config string) error {
 	if !std.Terminal || args == nil {
 		return nil
@@ -152,11 +154,12 @@ func ShellWords(args []string) string {
 	return strings.Join(out, " ")
 }
 
-// maxAnswer limits the answer that is read, in bytes.
+// maxAnswer limits how many bytes of the user's answer are read.
 const maxAnswer = 256
 
-// readAnswer reads one line. A terminal returns one line for each read, and readAnswer reads only once, because later
-// input is for the screen. If ctx ends first, the read goes on in the background, and ddtop exits.
+// readAnswer reads one line from the terminal. A terminal returns one line for each read, and readAnswer reads only
+// once, because later input is for the screen. If ctx ends before the user answers, the read goes on in the background,
+// and ddtop exits.
 func readAnswer(ctx context.Context, r io.Reader) (string, error) {
 	type result struct {
 		text string

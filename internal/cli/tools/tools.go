@@ -1,5 +1,5 @@
-// Package tools is the server of `ddtop mcp`. It offers tools to clients of the Model Context Protocol. The tools only
-// read.
+// Package tools is the server of `ddtop mcp`. It offers tools to clients of the Model Context Protocol, such as AI
+// assistants. The tools only read.
 package tools
 
 import (
@@ -19,30 +19,31 @@ import (
 )
 
 const (
-	// maxResult limits the result of a tool, in bytes.
+	// maxResult limits the size of a tool's result, in bytes.
 	maxResult = 32 << 10
 	// defaultSeconds is how long a tool measures by default, in s. maxSeconds is the longest allowed time.
 	defaultSeconds, maxSeconds = 5, 60
-	// maxCall limits the name and the arguments of a call, in bytes, because errors repeat them.
+	// maxCall limits the name and the arguments of a client's call, in bytes, because error texts repeat them.
 	maxCall = 16 << 10
-	// maxAtOnce limits how many tools work at the same time. Further calls wait.
+	// maxAtOnce limits how many tools run at the same time. Further calls wait.
 	maxAtOnce = 2
 	// cutNote is the end of a result that was cut because it was longer than maxResult.
 	cutNote = "\n… the result was cut here: it is longer than 32 KB"
 )
 
-// Server answers the calls of a client. Each tool is a command of ddtop.
+// Server answers the calls of an MCP client. Each tool runs a command of ddtop.
 type Server struct {
-	// Version is ddtop's version. Values is true if the tool dump may show values.
+	// Version is ddtop's version. Values is true if the tool dump may show values of the target, such as paths and
+	// arguments.
 	Version string
 	Values  bool
-	// Command runs a command and returns what it prints.
+	// Command runs a ddtop command and returns what it prints.
 	Command func(ctx context.Context, args ...string) (string, error)
 
 	places chan struct{}
 }
 
-// Serve answers a client until its input or ctx ends.
+// Serve answers the calls of one client until the client closes its input or ctx ends.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.places = make(chan struct{}, maxAtOnce)
 	err := s.server().Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}})
@@ -115,8 +116,8 @@ func (s *Server) diff(ctx context.Context, in diffInput) (string, error) {
 		if filepath.Ext(path) != ".ddtop" {
 			return "", errors.New("it takes two recordings, files that end in .ddtop")
 		}
-		// A read of a pipe waits until another program writes to the pipe. Meanwhile it would occupy one of the
-		// maxAtOnce places for tools.
+		// Reading from a pipe blocks until another program writes to the pipe. Meanwhile the tool would take up one of
+		// the maxAtOnce places.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return "", errors.New("it takes regular files, no pipes, devices or folders")
 		}
@@ -124,7 +125,8 @@ func (s *Server) diff(ctx context.Context, in diffInput) (string, error) {
 	return s.run(ctx, "diff", "--", in.Before, in.After)
 }
 
-// addTool adds a tool that only reads. Its errors are returned as results, so that the client can act on them.
+// addTool adds a tool that only reads. It returns a tool's error as a result, so that the client can read it and act on
+// it.
 func addTool[In any](server *mcp.Server, name, about string, do func(context.Context, In) (string, error)) {
 	closed := false
 	tool := &mcp.Tool{Name: name, Description: about}
@@ -156,7 +158,7 @@ func (s *Server) measure(ctx context.Context, in measureInput, form ...string) (
 	return s.run(ctx, append([]string{"stat", "-p", strconv.Itoa(in.PID), "-d", fmt.Sprint(seconds, "s")}, form...)...)
 }
 
-// part returns one part of the JSON of `ddtop stat`.
+// part measures a process with `ddtop stat`, and returns the part of its JSON with the given name.
 func (s *Server) part(ctx context.Context, in measureInput, name string) (string, error) {
 	text, err := s.measure(ctx, in, "--json")
 	if err != nil {
@@ -169,8 +171,8 @@ func (s *Server) part(ctx context.Context, in measureInput, name string) (string
 	return fitted(name, all[name])
 }
 
-// fitted shortens the lists in a part of JSON until the part fits into a result. The shortened result says that lists
-// were cut.
+// fitted shortens the lists in a part of JSON until the part is small enough for a tool's result. The shortened result
+// says that lists were cut.
 func fitted(name string, part json.RawMessage) (string, error) {
 	var v any
 	from := json.NewDecoder(bytes.NewReader(part))
@@ -190,8 +192,8 @@ func fitted(name string, part json.RawMessage) (string, error) {
 	return string(out), err
 }
 
-// halved returns a value whose longest list has lost half of its elements. ok is false if the value has no list to
-// shorten.
+// halved returns a copy of a JSON value in which the longest list has only half of its elements. ok is false if the
+// value has no list to shorten.
 func halved(v any) (half any, ok bool) {
 	switch x := v.(type) {
 	case map[string]any:
@@ -212,7 +214,7 @@ func halved(v any) (half any, ok bool) {
 	return v, false
 }
 
-// run runs a command. It first waits until fewer than maxAtOnce commands run.
+// run runs a ddtop command. If maxAtOnce commands already run, it first waits until one of them has ended.
 func (s *Server) run(ctx context.Context, args ...string) (string, error) {
 	select {
 	case s.places <- struct{}{}:

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFitted: if JSON is too long, it is shortened but stays valid JSON. Its lists keep their beginnings, and the text
-// says that they are shortened.
+// TestFitted: if the JSON of a result is too long, fitted shortens it, and it stays valid JSON. Its lists keep their
+// first elements, and the text says that they are shortened.
 func TestFitted(t *testing.T) {
 	list := make([]map[string]any, 2000)
 	for i := range list {

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// spareBytes is how many bytes below the folder's limit must be free, so that a recording goes on. It is more than
-	// one write adds.
+	// spareBytes is how many bytes must still be free below the folder's size limit, so that a recording goes on. It is
+	// more than one write adds.
 	spareBytes = 256 << 10
-	// abandonAfter limits how long a recording waits for a disk that does not answer. The unwritten samples refer to
+	// abandonAfter limits how long a recording waits for a disk that does not answer. Its unwritten samples refer to
 	// names in ddtop's memory, and ddtop cannot keep these names for longer.
 	abandonAfter = 5 * time.Minute
 )
 
-// errAbandoned is the error of a recording that was given up because its disk did not answer.
+// errAbandoned is the error of a recording that ddtop gave up because its disk did not answer.
 var errAbandoned = fmt.Errorf("the disk has not answered for %v", abandonAfter)
 
-// incident writes the recording of an incident, which is a time in which conditions of --when hold. The samples are
-// from the history in memory. incident has its own goroutine, so that sampling never waits for the disk.
+// incident writes the recording of an incident, which is a time in which conditions of --when are true. It takes the
+// samples from the history in memory. It has its own goroutine, so that sampling never waits for the disk.
 type incident struct {
 	of      *watched
 	cause   measure.Cause
@@ -35,24 +35,24 @@ type incident struct {
 	beganNS int64
 	orders  chan order    // holds only the newest order
 	done    chan struct{} // closed when the goroutine ends
-	// busyNS is when the goroutine began with its current order, in ns after the time in started. It is zero between
+	// busyNS is when the goroutine began to carry out its current order, in ns since started. It is zero between
 	// orders.
 	busyNS  atomic.Int64
 	started time.Time
 
-	// The following fields belong to the goroutine. Others may use them only after done is closed.
+	// The following fields belong to the writing goroutine. Other goroutines may use them only after done is closed.
 	writtenNS int64 // samples are written up to this time
 	// firstNS and lastNS are the times of the first and the last sample written.
 	firstNS, lastNS int64
 	missingNS       int64
-	// full is true if the recording ended because of the limit on bytes.
+	// full is true if the recording ended because of the size limit of the folder.
 	full   bool
 	failed error
-	// lost is the error of an earlier recording of the same incident, if that recording could not be written.
+	// lost is the error of an earlier recording of the same incident, if ddtop could not write that recording.
 	lost error
 }
 
-// order asks the goroutine to write the recording up to toNS. If last is true, no further order follows.
+// order asks the writing goroutine to write samples up to the time toNS. If last is true, no further order follows.
 type order struct {
 	toNS int64
 	last bool
@@ -75,11 +75,11 @@ func (w *watched) startIncident(cause measure.Cause, fromNS, beganNS int64, find
 	return in
 }
 
-// maxNoted limits the findings that are listed in the note of a recording.
+// maxNoted limits how many findings the note in a recording lists.
 const maxNoted = 5
 
-// write asks the goroutine to write the recording up to o.toNS. If the goroutine has not begun the previous order, o
-// replaces that order. After an order whose last is true, write must not be called again.
+// write asks the writing goroutine to write the samples up to o.toNS. If the goroutine has not begun the previous
+// order, o replaces that order. Do not call write again after an order with last.
 func (in *incident) write(o order) {
 	select {
 	case <-in.orders:
@@ -88,7 +88,7 @@ func (in *incident) write(o order) {
 	in.orders <- o
 }
 
-// busy returns how long the current order has taken, or zero if there is none.
+// busy returns how long the writing goroutine has worked on its current order, or zero if it has no order.
 func (in *incident) busy() time.Duration {
 	since := in.busyNS.Load()
 	if since == 0 {
@@ -102,7 +102,7 @@ func (in *incident) run(note string) {
 	in.failed = in.record(note)
 }
 
-// record carries out orders until the last order or an error.
+// record carries out orders to write samples, until the last order or an error.
 func (in *incident) record(note string) (err error) {
 	in.busyNS.Store(int64(time.Since(in.started)) + 1)
 	defer in.busyNS.Store(0)
@@ -154,7 +154,7 @@ func (in *incident) record(note string) (err error) {
 	return err
 }
 
-// copy writes the samples of the history up to a time.
+// copy writes the samples from the history in memory to the recording, up to the time toNS.
 func (in *incident) copy(rec *recording.Writer, toNS int64) error {
 	history := in.of.history
 	if first, _ := history.Span(); first > in.writtenNS && in.firstNS != 0 {

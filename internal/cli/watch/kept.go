@@ -21,22 +21,23 @@ import (
 )
 
 const (
-	// maxKeptListed limits the files that are listed in a folder. maxSameName limits the files whose names differ only
-	// in their final number.
+	// maxKeptListed limits how many files of a folder ddtop lists. maxSameName limits how many files may have names
+	// that differ only in their final number.
 	maxKeptListed = 1 << 16
 	maxSameName   = 100
 )
 
-// keptName matches the names of ddtop's recordings: PROGRAM-PID-TIME-REASON.ddtop. ddtop never touches other files.
+// keptName matches the file names of ddtop's recordings: PROGRAM-PID-TIME-REASON.ddtop. ddtop never removes or changes
+// other files.
 var keptName = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+(-\d+)?\.ddtop(\.partial)?$`)
 
-// Folder is a folder of recordings with limits on number and size. The goroutines of all processes use it. Each call
-// may wait for the disk.
+// Folder is a folder of recordings with limits on their number and total size. The goroutines of all watched processes
+// use it. Each call of a method may wait for the disk.
 type Folder struct {
 	path  string
 	count int   // largest number of recordings, without those being written
 	bytes int64 // largest total size, with those being written
-	// removed is called for each recording that was removed because of the limits.
+	// removed is called for each recording that ddtop removes to keep the limits.
 	removed func(path string, size int64)
 
 	mu    sync.Mutex
@@ -45,7 +46,7 @@ type Folder struct {
 	open  map[string]bool
 }
 
-// NewFolder returns a folder with limits on the number of recordings and their size.
+// NewFolder returns a folder with limits on the number of recordings and their total size.
 func NewFolder(path string, count int, bytes int64) *Folder {
 	return &Folder{path: path, count: count, bytes: bytes}
 }
@@ -56,7 +57,7 @@ type keptFile struct {
 	open bool
 }
 
-// Check makes the folder if needed. It returns an error if the folder cannot be written to.
+// Check makes the folder if it does not exist. It returns an error if ddtop cannot write to the folder.
 func (k *Folder) Check() error {
 	if info, err := os.Stat(k.path); err == nil && !info.IsDir() {
 		return flags.Usagef("%s is a file: with --when -o takes the folder of the recordings", k.path)
@@ -111,8 +112,8 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	if r.Pending, err = r.to.BeginBeside(run.Partial); err != nil {
 		return nil, errors.Join(err, r.to.Close())
 	}
-	// The lock shows other ddtop processes that this file is still being written. Errors are ignored, because not every
-	// file system has locks.
+	// The file lock shows other ddtop processes that this file is still being written. Its errors are ignored, because
+	// not every file system has locks.
 	_ = unix.Flock(int(r.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if k.order == nil {
 		k.order, k.open = make(map[string]int), make(map[string]bool)
@@ -123,9 +124,9 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	return r, nil
 }
 
-// close ends the recording. If whole is true, the recording is complete, and the file gets its final name. If only some
-// is true, the file has some samples, and remains as a partial file. If both are false, close removes the file. kept is
-// the path of the file, or empty if it was removed.
+// close ends the recording. If whole is true, the recording is complete, and its file gets the final name. If only some
+// is true, the file has some samples, and stays as a partial file. If both are false, close removes the file. kept is
+// the path of the file, or "" if it was removed.
 func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	defer r.to.Close()
 	switch {
@@ -144,8 +145,8 @@ func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	return kept, err
 }
 
-// trim removes the oldest recordings until the folder is within its limits and spare bytes more are free. It never
-// removes the newest recording. enough is false if the remaining recordings still exceed the limit on bytes.
+// trim removes the oldest recordings until the folder is within its limits and has room for spare bytes more. It never
+// removes the newest recording. enough is false if the remaining recordings still exceed the size limit.
 func (k *Folder) trim(spare int64) (enough bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -181,7 +182,7 @@ func (k *Folder) trim(spare int64) (enough bool, err error) {
 	return bytes <= k.bytes, nil
 }
 
-// writtenByOthers reports whether another ddtop process is writing a file.
+// writtenByOthers reports whether another ddtop process is writing a file. It does so by trying to lock the file.
 func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 	if !strings.HasSuffix(name, run.Partial) {
 		return false
@@ -194,8 +195,8 @@ func (k *Folder) writtenByOthers(folder *os.Root, name string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// list returns the recordings, the oldest first. Recordings of this run are in the order of their incidents, even if
-// the clock was set in between.
+// list returns the recordings in the folder, the oldest first. Recordings that this ddtop made are in the order of
+// their incidents, even if the clock was set in between.
 func (k *Folder) list(folder *os.Root) ([]keptFile, error) {
 	files, err := safefile.DatedFiles(folder, maxKeptListed, keptName)
 	if err != nil {

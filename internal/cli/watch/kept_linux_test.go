@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// keptForTest returns a folder for recordings, and a list to which the folder adds each recording that it removes.
+// keptForTest returns a folder of recordings. It also returns a list to which the folder adds each recording that it
+// removes.
 func keptForTest(t *testing.T, count int, bytes int64) (*Folder, *[]string) {
 	t.Helper()
 	removed := new([]string)
@@ -27,7 +28,7 @@ func keptForTest(t *testing.T, count int, bytes int64) (*Folder, *[]string) {
 	return k, removed
 }
 
-// make writes a recording of a size, and returns its name.
+// make writes a recording of the given size, and returns its name.
 func (k *Folder) make(t *testing.T, at time.Time, size int) string {
 	t.Helper()
 	r, err := k.begin(keptFileName("puma", 17, at, "gvl_hog"))
@@ -57,8 +58,8 @@ func namesIn(t *testing.T, folder string) []string {
 	return out
 }
 
-// TestKeptLimits: ddtop removes the oldest recordings first, in the order in which they were made, even if the clock
-// was set back in between. It removes no other files.
+// TestKeptLimits: if the folder exceeds its limits, ddtop removes the recordings that it made first, even if the clock
+// was set back in between. It removes no files that are not recordings.
 func TestKeptLimits(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
@@ -87,7 +88,7 @@ func TestKeptLimits(t *testing.T) {
 		t.Errorf("left are %v", got)
 	}
 
-	// One recording takes nearly all of the room, so all others are removed.
+	// This recording alone nearly reaches the size limit, so all others are removed.
 	*removed = nil
 	big := k.make(t, at, 999_500)
 	if enough, err := k.trim(0); !enough || err != nil || len(*removed) != 3 {
@@ -98,8 +99,8 @@ func TestKeptLimits(t *testing.T) {
 	}
 }
 
-// TestKeptWhileWritten: ddtop does not remove a recording that is still being written, by this or another ddtop. If
-// such recordings take all of the room, trim reports that there is not enough.
+// TestKeptWhileWritten: ddtop does not remove a recording that this or another ddtop is still writing. If such
+// recordings alone exceed the size limit, trim reports that there is not enough room.
 func TestKeptWhileWritten(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
@@ -136,8 +137,8 @@ func TestKeptWhileWritten(t *testing.T) {
 	}
 }
 
-// TestKeptNames: ddtop never overwrites an existing file. A hostile title cannot lead out of the folder. If the folder
-// was removed, ddtop makes it again.
+// TestKeptNames: ddtop never overwrites an existing file. If a process has a hostile title, the recording's path still
+// does not leave the folder. If the folder was removed, ddtop makes it again.
 func TestKeptNames(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
@@ -158,8 +159,8 @@ func TestKeptNames(t *testing.T) {
 	if c := k.make(t, at, 3); !slices.Equal(namesIn(t, k.path), []string{c}) {
 		t.Errorf("%v", namesIn(t, k.path))
 	}
-	// If the folder is removed while a recording is written, closing the recording fails. The next recording is
-	// written.
+	// If the folder is removed while ddtop writes a recording, closing this recording fails. The next recording must
+	// succeed.
 	r, err := k.begin("puma-17-20261123T080000.000Z-any")
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +182,7 @@ func TestKeptNames(t *testing.T) {
 }
 
 // TestKeptInAnothersFolder: ddtop makes no recordings in a folder that belongs to another user, or to which other users
-// may write. If a pipe already has the name of a recording, ddtop writes nothing to it.
+// may write. If a pipe already has the name of a recording, ddtop writes nothing to the pipe.
 func TestKeptInAnothersFolder(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

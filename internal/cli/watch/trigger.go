@@ -6,26 +6,27 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 )
 
-// trigger decides when an incident begins and ends, by the conditions that hold in each second. It ends when no
-// condition has held for the time in the field after. So a condition that comes and goes is one incident. A recording
-// lasts at most for the time in longest. So a condition that holds for hours has one recording, of its beginning. The
-// field before is how long before the condition the recording begins. Times are CLOCK_MONOTONIC in ns.
+// trigger decides when an incident begins and ends, from which conditions of --when are true in each second. An
+// incident ends when no condition has been true for the time in the field after. So a condition that comes and goes is
+// one incident. A recording lasts at most for the time in longest. So if a condition is true for hours, the recording
+// has only the beginning. before is how long before the condition the recording begins. Times are CLOCK_MONOTONIC in
+// ns.
 type trigger struct {
 	before, after, longest int64
 
 	active bool
 	cause  measure.Cause // the first condition that held
-	// fromNS is where the incident's recording begins, and beganNS is when the incident was noticed. lastNS is the last
-	// second in which a condition held. When no condition holds, it is one second more: the first second that shows the
-	// end.
+	// fromNS is where the incident's recording begins, and beganNS is when ddtop noticed the incident. lastNS is the
+	// last second in which a condition was true. When no condition is true, it is one second later: the first second
+	// that shows the end.
 	fromNS, beganNS, lastNS int64
 	held                    bool // a condition held one second ago
-	// spent is true if the incident has lasted longer than its recording may. Until the incident ends, no other one
-	// begins.
+	// spent is true if the incident has lasted longer than its recording may be. No other recording begins until the
+	// incident ends.
 	spent bool
 }
 
-// turn says what this second has changed for the incident.
+// turn says what the second that has just ended changes for the incident.
 type turn uint8
 
 const (

@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 )
 
-// TestTrigger gives trigger a series of seconds in which a condition holds or not. It checks which recordings are made.
+// TestTrigger passes a series of seconds to a trigger. In each second a condition is true or not. The test checks which
+// recordings the trigger asks for.
 func TestTrigger(t *testing.T) {
 	const second = int64(1e9)
 	type made struct{ from, began, end int64 } // in seconds; end is -1 while the recording goes on

@@ -1,5 +1,5 @@
-// Package watch implements `ddtop record --when`. It waits until conditions hold, and records the time around them into
-// a folder with limits.
+// Package watch implements `ddtop record --when`. It waits until conditions are true, and records the time around this
+// into a folder with limits on the number and size of recordings.
 package watch
 
 import (
@@ -25,11 +25,11 @@ import (
 )
 
 const (
-	// ringBytes limits the samples of a process that are kept in memory, in bytes. Samples are kept for ringSlack
+	// ringBytes limits the samples of a process that ddtop keeps in memory, in bytes. ddtop keeps samples for ringSlack
 	// longer than the conditions need, because a slow disk may delay the recording.
 	ringBytes = 64e6
 	ringSlack = 15 * time.Second
-	// retryAfter is how long ddtop waits after a failed recording before it records the same incident again.
+	// retryAfter is how long ddtop waits after a failed recording before it tries to record the same incident again.
 	retryAfter = 10 * time.Second
 	// slowAfter is how long a write may take before ddtop reports that the disk does not answer.
 	slowAfter = 5 * time.Second
@@ -53,7 +53,7 @@ type watching struct {
 
 	mu   sync.Mutex
 	said string // the last reported fault; empty after a written recording
-	// unwritten is the first error of a recording. failed is the number of recordings with an error.
+	// unwritten is the first error of a recording that could not be written. failed is the number of such recordings.
 	unwritten error
 	failed    int
 }
@@ -72,8 +72,8 @@ type watched struct {
 	recorded bool      // the incident needs no other recording
 	retryNS  int64
 	lastNS   int64
-	// lost is the error of a failed recording of the current incident. It is nil while a new recording of the same
-	// incident is made, because the new one may succeed.
+	// lost is the error of a failed recording of the current incident. It is nil while ddtop tries again to record the
+	// same incident, because this may succeed.
 	lost error
 }
 
@@ -93,7 +93,8 @@ func (w *watching) newWatched(src sampler.Source) (*watched, error) {
 }
 
 func (w *watched) feed(s *sampler.Sample) {
-	// While a slow disk still writes samples, the keeper must not remove the names that these samples refer to.
+	// Samples that wait for a slow disk refer to names in memory. Until they are written, the keeper must not remove
+	// these names.
 	w.keeper.Feed(s, w.now != nil && w.now.busy() < abandonAfter)
 	_ = w.history.Append(s) // the only error is a sample beyond the format's limits, which is left out
 	w.lastNS = s.TimeNS
@@ -102,7 +103,7 @@ func (w *watched) feed(s *sampler.Sample) {
 	}
 }
 
-// step applies the conditions to the second that has just ended: it begins, continues or ends a recording.
+// step checks the conditions of the second that has just ended, and begins, continues or ends a recording.
 func (w *watched) step(v measure.Verdict) {
 	w.reap(v.AtNS)
 	turn := w.trigger.step(v.AtNS, v.Causes)
@@ -142,8 +143,8 @@ func (w *watched) step(v measure.Verdict) {
 	}
 }
 
-// reap checks the current recording. If it has ended, reap reports its success or failure. If the disk does not
-// answer, reap prints a message.
+// reap checks the current recording. If the recording has ended, reap reports its success or failure. If the disk does
+// not answer, reap prints a message.
 func (w *watched) reap(nowNS int64) {
 	if w.now == nil {
 		return
@@ -169,8 +170,8 @@ func (w *watched) reap(nowNS int64) {
 	w.now, w.ofNow = nil, false
 }
 
-// written handles the success of a recording. From now on, sayOnce prints messages again, even those that it has
-// already printed. If the recording is as large as --size allows, written says so.
+// written handles a recording that was written successfully. After it, sayOnce prints messages again that it has
+// printed before. If the recording is as large as --size allows, written says so.
 func (w *watched) written(in *incident) {
 	w.mu.Lock()
 	w.said = ""
@@ -207,7 +208,7 @@ func (w *watched) failureOf(in *incident) error {
 	return fmt.Errorf("recording %s of process %d: %w", in.cause.Condition, w.src.Process().PID, in.failed)
 }
 
-// countLost counts the last incident as failed if no recording of it succeeded.
+// countLost counts the last incident as failed if ddtop could not write any recording of it.
 func (w *watched) countLost() {
 	if w.lost != nil {
 		w.count(w.lost)
@@ -215,7 +216,7 @@ func (w *watched) countLost() {
 	}
 }
 
-// count counts a recording that could not be written, so that ddtop later ends with an error.
+// count counts a recording that ddtop could not write, so that ddtop later ends with an error.
 func (w *watching) count(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -224,7 +225,8 @@ func (w *watching) count(err error) {
 	}
 }
 
-// failure returns the error with which ddtop ends if recordings could not be written. It returns nil if all could.
+// failure returns the error with which ddtop ends if it could not write recordings. It returns nil if it could write
+// all of them.
 func (w *watching) failure() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,8 +236,8 @@ func (w *watching) failure() error {
 	return w.unwritten
 }
 
-// sayOnce prints a message. It prints nothing if why is the same as in the previous call, and no recording was written
-// in between.
+// sayOnce prints a message, but not the same one again. It prints nothing if why is the same as in the previous call,
+// and no recording was written in between.
 func (w *watching) sayOnce(why, format string, args ...any) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -296,7 +298,8 @@ func (w *watching) follow(ctx context.Context, src sampler.Source, giveUp <-chan
 	}
 }
 
-// run watches the processes of a group until ctx ends. It also returns if no process is left and no new one can come.
+// run watches the processes of a group until ctx ends. It also returns if all processes have ended and no new one can
+// come.
 func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	telling, stop := context.WithCancel(ctx)
 	defer stop()
@@ -322,8 +325,8 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	return cmp.Or(err, w.failure())
 }
 
-// Run records the incidents of a group's processes until ctx ends. It also returns if no process is left and no new one
-// can come. The function cancel ends ctx.
+// Run records the incidents of a group's processes until ctx ends. It also returns if all processes have ended and no
+// new one can come. The function cancel ends ctx.
 func Run(ctx context.Context, cancel func(), g sampler.Group, o *Options, folder *Folder, std run.Streams) error {
 	to := std.Results(ctx)
 	events := run.Print(func(e report.WatchEvent) error {

@@ -7,11 +7,12 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// maxEntryBytes limits the distance of a probe from a function's entry, in bytes. In the functions of Ruby and the C
-// library, a branch comes before instructions further away. So not every call executes them.
+// maxEntryBytes limits the distance of a probe from a function's entry, in bytes. The functions of Ruby and the C
+// library have a branch before the instructions that are further away. So not every call executes these instructions.
 const maxEntryBytes = 40
 
-// errNoPlace means that the kernel can emulate none of the first instructions of a function.
+// errNoPlace means that the kernel can emulate none of the instructions at the beginning of a function, so that none
+// can have a probe.
 var errNoPlace = errors.New("no instruction near its entry that the kernel can emulate")
 
 // argument is the register in which a function receives an argument (x86-64 psABI, "Parameter Passing").
@@ -37,7 +38,8 @@ func (a argument) is(r x86asm.Reg) bool {
 // from the entry.
 type placer func(code []byte, needs argument) (int, error)
 
-// endbr64 is the instruction that marks the target of an indirect branch. The decoder does not know this instruction.
+// endbr64 is the instruction that marks the target of an indirect branch. The decoder does not know this instruction,
+// so its bytes are given here.
 var endbr64 = [4]byte{0xf3, 0x0f, 0x1e, 0xfa}
 
 // place returns the distance from a function's entry to an instruction for a probe. Every call must execute the
@@ -67,10 +69,10 @@ func place(code []byte, needs argument) (int, error) {
 	return 0, errNoPlace
 }
 
-// emulated reports whether the kernel emulates an instruction with a probe. It decides by the instruction's bytes, as
-// the kernel does (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c). The kernel emulates
-// nop, push of a register, and call, jmp and jcc to a relative address. It refuses some prefixes. emulated accepts
-// only the prefix of push r8 to r15.
+// emulated reports whether the kernel emulates an instruction that has a probe. It decides by the instruction's bytes,
+// as the kernel does (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c). The kernel emulates
+// nop, push of a register, and call, jmp and jcc to a relative address. It refuses some prefixes. emulated accepts only
+// the prefix of push r8 to r15.
 func emulated(b []byte) bool {
 	switch {
 	case len(b) == 1:
@@ -87,9 +89,9 @@ func emulated(b []byte) bool {
 	return false
 }
 
-// harmless reports whether a probe can come after an instruction. This needs two things: every call goes on to the next
-// instruction, and the register of the argument needs keeps its value. harmless knows only the instructions with which
-// functions usually begin.
+// harmless reports whether a probe can be placed after an instruction. This needs two things: every call goes on to the
+// next instruction, and the register of the argument needs keeps its value. harmless knows only the instructions with
+// which functions usually begin.
 func harmless(in *x86asm.Inst, needs argument) bool {
 	writes := true
 	switch in.Op {

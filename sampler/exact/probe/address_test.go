@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPlace: in beginnings of functions as compilers make them, place finds the first instruction that can be probed.
-// The addresses of jumps and calls are made up.
+// TestPlace: in beginnings of functions as compilers make them, place finds the first instruction that can have a
+// probe. The addresses of jumps and calls are made up.
 func TestPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		code string

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/arch/arm64/arm64asm"
 )
 
-// maxEntryBytesARM is the limit maxEntryBytes for aarch64. It is larger because functions there first save more
+// maxEntryBytesARM is the limit maxEntryBytes for aarch64. It is larger, because functions on aarch64 first save more
 // registers, two with each instruction of 4 bytes.
 const maxEntryBytesARM = 64
 

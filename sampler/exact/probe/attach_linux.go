@@ -32,7 +32,7 @@ type Probes struct {
 	ring     *ebpf.Map
 	reader   *ringbuf.Reader
 	stacks   stackMaps
-	// copied is nil if stacks are not copied.
+	// copied is the ring with copies of Ruby stacks. It is nil if stacks are not copied.
 	copied   *bpf.Ring
 	programs []*ebpf.Program
 	links    []link.Link
@@ -45,8 +45,8 @@ type Probes struct {
 	wide       bool
 	narrowed   error // the error of Narrow
 	record     ringbuf.Record
-	// HitNS is the cost in ns of a probe's hit that makes no record, because its mutex is not the scheduler's. Attach
-	// has measured it.
+	// HitNS is the cost, in ns, of a probe's hit that makes no record. There is no record if the hit's mutex is not the
+	// scheduler's. Attach has measured the cost.
 	HitNS int64
 }
 
@@ -106,8 +106,8 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 	if p.counters, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ddtop_counts", Type: ebpf.Array, KeySize: 4, ValueSize: counters, MaxEntries: 1}); err != nil {
 		return nil, explain("making a BPF map", err)
 	}
-	// While only some probes are in place, only part of a hand-over of the GVL would be recorded. So the programs
-	// record nothing until all probes are in.
+	// The probes are put in one after the other. While only some are in place, only part of a hand-over of the GVL
+	// would be recorded. So the programs record nothing until all probes are in.
 	if err := p.stop(); err != nil {
 		return nil, explain("writing a BPF map", err)
 	}
@@ -174,7 +174,7 @@ func (p *Probes) place(code Code, kernel kernelPlaces, o settings) error {
 	return nil
 }
 
-// check returns an error if a probe is not in the target's memory.
+// check returns an error if the breakpoint of a probe is not in the target's memory.
 func (p *Probes) check(mem attach.Memory, breakpoint []byte) error {
 	for _, s := range p.entries {
 		if err := checkPlaced(mem, p.target.PID, s.at, breakpoint, s.symbol, s.file.Path); err != nil {
@@ -189,7 +189,7 @@ func (p *Probes) check(mem attach.Memory, breakpoint []byte) error {
 	return nil
 }
 
-// countCalls makes the map that counts the hits of call sites.
+// countCalls makes the map in which the BPF programs count the hits of call sites.
 func (p *Probes) countCalls() (err error) {
 	if p.callCounts != nil {
 		return nil
@@ -201,7 +201,7 @@ func (p *Probes) countCalls() (err error) {
 	return nil
 }
 
-// placeEntry puts a probe into a function itself, not at its call sites.
+// placeEntry puts a probe into a function itself. It is for functions whose call sites have no probes.
 func (p *Probes) placeEntry(s *site, program *ebpf.Program, files map[*codeFile]*link.Executable, many bool) (err error) {
 	file := files[s.file]
 	if file == nil {
@@ -308,9 +308,10 @@ func (p *Probes) Drain(emit func(*exact.Record)) error {
 	return nil
 }
 
-// DrainStacks calls emit with the stacks that were copied since the last call. It stops after as many as fit into the
-// ring. Only some of the waits that have ended have a stack. The record of such a wait's end can come from the Drain
-// before or after this call. A Stack is valid only during the call of emit.
+// DrainStacks calls emit with the Ruby stacks that were copied since the last call. One call returns at most as many as
+// fit into the ring. A stack belongs to the end of a thread's wait for the GVL, but not every wait has one. The record
+// of the wait's end can come from the Drain before this call or after it. A Stack is valid only during the call of
+// emit.
 func (p *Probes) DrainStacks(emit func(*Stack)) error {
 	if p.copied == nil {
 		return nil
@@ -330,16 +331,16 @@ func (p *Probes) DrainStacks(emit func(*Stack)) error {
 
 // Counts are the probes' counters since Attach.
 type Counts struct {
-	// Hits counts how often a thread hit a probe, including hits by mutexes that are not the scheduler's. Lost counts
-	// the records that did not fit into the ring.
+	// Hits counts how often a thread hit a probe, including the hits for mutexes other than the scheduler's, which make
+	// no record. Lost counts the records that did not fit into the ring.
 	Hits, Lost uint64
 	// BusyNS is the time that threads spent on making records, in ns.
 	BusyNS int64
 }
 
-// realCost is the full cost of a hit, as a multiple of the cost that a loop measures. A loop measures too little,
-// because all its data is in the CPU's caches. At 15,000 to 150,000 holds per second, the CPU time of processes grew by
-// 1.3 to 1.6 times the measured cost (make bench-exact).
+// realCost is the full cost of a probe's hit, as a multiple of the cost that hitCost measures in a loop. The loop
+// measures too little, because all its data is in the CPU's caches. At 15,000 to 150,000 holds per second, the CPU time
+// of processes grew by 1.3 to 1.6 times the measured cost (make bench-exact).
 const realCost = 1.4
 
 // CostNS estimates how much time the probes have cost the threads of the process, in ns.
@@ -356,8 +357,8 @@ func (p *Probes) Counts() (Counts, error) {
 	return Counts{Hits: v[countHits/8], Lost: v[countLost/8], BusyNS: int64(v[countBusyNS/8])}, nil
 }
 
-// stop makes the BPF programs record nothing. It is called before probes are put in or removed, which happens one by
-// one. While only some probes are in place, the records would be incomplete.
+// stop makes the BPF programs record nothing. It is called before probes are put in or removed, because this happens
+// one probe after the other. While only some probes are in place, the records would be incomplete.
 func (p *Probes) stop() error {
 	var v [counters / 8]uint64
 	if err := p.counters.Lookup(uint32(0), &v); err != nil {

@@ -38,7 +38,8 @@ const busy = `$stdout.sync = true
 puts "ready"
 $stdin.gets`
 
-// watch starts a program. If libc is true, the probes go into the C library.
+// watch starts a Ruby program, and finds everything that Attach needs. If libc is true, the probes go into the C
+// library.
 func watch(t *testing.T, r rubytest.Ruby, program string, libc bool) watched {
 	t.Helper()
 	return watchWith(t, r, program, libc, rubytest.Options{})
@@ -107,8 +108,8 @@ func needPerfEvents(t *testing.T) {
 	}
 }
 
-// eachWay runs a test in each way to set probes: by perf events, by one link for many probes, and in the C library
-// instead of libruby. It skips ways that the kernel lacks.
+// eachWay runs a test once for each way to set probes: by perf events, by one link for many probes, and in the C
+// library instead of libruby. It skips ways that the kernel does not have.
 func eachWay(t *testing.T, test func(t *testing.T, many, libc bool)) {
 	needBPF(t)
 	m, err := thisMachine()
@@ -170,8 +171,8 @@ func TestAttach(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			counts, err := p.Counts()
-			// Records are lost only if the ring is full. On a full machine this can happen before the first Drain, so
-			// lost records are an error only if all records would have fitted.
+			// Records are lost only if the ring is full. On a full machine, the ring can be full before the first
+			// Drain. So lost records are an error only if all records would have fitted into the ring.
 			lost := counts.Lost != 0 && counts.Hits < ringBytes/(recordSize+8) // each with a head
 			if err != nil || lost || counts.Hits < uint64(kinds[exact.Unlocked]+kinds[exact.Slept]) || counts.BusyNS <= 0 || p.HitNS <= 0 || p.CostNS(counts) <= counts.BusyNS {
 				t.Errorf("%+v, a hit costs %d ns, %v", counts, p.HitNS, err)
@@ -186,8 +187,8 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// TestRingTooSmall: if a record has no room in the ring, it is counted as lost. After Stop and Detach, Drain returns at
-// most as many records as fit into the ring.
+// TestRingTooSmall: if a record has no room in the ring, the counter Lost counts it. After Stop and Detach, Drain
+// returns at most as many records as fit into the ring.
 func TestRingTooSmall(t *testing.T) {
 	needBPF(t)
 	needPerfEvents(t)
@@ -227,8 +228,8 @@ func TestRingTooSmall(t *testing.T) {
 	})
 }
 
-// TestTwoAtOnce: ddtop can set its probes beside another ddtop's probes. If one ddtop removes its probes, the other's
-// stay.
+// TestTwoAtOnce: one ddtop can set its probes in a process that has another ddtop's probes. If one ddtop removes its
+// probes, the other's stay.
 func TestTwoAtOnce(t *testing.T) {
 	needBPF(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {

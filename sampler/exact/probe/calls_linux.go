@@ -47,11 +47,12 @@ func callsOf(module *attach.Module, functions []function, set instructionSet) ([
 	return out, nil
 }
 
-// calls collects the calls of functions. It also collects the linker's stubs, short pieces of code through which the
-// file calls functions of other files.
+// calls collects the places where code calls certain functions. It also collects the linker's stubs, short pieces of
+// code through which the file calls functions of other files.
 type calls struct {
 	of [][]uint64
-	// stubs maps an address to a function if a stub of the function can begin at this address.
+	// stubs has the addresses at which a linker's stub can begin. The value is the number of the function to which the
+	// stub leads.
 	stubs        map[uint64]int
 	found, stubN int
 }
@@ -89,8 +90,8 @@ func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([]
 	return findCalls(code, slots, functions, jumpsThrough, jumpsTo, x86Stub[:]...)
 }
 
-// findJumps is a function that finds calls and jumps in a section of code. They must lead to one of the addresses, or
-// through a word at one of them. It calls found for each.
+// findJumps is a function that finds calls and jumps in a section of code. It finds the ones that lead to one of the
+// addresses, or through a word at one of the addresses. It calls found for each.
 type findJumps func(c *attach.CodeSection, addresses map[uint64]int, found func(at uint64, fn int))
 
 // findCalls finds all calls of the functions. A call can lead through a slot, a word that holds a function's address,
@@ -117,8 +118,8 @@ func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, t
 	return out.all()
 }
 
-// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot. It also finds the instructions that load a
-// slot into a register (8b) for a later call.
+// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot, a word with a function's address. It also
+// finds the instructions that load a slot into a register (8b) for a later call.
 func jumpsThrough(c *attach.CodeSection, slots map[uint64]int, found func(at uint64, fn int)) {
 	for i := 0; i+6 <= len(c.Bytes); i++ {
 		call, loads := c.Bytes[i] == 0xff && (c.Bytes[i+1] == 0x15 || c.Bytes[i+1] == 0x25), c.Bytes[i] == 0x8b && c.Bytes[i+1]&0xc7 == 0x05

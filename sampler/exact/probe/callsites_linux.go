@@ -25,9 +25,9 @@ type callSite struct {
 	at     attach.Address
 }
 
-// callSites finds all instructions in the file with Ruby's VM that call the function of s or jump to it. The function
-// is in the file module. The result is empty if callSites cannot prove two things: that it has found all of them, and
-// that each one is an instruction.
+// callSites finds all instructions that call the function of s or jump to it, in the file with Ruby's VM. module is the
+// file that has the function. The result is empty unless callSites can prove two things: that it has found all of them,
+// and that each one is an instruction.
 func (f *finder) callSites(s *site, module *attach.Module, function attach.Address) ([]callSite, *codeFile) {
 	if f.libc || f.set.goarch != x86().goarch {
 		return nil, nil
@@ -60,7 +60,7 @@ func (f *finder) callSites(s *site, module *attach.Module, function attach.Addre
 // callBytes is the size of a call or jump to a relative address, in bytes.
 const callBytes = 5
 
-// callSitesOf finds the addresses of the instructions that lead to a function.
+// callSitesOf finds the addresses of the instructions that call a function or jump to it.
 func (f *finder) callSitesOf(symbol string, module *attach.Module, function attach.Address) ([]attach.Address, error) {
 	slots, err := f.module.Slots([]string{symbol}, f.set.relocations)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *finder) callSitesOf(symbol string, module *attach.Module, function atta
 }
 
 // shortJumpTo reports whether the code near a function may have a jump of two bytes to the function: jmp, jcc, loop or
-// jrcxz. The search for calls would miss such a jump.
+// jrcxz. The search for call sites would miss such a jump, so the call sites would be incomplete.
 func shortJumpTo(code []attach.CodeSection, function uint64) bool {
 	const size, reach = 2, 128
 	for _, c := range code {

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// function is a function that the scheduler calls on each change of a thread's state, or on some changes. It has a
-// name in libruby and a name in the C library.
+// function is a function that needs a probe. The scheduler calls it on each change of a thread's state, or on some
+// changes. It has a name in libruby and a name in the C library.
 type function struct {
 	ruby, libc string
 	argument   argument
@@ -28,10 +28,11 @@ type site struct {
 	function
 	symbol string
 	file   *codeFile
-	// offset is the place of the instruction in the file. at is its address in the target.
+	// offset is the place, in the file, of the instruction for the probe. at is the instruction's address in the
+	// target.
 	offset uint64
 	at     attach.Address
-	// callSites are all instructions that call the function. They are in callFile. callSites is empty if they are not
+	// callSites are all instructions that call the function, in the file callFile. callSites is empty if they are not
 	// known.
 	callSites []callSite
 	callFile  *codeFile
@@ -44,10 +45,10 @@ type codeFile struct {
 	Path string
 }
 
-// path returns a path that leads to exactly this file while it is open.
+// path returns a path that leads to exactly this file until the file is closed.
 func (f *codeFile) path() string { return fmt.Sprintf("/proc/self/fd/%d", f.open.Fd()) }
 
-// Code has the places for the probes, which are instructions in files. Close closes the files. It does not remove
+// Code has the places for the probes, which are instructions in files. Close closes these files, but does not remove
 // probes.
 type Code struct {
 	sites []site
@@ -68,12 +69,12 @@ func (c *Code) Close() error {
 	return errors.Join(errs...)
 }
 
-// functions returns the functions that need a probe, because the scheduler calls one of them on every change. If
-// possible, the probes go into Ruby's own functions. Ruby exports them, so strip does not remove them. But a compiler
-// may have inlined them, and a Ruby without a libruby does not export them. In these cases the probes go into the C
-// library's functions, which all other code of the process calls, too. See
-// docs/reference/exact.md#where-the-probes-are. Up to 3.2 one more function is needed, because a waiting thread can
-// also be the one that measures the time slices.
+// functions returns the functions that need a probe. On every change of a thread's state, the scheduler calls one of
+// them. If possible, the probes go into Ruby's own functions. Ruby exports them, so strip does not remove them. But a
+// compiler may have inlined them, and a Ruby without a libruby does not export them. In these cases the probes go into
+// the C library's functions, which all other code of the process calls, too. See
+// docs/reference/exact.md#where-the-probes-are. Ruby up to 3.2 needs a probe in one more function. There a waiting
+// thread can also be the one that measures the time slices.
 func functions(before33 bool) []function {
 	f := []function{
 		{"rb_native_mutex_unlock", "pthread_mutex_unlock", firstArgument, exact.Unlocked},
@@ -129,7 +130,7 @@ func findCode(p *attach.Process, module *attach.Module, mappings []attach.Mappin
 	return c, nil
 }
 
-// finder finds the places for probes in one process.
+// finder finds the places for probes in the code of one process.
 type finder struct {
 	p        *attach.Process
 	module   *attach.Module
@@ -172,9 +173,10 @@ func (f *finder) find(before33 bool) (Code, error) {
 	return f.code, nil
 }
 
-// wrappers reports for each function whether the probe can be in libruby's own function, which calls the C library's.
-// For this, libruby must export it, and must call the C library's function from nowhere else. wrappers returns false if
-// this is unknown. Then the probe goes into the C library, which always works.
+// wrappers reports for each function whether the probe can be in libruby's own function, which calls the function of
+// the C library. For this, libruby must export its function, and no other code of libruby may call the C library's
+// function. If wrappers cannot find this out, it returns false. Then the probe goes into the C library, which always
+// works.
 func (f *finder) wrappers(functions []function) []bool {
 	own := make([]bool, len(functions))
 	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {
@@ -194,8 +196,8 @@ func (f *finder) wrappers(functions []function) []bool {
 	return own
 }
 
-// site finds the place for the probe of a function. If own is true, it searches libruby's function, otherwise the C
-// library's.
+// site finds the place for the probe of a function. If own is true, the place is in libruby's function, otherwise in
+// the function of the C library.
 func (f *finder) site(fn function, own bool) (site, error) {
 	s := site{function: fn, symbol: fn.ruby}
 	module := f.module
@@ -221,7 +223,7 @@ func (f *finder) site(fn function, own bool) (site, error) {
 		return s, fmt.Errorf("%s of %s lies in no code of its file", s.symbol, module.Path)
 	}
 	s.at, s.offset, s.file = symbol.Addr, m.Offset+uint64(symbol.Addr-m.Start), file
-	// Read the code from the file. The memory may have the breakpoints of another ddtop.
+	// Read the code from the file, because the code in memory may have the breakpoints of another ddtop.
 	code := make([]byte, f.set.entryBytes)
 	if err := module.ReadFileAt(code, s.offset); err != nil {
 		return s, err
@@ -244,8 +246,8 @@ func (f *finder) site(fn function, own bool) (site, error) {
 const maxInstruction = 8
 
 // unchanged returns an error if the code in memory differs from the file, apart from breakpoints. At a probe, the
-// kernel emulates the instruction that is in the file. If the code in memory was patched, the process would run a
-// mixture of both.
+// kernel emulates the instruction that is in the file. So if the code in memory was patched, the process would run a
+// mixture of patched and original code.
 func (f *finder) unchanged(at attach.Address, file []byte) error {
 	memory := make([]byte, len(file))
 	if err := f.p.Read(at, memory); err != nil {

@@ -33,9 +33,9 @@ func mapped(t *testing.T, r rubytest.Ruby) (*attach.Process, *attach.Module, []a
 	return proc, module, maps
 }
 
-// TestWhereTheProbesGo: probes go into libruby if it has the functions. Otherwise, or if a test sets LibC, they go into
-// the C library, at the default version of each function. Up to 3.2, there is one probe more. The call sites are known
-// unless a test sets LibC.
+// TestWhereTheProbesGo: probes go into libruby if it has functions for them. Otherwise, or if a test sets LibC, they go
+// into the C library, at the default version of each function. Ruby up to 3.2 needs one probe more. The call sites are
+// known unless a test sets LibC.
 func TestWhereTheProbesGo(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		proc, module, maps := mapped(t, r)
@@ -135,7 +135,8 @@ func TestJumps(t *testing.T) {
 		t.Fatal(err)
 	}
 	copy(got[:], calls)
-	// A call of a stub is found at the byte with the operation. A call through a slot is found at its first byte.
+	// The place of a call of a stub is the byte with the operation. The place of a call through a slot is its first
+	// byte.
 	if n := len(got[0]) + len(got[1]); n != len(want) || len(got[0]) != 4 || len(got[1]) != 3 {
 		t.Errorf("%#x, want %#x", got, want)
 	}

@@ -6,6 +6,7 @@ func probed()
 // addressOfProbed returns the address of probed in memory.
 func addressOfProbed() uintptr
 
-// ownPlace finds places for probes in code for the machine on which ddtop runs. Each build sets the variable to one
-// function. So ddtop links only the decoder of its own machine. Tests link the others, too.
+// ownPlace finds places for probes in code for the machine on which ddtop runs. The build for each kind of machine sets
+// it to the function for this kind. So ddtop links only the instruction decoder of its own machine. Tests link the
+// others, too.
 var ownPlace placer = place

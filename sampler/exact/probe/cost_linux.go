@@ -15,15 +15,15 @@ import (
 
 const (
 	// costRounds is the number of measurements, and costCalls the number of calls in each. The fastest measurement
-	// counts, because other programs can only slow a measurement down.
+	// counts, because other programs on the machine can only make a measurement slower.
 	costRounds, costCalls = 20, 100
-	// otherLock is used instead of the address of the scheduler's mutex while the cost is measured. No mutex has this
+	// otherLock replaces the address of the scheduler's mutex while the cost of a hit is measured. No mutex has this
 	// address, so no hit makes a record.
 	otherLock = 1
 )
 
-// hitCost measures the cost of one hit of a probe, in ns, when the mutex is not the scheduler's. To measure, it puts a
-// probe on a function of ddtop itself. This takes one or two milliseconds.
+// hitCost measures what one hit of a probe costs if it makes no record, because the mutex is not the scheduler's. The
+// result is in ns. To measure, hitCost puts a probe on a function of ddtop itself. This takes one or two milliseconds.
 func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 	offset, err := fileOffset(addressOfProbed())
 	if err != nil {

@@ -22,8 +22,8 @@ var (
 // errPatched means that the code in memory differs from the file.
 var errPatched = errors.New("its code was patched while it runs")
 
-// MissingRights names the capabilities that ddtop lacks for exact mode, and how to get them. It is an ErrRights that
-// sudo solves.
+// MissingRights names the capabilities that ddtop lacks for exact mode, and says how to get them. It is an ErrRights
+// that the user can solve with sudo.
 type MissingRights struct {
 	// Lacks and Help are clauses, for example "it lacks CAP_BPF" and "run it with sudo".
 	Lacks, Help string

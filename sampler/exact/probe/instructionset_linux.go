@@ -18,8 +18,8 @@ type instructionSet struct {
 	// first and second are the offsets of a function's first and second argument in the saved registers of a thread at
 	// the probe, in bytes.
 	first, second int16
-	// threadPointer are the struct members that lead from struct task_struct to the thread pointer. The kernel saves
-	// the thread pointer there when the task loses its CPU.
+	// threadPointer are the names of the struct members that lead from struct task_struct to the thread pointer. The
+	// kernel saves the thread pointer there when the task loses its CPU.
 	threadPointer []string
 	// breakpoint is what the kernel writes over the beginning of a probed instruction.
 	breakpoint []byte

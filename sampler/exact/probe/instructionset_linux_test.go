@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestProbedIsEmulated: ddtop measures the cost of a hit with its own function probed. This function begins with an
-// instruction that can have a probe.
+// TestProbedIsEmulated: ddtop measures the cost of a probe's hit with its own function probed. This function must begin
+// with an instruction that can have a probe.
 func TestProbedIsEmulated(t *testing.T) {
 	if ownPlace == nil {
 		t.Fatalf("not written for %s", runtime.GOARCH)

@@ -14,10 +14,11 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Most calls of the functions are for other mutexes than the scheduler's: two of three in Rails. So the probes are at
-// the call sites instead of in the functions. In Ruby's code, a call site always names the same mutex of a thread, a
-// scheduler or a VM. At first all call sites have a probe. If the hits of a call site show that its mutex is another
-// one, the call site loses its probe.
+// Ruby calls its mutex functions mostly for other mutexes than the scheduler's: two of three calls in Rails. A hit of a
+// probe by such a call costs time, but makes no record. So the probes are at the call sites instead of in the
+// functions. In Ruby's code, a call site always names the same mutex of a thread, a scheduler or a VM. At first all
+// call sites have a probe. If the hits of a call site show that its mutex is not the scheduler's, the call site loses
+// its probe.
 
 // leastUseless is the number of hits after which a call site loses its probe, if none of its hits has made a record.
 const leastUseless = 10
@@ -26,10 +27,11 @@ const leastUseless = 10
 type callProbes struct {
 	site
 	program *ebpf.Program
-	// file is a descriptor of the file with the call sites, which executable names.
+	// file is an open descriptor of the file with the call sites. executable refers to the file by this descriptor.
 	file       *os.File
 	executable *link.Executable
-	// first is the number of the first call site of this function among all call sites (countCall).
+	// first is the number of this function's first call site, when the call sites of all functions are numbered
+	// (countCall).
 	first int
 	// placed are the indexes of the call sites that have a probe. link is nil if none has.
 	placed []int
@@ -60,7 +62,7 @@ func (c *callProbes) all() []int {
 	return out
 }
 
-// place puts probes at the call sites with the given indexes, and removes the probes at all others. During the change
+// place puts probes at the call sites with the given indexes, and removes the probes from all others. During the change
 // some call sites have two probes, so that no hit is missed.
 func (c *callProbes) place(pid int, indexes []int) error {
 	var l link.Link
@@ -113,10 +115,10 @@ func (c *callProbes) close() error {
 	return errors.Join(append(errs, c.file.Close())...)
 }
 
-// Narrow removes the probes of call sites that have had hits of which none made a record. If missing is true, the
-// caller has found that a record is missing. In this case Narrow puts probes at all call sites again, and they stay
-// there. A change takes about ten milliseconds. Narrow must not run at the same time as Detach, which returns Narrow's
-// error. After an error, Narrow changes nothing more.
+// Narrow removes the probes of call sites that have had enough hits (leastUseless), of which none made a record. If
+// missing is true, the caller has found that a record is missing. In this case Narrow puts probes at all call sites
+// again, and they stay there. A change takes about ten milliseconds. Narrow must not run at the same time as Detach,
+// which returns Narrow's error. After an error, Narrow changes nothing more.
 func (p *Probes) Narrow(missing bool) {
 	if len(p.calls) == 0 || p.wide {
 		return

@@ -64,8 +64,8 @@ func TestNarrowMissesNothing(t *testing.T) {
 		var got []theirs
 		kinds := make(map[exact.Kind]int)
 		for deadline := time.Now().Add(r.Timeout()); kinds[exact.Unlocked] < 2000 || kinds[exact.Slept] < 50 || kinds[exact.Signalled] < 200; time.Sleep(time.Millisecond) {
-			// Each pair of records begins with the call site's. So read the call sites' records last. Otherwise the
-			// first half of a pair could be missing.
+			// The two records of a pair come first from the call site, then from the function. So read the call sites'
+			// records last. Otherwise the first record of a pair could be missing.
 			for _, p := range []*Probes{entries, calls} {
 				if err := p.Drain(func(r *exact.Record) {
 					got = append(got, theirs{*r, p == entries})
@@ -139,8 +139,8 @@ func alternates(t *testing.T, all []theirs) (pairs int) {
 	return pairs
 }
 
-// releases leaves out some records of signals: the thread that made the record did not have the GVL before. Such
-// records change nothing (Feed).
+// releases leaves out each record of Kind Signalled that a thread made without having had the GVL before. The Machine
+// ignores such records (Feed).
 func releases(records []theirs) (out []theirs) {
 	had := make(map[bool]bool)
 	for _, r := range records {
@@ -180,8 +180,8 @@ func during(t *testing.T, p *Probes, d time.Duration) (hits uint64, records int)
 	return after.Hits - before.Hits, drop(t, p)
 }
 
-// drop reads and discards all records in the ring, so that the ring has room. It returns how many of them come from
-// probes.
+// drop reads and discards all records in the ring, so that the ring has room again. It returns how many of them come
+// from probes.
 func drop(t *testing.T, p *Probes) (n int) {
 	t.Helper()
 	err := p.Drain(func(r *exact.Record) {
@@ -204,8 +204,8 @@ func placed(p *Probes) (n int) {
 }
 
 // TestEveryCallIsAnInstruction: some bytes only look like a call of a function. Only true calls and jumps get probes.
-// If ddtop cannot decide this for one of them, it returns an error. The code of a real Ruby does not have all of these
-// cases.
+// If ddtop cannot tell a true call from such bytes, it returns an error. The test makes up code, because the code of a
+// real Ruby does not have all of these cases.
 func TestEveryCallIsAnInstruction(t *testing.T) {
 	const at = 0x1000
 	for name, c := range map[string]struct {

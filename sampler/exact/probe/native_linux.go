@@ -14,12 +14,12 @@ import (
 // A translator runs its own copy of a program's code: valgrind, DynamoRIO, Pin, qemu-user. If the code contains the
 // kernel's breakpoint, the translator copies it like any other instruction. The process then dies of SIGTRAP at the
 // copy, because the kernel has no probe there. The mappings of a process cannot prove that there is no translator. But
-// a thread that sleeps in a system call shows which code made the call. This is the C library, run by the CPU itself,
-// or a translator. And only without a translator does the kernel see a running thread in Ruby's own code.
+// two facts can. A thread that sleeps in a system call shows which code made the call: the translator, or the C library
+// if the CPU runs it itself. And only without a translator does the kernel see a running thread in Ruby's own code.
 
 const (
-	// nativePatience is how long checkThreads waits for evidence that the CPU runs the code itself. On a full machine
-	// a new process may get no CPU for a second. nativeEvery is the length of one attempt.
+	// nativePatience is how long checkThreads waits for evidence that the CPU runs the process's code itself. On a full
+	// machine a new process may get no CPU for a second. nativeEvery is the length of one attempt.
 	nativePatience, nativeEvery = 5 * time.Second, 20 * time.Millisecond
 	// maxCallers limits the threads that are read in each attempt.
 	maxCallers = 4096
@@ -53,7 +53,7 @@ func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Map
 	return checkThreads(p, module, mappings, static)
 }
 
-// checkThreads is the part of checkNative that examines the threads.
+// checkThreads is the part of checkNative that looks for proof in the threads of the process.
 func checkThreads(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
 	c := callers{program: p.Exe(), mappings: mappings}
 	if static {
@@ -136,8 +136,8 @@ type callerKind uint8
 const (
 	// noLibrary is code outside the process's libraries: the program itself, or memory without a file.
 	noLibrary callerKind = iota
-	// otherLibrary is a library that makes system calls itself, as liburing and Go's libraries do. A call from it shows
-	// neither a translator nor its absence.
+	// otherLibrary is a library that makes system calls itself, as liburing and Go's libraries do. A system call from
+	// it proves neither that there is a translator nor that there is none.
 	otherLibrary
 	theCLibrary
 )
@@ -166,8 +166,8 @@ func (c *callers) caller(at attach.Address) caller {
 	return caller{otherLibrary, m.Path}
 }
 
-// oneLibrary returns an error for a process that has two C libraries, or one C library at two addresses. The second
-// one may belong to a translator, so that calls from it prove nothing.
+// oneLibrary returns an error for a process that has two C libraries, or one C library at two addresses. One of the two
+// may belong to a translator, so calls from the C library prove nothing.
 func (c *callers) oneLibrary() error {
 	var first attach.Mapping
 	for _, m := range c.mappings {

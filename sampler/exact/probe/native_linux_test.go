@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestTranslated: if valgrind runs a process, ddtop refuses the process. It recognizes valgrind by the name of the
-// program file alone, and also by the code that makes system calls alone. The process gets no breakpoint and continues.
+// TestTranslated: if valgrind runs a process, ddtop refuses the process. To recognize valgrind, ddtop needs only the
+// name of the program file, or only the code that makes system calls. The process gets no breakpoint and continues.
 func TestTranslated(t *testing.T) {
 	needBPF(t)
 	valgrind := rubytest.Program(t, "valgrind", "valgrind")

@@ -29,16 +29,16 @@ const (
 	countLost
 	countBusyNS
 	countOff // if it is not 0, nothing is recorded
-	// countSpanNS is when the current period began, in ns. countInSpan counts the stacks that were copied in this
-	// period.
+	// countSpanNS is when the current period of stackNS began, in ns. countInSpan counts the stacks that were copied in
+	// this period, because their number is limited.
 	countSpanNS
 	countInSpan
 	counters
 )
 
-// Places on a BPF program's stack. onStack is for the record. wordAt, below the record, is for single values. bothAt,
-// below wordAt, is for two words that are at most bothSize bytes apart. Later, copying a stack uses the bytes of bothAt
-// for other values.
+// These are places on a BPF program's stack. onStack is for the record. wordAt, below the record, is for single values.
+// bothAt, below wordAt, is for two words that are at most bothSize bytes apart. After that, the instructions that copy
+// a stack use the bytes of bothAt for other values.
 const (
 	onStack  = -recordSize
 	wordAt   = onStack - 8
@@ -46,12 +46,12 @@ const (
 	bothAt   = wordAt - bothSize
 )
 
-// maxBusyNS is the longest time, in ns, that a run of a BPF program can take if it is not interrupted. A longer run was
+// maxBusyNS is the longest time, in ns, that an uninterrupted run of a BPF program can take. A longer run was
 // interrupted, so it counts as usualBusyNS, the usual time of a run.
 const maxBusyNS, usualBusyNS = 20_000, 1_000
 
-// Only one of busyEvery runs is measured, because reading the clock and counting take time themselves. The program
-// chooses by some bits of the time at which the run begins: those from busyBit on.
+// Only one of busyEvery runs of a program is measured, because reading the clock and counting take time themselves. The
+// program chooses a run by some bits of the time at which the run begins, from the bit busyBit on.
 const busyEvery, busyBit = 16, 6
 
 // noWakeup is the flag to add a record without waking the ring's reader (BPF_RB_NO_WAKEUP). The reader polls instead.
@@ -80,7 +80,7 @@ type builder struct {
 }
 
 // word emits the instructions that read a word of the target's memory, and store it on the program's stack at to. The
-// word is at the address in the register from, plus an offset. The stored word is zero if the memory cannot be read.
+// word's address is the register from plus an offset. If the memory cannot be read, the stored word is zero.
 func word(to int16, from asm.Register, offset int64) asm.Instructions {
 	ins := asm.Instructions{asm.Mov.Reg(asm.R3, from)}
 	if offset != 0 {
@@ -205,7 +205,7 @@ const (
 	callCounters
 )
 
-// useless returns the label to which a program jumps if a hit makes no record.
+// useless returns the label to which a program jumps if a hit of its probe makes no record.
 func (b *builder) useless() string {
 	if b.calls == 0 {
 		return "out"
@@ -236,8 +236,9 @@ func (b *builder) countCall(counter int32) asm.Instructions {
 	}
 }
 
-// readScheduler emits the instructions that read the scheduler's state for the thread that hit the probe. They find the
-// thread's rb_thread_t in its thread-local storage. So ddtop need not tell the program about threads that begin or end.
+// readScheduler emits the instructions that read the scheduler's state for the thread that hit the probe. They find
+// this thread's rb_thread_t in its thread-local storage. So ddtop need not tell the program about threads that begin or
+// end.
 func (b *builder) readScheduler() asm.Instructions {
 	t := b.target
 	ins := asm.Instructions{
@@ -261,8 +262,8 @@ func (b *builder) readScheduler() asm.Instructions {
 		ins = append(ins, twoWords(onStack+recordOwner, onStack+recordTail, int64(t.Owner), int64(t.QueueTail), atAddress)...)
 	}
 	if b.kind == exact.Signalled {
-		// This probe only serves to show that a thread has released the GVL. So make no record for a thread that still
-		// has the GVL, or that is no Ruby thread.
+		// This kind of probe only serves to show that a thread has released the GVL. So make no record for a thread
+		// that still has the GVL, or that is no Ruby thread.
 		ins = append(ins,
 			asm.JEq.Imm(asm.R9, 0, "out"),
 			asm.LoadMem(asm.R1, asm.RFP, onStack+recordOwner, asm.DWord),

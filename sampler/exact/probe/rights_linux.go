@@ -22,7 +22,7 @@ const (
 	manyMajor, manyMinor = 6, 10
 )
 
-// machine has the facts that decide whether exact mode is possible. Tests can change them.
+// machine has the facts about this machine that decide whether exact mode is possible. Tests can change them.
 type machine struct {
 	bpf.Machine
 	// untried is true if the user allows exact mode on a kind of processor on which it has never run.
@@ -36,8 +36,8 @@ func thisMachine() (machine, error) {
 	return machine{Machine: m, granted: attach.GrantedCapabilities()}, err
 }
 
-// check returns an error that explains why exact mode cannot work on a machine, and what would help. It returns nil
-// if exact mode can work. many is true if links of many probes may be used.
+// check returns an error that explains why exact mode cannot work on a machine, and what would help. It returns nil if
+// exact mode can work. many is true if ddtop may use BPF links that each set many probes.
 func (m *machine) check() (many bool, err error) {
 	switch set, known := instructionSetOf(m.Arch); {
 	case !known:

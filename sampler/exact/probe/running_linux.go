@@ -23,9 +23,9 @@ const (
 	ipHead = 1024
 )
 
-// whereRunning samples the instruction pointers of native threads while they run user code. The kernel records them for
-// the duration during. Then whereRunning calls seen with each of them. It needs the same rights as probes. Without
-// these rights it never calls seen. It changes nothing in the process.
+// whereRunning finds out where native threads run while they run user code. The kernel records their instruction
+// pointers for the duration during. Then whereRunning calls seen with each of them. It needs the same rights as probes.
+// Without these rights it never calls seen. It changes nothing in the process.
 func whereRunning(tids []int32, during time.Duration, seen func(attach.Address)) {
 	var events []*ipEvent
 	for _, tid := range tids[:min(len(tids), maxRunning)] {

@@ -13,12 +13,12 @@ import (
 const (
 	// In each period of stackNS, at most maxLong stacks are copied. At most maxStacks of them are for waits shorter
 	// than longWaitNS, and at most maxShort for waits shorter than shortWaitNS. All times are in ns. This limits the
-	// cost, because each copy takes about 3 µs. A wait counts from when the thread began to sleep. If the thread waited
-	// for a Mutex or a Queue before it waited for the GVL, this is when it gave the GVL away.
+	// cost, because each copy takes about 3 µs. For these limits, a wait begins when the thread begins to sleep. If the
+	// thread first waits for a Mutex or a Queue and then for the GVL, this is when it gives the GVL away.
 	shortWaitNS, longWaitNS               = 50_000, 5_000_000
 	stackNS, maxStacks, maxShort, maxLong = 10_000_000, 12, 6, 36
-	// maxSleepers limits the threads of which it is known when they fell asleep. If there are more, the latest ones are
-	// kept.
+	// maxSleepers limits the threads of which the programs know when they fell asleep. If there are more, the latest
+	// ones are kept.
 	maxSleepers = 1 << 14
 )
 
@@ -102,7 +102,7 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 		asm.JGE.Imm(asm.R3, shortWaitNS, "not short"),
 		asm.Mov.Imm(asm.R5, maxShort),
 		// Several threads can run these instructions at the same time, so an increment of the counter can be lost. Then
-		// one stack more is copied than the limit allows, which does not matter.
+		// one stack more than the limit is copied, which does no harm.
 		asm.LoadMem(asm.R1, asm.R7, countSpanNS, asm.DWord).WithSymbol("not short"),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
 		asm.JLT.Imm(asm.R3, stackNS, "same span"),

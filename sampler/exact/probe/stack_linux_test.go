@@ -49,8 +49,8 @@ puts "ready"
 $stdin.gets`
 
 // TestStacks: a record and its stack belong to the same thread. The program's methods in a stack all have this thread's
-// number, and are in the order of the calls. No method of a chain of calls is missing, although the chain changes
-// meanwhile. A record may lack a stack, but each stack has a record.
+// number in their names, and are in the order of the calls. No method of a chain of calls is missing, although the
+// chain changes meanwhile. A record may lack a stack, but each stack has a record.
 func TestStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	needBPF(t)

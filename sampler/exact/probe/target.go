@@ -4,12 +4,12 @@ package probe
 type Target struct {
 	// PID is the process's number in the kernel's first PID namespace, in which ddtop must be, too.
 	PID int
-	// Lock is the address of the scheduler's mutex. Owner is the address of the scheduler's pointer to the thread
-	// that owns the GVL. QueueTail is the address of the scheduler's pointer to the last thread in the queue, which
-	// is the second word of the list's head.
+	// Lock is the address of the scheduler's mutex. Owner is the address of the scheduler's pointer to the thread that
+	// owns the GVL. QueueTail is the address of the pointer to the last thread in the queue for the GVL. This pointer
+	// is the second word of the queue's list head.
 	Lock, Owner, QueueTail uint64
-	// ReadyNode and RunningNode are offsets in an rb_thread_t, in bytes: of its node in the queue, and of its node in
-	// the list of running threads.
+	// ReadyNode and RunningNode are the offsets of two list nodes in an rb_thread_t, in bytes. One is the node in the
+	// queue for the GVL, the other is the node in the list of running threads.
 	ReadyNode, RunningNode int
 	// Before33 is true up to Ruby 3.2. In this case the programs do not read the queue and the lists of threads.
 	Before33 bool

@@ -20,8 +20,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// watchpoints are hardware watchpoints on two words of the scheduler, for all threads of a process. A write to the
-// owner of the GVL makes a record of Kind Unlocked. A write to the end of the queue makes a record of Kind Slept.
+// watchpoints are hardware watchpoints on two words of the scheduler, in all threads of a process. A write to the word
+// with the owner of the GVL makes a record of Kind Unlocked. A write to the word with the end of the queue makes a
+// record of Kind Slept.
 type watchpoints struct {
 	target Target
 	fds    []int
@@ -122,7 +123,7 @@ func (p *watchpoints) drain(t *testing.T, to []exact.Record) []exact.Record {
 	}
 }
 
-// turns collects the holds that a Machine reports: which thread got the GVL, and since when it had waited for it.
+// turns collects the holds that a Machine reports: which thread got the GVL when, and since when it had waited for it.
 type turns struct {
 	all  []toldTurn
 	open map[int32]*toldTurn
@@ -156,7 +157,7 @@ func (k *turns) changed(c *exact.Change) {
 	}
 }
 
-// end ends a thread's current hold at a change.
+// end ends the hold x of a thread, because the change c of the thread's state ends it.
 func (k *turns) end(x *toldTurn, c *exact.Change) {
 	if x != nil && x.fromNS != 0 {
 		x.toNS = c.AtNS
@@ -261,8 +262,8 @@ func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, misse
 		t.Fatal(err)
 	}
 	defer p.Close()
-	// A hold has at least four records, so enough records have enough holds. On a full machine, it can take longer than
-	// the usual time to get the least number of records.
+	// A hold makes at least four records, so enough records also have enough holds. On a full machine, it can take
+	// longer than the usual time to get the least number of records.
 	const enough, least, longest = 20_000, 500, 4 * time.Second
 	for began := time.Now(); len(records) < enough && (time.Since(began) < longest || len(truth) < least && time.Since(began) < w.Ruby.Timeout()); time.Sleep(5 * time.Millisecond) {
 		truth = points.drain(t, truth)
@@ -270,8 +271,8 @@ func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, misse
 			t.Fatal(err)
 		}
 	}
-	// The watchpoints are removed one after the other. Until the last is removed, a thread without one can release the
-	// GVL unseen. So records from after the first removal are counted, but not compared.
+	// The watchpoints are removed from one thread after the other. Until the last is removed, a thread that has none
+	// can release the GVL unseen. So records from after the first removal are counted, but not compared.
 	untilNS := monotonicNS(t)
 	points.off() // before the probes, whose later records are not compared
 	truth = points.drain(t, truth)
@@ -301,8 +302,8 @@ func compareTurns(t *testing.T, want []watchedTurn, records []exact.Record) {
 		m.Feed(&records[i])
 	}
 	slices.SortFunc(k.all, func(a, b toldTurn) int { return cmp.Compare(a.fromNS, b.fromNS) })
-	// Do not compare the first holds, which may have begun before all probes were set, nor the last ones, which have
-	// not ended.
+	// Do not compare the first holds and the last ones. The first may have begun before all probes were set, and the
+	// last have not ended.
 	if len(want) < 20 || len(k.all) < 20 {
 		t.Fatalf("%d turns by watchpoints, %d by records", len(want), len(k.all))
 	}

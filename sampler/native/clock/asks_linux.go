@@ -28,7 +28,8 @@ type Ask struct {
 // AskKind is what a call did to the process's memory.
 type AskKind uint64
 
-// The kinds of calls. AskMore gives the process memory, AskGone takes memory from it, and AskMoved moves memory.
+// The kinds of calls, by what they do to the process's memory. AskMore gives it memory, AskGone takes memory away, and
+// AskMoved moves memory.
 const (
 	AskNone AskKind = iota
 	AskMore
@@ -62,7 +63,7 @@ func decodeCode(b []byte) (kind AskKind, ns int64, ok bool) {
 	return decodeAsk(b).Kind, int64(binary.LittleEndian.Uint64(b[callNS:])), true
 }
 
-// sharedAsks has the program that all Feeds of FollowAsks share.
+// sharedAsks has the BPF program that all Feeds of FollowAsks share.
 var sharedAsks bpf.Shared[*timer]
 
 // FollowAsks copies the stacks of threads that request memory from the kernel, until Close. The requests are mmap,
@@ -103,8 +104,8 @@ const (
 	argThird, argFirst, argSecond, argFourth = 1, 5, 4, 10
 )
 
-// chooseCalls is the first part of the program. It ends the program unless the call can have changed the mappings.
-// Afterwards R6 has the address of the registers, R7 the call's result, and R8 its number.
+// chooseCalls emits the first part of the program, which ends the program unless the call can have changed the
+// mappings. Afterwards R6 has the address of the registers, R7 the call's result, and R8 its number.
 func (p *places) chooseCalls() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
@@ -116,8 +117,8 @@ func (p *places) chooseCalls() asm.Instructions {
 	}
 }
 
-// asked is the part of the program that stores what a call did (Ask). If the call requests memory and its stack is to
-// be copied, the program continues after this part. Otherwise the program ends here.
+// asked emits the part of the program that stores what a system call did (Ask). If the call requests memory and its
+// stack is to be copied, the program continues after this part. Otherwise the program ends here.
 func (p *places) asked(ring int) (ins asm.Instructions) {
 	arg := func(to asm.Register, n int) asm.Instruction {
 		return asm.LoadMem(to, asm.R6, p.registers[n], asm.DWord)
@@ -175,15 +176,15 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 	add(store(askBytes, asm.R1), arg(asm.R1, argFourth), arg(asm.R2, argThird), asm.JSet.Imm(asm.R1, mapAnonymous, "anonymous"),
 		asm.And.Imm(asm.R2, protExec), asm.JEq.Imm(asm.R2, 0, "end"))
 	kind(askCode, "report")
-	// Memory without access (PROT_NONE) is only reserved, so the call is not a request for memory. A thread's stack
-	// does not count either, because most of it stays unused.
+	// Memory without access (PROT_NONE) is only reserved, so such a call is not a request for memory. Memory for a
+	// thread's stack does not count either, because most of it stays unused.
 	add(asm.JEq.Imm(asm.R2, 0, "reserved").WithSymbol("anonymous"), asm.JSet.Imm(asm.R1, mapStack, "reserved"), asm.Ja.Label("asks"),
 		asm.And.Imm(asm.R1, mapFixed).WithSymbol("reserved"), asm.JEq.Imm(asm.R1, 0, "end"))
 	kind(AskGone, "event")
 
 	// spend emits the instructions that limit calls per second. The counter at place in the target's data counts the
-	// calls of this second. If it has reached most, the program jumps to the label full. Otherwise it adds one. have is
-	// a label within these instructions.
+	// calls of this second. If it has reached most, the program jumps to the label full. Otherwise it adds one to the
+	// counter. have is the name of a label that spend needs within these instructions.
 	spend := func(place int16, most int32, have, full string) {
 		add(asm.LoadMem(asm.R0, asm.RFP, nsAt, asm.DWord), asm.LoadMem(asm.R1, asm.R9, targetSecond, asm.DWord),
 			asm.Mov.Reg(asm.R2, asm.R0), asm.Sub.Reg(asm.R2, asm.R1),

@@ -16,22 +16,24 @@ import (
 )
 
 const (
-	// ringBytes is the size of the ring if the clock ticks 49 times a second on each CPU. It has room for 36 stacks,
-	// which 14 busy CPUs make between two reads. fastRingBytes is the size for a faster clock.
+	// ringBytes is the size of the ring for copied stacks if the clock ticks 49 times a second on each CPU. It has room
+	// for 36 stacks, which 14 busy CPUs make between two reads. fastRingBytes is the size for a faster clock.
 	ringBytes, fastRingBytes = 2 << 20, 8 << 20
 	// maxPending bounds how many stacks of all processes wait until Drain takes them.
 	maxPending = fastRingBytes / entrySize
 )
 
-// timer has the program in the kernel. All processes that ddtop follows share one timer.
+// timer has the BPF program that copies stacks. All processes that ddtop follows share one timer.
 type timer struct {
 	bpf.Programs
 	mu      sync.Mutex
 	targets *ebpf.Map
 	ring    *bpf.Ring
-	// asks is true if the program runs at the end of system calls instead of at ticks of a clock.
+	// asks is true if the BPF program runs at the end of system calls, instead of at ticks of a clock. It then finds
+	// the calls that ask for memory.
 	asks bool
-	// records has what the kernel has recorded about mappings, for each CPU. recordsNS is when it was last read.
+	// records has, for each CPU, what the kernel has recorded about processes that map code. recordsNS is when it was
+	// last read.
 	records   []records
 	recordsNS int64
 	feeds     map[uint32]*Feed
@@ -46,7 +48,7 @@ type Feed struct {
 	t      *timer
 	target Target
 	// pending are stacks of this process that were taken from the ring, and that Drain has not passed on yet. Another
-	// process's Feed may have taken them. spare is memory for further stacks.
+	// process's Feed may have taken them from the ring. spare is memory for further stacks.
 	pending, spare []Sample
 	// dropped is how many stacks had no room in pending.
 	dropped uint64
@@ -65,13 +67,13 @@ func Check() error {
 	return m.CheckRegisters()
 }
 
-// Try loads the program, starts its clock, and ends both again. So it shows whether the kernel, a container or a
-// security module forbids this. The errors are the same as Follow's.
+// Try loads the program, starts its clock, and removes both again. This shows whether the kernel, a container or a
+// security module forbids the program. The errors are the same as Follow's.
 func Try() error { return shared.Try(func() (*timer, error) { return open(Hz) }) }
 
 // Follow copies the stacks of a process's running threads until Close, hz times a second on each CPU. If ddtop already
-// follows another process, that process's rate is used instead of hz. The error is bpf.ErrKernel or bpf.ErrRights, or
-// the error of a full map.
+// follows another process, Follow uses that process's rate instead of hz. The error is bpf.ErrKernel or bpf.ErrRights,
+// or the error of a full map.
 func Follow(target Target, hz int) (*Feed, error) {
 	return follow(&shared, target, func() (*timer, error) { return open(hz) })
 }
@@ -126,7 +128,7 @@ func (f *Feed) Drain(emit func(*Sample)) error {
 	return nil
 }
 
-// take reads what the ring has for all Feeds, and returns the stacks for f.
+// take empties the ring, which has stacks for all Feeds, and returns the stacks for f.
 func (f *Feed) take() ([]Sample, error) {
 	t := f.t
 	t.mu.Lock()
@@ -137,8 +139,9 @@ func (f *Feed) take() ([]Sample, error) {
 	return list, err
 }
 
-// readRing empties the ring. It keeps each entry in the Feed of its process until Drain. There is always room for
-// stacks of f, but for stacks of other Feeds only if hasRoom allows it. f may be nil. The caller holds mu.
+// readRing empties the ring, which all Feeds share. It keeps each entry in the Feed of its process until Drain. There
+// is always room for stacks of f, but for stacks of other Feeds only if hasRoom allows it. f may be nil. The caller
+// holds mu.
 func (t *timer) readRing(f *Feed) error {
 	return t.ring.Read(func(b []byte) error {
 		tgid, err := tgidOf(b)
@@ -157,7 +160,8 @@ func (t *timer) readRing(f *Feed) error {
 	})
 }
 
-// mostPending is how many entries of the ring, stacks and calls without a stack, may wait until Drain takes them.
+// mostPending is how many entries from the ring may wait until Drain takes them. An entry is a stack, or a call without
+// a stack.
 func (t *timer) mostPending() int {
 	if t.asks {
 		return maxPending + maxEvents
@@ -165,7 +169,8 @@ func (t *timer) mostPending() int {
 	return maxPending
 }
 
-// hasRoom reports whether the Feed may keep one more stack until Drain. If not, it counts the stack as dropped.
+// hasRoom reports whether the Feed may keep one more stack until Drain. If it may not, hasRoom counts the stack as
+// dropped.
 func (f *Feed) hasRoom(most int) bool {
 	if len(f.pending) < most {
 		return true
@@ -322,9 +327,9 @@ const (
 	collectAt = ownerAt - 8
 )
 
-// program returns the program that runs on a CPU's clock, or at the end of system calls. For system calls, the
-// instructions in filter choose the calls, and the instructions in event find out what each call did. R9 is the
-// target.
+// program returns the BPF program, which runs on a CPU's clock or at the end of system calls. For system calls, the
+// instructions in filter choose the calls, and the instructions in event find out what each call did. R9 has the data
+// of the target.
 func (p *places) program(targets, ring int, filter, event asm.Instructions) asm.Instructions {
 	ins := append(filter,
 		asm.FnGetCurrentPidTgid.Call(),
@@ -345,8 +350,8 @@ func (p *places) program(targets, ring int, filter, event asm.Instructions) asm.
 		asm.StoreMem(asm.RFP, threadAt, asm.R1, asm.DWord),
 		asm.FnGetCurrentTaskBtf.Call(),
 		asm.LoadMem(asm.R7, asm.R0, p.threadPointer, asm.DWord))
-	// plus emits the instructions that read a word of the process's memory. The word is at R7 plus an offset, which is
-	// in the target's data. If the word cannot be read, it is 0.
+	// plus emits the instructions that read a word of the process's memory. The word's address is R7 plus an offset,
+	// which the target's data has. If the word cannot be read, it is 0.
 	plus := func(field, to int16) {
 		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R9, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
 		ins = append(ins, bpf.ReadTo(to, 8)...)
@@ -407,7 +412,8 @@ func (p *places) also(calls bool, end string) asm.Instructions {
 	}
 	ins = append(ins, asm.LoadMem(asm.R6, asm.R7, 8*native.StackPointer, asm.DWord), asm.Sub.Imm(asm.R6, redZone),
 		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.R7, morePieces, asm.R1, asm.DWord))
-	// Copy the stack in pieces. A single copy of the whole stack would fail if one page is not in memory.
+	// Copy the stack in pieces. If one page is not in memory, a single copy of the whole stack would fail, but the
+	// pieces before this page do not.
 	for i := range int32(maxPieces) {
 		ins = append(ins,
 			asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Imm(asm.R1, moreHead+i*pieceBytes), asm.Mov.Imm(asm.R2, pieceBytes),

@@ -16,11 +16,12 @@ const (
 	// the records of more than 70 mappings between two reads. A program makes about as many when it starts with 70
 	// libraries.
 	recordPages = 4
-	// maxChanges limits the periods that are kept for one process. If there are more, the oldest two are merged into
-	// one.
+	// maxChanges limits the periods in which a process has mapped code that are kept. If there are more, the oldest two
+	// are merged into one.
 	maxChanges = 64
-	// maxRecord is the largest size of a record, in bytes: a path of 4,096 bytes and the fields around it. If less room
-	// than this is left, a record may have been lost. The kernel reports the loss only when it writes the next record.
+	// maxRecord is the largest size of a record, in bytes: a path of 4,096 bytes and the fields around it. If a ring
+	// has less room left, a record may have been lost. The kernel reports this loss only when it writes the next
+	// record.
 	maxRecord = 4096 + 256
 )
 
@@ -33,7 +34,7 @@ const (
 	recordTime                         = 8
 )
 
-// change is a period, in ns, in which a process has mapped code of a file. The exact time is not known.
+// change is a period, in ns, in which a process has mapped code of a file. When exactly in this period is not known.
 type change struct{ from, to int64 }
 
 // records are the kernel's records, from one CPU, of processes that have mapped memory as code.
@@ -50,8 +51,8 @@ func openRecords(clock int) (r records, err error) {
 
 func (r *records) close() error { return unix.Munmap(r.page) }
 
-// read calls the function each for every recorded mapping of a file's code, with the process that made it and with the
-// time. It calls the function lost if records are missing.
+// read calls the function each for every recorded mapping of a file's code. The parameters are the process that has
+// mapped the code and the time. read calls the function lost if records are missing.
 func (r *records) read(each func(pid uint32, ns int64), lost func()) {
 	head := (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.page[0]))
 	from, to := atomic.LoadUint64(&head.Data_tail), atomic.LoadUint64(&head.Data_head)
@@ -134,7 +135,8 @@ func (f *Feed) changed(c change) {
 }
 
 // Steady reports whether the process has mapped no code of files between two times, in ns of CLOCK_MONOTONIC. If it has
-// mapped code, an address can belong to another file than before. The result is not known for times before Follow.
+// mapped code, an address of a stack can belong to another file than before. For times before Follow, the result is not
+// known.
 func (f *Feed) Steady(from, to int64) (bool, error) {
 	t := f.t
 	t.mu.Lock()

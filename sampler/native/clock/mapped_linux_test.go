@@ -18,8 +18,9 @@ func timeNS(t *testing.T) int64 {
 	return now
 }
 
-// TestSteady: if the process maps a file as code, Steady returns false for a period that includes this time, and true
-// for periods before and after. Memory without a file, and mappings of other processes, do not count.
+// TestSteady: if the process maps a file as code, Steady returns false for a period that includes the time of the
+// mapping. It returns true for periods before and after. Memory without a file, and mappings of other processes, do not
+// count.
 func TestSteady(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

@@ -65,7 +65,7 @@ const (
 	redZone = 128
 )
 
-// In an entry of the ring, these words follow the copy of the Ruby stack and the registers. The C stack comes after
+// These words follow the copy of the Ruby stack and the registers in an entry of the ring. The C stack comes after
 // them.
 const (
 	moreThread = 8 * (native.NumRegisters + iota)
@@ -129,13 +129,13 @@ func (t *Target) decode(b []byte, s *Sample) (err error) {
 
 // Counts are the counters that the program in the kernel keeps for a process.
 type Counts struct {
-	// Ticks counts how often a Ruby thread ran at a tick. Copied counts how often its stack was copied. Otherwise the
-	// ring had no room for the stack, or the stack was too large.
+	// Ticks counts how often a Ruby thread ran at a tick. Copied counts how often its stack was copied at such a tick.
+	// If it was not copied, the ring had no room for the stack, or the stack was too large.
 	Ticks, Copied uint64
 	// BusyNS is how long the program has run in the kernel, in ns.
 	BusyNS int64
-	// Calls counts the calls that asked the kernel for memory, and Asked the bytes. Both include calls whose stack was
-	// not copied. Unseen counts the calls that gave memory back or moved it, and for which there is no Sample. All are
-	// zero unless the Feed comes from FollowAsks.
+	// Calls counts the calls that asked the kernel for memory, and Asked counts the bytes. Both include calls whose
+	// stack was not copied. Unseen counts the calls that gave memory back or moved it, and for which there is no
+	// Sample. All three are zero unless the Feed comes from FollowAsks.
 	Calls, Asked, Unseen uint64
 }

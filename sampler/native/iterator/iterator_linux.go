@@ -172,8 +172,8 @@ const (
 
 // visit returns the instructions that run for each thread. They write a record if the thread sleeps and is not on a
 // CPU. The record has the registers that the kernel saved when the thread entered the kernel. It also has the number of
-// times that the thread got a CPU, which is read first. If this number is greater in the next record, the thread may
-// have run while this record was made.
+// times that the thread got a CPU. This number is read before the registers. If it is greater in the next record, the
+// thread may have run while this record was made.
 func (p *places) visit(pid int32) asm.Instructions {
 	const record = -recordSize
 	ins := asm.Instructions{

@@ -13,23 +13,23 @@ import (
 	"github.com/ddtop/ddtop/sampler/bpf"
 )
 
-// bellSize is the size of the map of a bell, in bytes. The map has one word.
+// bellSize is the size of the eBPF map that a bell uses, in bytes. The map has one word.
 const bellSize = 8
 
-// bell calls a function when the next record is made. With a bell, ddtop need not poll the ring while a process is
-// idle, and it reads the first record after a pause at once.
+// bell calls a function when a program in the kernel makes the next record. Without it, ddtop would have to check the
+// ring of records again and again while a process is idle. With it, ddtop reads the first record after a pause at once.
 type bell struct {
 	// memory is the map's only word. It has the flags that the programs pass to the kernel when they add a record to
 	// the ring.
 	memory []byte
-	// file is the descriptor with which Go's runtime polls the ring. It is nil until open is called.
+	// file is a descriptor with which Go's runtime waits for records in the ring. It is nil until open is called.
 	file *os.File
 
 	mu   sync.Mutex // guards rung
 	rung func()
 }
 
-// open maps the word of flags into memory, and begins to poll the ring.
+// open maps the word of flags into memory, and begins to wait for records in the ring.
 func (b *bell) open(flags *ebpf.Map, ring int) (err error) {
 	if b.memory, err = unix.Mmap(flags.FD(), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("mapping the flags of a ring: %w", err)
@@ -58,9 +58,9 @@ func (b *bell) store(flags uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&b.memory[0])), flags)
 }
 
-// set makes the next record call rung. There is one exception: a program that read the flags just before set may still
-// add a record silently, and this record stays unread. After an unread record, the kernel reports no further record by
-// itself. So set stores the flag ForceWakeup, with which a program asks for the report.
+// set makes the next record call the function rung. There is one exception: a program that read the flags just before
+// set may still add a record without a report, and this record stays unread. After an unread record, the kernel reports
+// no further record by itself. So set stores the flag ForceWakeup, with which a program asks for the report.
 func (b *bell) set(rung func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +68,7 @@ func (b *bell) set(rung func()) {
 	b.store(bpf.ForceWakeup)
 }
 
-// ring calls the function that set has stored, if there is one.
+// ring calls the function that was passed to set, if it has not been called yet.
 func (b *bell) ring() {
 	b.mu.Lock()
 	rung := b.rung

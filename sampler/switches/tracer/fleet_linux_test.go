@@ -17,8 +17,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// obeying executes the orders on its standard input, one order a line. It answers each order, and then waits for the
-// next one. When it answers "threads", the threads have ended and were joined. "fork" waits for the end of the child.
+// obeying is a Ruby program that executes orders from its standard input, one order a line. It answers each order, and
+// then waits for the next one. When it answers the order "threads", it has started threads, and they have ended and
+// were joined. For "fork" it waits for the end of the child.
 const obeying = `
 require "rbconfig"
 STDOUT.sync = true
@@ -67,15 +68,15 @@ func threadSwitches(t *testing.T, pid int) map[int32]uint64 {
 // unread returns a Target whose offsets are wrong on purpose, so that no words of the process can be read.
 func unread(pid int) Target { return Target{PID: pid, ExecutionContext: -1 << 46, Before33: true} }
 
-// obedient is a process that runs obeying, with the results of its Feed.
+// obedient is a process that runs the program obeying, with the records that its Feed returned.
 type obedient struct {
 	*rubytest.Process
 	feed *Feed
-	// before and begun are the results of threadSwitches before and after Follow. after and end are its results before
-	// and after the last Drain. They are nil if the process has ended.
+	// before and begun are the results of threadSwitches just before and just after Follow. after and end are its
+	// results just before and just after the last Drain. They are nil if the process has ended.
 	before, begun, after, end map[int32]uint64
-	// outs counts, for each thread, the records of losing a CPU. ended has the threads with a record of their end. The
-	// field all counts all records.
+	// outs counts, for each thread, the records that it has lost a CPU. ended has the threads with a record of their
+	// end. The field all counts all records.
 	outs  map[int32]uint64
 	ended map[int32]bool
 	all   uint64
@@ -102,10 +103,10 @@ func (o *obedient) drain(t *testing.T) {
 	}
 }
 
-// TestSeveralProcesses: one goroutine fetches the records of all processes. By the kernel's own count, the Feed of each
-// process returns one record each time that one of its threads loses its CPU. No record is missing, and none belongs to
-// another process. Meanwhile, some processes start threads and join them, fork, exec or exit. A Feed that is drained
-// late delays no other Feed.
+// TestSeveralProcesses: one goroutine reads the records of all processes. The Feed of each process returns exactly one
+// record each time that one of its threads loses its CPU, by the kernel's own count. No record is missing, and none
+// belongs to another process. Meanwhile, some processes start threads and join them, fork, exec or exit. If one Feed is
+// drained late, this delays no other Feed.
 func TestSeveralProcesses(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -131,7 +132,7 @@ func TestSeveralProcesses(t *testing.T) {
 		defer o.feed.Close()
 		o.begun = threadSwitches(t, o.PID)
 	}
-	// The last process's Feed is drained only at the end.
+	// The test drains the Feed of the last process only at the end, to show that this delays no other Feed.
 	var over atomic.Bool
 	var fetching sync.WaitGroup
 	fetching.Go(func() {
@@ -193,7 +194,7 @@ func TestSeveralProcesses(t *testing.T) {
 			}
 			delete(o.outs, tid)
 		}
-		// All other threads have ended, and have a record of their end.
+		// All threads but the main thread have ended, so there must be a record of the end of each.
 		for tid := range maps.Keys(o.outs) {
 			if !o.ended[tid] {
 				t.Errorf("%q: thread %d has records, is not there, and has no record of its end", orders[i], tid)
@@ -205,8 +206,8 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 }
 
-// settled returns the threadSwitches of a process when all its threads wait in a system call and two readings are
-// equal.
+// settled waits until all threads of a process wait in a system call and two results of threadSwitches are equal. It
+// returns this result.
 func settled(t *testing.T, pid int) map[int32]uint64 {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); time.Now().Before(deadline); {
@@ -220,8 +221,8 @@ func settled(t *testing.T, pid int) map[int32]uint64 {
 	return nil
 }
 
-// allWait reports whether all threads of a process wait in a system call. While a thread is still about to wait, the
-// kernel delays its answer until the thread has lost its CPU (task_current_syscall in lib/syscall.c).
+// allWait reports whether all threads of a process wait in a system call. If a thread is just about to wait, the kernel
+// answers only after the thread has lost its CPU (task_current_syscall in lib/syscall.c).
 func allWait(pid int) bool {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 	for _, name := range files {
@@ -232,7 +233,8 @@ func allWait(pid int) bool {
 	return len(files) > 0
 }
 
-// passing has pairs of threads that only wake each other, after the first line of standard input.
+// passing is a Ruby program with pairs of threads that only wake each other. They begin after the first line of
+// standard input.
 const passing = `
 puts "ready"; STDOUT.flush
 STDIN.gets
@@ -244,8 +246,8 @@ end
 sleep
 `
 
-// TestRingFullOfOne: one process makes more records than fit. Records without room count as lost for this process,
-// whether the ring was full or the queue of its Feed. Another process loses no record.
+// TestRingFullOfOne: one process makes more records than fit. The records that did not fit count as lost for this
+// process, whether the ring was full or the queue of its Feed. Another process loses no record.
 func TestRingFullOfOne(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -286,7 +288,7 @@ func TestRingFullOfOne(t *testing.T) {
 	if !feeds[0].MayHaveLost() || !feeds[1].MayHaveLost() {
 		t.Error("the ring was full, and a Feed does not know that")
 	}
-	// The ring held more records than may wait for one Feed. So Fetch had to drop some.
+	// The ring held more records than one Feed may keep until Drain. So Fetch had to drop some.
 	if lost := counts(0).Lost; feeds[0].dropped == 0 || lost < inRing+feeds[0].dropped || !feeds[0].Waiting() {
 		t.Errorf("%d records lost, %d of them in the ring at least, and %d dropped", lost, inRing, feeds[0].dropped)
 	}

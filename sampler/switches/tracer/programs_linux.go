@@ -11,27 +11,27 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// Offsets in the data that the programs keep for each thread, in the kernel's task storage.
+// These are offsets in the data that the programs in the kernel keep for each thread (task storage).
 const (
-	// storedIn is when the thread got its CPU. storedWoken is when the thread storedWaker made it runnable.
-	// storedWakerOwner is the owner of the GVL at that time.
+	// storedIn is when the thread got its CPU. storedWoken is when it became runnable, and storedWaker is the thread
+	// that woke it up. storedWakerOwner is the owner of the GVL at that time.
 	storedIn = 8 * iota
 	storedWoken
 	storedWaker
 	storedWakerOwner
-	// storedGave is when the thread woke the next holder of the GVL, if that was after storedIn. It is 0 otherwise.
+	// storedGave is when the thread woke up the next holder of the GVL, if that was after storedIn. Otherwise it is 0.
 	storedGave
 	// storedThread is the thread's rb_thread_t. storedWaits is not 0 if the thread was in the queue for the GVL when
 	// it last lost its CPU.
 	storedThread
 	storedWaits
-	// storedWork is the address of the environment (a request's Hash) that was copied last. It is 0 once the thread has
-	// left the frame with that environment.
+	// storedWork is the address of the environment (a request's Hash) that was copied last. It becomes 0 when the
+	// thread has left the frame with that environment.
 	storedWork
 	storedSize
 )
 
-// Offsets on a program's stack. The record is at onStack, and single words lie below it.
+// These are offsets on the stack of a program in the kernel. The record is at onStack, and single words lie below it.
 const (
 	onStack   = -recordSize
 	keyAt     = onStack - 8
@@ -47,18 +47,19 @@ const (
 	valuesAt  = framesAt - 8
 )
 
-// The numbers of poll and ppoll on x86_64 (arch/x86/entry/syscalls/syscall_64.tbl).
+// These are the numbers of the system calls poll and ppoll on x86_64 (arch/x86/entry/syscalls/syscall_64.tbl).
 const callPoll, callPpoll = 7, 271
 
 // deadBit is a bit in the state of a task that is ending (TASK_DEAD, include/linux/sched.h).
 const deadBit = 0x80
 
-// waitStacks limits, for each process, the copied stacks of threads that wait for the GVL: so many in a period of
-// spanNS. At a tick of the clock, the stack of the thread with the GVL is copied, but at most once in clockStackNS.
-// Both times are in ns. Copying takes about 3 µs, and ddtop must also find the names for new stacks.
+// waitStacks limits how many stacks of threads that wait for the GVL are copied: so many for each process in each
+// spanNS. Besides, at a tick of the clock, the stack of the thread with the GVL is copied, but at most once in
+// clockStackNS. Both times are in ns. The limits are needed because a copy takes about 3 µs, and ddtop must also find
+// the names for new stacks.
 const waitStacks, spanNS, clockStackNS = 2, 10_000_000, 15_000_000
 
-// Offsets of the first words of rb_execution_context_t, and of a control frame (vm_core.h, Ruby 2.6 to 4.0).
+// These are offsets of the first words of rb_execution_context_t, and of a control frame (vm_core.h, Ruby 2.6 to 4.0).
 const (
 	contextCFP, contextSize = 16, 24
 	framePC, frameSP        = 0, 8
@@ -69,13 +70,13 @@ const (
 // struct.
 type kernelPlaces struct {
 	tgid, pid, threadPointer, runDelay, state int16
-	// switchState is true if the tracepoint of thread switches has an argument with the state of the thread that loses
-	// the CPU (Linux 5.18).
+	// switchState is true if the tracepoint of thread switches passes the state of the thread that loses the CPU as an
+	// argument (Linux 5.18).
 	switchState   bool
 	syscall, args [3]int16
 }
 
-// placesOfKernel reads the offsets from the kernel's own description (BTF).
+// placesOfKernel reads the offsets of fields in kernel structs from the kernel's description of its own types (BTF).
 func placesOfKernel() (k kernelPlaces, err error) {
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -115,19 +116,22 @@ func placesOfKernel() (k kernelPlaces, err error) {
 
 type builder struct {
 	kernel kernelPlaces
-	// These are descriptors of maps. targets has the followed processes, and threads the data kept for each thread.
-	// ring has the records, and stacks the copied stacks. places has the WorkPlaces, and works the copied environments.
+	// These are descriptors of eBPF maps. targets has the followed processes, and threads the data kept for each
+	// thread. ring has the records, and stacks the copied stacks. places has the WorkPlaces, and works the copied
+	// environments of requests.
 	targets, threads, ring, stacks, places, works int
-	// bell is the descriptor of the map with the flags for bpf_ringbuf_output. slots is the one of the map of slots.
+	// bell and slots are descriptors of two more maps: bell of the map with the flags for bpf_ringbuf_output, and slots
+	// of the map of slots.
 	bell, slots int
 }
 
-// slots is the number of slots, a power of 2. A process belongs to the slot of its number modulo slots. The byte of a
-// slot is 1 if a process of the slot is followed. So a switch between other processes takes no lookup of a target.
+// slots is the number of slots, a power of 2. With them, a program sees quickly that a process is not followed. A
+// process belongs to the slot with the number PID modulo slots. The byte of a slot is 1 if a process of the slot is
+// followed. So a switch between two other processes needs no search for a target.
 const slots = 1 << 14
 
-// find emits instructions that load the target of a process into R8. tgid is the register with the process's number. If
-// the process is not followed, the instructions jump to the label in the parameter or.
+// find emits instructions that load the data about a followed process, its target, into R8. tgid is the register with
+// the process's PID. If the process is not followed, the instructions jump to the label in the parameter or.
 func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreMem(asm.RFP, keyAt, tgid, asm.Word),
@@ -142,8 +146,8 @@ func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	}
 }
 
-// stored emits instructions that load a task's kept data into R9. If there is no data and create is 1, they create it.
-// If there is still none, they jump to the label in the parameter or.
+// stored emits instructions that load the data kept for a thread into R9. If there is no data yet and create is 1, they
+// create it. If there is still none, they jump to the label in the parameter or.
 func (b *builder) stored(task asm.Register, create int32, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, b.threads),
@@ -154,8 +158,9 @@ func (b *builder) stored(task asm.Register, create int32, or string) asm.Instruc
 	}
 }
 
-// switched runs at each thread switch. First it notes the time for the thread that gets the CPU. It cannot read the
-// memory of this thread's process yet. Then it makes the record of the thread that loses the CPU.
+// switched returns the program that runs at each thread switch. First it stores the time for the thread that gets the
+// CPU. It cannot read the memory of this thread's process yet. Then it makes the record of the thread that loses the
+// CPU.
 func (b *builder) switched() asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 8, asm.DWord),
@@ -182,7 +187,7 @@ func (b *builder) switched() asm.Instructions {
 	return append(ins, b.record(switches.Out)...)
 }
 
-// ticked runs at each tick of a CPU's clock.
+// ticked returns the program that runs at each tick of a CPU's clock.
 func (b *builder) ticked() asm.Instructions {
 	ins := asm.Instructions{
 		asm.FnGetCurrentPidTgid.Call(),
@@ -219,7 +224,7 @@ func (b *builder) ended() asm.Instructions {
 	return append(ins, b.emit()...)
 }
 
-// noRecord sets all words of the record to 0.
+// noRecord emits instructions that set all words of the record to 0.
 func noRecord() asm.Instructions {
 	ins := asm.Instructions{asm.Mov.Imm(asm.R1, 0)}
 	for place := int16(onStack); place < 0; place += 8 {
@@ -239,7 +244,8 @@ func read(to int16, size int32, n int) asm.Instructions {
 		asm.Mov.Imm(asm.R0, 0).WithSymbol(ok))
 }
 
-// record emits instructions that make a record of the task in R6. R8 has the task's target, and R9 its kept data.
+// record emits instructions that make a record of the thread in R6. R8 has the data about its process (the target), and
+// R9 the data kept for the thread.
 func (b *builder) record(kind switches.Kind) asm.Instructions {
 	k := &b.kernel
 	ins := append(noRecord(),
@@ -264,8 +270,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	}
 	n := 0
 	at := func(to int16, size int32) { n++; ins = append(ins, read(to, size, n)...) }
-	// plus emits instructions that read memory at an address plus an offset. R7 has the address. The target has the
-	// offset, at the place given by field.
+	// plus emits instructions that read memory at the address in R7 plus an offset. They take the offset from the
+	// target, at the place given by field.
 	plus := func(field, to int16, size int32) {
 		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R8, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
 		at(to, size)
@@ -295,8 +301,9 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	plus(targetRunning, onStack+recordRunning, 8)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetTail, asm.DWord))
 	at(onStack+recordTail, 8)
-	// If a thread puts another thread into the queue, no record is made of this. So the program looks for new threads
-	// in the queue. It reads the queue backward, from its present end to the end that it had at the previous record.
+	// If a thread puts another thread into the queue for the GVL, no record is made at that time. So each record
+	// contains the threads that are new in the queue. To find them, the program reads the queue backward, from its
+	// present end to the end that it had at the previous record.
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.R8, targetSeenTail, asm.DWord), asm.StoreMem(asm.RFP, seenAt, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTail, asm.DWord), asm.StoreMem(asm.R8, targetSeenTail, asm.R1, asm.DWord))
@@ -312,7 +319,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	}
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetOwner, asm.DWord).WithSymbol("no lists"))
 	at(onStack+recordOwner, 8)
-	// Remember whether this thread is in the queue. The program that runs when the thread is woken needs this.
+	// Store whether this thread is in the queue for the GVL. The program that runs when the thread is woken needs to
+	// know this.
 	ins = append(ins,
 		asm.Mov.Imm(asm.R2, 0),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordReady, asm.DWord), asm.JEq.Imm(asm.R1, 0, "not queued"),
@@ -320,7 +328,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordUnblock, asm.DWord), asm.JNE.Imm(asm.R1, 0, "not queued"),
 		asm.Mov.Imm(asm.R2, 1),
 		asm.StoreMem(asm.R9, storedWaits, asm.R2, asm.DWord).WithSymbol("not queued"))
-	// This reads the innermost frame. A new thread has no frame, and then these words of the record are 0.
+	// This reads the innermost frame. A new thread has no frame, so these words of its record are 0.
 	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, wordAt, asm.DWord))
 	ins = append(ins, bpf.ReadTo(contextAt, contextSize)...)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, contextAt+contextCFP, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordCFP, asm.R3, asm.DWord))
@@ -334,8 +342,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	for i, from := range k.args {
 		ins = append(ins, asm.LoadMem(asm.R1, asm.R0, from, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordArgs+int16(8*i), asm.R1, asm.DWord))
 	}
-	// This reads the first descriptor of a poll now, because the array of descriptors may be gone when ddtop reads the
-	// record.
+	// This reads the first descriptor of a poll now. When ddtop reads the record, the program's array of descriptors
+	// may be gone.
 	ins = append(ins,
 		asm.Mov.Imm(asm.R1, -1), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordSyscall, asm.DWord),
@@ -346,22 +354,22 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.JNE.Imm(asm.R0, 0, "no poll"),
 		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
 		asm.Ja.Label("no poll"),
-		// The program comes here in two cases. If the thread is not one of Ruby's, there is no record. If the words
-		// that would show this could not be read, a record reports the failure.
+		// The program comes here in two cases. If the thread runs no Ruby thread, no record is made. If the words that
+		// would show this could not be read, a record reports the failure.
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordFailed, asm.Word).WithSymbol("no thread"), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.Mov.Imm(asm.R1, 0).WithSymbol("no poll"))
 	ins = append(ins, b.findWork()...)
 	ins = append(ins, b.emit(append(b.copyWork(), b.copyStack(kind)...)...)...)
 	// The program comes here if there is no memory for the thread's kept data, or if the data is being changed just
-	// now. Then the record counts as lost.
+	// now. In both cases the record counts as lost.
 	return append(ins,
 		asm.Mov.Imm(asm.R1, 1).WithSymbol("not stored"),
 		asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, targetLost), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord),
 		asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// copyStack emits instructions that copy a thread's stack, for one of two reasons. The thread has the GVL at a tick of
-// the clock, or it waits for the GVL. R9 has the thread's kept data, R7 the rb_thread_t.
+// copyStack emits instructions that copy a thread's stack. There are two reasons: the thread has the GVL at a tick of
+// the clock, or it waits for the GVL. R9 has the data kept for the thread, and R7 the rb_thread_t.
 func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	const or = "stacked"
 	ins := asm.Instructions{
@@ -376,8 +384,8 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 			asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1), asm.JLT.Imm(asm.R3, clockStackNS, or),
 			asm.StoreMem(asm.R8, targetClockNS, asm.R2, asm.DWord))
 	} else {
-		// If several CPUs run this at the same time, an increment can be lost. One copied stack more or less does not
-		// matter for the limit.
+		// If several CPUs execute this at the same time, one of their increments can be lost. This does not matter: the
+		// limit need not be exact.
 		ins = append(ins,
 			asm.LoadMem(asm.R1, asm.R9, storedWaits, asm.DWord), asm.JEq.Imm(asm.R1, 0, or),
 			asm.LoadMem(asm.R1, asm.R8, targetSpanNS, asm.DWord),
@@ -398,9 +406,9 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	return append(ins, asm.LoadMem(asm.R8, asm.RFP, savedAt, asm.DWord).WithSymbol(or))
 }
 
-// emit emits instructions that put the record into the ring, and count it in the target in R8. Then they run the
-// instructions in the parameter then. Last, they count the record's cost: the time since it was begun. The instructions
-// in then must keep R8.
+// emit emits instructions that put the record into the ring, and count it in the target in R8. After that come the
+// instructions in the parameter then, which must not change R8. The last instructions add the record's cost: the time
+// since it was begun.
 func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))
@@ -421,8 +429,9 @@ func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
 }
 
-// woken runs when a thread is about to become runnable. It runs in the thread that wakes it, and notes the time in the
-// woken thread's data. It also notes whether the waking thread has just given the GVL to the woken thread.
+// woken returns the program that runs when a thread is about to become runnable. It runs in the thread that wakes it,
+// and stores the time in the data of the woken thread. It also stores whether the waking thread has just given the GVL
+// to the woken thread.
 func (b *builder) woken() asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
@@ -455,7 +464,7 @@ func (b *builder) woken() asm.Instructions {
 		asm.LoadMem(asm.R1, asm.R0, storedThread, asm.DWord), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.LoadMem(asm.R2, asm.RFP, wordAt, asm.DWord),
 		asm.LoadMem(asm.R3, asm.R8, targetBefore33, asm.DWord), asm.JEq.Imm(asm.R3, 0, "named"),
-		// Up to 3.2, the GVL has no owner while the first thread in the queue is being woken.
+		// Up to 3.2, the GVL has no owner while Ruby wakes up the first thread in the queue.
 		asm.JNE.Imm(asm.R2, 0, "end"),
 		asm.LoadMem(asm.R3, asm.R9, storedWaits, asm.DWord), asm.JEq.Imm(asm.R3, 0, "end"),
 		asm.Ja.Label("gave"),

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// followCat follows a process that waits for a line on its standard input. The words of the process cannot be read.
+// followCat follows a process (cat) that waits for a line on its standard input. It is no Ruby, so the words in its
+// memory cannot be read.
 func followCat(t *testing.T) (f *Feed, in io.WriteCloser) {
 	t.Helper()
 	if err := Check(); err != nil {
@@ -32,8 +33,8 @@ func followCat(t *testing.T) (f *Feed, in io.WriteCloser) {
 	return f, in
 }
 
-// TestSilentRecordLeavesTheBell: a program can read the flags before the bell is set, and add its record silently after
-// Ring has checked the ring. Even then, the next record must ring the bell.
+// TestSilentRecordLeavesTheBell: a program can read the flags before the bell is set, and add its record after Ring has
+// checked the ring. This record does not ring the bell. Even then, the next record must ring it.
 func TestSilentRecordLeavesTheBell(t *testing.T) {
 	f, in := followCat(t)
 	send := func() {
@@ -59,7 +60,7 @@ func TestSilentRecordLeavesTheBell(t *testing.T) {
 	}
 }
 
-// TestQuiet: a Feed is quiet while its process does nothing. After a record, it is not quiet until the record was
+// TestQuiet: Quiet returns true while the process does nothing. After a record, it returns false until the record was
 // drained and Counts was called. The first record rings the bell if the caller has called Ring.
 func TestQuiet(t *testing.T) {
 	f, in := followCat(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// startAs starts cat as the process with a certain number, and returns its standard input. Another process may take the
-// number first, so it tries a few times.
+// startAs starts cat as a process with the given PID, and returns its standard input. Another process may get the PID
+// first, so startAs tries a few times.
 func startAs(t *testing.T, pid int) (in io.Writer) {
 	t.Helper()
 	for range 100 {
@@ -44,8 +44,8 @@ func startAs(t *testing.T, pid int) (in io.Writer) {
 	return nil
 }
 
-// TestOneSlot: two processes have the same slot. Each makes records while its Feed is open, even if the other Feed is
-// closed. No cheaper test has processes with chosen numbers.
+// TestOneSlot: the PIDs of two processes belong to the same slot. Each process makes records while its Feed is open,
+// even if the other Feed is closed. No cheaper test has processes with chosen PIDs.
 func TestOneSlot(t *testing.T) {
 	first, in := followCat(t)
 	most, err := os.ReadFile("/proc/sys/kernel/pid_max")
@@ -61,7 +61,7 @@ func TestOneSlot(t *testing.T) {
 		pid = first.target.PID - slots
 	}
 	other := startAs(t, pid)
-	// records wakes up a process 20 times, and counts the records of a Feed meanwhile.
+	// records wakes up a process 20 times, and returns how many records the Feed f has from this time.
 	records := func(f *Feed, process io.Writer) (n int) {
 		t.Helper()
 		for range 20 {
@@ -101,8 +101,9 @@ func TestOneSlot(t *testing.T) {
 }
 
 // BenchmarkOtherSwitch measures by how much ddtop slows down thread switches of a process that it does not follow. Two
-// threads on one CPU wake each other up. Each round measures them while ddtop follows another process, and without
-// ddtop. The result is the median of the rounds' differences. It includes the program that runs at a wake-up.
+// threads on one CPU wake each other up. Each round measures them twice: while ddtop follows another process, and
+// without ddtop. The result is the median of the rounds' differences. It includes ddtop's program that runs at each
+// wake-up.
 func BenchmarkOtherSwitch(b *testing.B) {
 	if err := Check(); err != nil {
 		b.Skip(err)
@@ -136,7 +137,8 @@ func BenchmarkOtherSwitch(b *testing.B) {
 	}
 }
 
-// pingPong returns how long a switch between two threads takes, in ns. Each turn has two switches.
+// pingPong returns how long one switch between two threads takes, in ns. The threads wake each other up so many turns,
+// with two switches each.
 func pingPong(b *testing.B, turns int) float64 {
 	b.Helper()
 	var there, back [2]int
@@ -149,7 +151,7 @@ func pingPong(b *testing.B, turns int) float64 {
 	}
 	var cpu unix.CPUSet
 	cpu.Set(0)
-	// play runs in a native thread of its own, which ends with it.
+	// play runs in a native thread of its own. The thread ends when play returns.
 	play := func(from, to int, first bool, done chan<- error) {
 		runtime.LockOSThread()
 		if err := unix.SchedSetaffinity(0, &cpu); err != nil {

@@ -7,38 +7,40 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// Target is a process to follow, with the places of the data that the programs read.
+// Target is a process to follow, with the addresses and offsets at which the programs in the kernel read its memory.
 type Target struct {
-	// PID is the process's number. It must be the same for ddtop and for the kernel.
+	// PID is the process's number. It must be the same in ddtop's PID namespace and in the machine's first one.
 	PID int
 	// Before33 is true up to Ruby 3.2.
 	Before33 bool
-	// Owner is the address of the scheduler's pointer to the GVL's owner. QueueTail is the address of its pointer to
-	// the last thread in the queue.
+	// Owner is the address of the scheduler's pointer to the thread that owns the GVL. QueueTail is the address of the
+	// scheduler's pointer to the last thread in the queue.
 	Owner, QueueTail uint64
-	// ExecutionContext is the distance in bytes from a native thread's thread pointer to its pointer to the execution
-	// context. ThreadOfEC is the offset in the execution context of the pointer to the rb_thread_t. It is -1 if
-	// ExecutionContext leads directly to the rb_thread_t.
+	// ExecutionContext is the distance in bytes from a native thread's thread pointer to the word with the address of
+	// its execution context. ThreadOfEC is the offset in the execution context of the pointer to the rb_thread_t. It is
+	// -1 if the word has the address of the rb_thread_t instead.
 	ExecutionContext int64
 	ThreadOfEC       int
-	// These are offsets in an rb_thread_t, in bytes. ReadyNode is the thread's node in the queue. RunningNode is its
-	// node in the list of running threads, or -1 without such a list. Region is its region without the GVL. Unblock is
-	// the function that unblocks it. Status is its status, ContextOfThread its execution context.
+	// These are offsets of fields in an rb_thread_t, in bytes. ReadyNode is the thread's node in the queue. RunningNode
+	// is its node in the list of running threads, or -1 if Ruby has no such list. Region shows whether the thread is in
+	// code that runs without the GVL. Unblock is the function that unblocks the thread. Status is its status, and
+	// ContextOfThread its execution context.
 	ReadyNode, RunningNode, Region, Unblock, Status, ContextOfThread int
 	// Mutex is the offset in an rb_thread_t of the Mutex that the thread wants to lock, in bytes. Collector is the
-	// address of the word with the collector's flags, or 0 if unknown. CollectsShift and CollectsBits select the
-	// flags that are set while the collector works.
+	// address of the word with the collector's flags, or 0 if unknown. CollectsShift and CollectsBits say which of
+	// these flags are set while the collector works.
 	Mutex                       int
 	Collector                   uint64
 	CollectsShift, CollectsBits uint
-	// StatusShift and StatusBits select the status within its word.
+	// StatusShift and StatusBits say which bits of a word are the thread's status.
 	StatusShift, StatusBits uint
 	// Stacks is true if the programs copy Ruby stacks: of threads that have the GVL at a tick of the clock, and of some
 	// threads that wait for the GVL.
 	Stacks bool
 }
 
-// Offsets in a value of the map of targets. These words come first. The programs' counters for the process follow.
+// These are offsets in a value of the map of targets. These words come first. The programs' counters for the process
+// follow.
 const (
 	targetOwner = 8 * iota
 	targetTail
@@ -53,14 +55,14 @@ const (
 	targetCollector
 	targetContextOfThread
 	targetBefore33
-	// targetSeenTail is the last thread in the queue at the time of the previous record.
+	// targetSeenTail is the thread that was the last one in the queue when the previous record was made.
 	targetSeenTail
 	targetStacks
-	// targetSpanNS is when the present period began, in ns. targetInSpan counts the stacks of waiting threads that were
-	// copied in this period.
+	// targetSpanNS is when the present period of spanNS began, in ns. targetInSpan counts the stacks of waiting threads
+	// that were copied in this period.
 	targetSpanNS
 	targetInSpan
-	// targetClockNS is when a tick of the clock last copied a thread's stack, in ns.
+	// targetClockNS is when a stack was last copied at a tick of the clock, in ns.
 	targetClockNS
 	targetRecords
 	targetLost
@@ -94,7 +96,7 @@ func (t *Target) encode() []byte {
 	return b
 }
 
-// Offsets of the words of a record in the ring.
+// These are offsets of the words of a record in the ring.
 const (
 	recordNS = 8 * iota
 	recordTID
@@ -124,10 +126,10 @@ const (
 	recordCFP
 	recordPC
 	recordSP
-	// recordWork is the environment of the request that the thread serves, or 0.
+	// recordWork is the address of the environment (the Hash) of the request that the thread serves, or 0.
 	recordWork
-	// recordQueue has the nodes of the threads that have joined the queue since the previous record. The last to join
-	// comes first.
+	// recordQueue has the nodes of the threads that have joined the queue for the GVL since the previous record. The
+	// thread that joined last comes first.
 	recordQueue
 	_
 	_
@@ -143,8 +145,9 @@ const (
 // maxJoined limits the threads in recordQueue.
 const maxJoined = (recordSize - recordQueue) / 8
 
-// asleepBits are the bits of a sleeping task's state: TASK_INTERRUPTIBLE and TASK_UNINTERRUPTIBLE
-// (include/linux/sched.h). Other bits can be set too, for example TASK_FREEZABLE in waits for a futex.
+// asleepBits are the two bits of a task's state that mean that the task sleeps: TASK_INTERRUPTIBLE and
+// TASK_UNINTERRUPTIBLE (include/linux/sched.h). Other bits can be set too, for example TASK_FREEZABLE in waits for a
+// futex.
 const asleepBits = 1 | 2
 
 // decode fills r from the bytes that a program has put into the ring.
@@ -190,5 +193,6 @@ func (t *Target) decode(b []byte, r *switches.Record) error {
 	return nil
 }
 
-// linked reports whether a node is in a list. An unlinked node points to itself or is zero.
+// linked reports whether a node is in a list. next is the pointer in the node. A node that is in no list points to
+// itself or is zero.
 func linked(next, node uint64) bool { return next != 0 && next != node }

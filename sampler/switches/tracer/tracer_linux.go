@@ -19,25 +19,26 @@ import (
 )
 
 const (
-	// ringBytes is the size of the ring for records, in bytes. 33,000 records fit. The busiest load that was measured
-	// makes 190,000 per second.
+	// ringBytes is the size of the ring for records, in bytes. 33,000 records fit into it. The busiest program that was
+	// measured makes 190,000 records per second.
 	ringBytes = 8 << 20
-	// stackRingBytes is the size of the ring for stacks, in bytes. 100 stacks fit. One process makes at most 250 per
-	// second.
+	// stackRingBytes is the size of the ring for copied stacks, in bytes. 100 stacks fit into it. One process makes at
+	// most 250 copies per second.
 	stackRingBytes = 4 << 20
-	// maxPendingStacks limits the stacks of a process that wait for its DrainStacks.
+	// maxPendingStacks limits how many copied stacks of a process are kept until DrainStacks is called for it.
 	maxPendingStacks = stackRingBytes / bpf.StackSize
 	// clockHz is how often per second a thread that keeps its CPU makes a record. It is not a divisor of the kernel's
 	// tick rate, so that the two clocks do not tick at the same times. A tick costs each CPU of the machine about 2 µs.
 	clockHz = 99
-	// ClockNS is the longest time on a CPU between two records, in ns. It is the time between two ticks.
+	// ClockNS is the longest time between two records of a thread that keeps its CPU, in ns. It is the time between two
+	// ticks.
 	ClockNS = 1_000_000_000 / clockHz
 	// ringRecords is the number of records that fit into the ring. All processes share the ring.
 	ringRecords = ringBytes / (recordSize + 8)
 )
 
-// Tracer has the programs in the kernel. One Tracer serves all processes that ddtop follows. Any goroutine may use
-// it.
+// Tracer has the programs that ddtop has loaded into the kernel. One Tracer serves all processes that ddtop follows.
+// Any goroutine may use it.
 type Tracer struct {
 	bpf.Programs
 	mu      sync.Mutex
@@ -45,11 +46,13 @@ type Tracer struct {
 	slots   *ebpf.Map
 	ring    *bpf.Ring
 	stacks  *bpf.Ring
-	// places is the map of each process's WorkPlace. works is the ring with copies of requests' environments (Work).
+	// places is the map with the WorkPlace of each process: where its threads have the environment of a request. works
+	// is the ring with copies of such environments (Work).
 	places *ebpf.Map
 	works  *bpf.Ring
 	feeds  map[uint32]*Feed
-	// filled counts how often read has emptied a ring for records that may have been full.
+	// filled counts how often the method read has emptied a ring of records that may have been full, so that records
+	// may be lost.
 	filled uint64
 	// record is the record that the method read is decoding. It is reused for the next record.
 	record switches.Record
@@ -72,26 +75,26 @@ type Feed struct {
 	// waits is true while pending, pendingStacks or pendingWorks has entries.
 	waits   atomic.Bool
 	dropped uint64
-	// The array counted has the values of Tracer.filled and of dropped at the last call of Counts. If both values are
-	// still the same, no record was lost.
+	// The array counted has the values that Tracer.filled and dropped had at the last call of Counts. If both values
+	// are still the same, no record was lost since then.
 	counted [2]uint64
 	// fresh is true if the ring had entries of this process since the last Counts. It is also true before the first
 	// Counts.
 	fresh bool
 }
 
-// Counts are the programs' counters for one process.
+// Counts are the counters that the programs in the kernel keep for one process.
 type Counts struct {
 	// Records counts all records. Lost counts the records that did not fit into the ring. Failed counts the words of
 	// memory that could not be read.
 	Records, Lost, Failed uint64
-	// BusyNS is the time that making records took, in ns.
+	// BusyNS is how long the programs took to make the records, in ns.
 	BusyNS int64
-	// Room is how many records can wait for Drain before records are lost.
+	// Room is how many records can wait for the call of Drain. If there are more, records are lost.
 	Room int
 }
 
-// Check returns why threads cannot be followed on this machine with ddtop's rights. It returns nil if they can. The
+// Check returns nil if ddtop can follow threads on this machine with its rights. Otherwise it returns the reason. The
 // error is bpf.ErrKernel or bpf.ErrRights.
 func Check() error {
 	m, err := bpf.ThisMachine()
@@ -101,12 +104,12 @@ func Check() error {
 	return m.CheckRegisters()
 }
 
-// Try loads the programs and removes them again. So it shows what the kernel, a container or a security module forbids.
-// Its errors are the same as Follow's.
+// Try loads the programs into the kernel and removes them again. So it shows what the kernel, a container or a security
+// module forbids. Its errors are the same as Follow's.
 func Try() error { return shared.Try(open) }
 
-// Follow makes the programs record a process until Close. The error is bpf.ErrKernel or bpf.ErrRights, or the error of
-// a full map.
+// Follow makes the programs record a process until Close is called. The error is bpf.ErrKernel or bpf.ErrRights, or
+// says that a map is full.
 func Follow(target Target) (*Feed, error) {
 	f := &Feed{target: target, fresh: true}
 	if err := shared.Join(open, f.join); err != nil {
@@ -130,8 +133,8 @@ func (f *Feed) join(t *Tracer) error {
 	return nil
 }
 
-// fillSlots sets the slots of the processes that are followed. For a program that runs meanwhile, a slot that stays the
-// same has the same byte all the time.
+// fillSlots sets the slots of all processes that are followed. It can run while the programs use the slots. If the byte
+// of a slot stays the same, it has this value all the time.
 func (t *Tracer) fillSlots() error {
 	var set [slots]byte
 	for pid := range t.feeds {
@@ -143,7 +146,7 @@ func (t *Tracer) fillSlots() error {
 	return nil
 }
 
-// Close ends the recording of the process. With the last Feed, the programs are removed from the kernel.
+// Close ends the recording of the process. When the last Feed is closed, the programs are removed from the kernel.
 func (f *Feed) Close() error {
 	if f.t == nil {
 		return nil
@@ -175,15 +178,16 @@ func (f *Feed) Drain(emit func(*switches.Record)) error {
 	return t.read(f, emit)
 }
 
-// Fetch takes the records of all processes from the ring. Each Feed keeps its records until its Drain.
+// Fetch takes the records of all processes from the ring, so that the ring has room again. Each Feed keeps the records
+// of its process until Drain is called.
 func (f *Feed) Fetch() error {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
 	return f.t.read(nil, nil)
 }
 
-// Ring makes the next record of any process call rung once, from another goroutine. If a record is waiting already,
-// Ring calls rung itself.
+// Ring makes the next record, of whatever process, call the function rung once, in another goroutine. If a record is
+// waiting already, Ring calls rung itself.
 func (f *Feed) Ring(rung func()) {
 	f.t.bell.set(rung)
 	f.t.mu.Lock()
@@ -194,18 +198,18 @@ func (f *Feed) Ring(rung func()) {
 	}
 }
 
-// Crowded reports whether at least an eighth of the ring is in use, by all processes together.
+// Crowded reports whether at least an eighth of the ring is full. All processes share the ring.
 func (f *Feed) Crowded() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
 	return f.t.ring.Crowded() || f.t.stacks.Crowded()
 }
 
-// Waiting reports whether f has something to drain that is outside of the rings. These are records, stacks or
-// environments that Fetch or another Feed took from the rings.
+// Waiting reports whether f keeps something for the next Drain. These are records, stacks or environments that Fetch or
+// another Feed has already taken from the rings.
 func (f *Feed) Waiting() bool { return f.waits.Load() }
 
-// read empties the ring. It calls emit with the records of f, and keeps the records of other processes for their Feeds.
+// read empties the ring. It calls emit with the records of f, and stores the records of other processes in their Feeds.
 // f may be nil.
 func (t *Tracer) read(f *Feed, emit func(*switches.Record)) error {
 	r := &t.record
@@ -278,12 +282,12 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 	return nil
 }
 
-// room returns the number of records that may wait in each Feed. The Feeds of all processes together may keep as many
-// records as fit into the ring.
+// room returns how many records each Feed may keep. The Feeds of all processes together may keep as many records as fit
+// into the ring.
 func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 
-// Quiet reports whether no record is waiting, and none came since the last Counts. If so, no record was lost either.
-// Quiet makes no system call.
+// Quiet reports whether no record of the process is waiting, and none came since the last Counts. If so, no record was
+// lost either. Quiet makes no system call.
 func (f *Feed) Quiet() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
@@ -291,9 +295,9 @@ func (f *Feed) Quiet() bool {
 	return empty && !f.fresh && !f.mayHaveLost()
 }
 
-// MayHaveLost reports whether records may have been lost between the last Counts and the last Drain. It makes no system
-// call: it checks whether the ring may have been full, or records were dropped. A ring that was never full has lost no
-// record.
+// MayHaveLost reports whether records may have been lost between the last Counts and the last Drain. It checks whether
+// the ring may have been full, or records were dropped. A ring that was never full has lost no record. MayHaveLost
+// makes no system call.
 func (f *Feed) MayHaveLost() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
@@ -302,7 +306,7 @@ func (f *Feed) MayHaveLost() bool {
 
 func (f *Feed) mayHaveLost() bool { return f.counted != [2]uint64{f.t.filled, f.dropped} }
 
-// Counts reads the programs' counters for the process.
+// Counts reads the counters that the programs in the kernel keep for the process.
 func (f *Feed) Counts() (Counts, error) {
 	f.t.mu.Lock()
 	f.counted, f.fresh = [2]uint64{f.t.filled, f.dropped}, false
@@ -391,7 +395,8 @@ func open() (_ *Tracer, err error) {
 	return t, t.StartClocks(programs[clock], attr, func(int) error { return nil })
 }
 
-// storedType describes the data that is kept for each thread. A map in task storage needs this description.
+// storedType describes the data that the programs keep for each thread. The kernel needs this description to make a map
+// in task storage.
 func storedType() btf.Type {
 	word := &btf.Int{Name: "unsigned long", Size: 8}
 	s := &btf.Struct{Name: "ddtop_stored", Size: storedSize}

@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestCheck: if a machine lacks something that the programs need, the error names it in plain words, and is of the
-// right kind.
+// TestCheck: if a machine lacks something that the programs need, the error of Check says in plain words what it is. It
+// is bpf.ErrKernel or bpf.ErrRights, as it should be.
 func TestCheck(t *testing.T) {
 	const first = 0xeffffffc // inode of the first PID namespace
 	const rights = 1<<38 | 1<<39
@@ -48,8 +48,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTry: the kernel's verifier accepts the programs. All Feeds share the programs, and a process cannot be followed
-// by two Feeds at once.
+// TestTry: the kernel's verifier accepts the programs. All Feeds share the programs. A second Feed for a process that
+// is already followed is refused.
 func TestTry(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -122,9 +122,9 @@ func TestTimeNamespace(t *testing.T) {
 	}
 }
 
-// pointerOfThreads returns the distance, in bytes, from a thread pointer of this process to a word that contains an
+// pointerOfThreads returns the distance, in bytes, from the thread pointer in this process to a word that contains an
 // address. With a C library, a thread's storage begins with its own address, so the distance is 0. Without cgo, Go
-// keeps the goroutine's address just below the thread pointer.
+// stores the goroutine's address just below the thread pointer.
 func pointerOfThreads(t *testing.T) int64 {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -136,8 +136,8 @@ func pointerOfThreads(t *testing.T) int64 {
 	return 0
 }
 
-// TestUnreadWords: if some words of a thread cannot be read, its records show this. In the cases, the first unreadable
-// word is in thread-local storage, in the memory to which this storage points, or elsewhere.
+// TestUnreadWords: if some words of a thread's memory cannot be read, its records say so. The test tries three places
+// of the first unreadable word: in thread-local storage, in the memory to which this storage points, and elsewhere.
 func TestUnreadWords(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -176,8 +176,8 @@ func TestUnreadWords(t *testing.T) {
 	}
 }
 
-// TestFetch: one Fetch takes the records of all processes from the ring. The records then wait for the Drain of their
-// own process. If the ring has enough room, no record is lost.
+// TestFetch: one Fetch takes the records of all processes from the ring. Each process's records are then kept until its
+// own Drain. If the ring is large enough, no record is lost.
 func TestFetch(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxWorkEntries limits the copied entries of an environment: the Hash with the data of a request. Puma's
-	// environments have 30 to 50 entries.
+	// maxWorkEntries limits how many entries of an environment are copied: this is the Hash with the data of a request.
+	// Puma's environments have 30 to 50 entries.
 	maxWorkEntries = 128
-	// newWorks limits the environments that are copied in each period of spanNS, for each process. Each copy takes 2
-	// µs.
+	// newWorks limits how many environments of requests are copied in each period of spanNS, for each process. Each
+	// copy takes 2 µs.
 	newWorks = 4
-	// workRingBytes is the size of the ring for environments, in bytes. 300 of them fit.
+	// workRingBytes is the size of the ring for copied environments, in bytes. 300 of them fit into it.
 	workRingBytes = 1 << 20
 	// maxStackSize is the largest plausible size of a VM's stack: 1 GB, in words of 8 bytes.
 	maxStackSize = 1 << 27
@@ -27,22 +27,23 @@ const (
 	maxWorkBytes = maxWorkEntries * tableEntry
 )
 
-// WorkPlace describes where the threads of a process have the environment of the request that they serve. The
-// environment is a local variable of a known frame.
+// WorkPlace says where the threads of a process have the environment (the Hash with the data) of the request that they
+// serve. The environment is a local variable of a known frame.
 type WorkPlace struct {
-	// Frame is the distance from the end of the VM's stack down to the control frame with the variable. ISeq is the
-	// address of the frame's code. Back is the distance from the frame's environment pointer down to the variable.
+	// Frame is the distance from the end of the VM's stack down to the control frame of the method that has the
+	// variable. ISeq is the address of this frame's code. Back is the distance from the frame's environment pointer
+	// down to the variable.
 	Frame, ISeq, Back uint64
 	// Table is the offset in an RHash of its st_table if Inside is true. Otherwise it is the offset of the pointer to
 	// the st_table. Entries and Bound are offsets in an st_table: of the pointer to the entries, and of their number.
 	// All are in bytes.
 	Table, Entries, Bound int
 	Inside                bool
-	// Collections is the address of the counter of garbage collections that have begun.
+	// Collections is the address of Ruby's counter of garbage collections. It counts collections when they begin.
 	Collections uint64
 }
 
-// Offsets in a value of the map of WorkPlaces.
+// These are offsets in a value of the map of WorkPlaces.
 const (
 	placeFrame = 8 * iota
 	placeISeq
@@ -57,8 +58,8 @@ const (
 	placeSize
 )
 
-// Offsets in an entry of the ring for environments. An entry has these words first, and then the entries of the Hash's
-// table.
+// These are offsets in an entry of the ring for environments. An entry has these words first, and then the entries of
+// the Hash's table.
 const (
 	workNS = 8 * iota
 	workTID
@@ -77,21 +78,24 @@ const (
 	workTGID = workTID + 4
 )
 
-// Work is a copy of a request's environment (the Hash), made in the thread that serves the request.
+// Work is a copy of a request's environment (the Hash with its data). A program in the kernel made it while the thread
+// that serves the request ran.
 type Work struct {
 	NS  int64
 	TID int32
 	// Low and End are the ends of the VM's stack. Context is the address of the execution context, and Hash the
 	// address of the environment.
 	Low, End, Context, Hash uint64
-	// Collector is the word with the collector's flags. Collections is the number of collections that had begun.
+	// Collector is the word with the collector's flags at the time of the copy. Collections is the number of
+	// collections that had begun by then.
 	Collector, Collections uint64
-	// Table is the environment's table. Entries are its entries, beginning at the address EntriesAt.
+	// Table is the address of the environment's table. Entries are the entries of this table, which begin at the
+	// address EntriesAt.
 	Table, EntriesAt uint64
 	Entries          []byte
 }
 
-// decodeWork makes a Work from an entry of the ring. The Work is valid while b is unchanged.
+// decodeWork makes a Work from an entry of the ring. The Work refers to b, so it is valid only until b changes.
 func decodeWork(b []byte) (w Work, tgid uint32, err error) {
 	if len(b) < workSize {
 		return Work{}, 0, fmt.Errorf("an environment of %d bytes, not %d", len(b), workSize)
@@ -157,19 +161,19 @@ func (f *Feed) DrainWorks(emit func(*Work)) error {
 	return nil
 }
 
-// maxPendingWorks limits the environments of all processes that wait for their DrainWorks.
+// maxPendingWorks limits how many copied environments are kept until DrainWorks is called, for all processes together.
 const maxPendingWorks = workRingBytes / workSize
 
-// word emits instructions that read a word from the address in R3 to nodeAt. If the read fails, they jump to the label
-// in the parameter or.
+// word emits instructions that read a word from the address in R3, and store it at nodeAt. If the read fails, they jump
+// to the label in the parameter or.
 func word(or string) asm.Instructions {
 	return append(bpf.ReadTo(nodeAt, 8), asm.JNE.Imm(asm.R0, 0, or))
 }
 
 // findWork emits instructions that put the address of the thread's environment (a request's Hash) into the record. The
 // environment is in a variable of a known frame. So they do this only if the thread is inside a call from this frame.
-// They need the execution context at contextAt, and replace it by the ends of the stack. R6 is the process's WorkPlace
-// afterwards.
+// They need the execution context at contextAt, and overwrite it with the ends of the stack. At the end, R6 has the
+// process's WorkPlace.
 func (b *builder) findWork() asm.Instructions {
 	const or, unread = "no work", "work unread"
 	ins := asm.Instructions{
@@ -209,7 +213,7 @@ func (b *builder) findWork() asm.Instructions {
 }
 
 // copyWork emits instructions that copy the environment that findWork has found. They copy nothing if the environment
-// is the same as in the thread's previous record. R9 has the thread's kept data. R6 is overwritten.
+// is the same as in the thread's previous record. R9 has the data kept for the thread. R6 is overwritten.
 func (b *builder) copyWork() asm.Instructions {
 	const or = "no copy of work"
 	discard := func(ins ...asm.Instruction) asm.Instructions {
@@ -224,8 +228,8 @@ func (b *builder) copyWork() asm.Instructions {
 		asm.LoadMem(asm.R2, asm.R9, storedWork, asm.DWord).WithSymbol("serves"), asm.JEq.Reg(asm.R1, asm.R2, or),
 		asm.JEq.Imm(asm.R1, switches.ServesUnread, or),
 		asm.JEq.Imm(asm.R6, 0, or), // the verifier needs this check, although R6 is never 0 here
-		// If several CPUs run this at the same time, an increment can be lost. One copied environment more or less does
-		// not matter for the limit.
+		// If several CPUs execute this at the same time, one of their increments can be lost. This does not matter: the
+		// limit need not be exact.
 		asm.LoadMem(asm.R1, asm.R6, placeSpanNS, asm.DWord), asm.LoadMem(asm.R2, asm.RFP, onStack+recordNS, asm.DWord),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
 		asm.JLT.Imm(asm.R3, spanNS, "same span of works"),

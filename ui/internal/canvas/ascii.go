@@ -8,8 +8,8 @@ var plain = map[rune]rune{
 	'▁': '_', '▂': '.', '▃': ',', '▄': '-', '▅': '=', '▆': '+', '▇': '*',
 }
 
-// ToASCII replaces every character that is not ASCII. The screen's own signs become similar ASCII signs. Any other
-// character becomes one question mark for each column that it takes.
+// ToASCII replaces every character of the grid that is not ASCII. ddtop's own signs become similar ASCII signs. Any
+// other character becomes one question mark for each column that it takes.
 func (g *Grid) ToASCII() {
 	for i := range g.cells {
 		c := &g.cells[i]

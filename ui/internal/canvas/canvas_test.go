@@ -62,8 +62,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// FuzzPut: whatever text is drawn, nothing appears outside of its rectangle, and no control character gets to the
-// screen. The terminal library and the grid agree on the width of each line.
+// FuzzPut: whatever text is drawn into a rectangle, nothing appears outside of it, and no control character gets to the
+// screen. The terminal library and the grid must agree on the width of each line.
 func FuzzPut(f *testing.F) {
 	for _, s := range []string{"http-1", "\x1b]52;c;aGk=\x07", "日本語日本語日本語", "e\u0301\u0301\u0301\u0301", "👨‍👩‍👧‍👦x", "a\u202eb\u0085", "\u1100\u1161\u11a8", "क्षि", "ﷺ", "\U000e0041", "ก็็็็", "🏳️‍🌈"} {
 		f.Add(s, 3, 9)
@@ -132,7 +132,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-// TestStylesAreThoseOfLipgloss: for each style the grid writes the same escape sequences as the library Lip Gloss.
+// TestStylesAreThoseOfLipgloss: for each style the grid must write the same escape sequences as the library Lip Gloss.
 func TestStylesAreThoseOfLipgloss(t *testing.T) {
 	red, blue := RGB(0xff0000), RGB(0x0072b2)
 	for attr := range Reverse << 1 {
@@ -152,8 +152,8 @@ func TestStylesAreThoseOfLipgloss(t *testing.T) {
 	}
 }
 
-// parts returns the style sequences before the character x, sorted and without duplicates. Duplicates occur because Lip
-// Gloss sets underlining twice.
+// parts returns the escape sequences before the character x that set the style. It sorts them and drops duplicates,
+// because Lip Gloss sets underlining twice.
 func parts(s string) string {
 	opened, _, _ := strings.Cut(s, "x")
 	found := regexp.MustCompile(`[34]8;2;\d+;\d+;\d+|\d+`).FindAllString(opened, -1)
@@ -161,7 +161,8 @@ func parts(s string) string {
 	return strings.Join(slices.Compact(found), " ")
 }
 
-// TestSequencesAreBounded: a picture may have more styles than the cache can hold. It is still drawn correctly.
+// TestSequencesAreBounded: a picture has more styles than the cache of escape sequences can hold. It must still be
+// drawn correctly.
 func TestSequencesAreBounded(t *testing.T) {
 	var g Grid
 	for i := range uint32(3) {
@@ -180,7 +181,8 @@ func TestSequencesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWideCharactersAreMended: if one half of a wide character is overwritten, its other half becomes a blank cell.
+// TestWideCharactersAreMended: if one half of a wide character is overwritten, the other half must become a blank cell.
+// A terminal cannot show half a character.
 func TestWideCharactersAreMended(t *testing.T) {
 	var g Grid
 	g.Reset(6, 1)
@@ -211,8 +213,8 @@ func BenchmarkString(b *testing.B) {
 	}
 }
 
-// FuzzWidth: the terminal library can measure a string rune by rune, or by grapheme clusters (for terminals with mode
-// 2027). A cleaned string has the same width by both methods.
+// FuzzWidth: a terminal may measure a string rune by rune, or by grapheme clusters (mode 2027). After Clean, a string
+// must have the same width by both methods.
 func FuzzWidth(f *testing.F) {
 	for _, s := range []string{"http-1", "日本語", "e\u0301", "👨‍👩‍👧‍👦x", "\u1100\u1161\u11a8", "क्षि", "ﷺ", "ก็็็็", "🏳️‍🌈", "1️⃣", "©️", "ํ", "\u0903", "தமிழ்"} {
 		f.Add(s)
@@ -229,7 +231,8 @@ func FuzzWidth(f *testing.F) {
 	})
 }
 
-// TestSimpleCharactersAreSimple: each character that isSimple accepts is one column wide, by every method of measuring.
+// TestSimpleCharactersAreSimple: each character that isSimple accepts must be one column wide, whatever method is used
+// to measure it.
 func TestSimpleCharactersAreSimple(t *testing.T) {
 	n := 0
 	for r := rune(0); r < 0x10000; r++ {

@@ -9,14 +9,14 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// width measures runes as terminals do outside East Asian legacy locales: ambiguous characters (│, █, ·) take one
-// column. It ignores the environment variables, so a picture is the same on every machine.
+// width measures how many columns a rune takes, as terminals do outside East Asian legacy locales: ambiguous characters
+// (│, █, ·) take one column. It ignores the environment variables. So a picture is the same on every machine.
 var width = &runewidth.Condition{EastAsianWidth: false, StrictEmojiNeutral: true}
 
-// maxCombining bounds how many combining marks are kept on one base character.
+// maxCombining limits how many combining marks, such as accents, Clean keeps on one base character.
 const maxCombining = 3
 
-// RuneWidth returns the number of columns that a rune takes after Clean: 0, 1 or 2.
+// RuneWidth returns how many columns of the terminal a rune takes after Clean: 0, 1 or 2.
 func RuneWidth(r rune) int {
 	if r >= 0x20 && r < 0x7f {
 		return 1
@@ -24,7 +24,7 @@ func RuneWidth(r rune) int {
 	return width.RuneWidth(r)
 }
 
-// Width returns the number of columns that s takes after Clean.
+// Width returns how many columns of the terminal s takes after Clean.
 func Width(s string) int {
 	n := 0
 	for i := 0; i < len(s); i++ {
@@ -45,12 +45,12 @@ func slowWidth(s string) int {
 }
 
 // Clean makes any string, such as a thread's name, safe to draw. Control characters become their Unicode pictures (␛
-// for ESC), and invalid UTF-8 becomes U+FFFD. Clean drops everything that reorders text, or whose width differs between
-// terminals: format characters (bidi overrides, joiners, zero-width spaces), variation selectors, tags and skin tones.
-// Regional indicators become letters. Combining marks stay, at most three on a base character.
+// for ESC), and invalid UTF-8 becomes U+FFFD. Clean drops every character that reorders text, or whose width differs
+// between terminals: format characters (bidi overrides, joiners, zero-width spaces), variation selectors, tags and skin
+// tones. Regional indicators become letters. Combining marks stay, at most three on a base character.
 //
-// Some terminals measure text by runes, others by grapheme clusters (mode 2027), so both methods must give the same
-// width. If the two widths of a cluster differ, only its first rune is kept.
+// Some terminals measure text by runes, others by grapheme clusters (mode 2027). So both methods must give the same
+// width. If they do not for a cluster, only the first rune of the cluster is kept.
 func Clean(s string) string {
 	if isSimple(s) {
 		return s
@@ -74,8 +74,8 @@ func Clean(s string) string {
 	return Clean(b.String()) // a dropped character may have separated two clusters; each round is shorter
 }
 
-// firstThatAgrees returns a cluster's first rune. It returns "" if terminals do not agree even on the width of this
-// rune.
+// firstThatAgrees returns the first rune of a grapheme cluster. It returns "" if terminals differ even on the width of
+// this rune.
 func firstThatAgrees(cluster string) string {
 	_, n := utf8.DecodeRuneInString(cluster)
 	if first := cluster[:n]; n < len(cluster) && slowWidth(first) == ansi.StringWidth(first) {
@@ -119,8 +119,8 @@ func cleanRunes(s string) string {
 	return b.String()
 }
 
-// isSimple reports whether s has only characters that are one column wide and never join others, such as the characters
-// of the screen's own texts. Most texts are simple, and Clean returns them quickly.
+// isSimple reports whether all characters of s are one column wide and never join others. The characters of the
+// screen's own texts are like this. Most texts are simple, and Clean returns them quickly.
 func isSimple(s string) bool {
 	for _, r := range s {
 		switch {
@@ -135,7 +135,7 @@ func isSimple(s string) bool {
 	return true
 }
 
-// Cut shortens s to at most w columns. If something is cut, the last column is an ellipsis.
+// Cut shortens s to at most w columns. If it cuts anything, the last column is an ellipsis (…).
 func Cut(s string, w int) string {
 	s = Clean(s)
 	if w <= 0 {
@@ -155,7 +155,7 @@ func Cut(s string, w int) string {
 	return s
 }
 
-// CutLeft shortens s to at most w columns by cutting its beginning. It is for paths, whose end matters most.
+// CutLeft shortens s to at most w columns. It cuts the beginning, not the end. It is for paths, whose end matters most.
 func CutLeft(s string, w int) string {
 	s = Clean(s)
 	if w <= 0 {
@@ -203,13 +203,13 @@ func CutName(s string, w int) string {
 	return CutLeft(s, w)
 }
 
-// cutBefore shortens s to w columns. tail is the end of s, which is kept. The part before it is cut.
+// cutBefore shortens s to w columns, but keeps its end, which is tail. It cuts the text before tail.
 func cutBefore(s, tail string, w int) string {
 	head := strings.TrimSuffix(Cut(s, w-slowWidth(tail)), "…")
 	return strings.TrimRight(head, " ") + "…" + tail
 }
 
-// PadLeft cuts s, or fills it with spaces on the left, to exactly w columns.
+// PadLeft makes s exactly w columns wide. It cuts a longer s, and puts spaces before a shorter one.
 func PadLeft(s string, w int) string {
 	s = Cut(s, w)
 	if n := w - slowWidth(s); n > 0 {

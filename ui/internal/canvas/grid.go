@@ -17,7 +17,7 @@ type Grid struct {
 	sgr   sequences
 }
 
-// Reset makes the grid w×h and blank. It reuses the memory of the grid.
+// Reset makes the grid blank and w×h cells large. It reuses the grid's memory.
 func (g *Grid) Reset(w, h int) {
 	w, h = max(w, 0), max(h, 0)
 	g.W, g.H = w, h
@@ -31,7 +31,7 @@ func (g *Grid) Reset(w, h int) {
 	}
 }
 
-// At returns a cell. Outside the grid it returns a blank cell.
+// At returns the cell at a place. If the place is outside the grid, it returns a blank cell.
 func (g *Grid) At(x, y int) Cell {
 	if x < 0 || y < 0 || x >= g.W || y >= g.H {
 		return Cell{Rune: ' '}
@@ -42,7 +42,7 @@ func (g *Grid) At(x, y int) Cell {
 // Area returns the whole grid as an area to draw in.
 func (g *Grid) Area() Area { return Area{g: g, W: g.W, H: g.H} }
 
-// set writes a cell and repairs wide characters that it cuts in half.
+// set writes a cell. If this overwrites one half of a wide character, it makes the other half blank.
 func (g *Grid) set(x, y int, c Cell) {
 	i := y*g.W + x
 	if g.cells[i].Rune == 0 && x > 0 {
@@ -75,8 +75,8 @@ func (a Area) Sub(x, y, w, h int) Area {
 // Row returns one row of the area.
 func (a Area) Row(y int) Area { return a.Sub(0, y, a.W, 1) }
 
-// Put draws s, beginning at column x, and returns the column after it. A wide character that would be cut in half at
-// the edge becomes a space.
+// Put draws s, beginning at column x, and returns the column after s. If the edge would cut a wide character in half,
+// Put draws a space instead.
 func (a Area) Put(x, y int, s string, st Style) int {
 	if y < 0 || y >= a.H {
 		return x + Width(s)
@@ -110,7 +110,7 @@ func (a Area) Put(x, y int, s string, st Style) int {
 	return x
 }
 
-// PutRight draws s so that it ends at the area's right edge and returns the column where it begins.
+// PutRight draws s so that it ends at the area's right edge. It returns the column where s begins.
 func (a Area) PutRight(y int, s string, st Style) int {
 	x := a.W - Width(s)
 	a.Put(x, y, s, st)
@@ -156,9 +156,9 @@ func (a Area) RestyleRunes(f func(rune, Style) Style) {
 	}
 }
 
-// String returns the grid as lines joined by "\n", with SGR sequences where the style changes. Every line starts and
-// ends in the terminal's own style. If color is false, it leaves out colours and keeps attributes, as NO_COLOR
-// requires.
+// String returns the grid as lines joined by "\n", with escape sequences (SGR) where the style changes. Every line
+// begins and ends in the terminal's own style. If color is false, it leaves out colours and keeps attributes such as
+// bold, as NO_COLOR requires.
 func (g *Grid) String(color bool) string {
 	b := g.out[:0]
 	for y := range g.H {
@@ -167,7 +167,8 @@ func (g *Grid) String(color bool) string {
 		}
 		var cur Style
 		row := g.cells[y*g.W : (y+1)*g.W]
-		// Blank cells in the terminal's own style at the end of a line need not be sent.
+		// At the end of a line, blank cells in the terminal's own style need not be sent, because the terminal shows
+		// them anyway.
 		end := len(row)
 		for end > 0 && row[end-1].Rune == ' ' && row[end-1].Style.plain(color) {
 			end--
@@ -195,13 +196,13 @@ func (g *Grid) String(color bool) string {
 	return string(b)
 }
 
-// Copy copies another grid into this one. It reuses the memory of this one.
+// Copy makes the grid a copy of another grid. It reuses the memory of g.
 func (g *Grid) Copy(from *Grid) {
 	g.W, g.H = from.W, from.H
 	g.cells = append(g.cells[:0], from.cells...)
 }
 
-// Text returns the grid as plain text, which is saved as screen.txt.
+// Text returns the grid as plain text. A snapshot saves this text as screen.txt.
 func (g *Grid) Text() string {
 	b := make([]byte, 0, g.W*g.H*2)
 	for y := range g.H {

@@ -17,19 +17,19 @@ const colorSet Color = 1 << 24
 // RGB makes a Color from 0xRRGGBB.
 func RGB(v uint32) Color { return colorSet | Color(v&0xffffff) }
 
-// IsSet reports whether c is a colour, and not the zero value.
+// IsSet reports whether c is a real colour. The zero value is not: it means the terminal's own colour.
 func (c Color) IsSet() bool { return c&colorSet != 0 }
 
-// Components returns red, green and blue, 0 to 255.
+// Components returns the red, green and blue of the colour, each from 0 to 255.
 func (c Color) Components() (r, g, b uint8) { return uint8(c >> 16), uint8(c >> 8), uint8(c) }
 
-// IsGrey reports whether all components are the same.
+// IsGrey reports whether the colour is a grey: red, green and blue are the same.
 func (c Color) IsGrey() bool {
 	r, g, b := c.Components()
 	return r == g && g == b
 }
 
-// RGBA returns the components, 0 to 0xffff (color.Color). All are 0 for the terminal's own colour.
+// RGBA implements color.Color: it returns the components, 0 to 0xffff. All are 0 for the terminal's own colour.
 func (c Color) RGBA() (r, g, b, a uint32) {
 	if !c.IsSet() {
 		return 0, 0, 0, 0
@@ -38,7 +38,7 @@ func (c Color) RGBA() (r, g, b, a uint32) {
 	return color.RGBA{R: red, G: green, B: blue, A: 0xff}.RGBA()
 }
 
-// Mix returns a colour between c and other. share is how far it is from c to other, from 0 to 1.
+// Mix returns a colour between c and other. With a share of 0 it is c, and with 1 it is other.
 func (c Color) Mix(other Color, share float64) Color {
 	share = min(max(share, 0), 1)
 	r1, g1, b1 := c.Components()
@@ -47,8 +47,8 @@ func (c Color) Mix(other Color, share float64) Color {
 	return RGB(at(r1, r2)<<16 | at(g1, g2)<<8 | at(b1, b2))
 }
 
-// Light reports whether black text on the background c is easier to read than white text (relative luminance as in WCAG
-// 2, simplified).
+// Light reports whether black text is easier to read on c than white text (relative luminance as in WCAG 2,
+// simplified).
 func (c Color) Light() bool {
 	r, g, b := c.Components()
 	return 299*int(r)+587*int(g)+114*int(b) > 128*1000
@@ -60,8 +60,8 @@ func (c Color) Contrast(o Color) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// linear maps the components of sRGB, 0 to 255, to linear light. It is a table, because drawing one picture needs
-// thousands of such conversions.
+// linear maps the components of an sRGB colour, 0 to 255, to linear light. It is a table, because drawing one picture
+// needs thousands of these values.
 var linear = func() (v [256]float64) {
 	for i := range v {
 		if s := float64(i) / 255; s <= 0.04045 {
@@ -100,8 +100,8 @@ const (
 	Reverse
 )
 
-// Style is the appearance of a cell: the fields of a lipgloss.Style that apply to a single cell. It is small and
-// comparable, because a picture has thousands of styled cells.
+// Style is the appearance of a cell. It has only the fields of a lipgloss.Style that apply to a single cell. It is
+// small and comparable, because a picture has thousands of styled cells.
 type Style struct {
 	FG, BG Color
 	Attr   Attr
@@ -110,10 +110,11 @@ type Style struct {
 // With returns the style with attributes added.
 func (s Style) With(a Attr) Style { s.Attr |= a; return s }
 
-// Colorless returns the style with the terminal's own colours.
+// Colorless returns the style without colours, so that the terminal's own colours are used. Attributes such as bold
+// stay.
 func (s Style) Colorless() Style { return Style{Attr: s.Attr} }
 
-// Lipgloss converts the style for Lip Gloss, which makes the terminal's sequences.
+// Lipgloss converts the style to a style of the library Lip Gloss, which makes the terminal's escape sequences.
 func (s Style) Lipgloss() lipgloss.Style {
 	l := lipgloss.NewStyle()
 	if s.FG.IsSet() {
@@ -140,7 +141,7 @@ func (s Style) Lipgloss() lipgloss.Style {
 	return l
 }
 
-// plain reports whether a blank cell of this style looks like an empty cell of the terminal. The parameter color is
+// plain reports whether a blank cell of this style looks like a cell that was never written. The parameter color is
 // false if the terminal shows no colours.
 func (s Style) plain(color bool) bool {
 	if s.Attr&(Reverse|Underline) != 0 {
@@ -149,20 +150,21 @@ func (s Style) plain(color bool) bool {
 	return !color || !s.BG.IsSet()
 }
 
-// maxSequences bounds how many sequences are cached. When the cache is full, it is emptied.
+// maxSequences limits how many escape sequences are cached. A full cache is emptied.
 const maxSequences = 1 << 14
 
-// sequences caches the SGR parameters that Lip Gloss writes for a foreground, a background or a set of attributes. Lip
-// Gloss takes a few microseconds to render a string, and a picture changes its style a thousand times.
+// sequences caches the parameters of the escape sequences (SGR) that Lip Gloss writes for a foreground, a background or
+// a set of attributes. Lip Gloss takes a few microseconds to render a string, and a picture changes its style a
+// thousand times.
 type sequences struct {
 	known map[Style]string
-	// convert returns the colour that the terminal can show for a colour, or nil if there is none. The field convert
-	// itself is nil if the terminal shows every colour unchanged.
+	// convert returns the colour that the terminal can show instead of a colour. It returns nil if the terminal can
+	// show none. The field itself is nil if the terminal shows every colour unchanged.
 	convert func(color.Color) color.Color
 }
 
-// of returns the SGR parameters of a style that has only one part: a foreground, a background or attributes. It returns
-// "" for a colour that the terminal cannot show.
+// of returns the parameters of the escape sequence (SGR) for one part of a style: a foreground, a background or
+// attributes. It returns "" for a colour that the terminal cannot show.
 func (q *sequences) of(part Style) string {
 	if s, ok := q.known[part]; ok {
 		return s
@@ -191,15 +193,15 @@ func (q *sequences) of(part Style) string {
 	return s
 }
 
-// parameters returns the parameters of the sequence with which Lip Gloss opens a style.
+// parameters returns the parameters of the escape sequence that Lip Gloss writes before text of a style.
 func parameters(l lipgloss.Style) string {
 	const text = "x"
 	opened, _, _ := strings.Cut(l.Render(text), text)
 	return strings.TrimSuffix(strings.TrimPrefix(opened, "\x1b["), "m")
 }
 
-// appendSGR writes the sequence that changes the terminal from one style to another. The sequence has only the parts
-// that differ. If an attribute must end, it begins with a reset.
+// appendSGR writes the escape sequence that changes the terminal's style from one to another. It writes only the parts
+// that differ. If an attribute, such as bold, must end, it begins with a reset.
 func (q *sequences) appendSGR(b []byte, from, to Style) []byte {
 	b = append(b, "\x1b["...)
 	start := len(b)

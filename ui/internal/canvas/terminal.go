@@ -6,7 +6,7 @@ import (
 )
 
 // Terminal remembers what a terminal shows, and returns the bytes that change it to a new picture. It replaces Bubble
-// Tea's renderer, which parses each picture's text, styles and widths from a string. That parsing took three quarters
+// Tea's renderer. That renderer parses each picture's text, styles and widths from a string, which took three quarters
 // of the CPU time of drawing.
 type Terminal struct {
 	w, h  int
@@ -18,29 +18,29 @@ type Terminal struct {
 	x, y  int   // place of the cursor while out is made; y is -1 if it is unknown
 }
 
-// SetColors sets the function that converts colours to colours that the terminal can show. nil means that no conversion
+// SetColors sets the function that converts each colour to one that the terminal can show. nil means that no conversion
 // is needed.
 func (t *Terminal) SetColors(convert func(color.Color) color.Color) {
 	t.sgr, t.known = sequences{convert: convert}, false
 }
 
-// Forget makes the next Update write every row. Call it if another program may have written to the terminal.
+// Forget makes the next Update write every row. It must be called if another program may have written to the terminal.
 func (t *Terminal) Forget() { t.known = false }
 
-// shortGap is the largest number of unchanged cells between changed ones that Update writes again. Moving the cursor
-// over so few cells takes as many bytes.
+// shortGap is a number of unchanged cells between two changed ones. Up to this number, Update writes the unchanged
+// cells again. Moving the cursor over them would take as many bytes.
 const shortGap = 3
 
-// leastErased is a number of blank cells at the end of a row. If there are so many or more, Update erases the rest of
-// the row. Fewer cells are written as blanks.
+// leastErased is a number of blank cells. If at least so many end a row, Update erases the end of the row. It writes
+// fewer blank cells as blanks.
 const leastErased = 4
 
 // Update returns the bytes that make a terminal in raw mode show the grid. If the terminal already shows the grid,
-// there are none. The bytes are valid until the next call. Before and after them, the terminal has its own style, and
-// the cursor can be anywhere.
+// there are no bytes. The bytes are valid until the next call. Before and after them, the terminal has its own style,
+// and the cursor can be anywhere.
 //
-// Update erases only cells that are to have the terminal's own style. Some terminals erase always in their own style
-// (no bce in terminfo, as in GNU screen's default).
+// Update erases only cells that are to have the terminal's own style. Some terminals always erase to their own style
+// (no bce in terminfo, as in GNU screen's default). On these, erasing cannot set a background colour.
 func (t *Terminal) Update(g *Grid) []byte {
 	t.out, t.pen = t.out[:0], Style{}
 	if t.w != g.W || t.h != g.H || len(t.cells) != len(g.cells) {
@@ -56,7 +56,8 @@ func (t *Terminal) Update(g *Grid) []byte {
 	return t.out
 }
 
-// row writes the cells of a row that changed. The parameter old has the cells that the terminal shows now.
+// row writes the cells of a row that have changed. The parameter old has the cells that the terminal shows in this row
+// now.
 func (t *Terminal) row(row, old []Cell, y int) {
 	end := len(row) // the row is blank from there on
 	for end > 0 && row[end-1].shows() == (Cell{Rune: ' '}) {
@@ -94,8 +95,9 @@ func (t *Terminal) row(row, old []Cell, y int) {
 	}
 }
 
-// changed returns the end of a run of cells that are written together, beginning with the cell at from. The end of the
-// row is blank from the parameter end on. If it can be erased instead of written, the run stops there at the latest.
+// changed returns the end of a run of cells that are written together. The run begins with the cell at from. The row is
+// blank from the parameter end on. If this blank part can be erased instead of written, the run ends there at the
+// latest.
 func (t *Terminal) changed(row, old []Cell, from, end int) int {
 	if end == from || len(row)-end < leastErased {
 		end = len(row)
@@ -115,7 +117,7 @@ func (t *Terminal) changed(row, old []Cell, from, end int) int {
 	return to
 }
 
-// goTo moves the cursor to a cell, with as few bytes as it can.
+// goTo moves the cursor to a cell. It chooses the movement that takes the fewest bytes.
 func (t *Terminal) goTo(x, y int) {
 	switch {
 	case t.y == y && t.x == x:
@@ -135,7 +137,7 @@ func (t *Terminal) goTo(x, y int) {
 	t.x, t.y = x, y
 }
 
-// csi writes a control sequence with a number. It leaves out the number 1.
+// csi writes a control sequence (ESC [) with a number. It leaves out the number 1, because it is the default.
 func (t *Terminal) csi(n int, final byte) {
 	t.out = append(t.out, "\x1b["...)
 	if n != 1 {
@@ -144,7 +146,7 @@ func (t *Terminal) csi(n int, final byte) {
 	t.out = append(t.out, final)
 }
 
-// turn changes the terminal's current style to the one of the next text.
+// turn changes the terminal's style to st, in which the next text is written.
 func (t *Terminal) turn(st Style) {
 	switch {
 	case st == t.pen:
@@ -157,13 +159,14 @@ func (t *Terminal) turn(st Style) {
 	t.pen = st
 }
 
-// blankIn reports whether the cell is blank and would look the same if it were drawn in the style st. The colour of a
-// blank's text is ignored.
+// blankIn reports whether the cell is a blank that would look the same in the style st. It ignores the colour of the
+// text, because a blank shows none.
 func (c *Cell) blankIn(st Style) bool {
 	return c.Rune == ' ' && c.Marks == "" && c.Style == Style{BG: st.BG} && st.Attr&(Underline|Reverse) == 0
 }
 
-// shows returns the visible content of the cell. The colour of a blank's text is not visible, so it is left out.
+// shows returns the cell with only what can be seen. A blank does not show the colour of its text, so this colour is
+// left out.
 func (c *Cell) shows() Cell {
 	if c.Rune != ' ' || c.Marks != "" || c.Style.Attr&(Underline|Reverse) != 0 {
 		return *c

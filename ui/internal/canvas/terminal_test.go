@@ -11,7 +11,8 @@ import (
 )
 
 // emulator imitates a terminal that understands only what Terminal writes. It erases cells without colour. If the
-// cursor goes beyond the last column, the emulator treats its position as unknown.
+// cursor goes beyond the last column, the emulator regards the cursor's position as unknown, because terminals differ
+// there.
 type emulator struct {
 	t     *testing.T
 	cells [][]Cell
@@ -134,8 +135,8 @@ func (e *emulator) sequence(params, final string) {
 	}
 }
 
-// TestTerminalShowsTheGrid: after any series of changes the terminal shows the same cells as the grid. Cells that did
-// not change are not written.
+// TestTerminalShowsTheGrid: after any series of changes the terminal must show the same cells as the grid. Cells that
+// did not change are not written.
 func TestTerminalShowsTheGrid(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	styles := []Style{{}, {}, {FG: RGB(0x112233)}, {BG: RGB(0x445566)}, {FG: RGB(0x778899), BG: RGB(0x445566)}, {Attr: Bold},
@@ -188,8 +189,8 @@ func TestTerminalShowsTheGrid(t *testing.T) {
 	}
 }
 
-// TestTerminalOfFewColors: if the terminal cannot show a colour, Terminal writes nothing for it: neither the colour nor
-// a reset.
+// TestTerminalOfFewColors: if the terminal cannot show a colour, Terminal must write neither the colour nor a reset
+// after it.
 func TestTerminalOfFewColors(t *testing.T) {
 	var g Grid
 	var term Terminal
@@ -212,7 +213,7 @@ func TestTerminalOfFewColors(t *testing.T) {
 	}
 }
 
-// BenchmarkTerminal updates a terminal of 200x50. A tenth of its rows differs from the previous picture.
+// BenchmarkTerminal measures an update of a terminal of 200x50. A tenth of the rows differ from the previous picture.
 func BenchmarkTerminal(b *testing.B) {
 	var g Grid
 	var term Terminal

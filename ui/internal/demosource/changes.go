@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gvlState says whether a thread now holds the GVL, waits for it, or neither.
+// gvlState returns whether a thread holds the GVL now, waits for it, or does neither.
 func (s *Source) gvlState(t *thread) sampler.GVLState {
 	switch {
 	case t == s.owner:
@@ -17,7 +17,7 @@ func (s *Source) gvlState(t *thread) sampler.GVLState {
 	return sampler.GVLReleased
 }
 
-// change fills in the sample's changes of the GVL. The changes take place within the last step of the simulation, some
+// change adds the latest changes of the GVL to the sample. In the simulation they happen within its last step, some
 // microseconds apart.
 func (s *Source) change(first bool) {
 	c := &s.sample.Changes

@@ -16,30 +16,34 @@ const (
 	startNS   = int64(1_000_000_000_000)
 )
 
-// Options shape the simulation. The zero value means a target that lives for 60 s and has 8 http threads.
+// Options are the settings of the simulation. With the zero value, the target lives for 60 s and has 8 http threads.
 type Options struct {
 	Seed uint64
-	// HTTP is the number of http threads. Zero means 8.
+	// HTTP is the number of threads named http. Zero means 8.
 	HTTP int
-	// HogAfter is when worker-3 begins to hog the GVL. Zero means after 10 s. A negative time means never.
+	// HogAfter is the time after which the thread worker-3 begins to hog the GVL. Zero means 10 s. A negative time
+	// means never.
 	HogAfter time.Duration
 	// Length is how long the target lives. Zero means a minute.
 	Length time.Duration
-	// Realtime makes Run emit the samples in real time. Without it, Run emits them as fast as possible.
+	// Realtime makes Run emit each sample when its time has come. Without it, Run emits the samples as fast as
+	// possible.
 	Realtime bool
 	// ExtraNames are threads that only sleep.
 	ExtraNames []string
-	// KilledAtEnd makes the target end with status 137. Otherwise its status is unknown.
+	// KilledAtEnd makes the target end with exit status 137, as if it was killed. Otherwise its exit status is unknown.
 	KilledAtEnd bool
 	// Title is the program's name. If it is empty, the name is order-service.
 	Title string
-	// Serving is true if the http threads answer requests and the workers do jobs. IdleAfter is the time after which no
-	// request comes. If it is zero, requests come until the end.
+	// Serving is true if the http threads answer requests and the worker threads do jobs. IdleAfter is the time after
+	// which no new requests come. If it is zero, requests come until the end.
 	Serving   bool
 	IdleAfter time.Duration
-	// Exact adds to every sample the changes of the GVL since the previous sample, with their exact times.
+	// Exact adds to every sample the changes of the GVL since the previous sample, with their exact times, as exact
+	// mode does.
 	Exact bool
-	// Said is appended to all texts of requests and jobs: routes and classes, values, statements, exceptions.
+	// Said is appended to all texts of requests and jobs, so that tests can try any characters. These are routes and
+	// classes, values, statements and exceptions.
 	Said string
 }
 
@@ -91,7 +95,7 @@ func New(o Options) *Source {
 // Process describes the simulated target.
 func (s *Source) Process() sampler.Process { return s.process }
 
-// Dictionary returns the names of the simulated target.
+// Dictionary returns the Dictionary with the names of the simulated target.
 func (s *Source) Dictionary() *sampler.Dictionary { return s.dict }
 
 // ReadFile always fails, because the simulated program has no source files.
@@ -99,7 +103,7 @@ func (s *Source) ReadFile(string, int64) ([]byte, time.Time, error) {
 	return nil, time.Time{}, os.ErrNotExist
 }
 
-// End says how the target ended. It has ended after the time Options.Length.
+// End says how the simulated target ended. It ends when the time Options.Length is over.
 func (s *Source) End() (sampler.End, bool) {
 	if !s.ended {
 		return sampler.End{}, false

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// kind is a kind of activity of a simulated thread.
+// kind is the kind of an activity of a simulated thread, such as computing or waiting.
 type kind uint8
 
 const (
@@ -30,8 +30,8 @@ type activity struct {
 	peer    sampler.PeerID
 	fd      int32
 	syscall string
-	// begins is the request or job that begins with this activity. statement is the database statement that the thread
-	// waits for during the activity.
+	// begins is the request or job that begins with this activity. statement is the database statement for whose answer
+	// the thread waits during the activity.
 	begins    sampler.Work
 	statement string
 }
@@ -49,11 +49,11 @@ type thread struct {
 	gvl     sampler.GVLState // in the last sample
 	serving sampler.Serving
 	readNS  int64 // when its stack was read last
-	// asked is the activity that the kernel reported when it was last asked. This was at the time askedNS.
+	// asked is the activity that the simulated kernel reported last, at the time askedNS.
 	asked   activity
 	askedNS int64
-	// turns is how often the thread got a CPU. cpu0 and turns0 are cpuNS and turns when they were last read, at
-	// countedNS.
+	// turns is how often the thread got a CPU. cpu0 and turns0 are the values of cpuNS and turns at the last simulated
+	// reading, at the time countedNS.
 	turns                   int64
 	countedNS, cpu0, turns0 int64
 }
@@ -71,7 +71,7 @@ func (s *Source) frame(label, path string, line int32) sampler.FrameID {
 	return s.dict.InternFrame(f)
 }
 
-// stack interns a stack. frames begins with the outermost frame.
+// stack returns the ID of the stack with these frames. The outermost frame comes first.
 func (s *Source) stack(frames ...sampler.FrameID) sampler.StackID {
 	var id sampler.StackID
 	for _, f := range frames {
@@ -186,7 +186,7 @@ func (s *Source) add(name string, isMain bool, script func() activity) {
 	t.do = activity{kind: sleep, ns: 0}
 }
 
-// routes are the routes of the requests. The requests use them one after the other.
+// routes are the routes of the simulated requests, which use them one after the other.
 var routes = [...]string{"GET orders#show", "GET orders#index", "GET orders#show", "POST carts#create", "GET orders#show"}
 
 // request returns the next request.
@@ -196,11 +196,11 @@ func (s *Source) request() sampler.Work {
 
 func job(class string) sampler.Work { return sampler.Work{Kind: sampler.WorkJob, Endpoint: class} }
 
-// idle reports whether the time has come after which there are no new requests (Options.IdleAfter).
+// idle reports whether no new requests come, because the time Options.IdleAfter is over.
 func (s *Source) idle() bool { return s.opt.IdleAfter > 0 && s.now-startNS >= int64(s.opt.IdleAfter) }
 
-// cycle returns a function that returns one activity at each call. The activities come from the function make. When all
-// are used, it calls make again.
+// cycle returns a function that returns the next activity at each call. It takes the activities from the list that make
+// returns. At the end of the list it calls make again.
 func (s *Source) cycle(make func() []activity) func() activity {
 	var round []activity
 	return func() activity {

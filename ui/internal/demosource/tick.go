@@ -90,7 +90,7 @@ func (s *Source) next(t *thread, released bool) {
 	}
 }
 
-// serve sets the request or job to which a thread's new activity belongs.
+// serve assigns a request or job to a thread, if the thread's new activity belongs to one.
 func (s *Source) serve(t *thread) {
 	if !s.opt.Serving {
 		return
@@ -112,7 +112,7 @@ func (s *Source) serve(t *thread) {
 	}
 }
 
-// read fills the n-th sample with the simulation's state of this instant.
+// read fills the n-th sample with what the simulated threads do at this instant.
 func (s *Source) read(n int) *sampler.Sample {
 	out := &s.sample
 	out.TimeNS, out.ReadNS, out.Depth = s.now, 9_000, sampler.LockTick
@@ -142,8 +142,8 @@ func (s *Source) read(n int) *sampler.Sample {
 }
 
 func (s *Source) evidence(t *thread, depth sampler.Depth) sampler.Thread {
-	// A real Source asks the kernel less often than it reads memory. It asks about one thread after the other, and at
-	// once if a thread's activity has changed. This simulation does the same.
+	// A real Source asks the kernel about a thread less often than it reads memory. It asks about one thread after the
+	// other. If a thread's activity has changed, it asks at once. This simulation does the same.
 	const askEach = 64
 	if tick := s.now / step; (tick+int64(t.id))%askEach == 0 || t.asked != t.do {
 		t.asked, t.askedNS = t.do, s.now

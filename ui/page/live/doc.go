@@ -1,3 +1,3 @@
-// Package live is the first view, with the timeline and the flamegraph. The flamegraph shows what is selected in the
-// timeline.
+// Package live is the first view, with the timeline above the flamegraph. If a thread or a group is selected in the
+// timeline, the flamegraph shows only this thread or group.
 package live

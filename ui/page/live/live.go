@@ -22,9 +22,9 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page is the timeline and the flamegraph together. Each shows what is selected in the other. The page takes the whole
-// screen below the head lines. Other views have a line with the names of the views at the top. This page has a time
-// axis instead.
+// Page has the timeline and the flamegraph on one screen. A selection in one of them changes what the other shows. The
+// page takes the whole screen below the first lines. Other views have a line with the names of the views at the top.
+// This page has a time axis there instead.
 type Page struct {
 	*widget.Parts
 	keyMaps [2]scene.KeyMap // by focus
@@ -75,7 +75,7 @@ func (p *Page) Keys(sc *scene.Scene, all bool) []*scene.KeyMap {
 	return []*scene.KeyMap{&p.keyMaps[sc.Focus]}
 }
 
-// selectThread moves the selection in the timeline, as the function move says. The flamegraph below the timeline then
+// selectThread calls move, which moves the selection in the timeline. After that, the flamegraph below the timeline
 // shows only the selected thread or group.
 func (p *Page) selectThread(h scene.Host, move func(*widget.Timeline)) {
 	move(&p.Timeline)
@@ -121,7 +121,8 @@ func (p *Page) AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area {
 	return a.Sub(r.CellsX, r.Axis, r.CellsW, r.Lanes+r.LaneCount-r.Axis)
 }
 
-// pressRow selects the row that was clicked. A click on the sign in front of a group opens or closes the group.
+// pressRow handles a click on a row of the timeline: it selects the row. A click on the sign in front of a group opens
+// or closes the group.
 func (p *Page) pressRow(h scene.Host, x, y int) tea.Cmd {
 	if y >= len(p.Timeline.Visible) {
 		return nil
@@ -174,7 +175,7 @@ func (p *Page) Stack(sc *scene.Scene) (string, []string) {
 	return sc.ThreadStack(p.Timeline.Chosen())
 }
 
-// switchFocus gives the keys to the flamegraph if the timeline has them, and the reverse.
+// switchFocus gives the keys from the timeline to the flamegraph, or from the flamegraph to the timeline.
 func (p *Page) switchFocus(h scene.Host) {
 	sc := h.Showing()
 	if sc.Focus = scene.OnFlame - sc.Focus; sc.Focus == scene.OnFlame {

@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// maxCyclesDrawn limits how many deadlocks are drawn in a box.
+// maxCyclesDrawn limits how many deadlocks are drawn, each in a box.
 const maxCyclesDrawn = 3
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
@@ -36,8 +36,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		y += h
 	}
 	rest := a.Sub(0, y, a.W, a.H-y)
-	// The table of blame lists the code that made threads wait for the GVL. It gets up to half of the rows, even if the
-	// locks need more room.
+	// The lower table lists the code that made threads wait for the GVL (the blame). It gets up to half of the rows,
+	// even if the table of locks needs more room.
 	blame := 0
 	if p.blames(sc) {
 		blame = len(p.Places) + 4
@@ -63,20 +63,20 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// leastWaiters is the least height of the list of waiting threads in rows, including its heading.
+// leastWaiters is the least number of rows for the list of waiting threads, including its heading.
 const leastWaiters = 2
 
-// leastBlame is the least number of threads, on average, that must wait for the GVL. If fewer wait, the table of causes
-// is not shown.
+// leastBlame is an average number of threads that wait for the GVL. If fewer threads wait, the page does not show the
+// table of the code that caused the waiting.
 const leastBlame = 0.01
 
-// blames reports whether enough threads waited for the GVL to show a table of the causes.
+// blames reports whether enough threads waited for the GVL to show the table of the code that caused it.
 func (p *Page) blames(sc *scene.Scene) bool {
 	return len(p.Places) > 0 && style.Share(p.WaitNS, sc.Weights.ToNS-sc.Weights.FromNS) >= leastBlame
 }
 
-// chosen returns the lock whose waiting threads are listed. It is the selected lock. If none is selected, it is the
-// first lock that is held. It is nil if there is none.
+// chosen returns the lock whose waiting threads the page lists. It is the selected lock. If no lock is selected, it is
+// the first one that a thread holds. It is nil if there is no such lock.
 func (p *Page) chosen() *lockRow {
 	if i := p.Locks.Index(); i >= 0 {
 		return &p.Locks.Rows[i]
@@ -87,7 +87,7 @@ func (p *Page) chosen() *lockRow {
 	return nil
 }
 
-// drawCycle draws a deadlock in a box in reverse video.
+// drawCycle draws one deadlock: a box in reverse video with the threads and locks of the cycle.
 func (p *Page) drawCycle(a canvas.Area, links []deadLink, sc *scene.Scene) {
 	t := &sc.Theme
 	st := canvas.Style{FG: t.Crit, BG: t.Background, Attr: canvas.Bold | canvas.Reverse}
@@ -183,7 +183,7 @@ func lockColumns() []widget.Column[lockRow] {
 	}
 }
 
-// holderText names the holder of a lock, or says why there is none.
+// holderText names the thread that holds a lock, or says why no thread does.
 func holderText(l lockRow, sc *scene.Scene) (string, canvas.Style) {
 	switch {
 	case l.Holder != 0:
@@ -205,7 +205,8 @@ func holderText(l lockRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Plural(len(l.Waiters), "idle thread waits", "idle threads wait") + " for work here", sc.Theme.Dimmed()
 }
 
-// full reports whether the threads that wait for a queue want to put something into it, because the queue is full.
+// full reports whether the lock is a full queue. Then its waiting threads want to put something into it, not take
+// something out.
 func (l *lockRow) full(sc *scene.Scene) bool {
 	i := slices.IndexFunc(sc.States, func(ts gvl.ThreadState) bool { return ts.Thread == l.Waiters[0] })
 	if i < 0 || l.Kind != "SizedQueue" || sc.States[i].Stack == 0 {
@@ -215,7 +216,7 @@ func (l *lockRow) full(sc *scene.Scene) bool {
 	return strings.HasSuffix(sc.Dict.Frame(frame).Label, "SizedQueue#push")
 }
 
-// atWork returns how many of the waiting threads serve a request or a job.
+// atWork returns how many of the waiting threads are in the middle of a request or a job, so that they are not idle.
 func (l *lockRow) atWork(sc *scene.Scene) (n int) {
 	if sc.Moment == nil {
 		return 0
@@ -228,11 +229,11 @@ func (l *lockRow) atWork(sc *scene.Scene) (n int) {
 	return n
 }
 
-// addressWidth is the number of columns for the last digits of a lock's address, including the space before them.
+// addressWidth is the number of columns for the end of a lock's address, including the space before it.
 const addressWidth = 6
 
-// kindIn returns the kind of a lock for a column of width w. It shortens the kind if there would be no room for the
-// lock's address after it.
+// kindIn returns the kind of a lock, such as Mutex, for a column of width w. It shortens the kind if there is no room
+// for the lock's address after it.
 func kindIn(kind string, w int) string {
 	if kind == "ConditionVariable" && w < canvas.Width(kind)+addressWidth {
 		return "CondVar"
@@ -262,7 +263,7 @@ func holderIs(s gvl.State) string {
 	return s.String()
 }
 
-// whereIs returns the function in which a stack is, with its file and line.
+// whereIs returns the innermost Ruby function of a stack, with its file and line.
 func whereIs(dict *sampler.Dictionary, stack sampler.StackID) string {
 	p, line := flamegraph.PlaceOf(dict, stack)
 	if p.Path == "" {
@@ -271,7 +272,7 @@ func whereIs(dict *sampler.Dictionary, stack sampler.StackID) string {
 	return style.CodeLine(p.String(), style.LineIn(p.Path, line, false))
 }
 
-// placeColumns are the columns of the table of places: the code that made threads wait for the GVL.
+// placeColumns are the columns of the table of places. A place is code that made threads wait for the GVL.
 func (p *Page) placeColumns() []widget.Column[placeRow] {
 	return []widget.Column[placeRow]{
 		{Title: "share", Width: widget.Wide(5), Right: true, Text: func(b placeRow, sc *scene.Scene) (string, canvas.Style) {

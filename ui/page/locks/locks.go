@@ -33,18 +33,20 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page shows deadlocks, the objects that threads wait for, and the code that made other threads wait for the GVL.
+// Page shows deadlocks, the locks and other objects that threads wait for, and the code that made other threads wait
+// for the GVL.
 type Page struct {
 	page.Plain
 	flame *widget.Flame // its search selects the rows
-	// Both has the rows of both tables, of locks and of places. The tables share one cursor.
+	// Both has the rows of the table of locks and of the table of places. The tables share one cursor, which moves from
+	// one to the other.
 	Both    widget.List[lockKey, lockKey]
 	Locks   widget.Table[lockRow, lockKey]
 	ByPlace widget.Table[placeRow, lockKey]
 
 	cycles [][]deadLink
-	// ShortLocks is the number of locks that are not listed, because all waits for them were too short. Other locks are
-	// listed if threads wait for them now, or waited for them in the time that is shown.
+	// ShortLocks is the number of locks that are not listed, because all waits for them were too short. The list has
+	// locks for which threads wait now, or waited in the time that is shown.
 	ShortLocks int
 	widget.Blame
 	placesOf widget.PlacesFrom
@@ -56,24 +58,24 @@ type lockKey struct {
 	kind   string
 	holder sampler.ThreadID
 	Place  flamegraph.Place
-	// isPlace is true for a place. Without it, the key of a place without a stack would equal the zero lockKey, which
-	// means that no row is selected.
+	// isPlace is true for a place in the code. Without it, the key of a place without a stack would be the zero
+	// lockKey, which means that no row is selected.
 	isPlace bool
 }
 
 func (k lockKey) ID() lockKey { return k }
 
-// lockRow and placeRow are rows of the tables.
+// lockRow is a row of the table of locks, and placeRow a row of the table of places.
 type (
 	lockRow struct {
 		*account.Contended
-		// use says how the lock was used in the time that is shown. overNS is the part of this time in which ddtop
-		// watched the lock, in ns. Queues have neither.
+		// use says how threads used the lock in the time that is shown. overNS is the part of this time in which ddtop
+		// watched the lock, in ns. For a queue both are empty.
 		use    account.LockUse
 		overNS int64
 		cost   account.LockCost
-		// taken is the code where the holder took the lock. If this is unknown, it is the code where a thread waits for
-		// the lock, or has waited longest.
+		// taken is the code in which the holder took the lock. If this is not known, it is the code in which a thread
+		// waits for the lock, or has waited longest.
 		taken lockPlace
 	}
 	placeRow struct{ *flamegraph.PlaceSum }
@@ -122,7 +124,7 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// enter opens the page of the thread that the selected row is about.
+// enter opens the page of a thread: the one that the selected row is about.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	var id sampler.ThreadID
 	if i := p.Locks.Index(); i >= 0 {
@@ -148,7 +150,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		p.Both.At = i // a click may have moved the cursor
 	}
 	all := account.Locks(sc.States)
-	// Locks are listed before other objects, such as queues. locks is the number of locks for which threads wait now.
+	// Locks come before other objects, such as queues, in the list. locks is the number of locks for which threads wait
+	// now.
 	locks := max(slices.IndexFunc(all, func(c account.Contended) bool { return !c.Exclusive }), 0)
 	if locks == 0 && len(all) > 0 && all[0].Exclusive {
 		locks = len(all)
@@ -226,8 +229,8 @@ func (p *Page) loadCycles(states []gvl.ThreadState) {
 	}
 }
 
-// topShare returns how many places together caused 80 % of the waiting, beginning with the worst, and their share. It
-// counts at most five places.
+// topShare returns how many of the worst places together caused 80 % of the waiting, and the exact share that they
+// caused. It counts at most five places.
 func (p *Page) topShare() (n int, of float64) {
 	const most, few = 0.8, 5
 	var sum int64
@@ -309,10 +312,10 @@ type lockPlace struct {
 	uncertain   bool
 }
 
-// maxLockFrames limits how many frames are searched for the code that takes a lock.
+// maxLockFrames limits in how many frames of a stack ddtop searches for the code that takes a lock.
 const maxLockFrames = 200
 
-// load finds how the lock was used and where it is taken.
+// load finds how the lock was used, and in which code threads take it.
 func (l *lockRow) load(sc *scene.Scene, r *store.Reading) {
 	fromNS := max(sc.AtNS-sc.WindowNS, sc.OldestNS, r.Holds.FromNS())
 	l.use, l.overNS = r.Holds.Of(l.Object, fromNS, sc.AtNS), sc.AtNS-fromNS
@@ -330,16 +333,17 @@ func (l *lockRow) load(sc *scene.Scene, r *store.Reading) {
 	}
 }
 
-// matches reports whether a search finds the lock, by its name, its threads or the code that takes it.
+// matches reports whether a search finds the lock: by its name, by its threads, or by the code that takes it.
 func (l lockRow) matches(re *regexp.Regexp, dict *sampler.Dictionary) bool {
 	return re.MatchString(lockName(l.Kind, l.Object)) || re.MatchString(l.taken.label) || re.MatchString(l.taken.path) ||
 		l.Holder != 0 && re.MatchString(gvl.ThreadName(l.Holder, dict)) ||
 		slices.ContainsFunc(l.Waiters, func(id sampler.ThreadID) bool { return re.MatchString(gvl.ThreadName(id, dict)) })
 }
 
-// takenAt returns where a thread took a lock that it holds: in the caller of the method that takes locks of this kind.
-// If waits is true, the innermost frame does not count, because the thread waits there for another lock. The result is
-// empty if several frames take locks of this kind, because each of them can have taken this lock.
+// takenAt returns where a thread took a lock that it holds. This is the caller of the method that takes locks of this
+// kind, such as Mutex#lock. If waits is true, the innermost frame does not count, because the thread waits there for
+// another lock. If several frames take locks of this kind, each of them can have taken this lock. Then the result is
+// empty.
 func takenAt(dict *sampler.Dictionary, stack sampler.StackID, kind string, waits bool) (taken lockPlace) {
 	frames := dict.Frames(stack, nil)
 	frames = frames[:min(len(frames), maxLockFrames)]
@@ -356,7 +360,8 @@ func takenAt(dict *sampler.Dictionary, stack sampler.StackID, kind string, waits
 	return taken
 }
 
-// takesLock reports whether a label names a method of Ruby itself that takes a lock of this kind (Mutex or Monitor).
+// takesLock reports whether a label names a method of Ruby itself that takes a lock of this kind (Mutex or Monitor),
+// such as Mutex#lock.
 func takesLock(label, kind string) bool {
 	class, method, _ := strings.Cut(label, "#")
 	if !strings.HasSuffix(class, kind) {
@@ -370,8 +375,8 @@ func takesLock(label, kind string) bool {
 }
 
 // callOf returns the innermost frame that is the program's own code. If there is none, it returns the innermost frame
-// of a gem, or else the innermost Ruby frame. Frames of the standard library come last, because its monitor.rb takes
-// locks only on behalf of its callers.
+// of a gem, or else the innermost Ruby frame. Frames of the standard library have the lowest rank, because its
+// monitor.rb takes locks only on behalf of its callers.
 func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) (out lockPlace) {
 	inGem := false
 	for _, id := range frames[:min(len(frames), maxLockFrames)] {
@@ -390,8 +395,8 @@ func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) (out lockPlace) 
 	return out
 }
 
-// draw writes the name of the code, and then its file and line. If there is no room for both, it writes only the file
-// and line.
+// draw writes the name of the function, and then its file and line. If there is no room for both, it writes only the
+// file and line.
 func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 	if p.path == "" {
 		a.Put(0, 0, "–", t.Dimmed())
@@ -410,11 +415,11 @@ func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 	a.Put(x, 0, canvas.CutLeft(where, a.W-x), t.Dimmed())
 }
 
-// heldShares are the quantiles that the table shows of the times for which a lock was held: p50, p95 and max.
+// heldShares are the quantiles of the hold times of a lock that the table shows: p50, p95 and max.
 var heldShares = [...]float64{.5, .95, 1}
 
-// held returns the i-th of these quantiles as text. It is "–" if no thread was seen to hold the lock from the beginning
-// to the end.
+// held returns the i-th quantile (heldShares) of the times for which a lock was held, as text. It is "–" if ddtop saw
+// no hold from its beginning to its end.
 func (l lockRow) held(i int) string {
 	if l.use.Held.Count() == 0 {
 		return "–"
@@ -422,7 +427,7 @@ func (l lockRow) held(i int) string {
 	return known(l.use.Told(heldShares[:]...)[i])
 }
 
-// known returns the text of a duration, or "–" if it is not known.
+// known returns a duration as text. It returns "–" if the duration is not known.
 func known(b gvl.Bounded) string {
 	if b.NS == 0 {
 		return "–"
@@ -430,7 +435,7 @@ func known(b gvl.Bounded) string {
 	return b.Duration()
 }
 
-// heldNow returns the text of how long the present holder has held the lock. It is "–" if this is not known.
+// heldNow returns as text how long the present holder has held the lock. It is "–" if this is not known.
 func (l lockRow) heldNow() string {
 	if l.use.Now == 0 {
 		return "–"
@@ -438,8 +443,8 @@ func (l lockRow) heldNow() string {
 	return known(l.use.HeldNow)
 }
 
-// perSecond returns how often per second the lock was taken at least. The real number may be larger, because ddtop does
-// not see that a lock is held if no thread waits for it.
+// perSecond returns how often per second threads took the lock at least. The true number may be larger, because ddtop
+// sees a hold only if another thread waits for the lock.
 func (l lockRow) perSecond() string {
 	if l.overNS <= 0 || l.use.Taken == 0 {
 		return "–"
@@ -452,7 +457,7 @@ func (l lockRow) perSecond() string {
 	return "≥" + units.Count(int64(hz))
 }
 
-// useText describes how a lock is used. It is shown in the line about the selected row.
+// useText describes how threads use a lock. The screen shows it in the line about the selected row.
 func (l lockRow) useText(sc *scene.Scene) string {
 	if !l.Exclusive {
 		return ""
@@ -491,7 +496,7 @@ func (l lockRow) drawWaiters(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// pressThread returns the action of a click on a thread: it opens the thread.
+// pressThread returns what a click on a thread does: it opens the thread.
 func pressThread(id sampler.ThreadID) func(h scene.Host, x, y int) tea.Cmd {
 	return func(h scene.Host, _, _ int) tea.Cmd {
 		h.Showing().Selected = scene.RowKey{Thread: id}

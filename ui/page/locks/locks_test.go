@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestNoPlaceIsSelectedByItself: a place without a stack must not look like "no selection". Its row is selected only if
-// the user moves the cursor there.
+// TestNoPlaceIsSelectedByItself: the row of a place without a stack must not have the key that means "no selection". So
+// it is selected only if the user moves the cursor there.
 func TestNoPlaceIsSelectedByItself(t *testing.T) {
 	p := New(new(widget.Parts))
 	for _, b := range []flamegraph.PlaceSum{{Place: flamegraph.Place{Method: "Order#total"}, NS: 2}, {NS: 1}} {
@@ -30,8 +30,8 @@ func TestNoPlaceIsSelectedByItself(t *testing.T) {
 	}
 }
 
-// TestKindHasRoomForTheAddress: if the column is narrow, the kind of lock is shortened, and the address is kept.
-// Without the address, two ConditionVariables look the same.
+// TestKindHasRoomForTheAddress: in a narrow column the kind of a lock is shortened, so that its address still fits.
+// Without the address, two ConditionVariables would look the same.
 func TestKindHasRoomForTheAddress(t *testing.T) {
 	for w, want := range map[int]string{11: "CondVar", 13: "CondVar", 22: "CondVar", 23: "ConditionVariable", 24: "ConditionVariable"} {
 		if got := kindIn("ConditionVariable", w); got != want {
@@ -43,7 +43,7 @@ func TestKindHasRoomForTheAddress(t *testing.T) {
 	}
 }
 
-// TestOneIdleThread: the text has the singular for one idle thread, and the plural for several.
+// TestOneIdleThread: the text about idle threads uses the singular for one thread, and the plural for several.
 func TestOneIdleThread(t *testing.T) {
 	for n, want := range map[int]string{1: "1 idle thread waits for work here", 3: "3 idle threads wait for work here"} {
 		row := lockRow{Contended: &account.Contended{Waiters: make([]sampler.ThreadID, n)}}
@@ -53,8 +53,8 @@ func TestOneIdleThread(t *testing.T) {
 	}
 }
 
-// TestThreadsThatWaitAtWork: threads that wait for room in a full queue are not called idle. Neither are threads that
-// wait during a request.
+// TestThreadsThatWaitAtWork: some threads that wait at a queue must not be called idle. They wait for room in a full
+// queue, or they wait during a request.
 func TestThreadsThatWaitAtWork(t *testing.T) {
 	d := sampler.NewDictionary()
 	pushes := d.InternStack(0, d.InternFrame(sampler.Frame{Label: "Thread::SizedQueue#push", C: true}))
@@ -77,7 +77,7 @@ func TestThreadsThatWaitAtWork(t *testing.T) {
 	}
 }
 
-// TestTakenAt: usually one frame of the holder's stack takes a lock of this kind, and this frame is the place. If two
+// TestTakenAt: if only one frame of the holder's stack takes a lock of this kind, the lock was taken there. If two
 // frames do, the place is unknown.
 func TestTakenAt(t *testing.T) {
 	d := sampler.NewDictionary()
@@ -112,8 +112,8 @@ func TestTakenAt(t *testing.T) {
 	}
 }
 
-// TestLockCall: the place of a lock is the innermost frame of the program's own code. Without such code it is the
-// innermost frame of a gem, and otherwise of the standard library.
+// TestLockCall: the place of a lock is the code that takes it: the innermost frame of the program's own code. Without
+// such code it is the innermost frame of a gem, and otherwise of the standard library.
 func TestLockCall(t *testing.T) {
 	d := sampler.NewDictionary()
 	frame := func(label string, of sampler.Origin) sampler.FrameID {

@@ -1,3 +1,3 @@
-// Package memory is the view of memory and of the garbage collector. It also shows which code's threads did the
+// Package memory is the view of memory and of the garbage collector. It also lists the code whose threads did the
 // collector's work.
 package memory

@@ -63,20 +63,20 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 }
 
 const (
-	// mostPayers limits the rows for code whose threads did the collector's work. On a small screen the limit is
-	// leastPayers.
+	// mostPayers limits the rows in the list of code whose threads did the collector's work (payers). On a small screen
+	// the limit is leastPayers.
 	mostPayers, leastPayers = 10, 3
-	// levelRows is the least number of rows in which the curve of a level can be read, and rateRows the same for a
-	// rate. mostLevelRows is the largest number of rows of a curve, used if there is room.
+	// levelRows is the least number of rows in which the curve of a level, such as memory, can be read. rateRows is the
+	// same for a rate. mostLevelRows is the largest number of rows of a curve, used if there is room.
 	levelRows, rateRows, mostLevelRows = 3, 2, 8
 )
 
-// rowsOf returns how many rows are needed to list the figures in this number of columns, including their heading.
+// rowsOf returns how many rows of the screen a list of figures takes in this number of columns, with its heading.
 func rowsOf(figures []figure, columns int) int { return 1 + (len(figures)+columns-1)/columns }
 
-// heights returns how many rows each series is drawn in. Each series has at least one row. The parameter free is how
-// many rows are left after that. Levels (curves) get them first, up to levelRows each. Then rates get up to rateRows
-// each. Any rows that are still left go to levels.
+// heights returns how many rows of the screen each series of values gets. Each gets at least one. free is how many rows
+// are left after that. Levels (curves) get them first, up to levelRows each. Then rates get up to rateRows each. The
+// rows that are still left go to levels.
 func (p *Page) heights(free int) []int {
 	out := make([]int, len(p.series))
 	for i := range out {
@@ -98,7 +98,7 @@ func (p *Page) heights(free int) []int {
 	return out
 }
 
-// drawFigures lists figures in columns, the first ones in the left column.
+// drawFigures lists figures in columns. It fills the left column first.
 func (p *Page) drawFigures(a canvas.Area, figures []figure, columns int, sc *scene.Scene) {
 	t := &sc.Theme
 	t.Heading(a, " collector and memory "+sc.NowWord()+" ")
@@ -145,18 +145,20 @@ func (p *Page) drawSeries(a canvas.Area, s *series, t *style.Theme) {
 	}
 }
 
-// figure is a number with its name. Of is the share of a limit that it has reached. It is zero if there is no limit.
+// figure is a number with its name, as text. If the number has a limit, Of says which share of the limit it has
+// reached. Otherwise Of is zero.
 type figure struct {
 	Name, Text string
 	Of         float64
 }
 
-// leastTelling are the figures that a small terminal leaves out, in this order. Figures that are not in this list are
-// always shown: figures about growth, and about limits that are nearly reached.
+// leastTelling are the figures that a small terminal leaves out, the least important first. Figures that are not in
+// this list are always shown: the ones about growth, and about limits that are nearly reached.
 var leastTelling = []string{"unprotected", "survived", "phase", "context switches", "old malloc", "malloc increase",
 	"last collection", "memory pressure", "CPU", "major faults", "new objects"}
 
-// fitFigures leaves figures out until the remaining ones fit into the rows, or until no other figure may be left out.
+// fitFigures leaves out figures (leastTelling) until the others fit into the rows, or until no other figure may be left
+// out.
 func fitFigures(figures []figure, rows int) []figure {
 	for _, name := range leastTelling {
 		if len(figures) <= rows {
@@ -167,7 +169,7 @@ func fitFigures(figures []figure, rows int) []figure {
 	return figures
 }
 
-// Figures returns the figures of the collector and of the process at the end of the displayed time.
+// Figures returns the figures of the collector and of the process, at the end of the time that the screen shows.
 func (p *Page) Figures(sc *scene.Scene) []figure {
 	var out []figure
 	put := func(name, text string) { out = append(out, figure{Name: name, Text: text}) }
@@ -234,7 +236,8 @@ func (p *Page) Figures(sc *scene.Scene) []figure {
 	return append(out, p.processFigures()...)
 }
 
-// startedBy says in plain words what started a collection. The parameter is Ruby's own word for it (sampler.GCTrigger).
+// startedBy says in plain words what started a garbage collection. The parameter is Ruby's word for it
+// (sampler.GCTrigger).
 func startedBy(word string) string {
 	plain := map[string]string{"newobj": "no slot was free", "malloc": "much was allocated by malloc", "method": "GC.start or GC.compact",
 		"capi": "asked for by C code", "stress": "GC.stress"}[word]
@@ -244,15 +247,15 @@ func startedBy(word string) string {
 	return plain + " (" + word + ")"
 }
 
-// These are limits of the text about allocations by class. It names at most maxAllocatedClasses classes. It is shown
-// only if new objects were observed at minAllocInstants instants or more.
+// These are limits for the text that says which classes the new objects have. It names at most maxAllocatedClasses
+// classes. It is shown only if ddtop has seen new objects at minAllocInstants instants or more.
 const (
 	maxAllocatedClasses = 5
 	minAllocInstants    = 20
 )
 
-// allocatedText names the classes that have most of the new objects, as an estimate. It returns "" if too few objects
-// were seen.
+// allocatedText names the classes that most of the new objects have, as an estimate. It returns "" if ddtop has seen
+// too few objects.
 func allocatedText(a report.StatAlloc) string {
 	if a.Instants < minAllocInstants || len(a.Classes) == 0 {
 		return ""
@@ -300,7 +303,7 @@ func (p *Page) processFigures() []figure {
 	return out
 }
 
-// drawBar draws how much of a limit is used. Near the limit, the bar has the colour of a warning.
+// drawBar draws a bar that shows how much of a limit is used. Near the limit, the bar has the colour of a warning.
 func drawBar(a canvas.Area, of float64, t *style.Theme) {
 	const near = 0.9
 	st := canvas.Style{FG: t.Accent}

@@ -23,7 +23,7 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// part is a part of the page. The page shows one part at a time.
+// part is one of the page's parts, of which the page shows one at a time.
 type part int
 
 const (
@@ -38,41 +38,41 @@ const (
 var partNames = [numParts]string{"collector", "classes", "types", "slots", "parts"}
 
 const (
-	// countEvery is the interval between the beginnings of two counts of the heap. If a count takes long, the pause
-	// after it is at least countRest times the length of the count. In this way enough of ddtop's CPU budget is left
-	// for samples.
+	// countEvery is the interval between the beginnings of two counts of the heap. The pause after a count is at least
+	// countRest times as much as the count took. So long counts are rare, and enough of ddtop's CPU budget is left for
+	// samples.
 	countEvery, countRest = 10 * time.Second, 2
-	// Each count of the heap also reads what the resident memory consists of, if this takes at most quickMemory. If it
-	// takes longer, it is read only while the page shows these parts of the memory.
+	// Each count of the heap also reads which kinds of memory make up the resident memory, if this takes at most
+	// quickMemory. If it takes longer, it is done only while the page shows these kinds of memory.
 	quickMemory = 2 * time.Second
-	// maxCurve limits the points of a curve. If there are more, every second point is dropped.
+	// maxCurve limits the points of a curve. A curve with more points loses every second point.
 	maxCurve = 512
 )
 
-// counts has the results of counting the heap, which the page has requested.
+// counts holds the results of the page's counts of the heap.
 type counts struct {
 	busy  bool
 	next  time.Time // when the next count may begin
 	err   error     // the error of the last count
 	watch growth.Watch
 	named map[string]growth.Class // the classes that grow, by name
-	// Last is the result of the last count. It is nil before the first count has ended.
+	// Last is the result of the last count of the heap. It is nil before the first count has ended.
 	Last  *export.Heap
 	count *sampler.HeapCount
-	// base has the numbers of objects by class and by type from which the growth is measured. They come from the first
-	// count. When the user has set a mark (Scene.Notes), they come from the last count before the latest mark. markNS
-	// is the time of this mark, or zero.
+	// base is the count from which growth is measured: the numbers of objects by class and by type. It is the first
+	// count. After the user has set a mark (Scene.Notes), it is the last count before the latest mark. markNS is the
+	// time of this mark, or zero.
 	base           [numParts]map[string]report.HeapKind
 	baseNS, markNS int64
-	// first is the first count that includes the parts of the memory. consists has a curve for each part of the memory.
-	// slow is true if reading the parts takes long.
+	// first is the first count that includes the kinds of memory. consists has a curve for each kind of memory. slow is
+	// true if reading the kinds of memory takes long.
 	first    export.Before
 	consists []*series
 	slow     bool
 }
 
-// answer is the answer to a question about the heap: which objects refer to the objects of a class, or which objects
-// are largest.
+// answer is the answer to a question of the user about the heap. The question is which objects refer to the objects of
+// a class, or which objects are largest.
 type answer struct {
 	of          string // the class, or empty if the question is about the largest objects
 	cancel      context.CancelFunc
@@ -92,7 +92,7 @@ func (a *answer) title() string {
 	return "what holds " + a.of
 }
 
-// kindRow is a row of the table: the objects of a class or type.
+// kindRow is a row of the table: the objects of one class or type.
 type kindRow struct {
 	*report.HeapKind
 	grown   int64 // the growth of its old objects since the base
@@ -101,10 +101,10 @@ type kindRow struct {
 	growing *growth.Class // nil if the class does not grow all the time
 }
 
-// ID returns the name, which only one row of the list has.
+// ID returns the name of the class or type. No other row has the same name.
 func (r kindRow) ID() string { return r.Name }
 
-// countMsg delivers the result of a count. answerMsg delivers the answer to a question about the heap.
+// countMsg delivers the result of a count of the heap. answerMsg delivers the answer to a question about the heap.
 type (
 	countMsg struct {
 		of     *Page
@@ -125,15 +125,16 @@ type (
 func (countMsg) ForPage()  {}
 func (answerMsg) ForPage() {}
 
-// LastCount returns the result of the last count of the live objects. It is nil before the first count has ended.
+// LastCount returns the result of the last count of the heap's live objects. It is nil before the first count has
+// ended.
 func (p *Page) LastCount() *export.Heap { return p.Counts.Last }
 
-// The page has a part about the collector, which needs no counts. While this part is shown, the heap is counted only if
-// the resident memory grows. In the time on the screen it must have grown by leastGrown bytes, and by leastGrownShare
-// of its size at the beginning.
+// The page's part about the collector needs no counts. While this part is shown, ddtop counts the heap only if the
+// resident memory grows. In the time on the screen it must have grown by leastGrown bytes, and by leastGrownShare of
+// its size at the beginning.
 const leastGrown, leastGrownShare = 8_000_000, 0.02
 
-// wanted reports whether the heap is to be counted. It is counted if the page shows counts, or if the memory grows.
+// wanted reports whether ddtop should count the heap now. It should if the page shows counts, or if the memory grows.
 func (p *Page) wanted(sc *scene.Scene) bool {
 	if sc.Page == scene.PageMemory && p.part != collectorPart {
 		return true
@@ -145,11 +146,11 @@ func (p *Page) wanted(sc *scene.Scene) bool {
 	return sc.Page == scene.PageMemory && p.from.Proc.RSSBytes > 0 && grown >= max(leastGrown, leastGrownShare*float64(p.from.Proc.RSSBytes))
 }
 
-// memoryGrows is the ID of the finding which says that the memory grows.
+// memoryGrows is the ID of the finding that says that the memory grows.
 const memoryGrows = "memory_grows"
 
-// Growing adds to the finding that the memory grows, if this finding is in list. It adds the class that grows most, and
-// the keys that show what refers to its objects. It changes the elements of list.
+// Growing extends the finding that the memory grows, if list has it. It adds the class that grows most, and the keys
+// that show what refers to the objects of this class. It changes the elements of list.
 func (p *Page) Growing(list []findings.Finding) {
 	for i := range list {
 		f := &list[i]
@@ -167,8 +168,8 @@ func (p *Page) Growing(list []findings.Finding) {
 	}
 }
 
-// Fetch returns the command that counts the heap. It returns nil if no count is wanted, or if it is too early for the
-// next one.
+// Fetch returns the command that counts the heap. It returns nil if no count is needed, or if it is too early for the
+// next count.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	sc, c := h.Showing(), &p.Counts
 	began := sc.Now()
@@ -189,7 +190,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 // waits reports whether an answer is awaited.
 func (a *answer) waits() bool { return a != nil && a.lines == nil && a.err == nil }
 
-// Fetched receives the message with the result of a count, or with an answer, and stores it.
+// Fetched stores the result of a count, or the answer to a question, when its message arrives.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	switch x := msg.(type) {
 	case countMsg:
@@ -250,7 +251,7 @@ func (c *counts) add(sc *scene.Scene, x *countMsg) {
 	}
 }
 
-// rebase makes the last count the base from which growth is measured.
+// rebase makes the last count the base: from then on growth is measured from it.
 func (c *counts) rebase() {
 	of := func(list []report.HeapKind) map[string]report.HeapKind {
 		m := make(map[string]report.HeapKind, len(list))
@@ -263,7 +264,7 @@ func (c *counts) rebase() {
 	c.baseNS = c.count.BeganNS
 }
 
-// curves adds one point to the curve of each kind of memory. The points are the sizes in m.
+// curves adds one point to the curve of each kind of memory. m has the sizes.
 func (c *counts) curves(m *sampler.MemoryParts) {
 	had := 0
 	if len(c.consists) > 0 {
@@ -301,7 +302,7 @@ func (c *counts) curves(m *sampler.MemoryParts) {
 	}
 }
 
-// since returns a text that says from what time on growth is measured.
+// since returns a text that says since what time the shown growth is measured.
 func (c *counts) since(sc *scene.Scene) string {
 	at := sc.Process.WallTime(c.baseNS).Format("15:04:05")
 	if n := sc.Notes.Last(c.markNS); n != nil && c.markNS != 0 {
@@ -310,7 +311,7 @@ func (c *counts) since(sc *scene.Scene) string {
 	return "grown since " + at + "; m begins anew"
 }
 
-// loadRows fills the table with the classes or types.
+// loadRows fills the table with the classes or types of objects.
 func (p *Page) loadRows() {
 	t, c := &p.Table, &p.Counts
 	t.Rows = t.Rows[:0]
@@ -348,7 +349,7 @@ func (p *Page) Found() string {
 	return units.Plural(len(p.Table.Rows), "row", "rows")
 }
 
-// turn returns the action of a key that shows another part of the page: the one that comes by places later.
+// turn returns the action of a key that shows another part of the page. by is how many parts further it goes.
 func (p *Page) turn(by part) func(h scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd { return p.turnTo(h, (p.part+by+numParts)%numParts) }
 }
@@ -366,8 +367,8 @@ func (p *Page) turnTo(h scene.Host, to part) tea.Cmd {
 	return p.Fetch(h)
 }
 
-// ask returns the action of a key that asks which objects refer to the selected class's objects. If biggest is true,
-// the key asks instead which objects are the largest.
+// ask returns the action of a key that asks a question about the heap: which objects refer to the selected class's
+// objects. If biggest is true, the question is instead which objects are the largest.
 func (p *Page) ask(biggest bool) func(h scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd {
 		of := ""
@@ -394,8 +395,8 @@ func (p *Page) ask(biggest bool) func(h scene.Host) tea.Cmd {
 	}
 }
 
-// hurry is the action of a key that is used while an answer is awaited. The copy of the heap may then use a whole CPU,
-// so that the answer comes sooner.
+// hurry is the action of a key while the page waits for an answer. After it, copying the heap may use a whole CPU, so
+// that the answer comes sooner.
 func (p *Page) hurry(h scene.Host) tea.Cmd {
 	if p.asked.waits() {
 		p.asked.hurry.Store(true)
@@ -403,7 +404,7 @@ func (p *Page) hurry(h scene.Host) tea.Cmd {
 	return nil
 }
 
-// leave closes the answer that the page shows. If it has not arrived yet, leave cancels the work on it.
+// leave closes the answer that the page shows. If the answer has not arrived yet, leave cancels the work on it.
 func (p *Page) leave(h scene.Host) tea.Cmd {
 	p.asked.cancel()
 	p.asked = nil
@@ -420,7 +421,8 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// heavier returns a comparison that sorts rows by the figure that the function of returns, the largest first.
+// heavier returns a function that compares rows, for sorting. The figure that the function of returns decides, and the
+// largest comes first.
 func heavier(of func(r kindRow) float64) func(x, y kindRow) int {
 	return func(x, y kindRow) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.Name, y.Name)) }
 }

@@ -64,7 +64,7 @@ func (p *Page) kindColumns() []widget.Column[kindRow] {
 	}
 }
 
-// signed returns a change of a number of objects as text, with a plus or minus sign.
+// signed returns how much a number of objects has changed, as text with a plus or minus sign.
 func signed(n int64) string {
 	switch {
 	case n > 0:
@@ -75,8 +75,8 @@ func signed(n int64) string {
 	return "0"
 }
 
-// rateText returns how many objects a class gains per second. Classes that grow all the time are highlighted. A
-// question mark means that some of the objects may be garbage, which the collector has not found yet.
+// rateText returns how many objects of a class are added per second. The text of a class that grows all the time is
+// highlighted. A question mark means that some of the objects may be garbage, which the collector has not found yet.
 func rateText(r kindRow, sc *scene.Scene) (string, canvas.Style) {
 	t := &sc.Theme
 	switch {
@@ -92,7 +92,7 @@ func rateText(r kindRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Number(r.perSec, 1) + "/s", t.Plain()
 }
 
-// drawParts writes the names of the page's parts in the first row, and returns the area below.
+// drawParts writes the names of the page's parts in the first row of a, and returns the area below.
 func (p *Page) drawParts(a canvas.Area, sc *scene.Scene) canvas.Area {
 	t, x := &sc.Theme, 1
 	for i, name := range partNames {
@@ -113,7 +113,7 @@ func (p *Page) drawParts(a canvas.Area, sc *scene.Scene) canvas.Area {
 	return a.Sub(0, 1, a.W, a.H-1)
 }
 
-// drawHeap draws the part of the page that is shown, if this part is about the heap.
+// drawHeap draws the shown part of the page, if it is one of the parts about the heap.
 func (p *Page) drawHeap(a canvas.Area, sc *scene.Scene) {
 	t, c := &sc.Theme, &p.Counts
 	y := 0
@@ -157,7 +157,7 @@ func (p *Page) drawHeap(a canvas.Area, sc *scene.Scene) {
 // mostWrapped limits the rows of a sentence.
 const mostWrapped = 3
 
-// putWrapped writes a sentence in as many rows as it needs, up to mostWrapped. It returns the number of these rows.
+// putWrapped writes a sentence in as many rows as it needs, up to mostWrapped. It returns how many rows it wrote.
 func putWrapped(a canvas.Area, y int, text string, st canvas.Style) int {
 	lines, _ := style.Wrap(text, a.W-2, mostWrapped)
 	for i, s := range lines {
@@ -166,7 +166,7 @@ func putWrapped(a canvas.Area, y int, text string, st canvas.Style) int {
 	return len(lines)
 }
 
-// age returns how old the last count is, in words.
+// age returns in words how long ago the last count of the heap was.
 func (p *Page) age(sc *scene.Scene) string {
 	ago := sc.LastNS - p.Counts.count.EndedNS
 	if p.Counts.busy {
@@ -191,7 +191,7 @@ func (p *Page) growthLines() []string {
 	return list
 }
 
-// growthText says which class grows most. If this is not known yet, it says what is missing.
+// growthText says which class of objects grows most. If this is not known yet, it says what is missing to know it.
 func (p *Page) growthText() string {
 	w := &p.Counts.watch
 	taken, _ := w.Counts()
@@ -214,7 +214,7 @@ func (p *Page) growthText() string {
 	return text + others + " (" + over + ")"
 }
 
-// drawConsists draws what the memory consists of: the parts with their growth, and their curves.
+// drawConsists draws what the memory consists of: each kind of memory, with its growth and its curve.
 func (p *Page) drawConsists(a canvas.Area, sc *scene.Scene) {
 	t, c := &sc.Theme, &p.Counts
 	lines := c.Last.MemoryLines()
@@ -239,11 +239,11 @@ func (p *Page) drawConsists(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// hiddenValue replaces the first bytes of a String if values are hidden.
+// hiddenValue is shown instead of the first bytes of a String while values are hidden.
 const hiddenValue = "    (value not shown)"
 
-// draw draws the answer to a question about the heap, such as which objects refer to the objects of a class. Until the
-// answer arrives, it shows how much of the heap has been copied.
+// draw draws the answer to a question about the heap, such as which objects refer to the objects of a class. While the
+// page waits for the answer, draw shows how much of the heap has been copied.
 func (x *answer) draw(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	t.Heading(a, " "+flamegraph.Printable(x.title())+" ")
@@ -275,7 +275,7 @@ func (x *answer) draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// folded returns a text in rows of w columns. Rows after the first are indented.
+// folded breaks a text into rows of at most w columns. All rows but the first are indented.
 func folded(text string, w int) []string {
 	const in = "      "
 	if canvas.Width(text) <= w {

@@ -28,9 +28,9 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page shows the figures of the collector and the memory. It shows how they change over the time on the screen, and
-// their values at its end. It also shows the code whose threads did the collector's work. Its other parts show what is
-// on the heap, and what the memory consists of.
+// Page shows the figures of the collector and the memory: how they change over the time on the screen, and their values
+// at its end. It also lists the code whose threads did the collector's work. Its other parts show what is on the heap,
+// and what the memory consists of.
 type Page struct {
 	page.Plain
 	flame *widget.Flame
@@ -39,7 +39,7 @@ type Page struct {
 	from   store.Mark // the figures at its beginning. TimeNS is zero if there is only one mark
 	known  bool
 	series []series
-	// Payers are the places of code whose threads did the collector's work. Ruby marks and sweeps in steps, and a
+	// Payers are the places in the code whose threads did the collector's work. Ruby marks and sweeps in steps. A
 	// thread that allocates an object may have to do one of these steps.
 	Payers []flamegraph.PlaceSum
 	GCNS   int64 // time in the collector, by the weights
@@ -48,15 +48,16 @@ type Page struct {
 	part   part
 	Counts counts
 	Table  widget.Table[kindRow, string]
-	// asked is the answer to a question about the heap. The page shows it instead of the table. It is nil if the page
-	// shows no answer.
+	// asked is a question about the heap that the user has asked, with its answer. The page shows the answer instead of
+	// the table. asked is nil if the page shows no answer.
 	asked *answer
-	// listKeys are the keys that work while classes or types are shown. answerKeys work while an answer is shown.
+	// listKeys are the keys that work while the page shows a list of classes or types. answerKeys are the keys that
+	// work while it shows an answer.
 	listKeys, answerKeys scene.KeyMap
 }
 
-// series is a figure over the time on the screen. It has a value for each column of the screen. A value is negative if
-// it is not known.
+// series holds the values of one figure over the time on the screen: one value for each column. A negative value is not
+// known.
 type series struct {
 	name, value string
 	values      []float64
@@ -66,12 +67,12 @@ type series struct {
 	level       bool                 // a curve, whose scale need not begin at zero
 }
 
-// leastSpan is the least difference between the ends of a curve's scale, as a share of the upper end. It applies to
-// levels (series.level). Without it, noise would fill the whole height.
+// leastSpan applies to curves of levels (series.level). It is the least difference between the two ends of such a
+// curve's scale, as a share of the upper end. Without it, noise would fill the whole height.
 const leastSpan = 0.1
 
-// fit sets the two ends of the scale. The scale of a rate begins at zero. Its top is the largest value, or the
-// parameter least if this is larger.
+// fit sets the two ends of the scale so that all values fit. The scale of a rate begins at zero. Its top is the largest
+// value, or the parameter least if this is larger.
 func (s *series) fit(least float64) {
 	s.top = least
 	if !s.level {
@@ -92,7 +93,8 @@ func (s *series) fit(least float64) {
 	s.low = min(s.low, s.top)
 }
 
-// scale returns the two ends of the scale as texts. If both have the same unit, only the upper one names it.
+// scale returns the two ends of the scale as texts. If both have the same unit, only the text of the upper end has the
+// unit.
 func (s *series) scale() (low, top string) {
 	low, top = s.unit(s.low), s.unit(s.top)
 	if n, unit, ok := strings.Cut(low, " "); ok && strings.HasSuffix(top, " "+unit) {
@@ -103,7 +105,7 @@ func (s *series) scale() (low, top string) {
 	return low, top
 }
 
-// compact returns a count as a short text.
+// compact returns a number as a short text, to save columns.
 func compact(n float64) string {
 	switch {
 	case n >= 1e9:
@@ -145,7 +147,7 @@ func New(c *widget.Parts) *Page {
 	return p
 }
 
-// Keys returns the keys of the part that is shown. If all is true, it returns the keys of all parts.
+// Keys returns the keys of the part of the page that is shown. If all is true, it returns the keys of all parts.
 func (p *Page) Keys(_ *scene.Scene, all bool) []*scene.KeyMap {
 	switch {
 	case all:
@@ -189,7 +191,7 @@ func (p *Page) Detail(*scene.Scene) (name, rest string) {
 }
 
 const (
-	// memoryLabelW is the width of the names, values and scales on the left of the series.
+	// memoryLabelW is the width of what is drawn to the left of each series: its name, value and scale.
 	memoryLabelW   = 44
 	valueW, scaleW = 12, 10
 )
@@ -266,7 +268,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.loadPayers(sc)
 }
 
-// perSecond returns the mean growth of a counter per second over the displayed time, in words.
+// perSecond returns, in words, how much a counter grew per second, on average over the time on the screen.
 func (p *Page) perSecond(of func(*store.Mark) float64) string {
 	if p.from.TimeNS == 0 {
 		return "–"
@@ -274,7 +276,7 @@ func (p *Page) perSecond(of func(*store.Mark) float64) string {
 	return eachSecond(of(&p.At)-of(&p.from), p.At.TimeNS-p.from.TimeNS)
 }
 
-// eachSecond returns, as text, the growth per second of a value that grew by n within ns nanoseconds.
+// eachSecond returns as text how much a value grew per second. It grew by n in ns nanoseconds.
 func eachSecond(n float64, ns int64) string {
 	n /= float64(ns) / 1e9
 	if n < 10 {
@@ -283,7 +285,8 @@ func eachSecond(n float64, ns int64) string {
 	return units.Count(int64(n)) + "/s"
 }
 
-// loadPayers sums up the time in the collector. It sums by the place of the code whose thread did the collector's work.
+// loadPayers adds up the time in the collector. There is one sum for each place in the code whose threads did the
+// collector's work.
 func (p *Page) loadPayers(sc *scene.Scene) {
 	s := &sc.Weights
 	of := widget.PlacesFrom{FromNS: s.FromNS, ToNS: s.ToNS, Hides: sc.Dict.HidesDirectories()}

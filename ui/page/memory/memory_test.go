@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSmallTerminalsKeepWhatTellsMost: if there are too few rows for all figures, some are left out, but not the first
-// figure and PSS.
+// TestSmallTerminalsKeepWhatTellsMost: if there are too few rows for all figures, the less important ones are left out.
+// The first figure and PSS must stay.
 func TestSmallTerminalsKeepWhatTellsMost(t *testing.T) {
 	all := []figure{{Name: "collections"}, {Name: "last collection"}, {Name: "phase"}, {Name: "slots free"}, {Name: "malloc increase"}, {Name: "old malloc"},
 		{Name: "old objects"}, {Name: "unprotected"}, {Name: "survived"}, {Name: "RSS grew by"}, {Name: "major faults"}, {Name: "PSS"}, {Name: "CPU"}, {Name: "context switches"},

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// TestACurveHasAScale: the curve of a level that grows by a quarter uses all its rows. Small noise does not. The scale
-// of a rate begins at zero.
+// TestACurveHasAScale: if a level grows by a quarter, its curve uses all its rows. If it only changes by noise, the
+// curve must not. The scale of a rate begins at zero.
 func TestACurveHasAScale(t *testing.T) {
 	bytes := func(n float64) string { return units.Bytes(int64(n)) }
 	for _, x := range []struct {
@@ -35,8 +35,8 @@ func TestACurveHasAScale(t *testing.T) {
 	}
 }
 
-// TestLevelsGetRowsFirst: each series has at least one row. If there are more rows, the levels get them first, such as
-// the curves of memory.
+// TestLevelsGetRowsFirst: each series gets at least one row of the screen. Levels, such as the curves of memory, get
+// the other rows before rates do.
 func TestLevelsGetRowsFirst(t *testing.T) {
 	p := Page{series: []series{{level: true}, {level: true}, {}, {}}}
 	for free, want := range map[int][4]int{-2: {1, 1, 1, 1}, 1: {2, 1, 1, 1}, 4: {3, 3, 1, 1}, 5: {3, 3, 2, 1},

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestNoActionOnAProcessThatIsNotSampled: if the cursor is on a process that is not sampled, keys such as save do
-// nothing. They must not act on the only sampled process instead.
+// TestNoActionOnAProcessThatIsNotSampled: if the cursor is on a process that ddtop does not sample, keys such as save
+// must do nothing. They must not act on the only sampled process instead.
 func TestNoActionOnAProcessThatIsNotSampled(t *testing.T) {
 	only := &scene.Member{}
 	cursor := processKey{}

@@ -19,13 +19,14 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// leastFinding is the least width at which a finding is readable. There is room for its sign, two words and the number
-// of other findings.
+// leastFinding is the least width at which the text of a finding is useful. It has room for the finding's sign, two
+// words and the number of other findings.
 const leastFinding = 19
 
 // Columns are the columns of the table.
 func (p *Page) Columns() []widget.Column[*processRow] {
-	// The function figure shows "–" until the process was read for the first time.
+	// figure makes the function that draws one figure of a row. It shows "–" until the process has been read for the
+	// first time.
 	figure := func(of func(f *scene.Figures) string) func(*processRow, *scene.Scene) (string, canvas.Style) {
 		return func(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 			if w.figures.LockHz == 0 {
@@ -43,10 +44,10 @@ func (p *Page) Columns() []widget.Column[*processRow] {
 			Compare: func(x, y *processRow) int { return strings.Compare(x.Process.Name(), y.Process.Name()) },
 			Spans:   func(w *processRow) bool { return w.idle != nil }},
 		{Title: "pid", Width: widget.Wide(7), Right: true, Text: pidText},
-		// This column is hidden on screens narrower than WideWidth+16, because the text of the finding needs the room.
+		// On screens narrower than WideWidth+16 this column is hidden, because the text of the finding needs its room.
 		{Title: "ruby", Width: widget.Wide(0, scene.WideWidth+16, 12, 160, 13), Text: rubyText},
-		// If there is no room, some columns are left out. The first are columns whose figures are also in other views,
-		// or in the lines above.
+		// On narrow screens, columns are left out. First are the columns whose figures are also in other views, or in
+		// the lines above the table.
 		{Title: "threads", Short: "thr", Width: widget.Wide(0, 80, 4, scene.WideWidth, 7), Drop: 1, Right: true, Text: threadsText},
 		{Title: "GVL", Width: widget.Wide(5, scene.WideWidth, 6), Right: true, Order: "GVL", Compare: by(func(f *scene.Figures) float64 { return f.Held }),
 			Text: func(w *processRow, sc *scene.Scene) (string, canvas.Style) {
@@ -109,7 +110,7 @@ func backlogText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Count(w.figures.Backlog), st
 }
 
-// style returns the style of the row's words and figures.
+// style returns the style for the words and figures of a row. It depends on the state of the process.
 func (w *processRow) style(t *style.Theme) canvas.Style {
 	switch {
 	case w.Of == nil && w.idle == nil:
@@ -121,7 +122,7 @@ func (w *processRow) style(t *style.Theme) canvas.Style {
 }
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
-	// The table gets as many rows as it needs, up to half of the area. The view below it gets the rows that are left.
+	// The table gets as many rows as it needs, up to half of the area. The view below the table gets all other rows.
 	lines := len(p.Table.Rows)
 	high := 1 + max(min(lines, (a.H-2)/2), min(lines, 3))
 	p.Table.Draw(a.Sub(0, 0, a.W, high), sc, !p.onLower, func(h scene.Host, _ *processRow, _ int) tea.Cmd { return p.choose(h) })
@@ -155,7 +156,7 @@ func markText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 	return mark, st
 }
 
-// shortPart shortens what a process's title says about its work: "[3 of 5 busy]" becomes "3/5".
+// shortPart shortens the part of a process's title that says how busy it is: "[3 of 5 busy]" becomes "3/5".
 var shortPart = strings.NewReplacer("[", "", " of ", "/", " busy]", "")
 
 func (p *Page) drawTitle(a canvas.Area, w *processRow, sc *scene.Scene) {
@@ -198,8 +199,8 @@ func threadsText(w *processRow, sc *scene.Scene) (string, canvas.Style) {
 	return fmt.Sprint(w.threads), w.style(&sc.Theme)
 }
 
-// drawWorst writes the worst finding of a process and the number of its other findings. If the process has ended, it
-// says how.
+// drawWorst writes the worst finding of a process, and how many other findings the process has. If the process has
+// ended, it writes how it ended.
 func (p *Page) drawWorst(a canvas.Area, w *processRow, sc *scene.Scene) {
 	t := &sc.Theme
 	switch {
@@ -234,7 +235,8 @@ func (p *Page) drawWorst(a canvas.Area, w *processRow, sc *scene.Scene) {
 	}
 }
 
-// drawFinding writes a finding's title, with the sign of its severity. suffix follows the title and is never cut.
+// drawFinding writes a finding's title after the sign of its severity. After the title comes suffix. A long title is
+// cut, but suffix never is.
 func (p *Page) drawFinding(a canvas.Area, f findings.Finding, t *style.Theme, suffix string) {
 	mark, st := widget.FindingMark(&f, t)
 	x := a.Put(0, 0, mark+" ", st)
@@ -242,7 +244,7 @@ func (p *Page) drawFinding(a canvas.Area, f findings.Finding, t *style.Theme, su
 	a.Put(x, 0, suffix, t.Dimmed())
 }
 
-// DrawTop draws the head lines of view 8. They are about all processes. In the other views the head lines are about one
+// DrawTop draws the first lines of view 8, which are about all processes. In other views these lines are about one
 // process.
 func (p *Page) DrawTop(a canvas.Area, sc *scene.Scene, head widget.Head) {
 	t, r := &sc.Theme, &sc.Regions
@@ -260,7 +262,7 @@ func (p *Page) DrawTop(a canvas.Area, sc *scene.Scene, head widget.Head) {
 	widget.DrawGauges(a.Row(r.Gauges), &f, new(scene.Served), t)
 }
 
-// Worst returns the findings of all processes. Each title begins with the name of the process.
+// Worst returns the findings of all processes. The title of each finding begins with the name of its process.
 func (p *Page) Worst(sc *scene.Scene) scene.Findings {
 	v := scene.Findings{Note: sc.Findings.Note}
 	if len(p.findings.Rows) > 0 {
@@ -274,7 +276,8 @@ func (p *Page) Worst(sc *scene.Scene) scene.Findings {
 	return v
 }
 
-// programs returns the names of the programs, the most frequent first: "puma ×4 · sidekiq".
+// programs returns which programs run, with the number of processes. The most frequent comes first: "puma ×4 ·
+// sidekiq".
 func (p *Page) programs() string {
 	times := make(map[string]int)
 	var names []string
@@ -293,10 +296,10 @@ func (p *Page) programs() string {
 	return strings.Join(names[:min(len(names), maxPrograms)], " · ")
 }
 
-// maxPrograms limits the number of program names in the head line.
+// maxPrograms limits the number of program names in the first line of the screen.
 const maxPrograms = 4
 
-// done reports whether no process is sampled now, because sampling has ended for all of them.
+// done reports whether the sampling of all processes has ended.
 func (p *Page) done() bool {
 	for i := range p.rows {
 		if p.rows[i].state == processRuns && !p.rows[i].Of.Store.State().Done {

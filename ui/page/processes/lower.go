@@ -22,7 +22,7 @@ func (p *Page) drawLower(a canvas.Area, sc *scene.Scene) {
 	rule, body := a.Row(0), a.Sub(0, 1, a.W, a.H-1)
 	p.buildFlame(body.W, body.H)
 	if p.lower == lowerFlame {
-		// The list of functions gets the rows that the flamegraph does not need, as in views 1 and 4.
+		// The list of functions gets the rows that the flamegraph does not need. Views 1 and 4 do the same.
 		if free := body.H - p.Flame.RowsWanted(sc.LastNS); free >= widget.LeastPanel && len(p.functions.Rows) > 0 {
 			p.drawBelow(body.Sub(0, body.H-free, body.W, free), sc)
 			body = body.Sub(0, 0, body.W, body.H-free)
@@ -66,7 +66,7 @@ func (p *Page) drawLower(a canvas.Area, sc *scene.Scene) {
 	rule.Put(x, 0, canvas.Cut(text+sc.When()+" ", rule.W-x-1), t.Dimmed())
 }
 
-// FunctionColumns are the columns of the functions of all processes.
+// FunctionColumns returns the columns of the table of functions, with the sums over all processes.
 func (p *Page) FunctionColumns() []widget.Column[*mergedRow] {
 	weight := func(by widget.TopOrder, of func(*mergedRow) int64) widget.Column[*mergedRow] {
 		return widget.Column[*mergedRow]{Title: string(by), Width: widget.Wide(7), Right: true, Order: string(by),
@@ -119,7 +119,7 @@ func (p *Page) drawFunctions(a canvas.Area, sc *scene.Scene) {
 	p.functions.Draw(a, sc, p.onLower, func(h scene.Host, _ *mergedRow, _ int) tea.Cmd { return p.enterLower(h) })
 }
 
-// enterLower moves the focus to the view below the table.
+// enterLower moves the focus (the part that gets the keys) to the view below the table.
 func (p *Page) enterLower(h scene.Host) tea.Cmd {
 	p.onLower = true
 	h.Refresh()

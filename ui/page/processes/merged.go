@@ -13,19 +13,20 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// merger brings the stacks of several processes into one Dictionary. Each process has its own IDs for threads, frames
-// and stacks, which must be translated. Translations are cached.
+// merger copies the stacks of several processes into one Dictionary, so that they can be shown together. Each process
+// has its own IDs for threads, frames and stacks, which must be translated to the common ones. The translations are
+// cached.
 type merger struct {
 	Dict *sampler.Dictionary
 	of   map[*scene.Member]*translation
-	// owner has the process of each thread of the merged weights. The index is the thread's number in these weights.
-	// The first element is unused.
+	// owner says to which process each thread of the merged weights belongs. The index is the thread's number in these
+	// weights. The first element is unused, because numbers begin with 1.
 	owner []*scene.Member
 	Whole flamegraph.Snapshot
 	part  flamegraph.Snapshot
 }
 
-// A translation maps the IDs of one process to the IDs of the merged Dictionary.
+// A translation maps the IDs of one process's Dictionary to the IDs of the merged Dictionary.
 type translation struct {
 	stacks  map[sampler.StackID]sampler.StackID
 	frames  map[sampler.FrameID]sampler.FrameID
@@ -37,22 +38,22 @@ func NewMerger() *merger {
 	return &merger{Dict: sampler.NewDictionary(), of: make(map[*scene.Member]*translation), owner: make([]*scene.Member, 1)}
 }
 
-// maxMergedThreads and maxMergedFrames limit the size of a merger. When one of them is reached, a new, empty merger
-// replaces it.
+// maxMergedThreads and maxMergedFrames limit how much memory a merger can take. When a limit is reached, the page uses
+// a new, empty merger instead.
 const (
 	maxMergedThreads = 1 << 16
 	maxMergedFrames  = 1 << 16
 )
 
-// full reports whether a limit of the merger is reached. This happens if threads come and go, or methods are redefined,
-// for a long time.
+// full reports whether a limit of the merger is reached. This happens if a program starts and ends threads, or
+// redefines methods, for a long time.
 func (g *merger) full() bool {
 	frames, stacks, _, _, _ := g.Dict.Sizes()
 	return len(g.owner) > maxMergedThreads || frames > maxMergedFrames || stacks > 4*maxMergedFrames
 }
 
-// begin prepares the merger for new weights. It drops the old weights, and the translations of processes that are not
-// in list.
+// begin prepares the merger for new weights. It drops the old weights. It also drops the translations for processes
+// that are not in list.
 func (g *merger) begin(list []*scene.Member) {
 	g.Whole.Entries = g.Whole.Entries[:0]
 	g.Whole.FromNS, g.Whole.ToNS, g.Whole.Overflow, g.Whole.Dropped = 0, 0, 0, flamegraph.Weights{}
@@ -63,7 +64,7 @@ func (g *merger) begin(list []*scene.Member) {
 	}
 }
 
-// Add adds the weights that a process has in a time span.
+// Add adds the weights of one process in a time span to the merged weights.
 func (g *merger) Add(m *scene.Member, r *store.Reading, fromNS, toNS int64) {
 	r.Rolling.SnapshotRange(fromNS, toNS, &g.part)
 	t := g.of[m]
@@ -91,8 +92,8 @@ func (g *merger) Add(m *scene.Member, r *store.Reading, fromNS, toNS int64) {
 	g.Whole.Dropped = g.Whole.Dropped.Plus(g.part.Dropped)
 }
 
-// stack translates a stack into the merged Dictionary, the outermost caller first. Each of its parts is translated only
-// once.
+// stack translates a stack into the merged Dictionary. It begins with the outermost caller. A part that several stacks
+// share is translated only once.
 func (t *translation) stack(to, from *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 	t.chain = t.chain[:0]
 	at := id
@@ -121,7 +122,7 @@ func (t *translation) frame(to, from *sampler.Dictionary, id sampler.FrameID) sa
 	return f
 }
 
-// mergedRow is a function with its weight in all processes shown.
+// mergedRow is a function with its weight: the sum over all processes that are shown.
 type mergedRow struct {
 	widget.TopKey
 	from                        sampler.Origin
@@ -129,8 +130,9 @@ type mergedRow struct {
 	processes, stampOf, stampIn int // how many processes it ran in; the last process and stack that were counted
 }
 
-// Functions sums up the merged weights by function, and puts the heaviest function first. If own is true, other code
-// has no rows. Its weight counts for the innermost function of the program that called it, as in view 5.
+// Functions adds up the merged weights by function. The function with the largest weight comes first. If own is true,
+// only functions of the program have rows. The weight of other code is then added to the innermost function of the
+// program that called it, as in view 5.
 func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mergedRow, sum int64) {
 	skip := flamegraph.StateSet(0)
 	if metric == flamegraph.Wall && !idle {
@@ -171,7 +173,7 @@ func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mer
 	return rows, sum
 }
 
-// where returns the place of the function. It is empty for a function in C.
+// where returns the place of the function: its file and line. It is empty for a function in C.
 func (r *mergedRow) where() string {
 	if r.File == "" {
 		return ""

@@ -29,8 +29,8 @@ var View = page.View{
 	Offered: func(o scene.Offers) bool { return o.Processes },
 }
 
-// Page is view 8. It has a row for each process. Below the rows it shows the flamegraph, the functions or the findings
-// of all processes, or of the selected process.
+// Page is view 8, with a table of processes. Below the table it shows the flamegraph, the functions or the findings, of
+// all processes or of the selected one.
 type Page struct {
 	page.Plain
 	fleet processList
@@ -43,9 +43,9 @@ type Page struct {
 	idle      []sampler.Relative // running processes that are not sampled
 	forgotten int
 	all       processRow
-	// worst is the worst finding of all processes. It is nil if there is none. worstIn is a text like " in 3 of 8 +2".
-	// It says how many processes of the same program have this finding, and how many other findings there are.
-	// worstShort is " 3/8".
+	// worst is the worst finding of all processes. It is nil if there are no findings. worstIn is a text such as " in 3
+	// of 8 +2". It says how many processes of the same program have this finding, and how many other findings there
+	// are. worstShort is the short form " 3/8".
 	worst               *findings.Finding
 	worstIn, worstShort string
 
@@ -62,8 +62,8 @@ type Page struct {
 	together  together
 }
 
-// mergedFrom identifies the input from which the view below the table was made. If it has not changed, the view is not
-// made again.
+// mergedFrom identifies the data from which the view below the table was made. While these data are the same, the view
+// need not be made again.
 type mergedFrom struct {
 	loads    int
 	selected *scene.Member
@@ -71,7 +71,7 @@ type mergedFrom struct {
 	own      bool // weight in other code counts for the innermost own caller
 }
 
-// lowerView is the kind of view below the table.
+// lowerView is the kind of view that is shown below the table: flamegraph, functions or findings.
 type lowerView uint8
 
 const (
@@ -93,7 +93,7 @@ const (
 	processFailed
 )
 
-// processRow is a row of the table. It is a sampled process with its main figures, the sum of all processes, or a
+// processRow is a row of the table. It is about a sampled process with its main figures, all processes together, or a
 // process that is not sampled.
 type processRow struct {
 	Of      *scene.Member     // nil for the row of all, and for an unsampled process
@@ -106,12 +106,12 @@ type processRow struct {
 	figures scene.Figures
 	// findings are the findings at the moment on the screen, the worst first.
 	findings []findings.Finding
-	// lane is a small curve over the time on the screen: the share of the time that the GVL was held. If there are
-	// several ractors, it is about the ractor whose GVL was held most.
+	// lane is a small curve over the time on the screen. It shows in which share of the time a thread held the GVL. If
+	// there are several ractors, it is about the ractor whose GVL was held most.
 	lane []float64
 }
 
-// processKey identifies a row of the table. The zero value means the row of all processes.
+// processKey identifies a row of the table. The zero value is the row for all processes together.
 type processKey struct {
 	Of   *scene.Member
 	idle int // the PID of an unsampled process
@@ -137,11 +137,11 @@ type findingKey struct {
 
 func (f *processFinding) ID() findingKey { return findingKey{f.of, f.Title} }
 
-// RefreshProcesses is the interval at which the rows are made again while the picture is live. A clock measures it.
-// Samples could not, because none come if the shown process has ended.
+// RefreshProcesses is how often the rows of the table are made again while the picture is live. It is measured by the
+// clock and not by samples. If the shown process has ended, no samples come.
 const RefreshProcesses = 500 * time.Millisecond
 
-// processList is where the page gets its processes. List returns the sampled ones, and Relatives returns all.
+// processList is the source of the page's processes. List returns the sampled processes, and Relatives returns all.
 type processList interface {
 	List() []*scene.Member
 	Relatives() (list []sampler.Relative, forgotten int)
@@ -229,7 +229,7 @@ func (p *Page) About(sc *scene.Scene) string {
 	return strings.Join(append(parts, sc.When()), " · ")
 }
 
-// Detail describes the selected frame, line or process.
+// Detail describes what the user has selected: a frame, a line or a process.
 func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	switch i, k := p.functions.Index(), p.findings.Index(); {
 	case p.onLower && p.lower == lowerFlame:
@@ -265,7 +265,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return fmt.Sprintf("%s %d", titleOf(sc, &r.Process), r.Process.PID), strings.Join(parts, "  ")
 }
 
-// move moves the cursor up or down in the list that has the keys.
+// move moves the cursor up or down. The cursor is in the list that has the focus.
 func (p *Page) move(h scene.Host, by widget.Step) tea.Cmd {
 	switch {
 	case !p.onLower:
@@ -284,7 +284,7 @@ func (p *Page) move(h scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// choose makes the view below the table show the process that is selected in the table.
+// choose makes the view below the table show the process on which the table's cursor is.
 func (p *Page) choose(h scene.Host) tea.Cmd {
 	p.onLower, p.Flame.Zoom, p.Flame.Selected = false, nil, nil
 	p.functions.Reset()
@@ -293,7 +293,8 @@ func (p *Page) choose(h scene.Host) tea.Cmd {
 	return nil
 }
 
-// enter opens the selected process, or the cause of the selected finding. In the flamegraph it zooms.
+// enter is the action of the key enter. It opens the selected process, or the cause of the selected finding. In the
+// flamegraph it zooms.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	to, k := p.Table.Cursor.Of, p.findings.Index()
 	switch {
@@ -327,8 +328,8 @@ func (p *Page) back(h scene.Host) {
 	h.Refresh()
 }
 
-// nextMetric selects the next weight for the flamegraph. It skips the number of allocations. Each process has its own
-// estimate of this number, and these estimates cannot be added.
+// nextMetric selects the next metric for the flamegraph. It skips the number of allocations: each process has its own
+// estimate of this number, and such estimates cannot be added.
 func (p *Page) nextMetric() {
 	p.Flame.NextMetric()
 	if p.Flame.Metric == flamegraph.Allocations {
@@ -337,7 +338,7 @@ func (p *Page) nextMetric() {
 	p.mergedOf = mergedFrom{}
 }
 
-// Load reads the data of all processes. r is for reading the shown process, whose Store is already locked.
+// Load reads the data of all processes. The Store of the shown process is already locked, so r must be used to read it.
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	list := p.fleet.List()
 	of := scene.FlameRange{AtNS: sc.AtNS, WindowNS: sc.WindowNS, Frozen: sc.Frozen}
@@ -362,8 +363,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	}
 }
 
-// read calls fn with a reading of a process's Store. If it is the shown process, its Store is already locked, so fn
-// gets r.
+// read calls fn with a reading of a process's Store. The Store of the shown process is already locked by the caller. So
+// for this process read calls fn with r.
 func read(sc *scene.Scene, r *store.Reading, of *scene.Member, fn func(*store.Reading)) {
 	if of.Store.Dict == sc.Dict {
 		fn(r)
@@ -372,8 +373,8 @@ func read(sc *scene.Scene, r *store.Reading, of *scene.Member, fn func(*store.Re
 	of.Store.Read(fn)
 }
 
-// merge merges the weights of all processes, or takes the selected process's weights, and prepares the view below the
-// table.
+// merge prepares the data of the view below the table. These are the merged weights of all processes, or the weights of
+// the selected process.
 func (p *Page) merge(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 	if hides := sc.Dict.HidesDirectories(); hides != p.hides || p.Merged.full() {
 		p.hides, p.Merged, p.Flame.Builder = hides, NewMerger(), nil
@@ -406,8 +407,8 @@ func (p *Page) merge(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 	}
 }
 
-// buildFlame builds the merged flamegraph. The processes are the nodes below the root. Workers with the same program
-// and the same parent process share one node, because they run the same code.
+// buildFlame builds the merged flamegraph, in which the processes are below the root. Workers that have the same
+// program and the same parent process share one box, because they run the same code.
 func (p *Page) buildFlame(width, height int) {
 	v := &p.Flame
 	v.Everything, v.Filter = "all processes", ""
@@ -434,8 +435,8 @@ func (p *Page) buildFlame(width, height int) {
 	v.Build(&p.Merged.Whole, p.Merged.Dict, nil, func(id sampler.ThreadID) string { return roots[p.Merged.owner[id]] }, width, height)
 }
 
-// actions returns the keys that save, copy, mark or record the selected process. They act on it even if another process
-// is open.
+// actions returns the keys that save, copy, mark or record a process. They act on the selected process, even if another
+// process was opened last.
 func (p *Page) actions() []scene.Binding {
 	act := func(a scene.Action) func(scene.Host) tea.Cmd {
 		return func(h scene.Host) tea.Cmd { return p.act(h, a) }
@@ -449,8 +450,8 @@ func (p *Page) actions() []scene.Binding {
 	}
 }
 
-// Meant returns the process that an action is meant for: the process of the selected row or finding, or the only
-// process. It is nil if none is selected.
+// Meant returns the process on which a key such as save should act: the process of the selected row or finding, or the
+// only process. It is nil if there is no such process.
 func (p *Page) Meant() *scene.Member {
 	switch k := p.findings.Index(); {
 	case p.onLower && p.lower == lowerFindings && k >= 0:
@@ -464,7 +465,7 @@ func (p *Page) Meant() *scene.Member {
 	return nil
 }
 
-// act runs an action on the selected process.
+// act does an action, such as saving, with the selected process.
 func (p *Page) act(h scene.Host, a scene.Action) tea.Cmd {
 	to := p.Meant()
 	switch {

@@ -30,7 +30,7 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 	}
 	planTogether(rows)
 	for _, row := range rows {
-		// findings are in the order of their explanations, the best first. This list puts the worst one first.
+		// findings come with the best explanations first. In the table the worst finding comes first.
 		sorting.StableBy(row.findings, func(x, y findings.Finding) int { return worseFirst(&x, &y) })
 		for _, f := range row.findings {
 			p.findings.Rows = append(p.findings.Rows, &processFinding{row.Of, f})
@@ -49,7 +49,7 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 	p.sumUpFindings()
 }
 
-// titleOf returns the name of a process in the table.
+// titleOf returns the text for a process in the table: its name, or its command line if this may be shown.
 func titleOf(sc *scene.Scene, p *sampler.Process) string {
 	if !showsArgs(sc) || len(p.CommandLine) == 0 {
 		return p.Name()
@@ -60,8 +60,8 @@ func titleOf(sc *scene.Scene, p *sampler.Process) string {
 // showsArgs reports whether command lines may be shown now.
 func showsArgs(sc *scene.Scene) bool { return sc.Opt.Args && !sc.HidesNames() }
 
-// setState sets the state of the row, and the text about how the process ended. Both come from the state of the
-// process's source.
+// setState sets the row's state of the process, and the text about how the process ended. Both come from the state of
+// the process's Source.
 func (w *processRow) setState(s store.SourceState, replay bool) {
 	switch {
 	case s.Err != nil:
@@ -76,7 +76,7 @@ func (w *processRow) setState(s store.SourceState, replay bool) {
 	}
 }
 
-// shownAt returns the end of the time for which a process is shown. ok is false if the process has no sample yet.
+// shownAt returns the moment at which the time shown for a process ends. ok is false if the process has no sample yet.
 func shownAt(sc *scene.Scene, r *store.Reading) (atNS int64, ok bool) {
 	if sc.Frozen {
 		return sc.AtNS, r.LastNS != 0
@@ -84,8 +84,8 @@ func shownAt(sc *scene.Scene, r *store.Reading) (atNS int64, ok bool) {
 	return r.LastNS, r.LastNS != 0
 }
 
-// load reads the row's figures for the time on the screen. If the process has ended or is from a recording, this time
-// ends with its last sample.
+// load reads the row's figures for the time on the screen. For a process that has ended, or that is read from a
+// recording, this time ends with its last sample.
 func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	to, ok := shownAt(sc, r)
 	if !ok {
@@ -99,7 +99,7 @@ func (w *processRow) load(sc *scene.Scene, r *store.Reading) {
 	_, w.lane = scene.Busiest(r, to-sc.WindowNS, to, laneColumns)
 }
 
-// loadFindings reads the findings for the time on the screen, in the order of package findings.
+// loadFindings reads the process's findings for the time on the screen. They are in the order of package findings.
 func (w *processRow) loadFindings(sc *scene.Scene, r *store.Reading, to int64) {
 	switch end := cmp.Or(w.Of.Store.State().End.AtNS, r.LastNS); {
 	case w.state == processRuns:
@@ -119,8 +119,8 @@ func (w *processRow) loadFindings(sc *scene.Scene, r *store.Reading, to int64) {
 	w.findings = sc.ShowableFindings(w.Of.Store, w.findings)
 }
 
-// halted returns what stops a process that has not ended, such as SIGSTOP or docker pause. It returns nil if nothing
-// does.
+// halted returns what has stopped a process that has not ended, such as SIGSTOP or docker pause. It returns nil if
+// nothing has stopped it.
 func (w *processRow) halted() *scene.Halt {
 	if w.state != processRuns {
 		return nil
@@ -128,10 +128,11 @@ func (w *processRow) halted() *scene.Halt {
 	return w.figures.Halted
 }
 
-// laneColumns is the number of columns of a process's lane, the small curve of its GVL.
+// laneColumns is the width of a process's lane (the small curve that shows how much of the time its GVL was held).
 const laneColumns = 30
 
-// sumUp makes the row of all processes. Its figures are sums, but for waits it has the longest of all processes.
+// sumUp makes the row for all processes together. Its figures are sums, except for waits: it has the longest wait of
+// all processes.
 func (p *Page) sumUp() {
 	p.all = processRow{}
 	for _, w := range p.rows {
@@ -161,8 +162,8 @@ func (p *Page) sumUp() {
 	}
 }
 
-// sumUpFindings finds the most severe finding of all processes. If several findings are equally severe, it chooses the
-// one that most processes of its program have. `ddtop stat` chooses in the same way.
+// sumUpFindings finds the most severe finding of all processes. If several are equally severe, it chooses the one that
+// is true for the most processes of its program. `ddtop stat` chooses in the same way.
 func (p *Page) sumUpFindings() {
 	type key struct{ program, id string }
 	has, of := make(map[key]int), make(map[string]int)
@@ -194,13 +195,13 @@ func (p *Page) sumUpFindings() {
 	}
 }
 
-// inTree is the name of an order of the table: each process is followed by its descendants.
+// inTree is the name of one way to sort the table: each process is followed by its descendants.
 const inTree = "order"
 
 func asInTheTree(x, y *processRow) int { return slices.Compare(x.Of.Path, y.Of.Path) }
 
-// order makes the rows of the table and sorts them. There is a row for all processes together, one for each sampled
-// process, and one for each process that is not sampled.
+// order makes the rows of the table, and sorts them. The first row is about all processes together. After it come the
+// sampled processes, one row for each. The processes that are not sampled come last.
 func (p *Page) order() {
 	t := &p.Table
 	t.Rows = append(append(t.Rows[:0], &p.all), p.rows...)
@@ -213,9 +214,9 @@ func (p *Page) order() {
 	}
 }
 
-// sameProcess returns the present key of the process that had the key k, so that the cursor stays on it. The key
-// changes when sampling of the process begins or ends. If the process has no row now, the result is the key of the row
-// of all processes.
+// sameProcess keeps the cursor on its process. The key of a process changes when sampling of the process begins or
+// ends. k is the old key, and the result is the present one. If the process has no row now, the result is the key of
+// the row for all processes.
 func (p *Page) sameProcess(k processKey) processKey {
 	pid := k.idle
 	if k.Of != nil {
@@ -229,13 +230,13 @@ func (p *Page) sameProcess(k processKey) processKey {
 	return processKey{}
 }
 
-// worseFirst sorts findings of several processes. Active findings come before ended ones, and then the more severe ones
-// come first.
+// worseFirst compares findings of several processes, for sorting. Active findings come before ended ones. Among these,
+// the more severe ones come first.
 func worseFirst(x, y *findings.Finding) int {
 	return cmp.Or(cmp.Compare(min(x.AgoNS, 1), min(y.AgoNS, 1)), cmp.Compare(y.Severity, x.Severity))
 }
 
-// worst returns the severity of the process's worst active finding. It is -1 if there is none.
+// worst returns how severe the worst active finding of the process is. It is -1 if there is no active finding.
 func (w *processRow) worst() int {
 	if len(w.findings) == 0 || w.findings[0].AgoNS != 0 {
 		return -1

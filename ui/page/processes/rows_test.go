@@ -6,8 +6,9 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestAllProcessesAddUp: the row of all processes has the sum of their backlogs. If ddtop uses more CPU on one process
-// for the quality of its figures, this row says so, too. An ended process does not count.
+// TestAllProcessesAddUp: in the row for all processes, the backlog is the sum of the backlogs of all processes. If
+// ddtop uses more CPU on one process for the quality of its figures, this row says so, too. Ended processes do not
+// count.
 func TestAllProcessesAddUp(t *testing.T) {
 	row := func(state processState, f scene.Figures) *processRow { return &processRow{state: state, figures: f} }
 	p := &Page{rows: []*processRow{

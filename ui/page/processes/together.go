@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// planTogether changes the advice in the findings of all processes so that it does not contradict itself.
+// planTogether compares the findings of all processes, and changes their advice where one advice contradicts another.
 func planTogether(rows []*processRow) {
 	all := make([]findings.Told, 0, len(rows))
 	for _, w := range rows {
@@ -20,7 +20,7 @@ func planTogether(rows []*processRow) {
 	findings.PlanTogether(all...)
 }
 
-// together caches the findings of all processes. Views that show only one process use it.
+// together caches the findings of all processes, for views that show only one process.
 type together struct {
 	rows []*processRow
 	at   time.Time
@@ -28,8 +28,8 @@ type together struct {
 }
 
 // Together adjusts the advice in the shown process's findings to the findings of all processes. If the shown process
-// has no active finding, Together notes what is wrong with the other processes. r is for reading the shown process,
-// whose Store is already locked.
+// has no active finding, it adds a note on what is wrong with other processes. The Store of the shown process is
+// already locked, so r must be used to read it.
 func (p *Page) Together(sc *scene.Scene, r *store.Reading, v *scene.Findings) {
 	t, now := &p.together, sc.Now()
 	of := scene.FlameRange{AtNS: sc.AtNS, Frozen: sc.Frozen}
@@ -58,7 +58,7 @@ func (p *Page) Together(sc *scene.Scene, r *store.Reading, v *scene.Findings) {
 	v.Others = ofOthers(sc, others)
 }
 
-// loadTold reads only the findings for the time on the screen, and no figures.
+// loadTold reads the findings for the time on the screen. Unlike load, it does not read the figures.
 func (w *processRow) loadTold(sc *scene.Scene, r *store.Reading) {
 	to, ok := shownAt(sc, r)
 	if !ok {
@@ -70,8 +70,8 @@ func (w *processRow) loadTold(sc *scene.Scene, r *store.Reading) {
 	w.loadFindings(sc, r, to)
 }
 
-// ofOthers names the worst active finding of other processes: "puma w0: GVL saturated, +2 more". It is empty if there
-// is none.
+// ofOthers returns a text about the worst active finding of other processes: "puma w0: GVL saturated, +2 more". It is
+// empty if they have none.
 func ofOthers(sc *scene.Scene, list []*processRow) string {
 	var worst *processRow
 	n := 0
@@ -91,7 +91,7 @@ func ofOthers(sc *scene.Scene, list []*processRow) string {
 	return text
 }
 
-// active returns the active findings, which come first in the list.
+// active returns the active findings of a list, in which the active ones come first.
 func active(list []findings.Finding) []findings.Finding {
 	if n := slices.IndexFunc(list, func(f findings.Finding) bool { return f.AgoNS != 0 }); n >= 0 {
 		return list[:n]
@@ -110,9 +110,10 @@ func severest(list []findings.Finding) *findings.Finding {
 	return out
 }
 
-// Leads returns the process that the next view shows when the user leaves this view. It is the selected process. If no
-// process is selected and the user has opened none yet, it is the process with the worst finding. If there are no
-// findings, it is the process with the most CPU time. It is nil if the shown process does not change.
+// Leads returns the process to show when the user goes from this view to another view. It is the selected process. If
+// the user has neither selected nor opened a process, it is the process with the worst finding. If there are no
+// findings, it is the process with the most CPU time. It is nil if the screen should keep the process that it shows
+// now.
 func (p *Page) Leads(opened bool) *scene.Member {
 	if to := p.Table.Cursor.Of; to != nil || opened || len(p.rows) == 0 {
 		return to
@@ -127,8 +128,8 @@ func (p *Page) Leads(opened bool) *scene.Member {
 	return slices.MinFunc(rows, worse).Of
 }
 
-// Follow selects, in the table, the process that is shown. If the row of all processes is selected, Follow does
-// nothing.
+// Follow moves the table's cursor to the process that is shown. If the cursor is on the row for all processes, Follow
+// leaves it there.
 func (p *Page) Follow(shown *scene.Member) {
 	if *p.Table.Cursor != (processKey{}) {
 		*p.Table.Cursor = processKey{Of: shown}

@@ -1,2 +1,2 @@
-// Package requests is the view of requests and jobs in progress, and of where the time of each route goes.
+// Package requests is the view of requests and jobs. It shows those in progress, and how each route spends its time.
 package requests

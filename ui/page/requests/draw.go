@@ -19,10 +19,10 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// longRequestNS is an age in ns. Requests of this age or older are highlighted.
+// longRequestNS is the age, in ns, from which on a request is highlighted.
 const longRequestNS = int64(1e9)
 
-// requestColumns returns the columns of the requests in progress.
+// requestColumns returns the columns of the table of requests in progress.
 func requestColumns() []widget.Column[*widget.RequestRow] {
 	return []widget.Column[*widget.RequestRow]{
 		{Title: "age", Width: widget.Wide(7, scene.WideWidth, 8), Right: true, Order: "age", Compare: func(x, y *widget.RequestRow) int { return cmp.Compare(y.AgeNS, x.AgeNS) },
@@ -56,7 +56,7 @@ func requestColumns() []widget.Column[*widget.RequestRow] {
 	}
 }
 
-// endpointColumns are the columns of routes and classes of jobs.
+// endpointColumns returns the columns of the table of routes and classes of jobs.
 func endpointColumns() []widget.Column[*endpointRow] {
 	length := func(title string, of func(*endpointRow) int64, text func(*endpointRow) string, width func(int) int, drop int) widget.Column[*endpointRow] {
 		return widget.Column[*endpointRow]{Title: title, Width: width, Drop: drop, Right: true, Order: title,
@@ -135,8 +135,8 @@ func endpointColumns() []widget.Column[*endpointRow] {
 	}
 }
 
-// A route's blame is its share of all waiting for the GVL that it caused. From muchBlame on, the share is highlighted.
-// Below littleBlame it is not shown.
+// A route's blame is the share of all waiting for the GVL that the route caused. From muchBlame on, the share is
+// highlighted. Below littleBlame it is not shown.
 const (
 	muchBlame   = 0.25
 	littleBlame = 0.005
@@ -155,8 +155,8 @@ func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Percent(w.Blame), st
 }
 
-// awayText returns the text for a request whose thread does something else now. It is shown instead of the thread's
-// state. A request is known to be in a fiber only if a fiber was seen to wait for it. Otherwise the thread may have
+// awayText returns the text for a request whose thread now does something else. It is shown instead of the thread's
+// state. The text mentions a fiber only if ddtop has seen a fiber wait for the request. Otherwise the thread may have
 // begun another request, or ended this one.
 func awayText(w *widget.RequestRow) string {
 	if w.FiberNS > 0 {
@@ -165,8 +165,8 @@ func awayText(w *widget.RequestRow) string {
 	return "its thread does something else now"
 }
 
-// drawRequestNow writes what a request does now. It writes the state of its thread, and then the statement or the place
-// in the code. The latter gets up to half of the room.
+// drawRequestNow writes what a request does now. It writes the state of its thread, and then the database statement or
+// the place in the code. The statement or place gets up to half of the room.
 func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 	t := &sc.Theme
 	switch {
@@ -198,12 +198,12 @@ func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 	}
 }
 
-// fiberMark is the letter in cells that show a special time of a request: a fiber waits for the request, and no thread
-// works for it. It is not the letter of a thread's state.
+// fiberMark is the letter for the time in which a fiber of the request waits, and no thread works for the request. This
+// time is not a thread's state, so it has a letter that no state has.
 const fiberMark = 'f'
 
-// DrawTime draws how the time of requests was spent: first the states of threads, and then the time in which fibers
-// waited.
+// DrawTime draws a bar that shows how the time of requests was spent: first in which states their threads were, and
+// then how long their fibers waited.
 func DrawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *scene.Scene) {
 	both := [2]int64{units.Sum(totals[:]), fiberNS}
 	width := units.Divide(a.W, both[:], both[0]+both[1], nil)
@@ -216,8 +216,8 @@ func DrawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *sc
 // maxParts limits how many parts of a request's time are named.
 const maxParts = 4
 
-// drawParts names the parts of a request's time, as many as there is room for. For the state io it adds the peer if the
-// area is wider than two parts.
+// drawParts writes the names of the parts of a request's time, as many as there is room for. If the area is wider than
+// two parts, the state io also has the peer (the other end of the connection).
 func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS, sc *scene.Scene) {
 	x := 0
 	for _, s := range PartsOf(totals, fiberNS, peers, sc, a.W > 2*len("native 00  ")) {
@@ -228,8 +228,8 @@ func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers
 	}
 }
 
-// PartsOf returns the parts of a time in percent, the longest first: "io 52 db-1:5432", "wait 40", "fiber waits 8". The
-// first text has the peer of the I/O. If named is false, the peer is left out.
+// PartsOf returns the parts of a time in percent, the longest first: "io 52 db-1:5432", "wait 40", "fiber waits 8". In
+// this example db-1:5432 is the peer of the I/O. If named is false, the peer is left out.
 func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS, sc *scene.Scene, named bool) []string {
 	type part struct {
 		text string
@@ -258,13 +258,13 @@ func PartsOf(totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS
 	return parts
 }
 
-// peerWord returns a word for a peer: its service, or its address.
+// peerWord returns a word for the other end of a connection: its service, or its address.
 func peerWord(p sampler.Peer) string {
 	return canvas.Clean(cmp.Or(p.Service, p.Remote))
 }
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
-	// The routes get up to half of the rows, even if there are many requests in progress.
+	// The table of routes gets up to half of the rows, even if there are many requests in progress.
 	below := 0
 	if len(p.Endpoints.Rows) > 0 {
 		below = len(p.Endpoints.Rows) + 2
@@ -304,8 +304,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// shown returns the request whose stack is drawn below the tables. It is the selected request, or the first one. It is
-// nil while a route is selected.
+// shown returns the request whose stack is drawn below the tables. This is the selected request, or the first one if
+// nothing is selected. It is nil while a route is selected.
 func (p *Page) shown() *widget.RequestRow {
 	if i := p.Running.Index(); i >= 0 {
 		return p.Running.Rows[i]
@@ -316,7 +316,7 @@ func (p *Page) shown() *widget.RequestRow {
 	return nil
 }
 
-// nothing returns the text that is shown if no request is in progress. It says what the last request was.
+// nothing returns the text for the time in which no request is in progress. It says what the last request was.
 func (p *Page) nothing(sc *scene.Scene) string {
 	switch {
 	case p.all[0] > 0:
@@ -334,8 +334,8 @@ func (p *Page) nothing(sc *scene.Scene) string {
 	return s
 }
 
-// RoutesSince returns a text that says from what time on the routes are known. It is shown if the time on the screen
-// begins before that.
+// RoutesSince returns a text that says since when the routes are known. It is shown if the time on the screen begins
+// before that moment.
 func RoutesSince(sc *scene.Scene) string {
 	ago := units.Duration(max(sc.LastNS-sc.Served.RoutesFromNS, 0))
 	return "of the last " + ago + " alone, since " + sc.Process.WallTime(sc.Served.RoutesFromNS).Format("15:04:05")

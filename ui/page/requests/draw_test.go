@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestAwayText: the thread of a suspended request does something else. If this thread has no fibers, the text does not
-// mention a fiber.
+// TestAwayText: a request is suspended, and its thread does something else. If this thread has no fibers, the text must
+// not mention a fiber.
 func TestAwayText(t *testing.T) {
 	for fiberNS, fiber := range map[int64]bool{0: false, 1: true} {
 		w := &widget.RequestRow{Request: &account.Request{Suspended: true}, Away: true}

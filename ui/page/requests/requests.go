@@ -35,13 +35,14 @@ type Page struct {
 	flame *widget.Flame // its search selects the rows
 	now   *widget.Now
 	page.Plain
-	// both has the rows of both tables, of requests and of routes. The tables share one cursor.
+	// both has the rows of the table of requests and of the table of routes. The tables share one cursor.
 	both      widget.List[widget.WorkKey, widget.WorkKey]
 	Running   widget.Table[*widget.RequestRow, widget.WorkKey]
 	Endpoints widget.Table[*endpointRow, widget.WorkKey]
-	// all is how many rows each of the two tables has, including rows that do not match the search.
+	// all is how many rows the table of requests and the table of routes would have without a search. During a search
+	// only rows that match are shown.
 	all [2]int
-	// rowOf has the index of each thread in Scene.Threads.
+	// rowOf maps each thread to its index in Scene.Threads.
 	rowOf map[sampler.ThreadID]int
 }
 
@@ -86,7 +87,7 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// switchTable moves the cursor from one of the two tables to the first row of the other one.
+// switchTable moves the cursor to the other table, to its first row.
 func (p *Page) switchTable() {
 	first := slices.IndexFunc(p.both.Rows, func(k widget.WorkKey) bool { return (k.Number == 0) == (p.Running.Index() >= 0) })
 	if first >= 0 {
@@ -94,7 +95,7 @@ func (p *Page) switchTable() {
 	}
 }
 
-// enter opens the thread of the selected request, or the flamegraph of the selected endpoint.
+// enter opens the thread of the selected request. For a route or a class of jobs it opens the flamegraph.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	if i := p.Running.Index(); i >= 0 {
 		h.Showing().Selected = scene.RowKey{Thread: p.Running.Rows[i].Thread}
@@ -156,7 +157,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	}
 }
 
-// mostTime orders endpoints by the time that threads and fibers spent in them, the largest first.
+// mostTime compares endpoints (routes and classes of jobs), for sorting. The endpoint in which threads and fibers spent
+// most time comes first.
 func mostTime(x, y *endpointRow) int {
 	return cmp.Compare(y.TotalNS()+y.FiberNS, x.TotalNS()+x.FiberNS)
 }
@@ -201,8 +203,8 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return "", "↑ ↓ select   enter opens the thread of a request, the flamegraph of a route"
 }
 
-// openEndpoint opens the live view for a route or a class of jobs. The timeline and the flamegraph then show only its
-// time.
+// openEndpoint opens the live view for a route or a class of jobs. The timeline and the flamegraph then show only the
+// time that was spent for it.
 func (p *Page) openEndpoint(h scene.Host, w *endpointRow) tea.Cmd {
 	if w.Other {
 		h.Message().Say("these are many routes, which are not kept apart")

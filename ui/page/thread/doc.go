@@ -1,2 +1,3 @@
-// Package thread is the view of one thread. It shows its stack with the source, its waits, and how it spent its time.
+// Package thread is the view of one thread. It shows the thread's stack with the source code, its waits for the GVL,
+// and how it spent its time.
 package thread

@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// threadLabelW is the width of the labels on the left of the thread's lanes, in columns of the screen. A lane is a part
-// of the page that shows something over time.
+// threadLabelW is the width of the labels to the left of the thread's lanes, in columns of the screen. A lane is a row
+// that shows something over time.
 const threadLabelW = 9
 
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
@@ -65,7 +65,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	p.drawSource(a.Sub(left+1, 5, a.W-left-1, stackH), sc)
 }
 
-// drawSummary draws the thread's name, its state, and how its time is distributed.
+// drawSummary draws the thread's name, its state, and how much of its time it spent in each state.
 func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	t, th := &sc.Theme, p.row
 	info, _ := sc.Dict.Thread(th.ID)
@@ -98,7 +98,7 @@ func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	case !th.Seen:
 		state = "ended"
 	}
-	// The ids of the thread are less important than its state, so they get only the room that is left.
+	// The thread's ids are less important than its state. So they get only the room that the state leaves.
 	var ids []string
 	if info.TID != 0 {
 		ids = append(ids, fmt.Sprintf("tid %d", info.TID))
@@ -116,7 +116,8 @@ func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawServing draws the thread's request or job, its age, and its statement. It returns false if no request is known.
+// drawServing draws the thread's request or job, its age, and its database statement. It returns false if no request is
+// known.
 func (p *Page) drawServing(a canvas.Area, sc *scene.Scene) bool {
 	of := sc.RequestOf(p.row.ID)
 	if of == "" {
@@ -143,8 +144,8 @@ func (p *Page) drawServing(a canvas.Area, sc *scene.Scene) bool {
 	return true
 }
 
-// drawLanes draws the thread's states over time. Below them it draws the shares of the time in which it held the GVL,
-// and in which it waited for it.
+// drawLanes draws the thread's states over time. Below them it draws two lanes: in which share of the time the thread
+// held the GVL, and in which share it waited for it.
 func (p *Page) drawLanes(a canvas.Area, sc *scene.Scene) {
 	t, beside := &sc.Theme, style.NewShades()
 	for x := range a.W {
@@ -196,8 +197,9 @@ func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 	}, func(h scene.Host, _ StackFrame, _ int) tea.Cmd { return p.choose(h) })
 }
 
-// WaitsText returns how long the waits in the time on the screen were. It also says which parts of all waiting since
-// the start were not spent in the queue: the hand-over, the end of a time slice, the lack of a CPU.
+// WaitsText returns how long the thread's waits for the GVL were, in the time on the screen. Waiting also has parts
+// that are not spent in the queue: the hand-over, the end of a time slice, the lack of a CPU. The text says how large
+// these are, as shares of all waiting since the start.
 func (p *Page) WaitsText() string {
 	w := &p.Waits
 	text := fmt.Sprintf("p50 %s  p90 %s  max %s ", w.InWords(0.5), w.InWords(0.9), w.InWords(1))
@@ -216,13 +218,13 @@ func (p *Page) WaitsText() string {
 	return text
 }
 
-// shortText returns the text for a thread whose waits are all too short to be listed. They are below the threshold of
-// the list.
+// shortText returns the text for a thread whose waits are all too short for the list, because they are below its
+// threshold.
 func (p *Page) shortText(sc *scene.Scene) string {
 	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", units.Count(int64(p.Waits.Short)), units.Duration(int64(sc.Opt.WaitThreshold)))
 }
 
-// fitWords removes figures from the end of a line until it fits into w columns.
+// fitWords shortens a line of figures to w columns, by removing figures from its end.
 func fitWords(s string, w int) string {
 	for canvas.Width(s) > w {
 		i := strings.LastIndex(strings.TrimRight(s, " "), "  ")
@@ -276,8 +278,8 @@ func (p *Page) drawWaits(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSource draws the source code around the selected frame's line. Beside each line is its share of the thread's
-// time.
+// drawSource draws the source code around the line of the selected frame. Beside each line it draws which share of its
+// time the thread spent there.
 func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	a.Row(0).Fill('─', t.Rule())
@@ -328,8 +330,7 @@ func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSeen is used if the source file cannot be read. It lists only the numbers of the lines in which the thread spent
-// time.
+// drawSeen lists the numbers of the lines in which the thread spent time. It is used if the source file cannot be read.
 func (p *Page) drawSeen(a canvas.Area, path string, current int32, t *style.Theme) {
 	lines := p.Heat.linesOf(path)
 	for y := range min(a.H, len(lines)) {

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// maxSourceBytes bounds the size of a source file, and maxSourceLines its lines. maxSourceFiles bounds how many
-	// files are kept.
+	// maxSourceBytes limits the size of a source file that the page reads, and maxSourceLines its lines. maxSourceFiles
+	// limits how many files the page keeps in memory.
 	maxSourceBytes = 2 << 20
 	maxSourceLines = 1 << 16
 	maxSourceFiles = 16
 )
 
-// SourceFile is a source file of the target's program. If it could not be read, it has the error.
+// SourceFile is a source file of the target's program, as lines. If the file could not be read, Err is the error.
 type SourceFile struct {
 	Lines []string
-	// Newer is true if the file changed after the program started. The program may then run code that differs from the
-	// file.
+	// Newer is true if the file changed after the program started. The program may then run older code than the file
+	// has.
 	Newer bool
 	Err   error
 	// pending is true while the file is being read.
@@ -44,10 +44,10 @@ type sources struct {
 	order []string // oldest first
 }
 
-// get returns a file. It returns nil if no command to read the file was started.
+// get returns a file. It returns nil if the file was never requested.
 func (s *sources) get(path string) *SourceFile { return s.files[path] }
 
-// put stores a file. If there are too many files, it drops the one that was stored first.
+// put stores a file. If there are too many files, it drops the file that was stored first.
 func (s *sources) put(path string, f *SourceFile) {
 	if s.files == nil {
 		s.files = make(map[string]*SourceFile)
@@ -62,12 +62,13 @@ func (s *sources) put(path string, f *SourceFile) {
 	s.files[path] = f
 }
 
-// fileReader is a sampler.Source that can read the source files of its process, with the rights of the process.
+// fileReader is a sampler.Source that can read the source files of its process. It reads them with the rights of the
+// process.
 type fileReader interface {
 	ReadFile(path string, limit int64) (content []byte, modified time.Time, err error)
 }
 
-// fetch returns the command that reads a file in the target's file system. startedAt is when the target started.
+// fetch returns the command that reads a file from the target's file system. startedAt is when the target started.
 func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) tea.Cmd {
 	if s.get(path) != nil {
 		return nil
@@ -81,9 +82,9 @@ func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) te
 	return func() tea.Msg { return SourceMsg{path, readSource(files, path, startedAt)} }
 }
 
-// startSlack is how much newer than the process a file must be to count as changed. The start of the process is known
-// only to 10 ms, and files are often written just before the program starts. A program reads hardly any file in its
-// first second.
+// startSlack is how much newer than the start of the process a file must be to count as changed. The start is known
+// only to 10 ms, and files are often written just before the program starts. A program reads few files in its first
+// second, so this does little harm.
 const startSlack = time.Second
 
 // readSource reads the lines of a file.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// files imitates the files of a process. The map has the time at which each path was last changed.
+// files imitates the files of a process. It maps each path to the time at which the file was last changed.
 type files map[string]time.Time
 
 func TestReadSource(t *testing.T) {

@@ -37,7 +37,7 @@ type Page struct {
 	flame *widget.Flame // says whether the stack folds libraries
 	page.Plain
 	Frames widget.List[StackFrame, frameKey]
-	// chosen is the frame that the user selected. If the present stack does not have this frame, the cursor is on the
+	// chosen is the frame that the user selected. If this frame is not on the present stack, the cursor is on the
 	// innermost frame with a file.
 	chosen  frameKey
 	sources sources
@@ -61,9 +61,9 @@ type Page struct {
 	}
 }
 
-// StackFrame is a row of the stack. It is a frame, or a run of folded frames whose text is Label. nth distinguishes
-// several frames of the same method. Native is set for C functions of the native stack, which were called by the Ruby
-// frames.
+// StackFrame is a row of the stack. It is either one frame, or several folded frames with the text Label. nth
+// distinguishes several frames of the same method. Native is set for a C function of the native stack, which Ruby
+// frames called.
 type StackFrame struct {
 	sampler.Frame
 	nth            int
@@ -77,7 +77,7 @@ type frameKey struct {
 
 func (f StackFrame) ID() frameKey { return frameKey{f.Label, f.Path, f.nth} }
 
-// heat is how long a thread spent in each line of code, including the functions that the line called.
+// heat is how long a thread spent in each line of code. This includes the time in the functions that the line called.
 type heat struct {
 	Lines map[CodeLine]int64
 	Total int64
@@ -116,7 +116,7 @@ func (p *Page) choose(h scene.Host) tea.Cmd {
 	return p.Fetch(h)
 }
 
-// Frame returns the frame under the cursor, whose source the page shows. It returns nil if the thread has no stack.
+// Frame returns the frame on which the cursor is. The page shows its source. It returns nil if the thread has no stack.
 func (p *Page) Frame() *sampler.Frame {
 	if i := p.Frames.Index(); i >= 0 {
 		return &p.Frames.Rows[i].Frame
@@ -124,7 +124,7 @@ func (p *Page) Frame() *sampler.Frame {
 	return nil
 }
 
-// next opens the thread that is n places further in the list of threads.
+// next opens another thread: the one that is n places further in the list of threads.
 func (p *Page) next(h scene.Host, n int) {
 	threads := h.Showing().Threads
 	if len(threads) == 0 {
@@ -145,7 +145,7 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	return p.sources.fetch(h.Store().Src, f.AbsolutePath, h.Showing().Process.StartedAt)
 }
 
-// Fetched stores a source file that was read.
+// Fetched stores a source file when the message with its content arrives.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	if msg, ok := msg.(SourceMsg); ok {
 		p.sources.put(msg.Path, msg.File)
@@ -153,7 +153,7 @@ func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	}
 }
 
-// NamesChanged makes the page read the names of code again, because names are now hidden or shown.
+// NamesChanged makes the page read the names of functions and files again, because names are now hidden or shown again.
 func (p *Page) NamesChanged() { p.builder = nil }
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
@@ -211,8 +211,8 @@ func (p *Page) loadStack(sc *scene.Scene) {
 	}
 }
 
-// nativeRows returns the C functions that the innermost Ruby frame called, if they are known. It also requests them for
-// the next picture.
+// nativeRows returns rows for the C functions that the innermost Ruby frame called, if they are known. It also asks
+// ddtop to read them for the next picture.
 func (p *Page) nativeRows(sc *scene.Scene) (rows []StackFrame) {
 	if sc.Moment == nil {
 		return nil
@@ -240,7 +240,7 @@ func (p *Page) nativeRows(sc *scene.Scene) (rows []StackFrame) {
 	return rows
 }
 
-// FoldFrames replaces each run of library frames by one row that names the libraries. The program's own frames and the
+// FoldFrames replaces consecutive library frames by one row that names the libraries. The program's own frames and the
 // innermost frame keep their rows (flamegraph.FoldStack).
 func FoldFrames(all []StackFrame) []StackFrame {
 	rows := make([]StackFrame, 0, len(all))
@@ -254,8 +254,8 @@ func FoldFrames(all []StackFrame) []StackFrame {
 	return rows
 }
 
-// loadHeat sums up the thread's time by line of code. It does so only if the weights have changed, or the thread is
-// another one.
+// loadHeat adds up the thread's time for each line of code. To save CPU time, it does so only if the weights have
+// changed or the page shows another thread.
 func (p *Page) loadHeat(sc *scene.Scene, id sampler.ThreadID) {
 	s := &sc.Weights
 	if p.builder == nil {
@@ -269,8 +269,8 @@ func (p *Page) loadHeat(sc *scene.Scene, id sampler.ThreadID) {
 	p.Heat.add(tree.Root, make(map[CodeLine]bool))
 }
 
-// add adds the time of a node of the tree and of all nodes below it. If a line calls itself, its time counts only once.
-// The depth of the tree bounds the recursion of add.
+// add adds the time of a node of the call tree, and of all nodes below it, to their lines. If a line calls itself, its
+// time counts only once. The recursion of add is no deeper than the tree.
 func (h *heat) add(n *flamegraph.Node, above map[CodeLine]bool) {
 	l := CodeLine{n.File, n.Line}
 	first := n.Kind == flamegraph.FrameNode && n.File != "" && !above[l]
@@ -314,7 +314,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return f.Label, rest
 }
 
-// linesOf returns the lines of a file in which the thread spent time, sorted.
+// linesOf returns the numbers of the lines in a file in which the thread spent time, sorted.
 func (h *heat) linesOf(path string) []int32 {
 	var out []int32
 	for l := range h.Lines {

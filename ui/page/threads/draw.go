@@ -94,8 +94,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	p.now.Draw(a.Sub(0, rows, a.W, a.H-rows), sc, selected)
 }
 
-// leastName is the least width, in columns, that a thread's name keeps when the number of its fibers is shown beside
-// it.
+// leastName is the least width, in columns, that is left for a thread's name when the number of its fibers is drawn
+// after it.
 const leastName = 6
 
 // drawTreeName draws the name of a thread or a group. Threads within a group are indented.
@@ -130,7 +130,7 @@ func drawTreeName(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	}
 }
 
-// percents returns four shares of the row's time in percent: holding the GVL, waiting for it, I/O, and all other time.
+// percents returns how the row's time is divided, in percent: holding the GVL, waiting for it, I/O, and all other time.
 func (w *TableRow) percents() []int {
 	run := w.Totals[gvl.Running] + w.Totals[gvl.Stalled] + w.Totals[gvl.GC]
 	wait, io := w.Totals[gvl.Waiting], w.Totals[gvl.IO]
@@ -158,8 +158,8 @@ func detailText(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
 	return "", sc.Theme.Dimmed()
 }
 
-// beyondState returns the description of a thread's state without the name and the duration of the state. Other columns
-// show these.
+// beyondState returns the description of a thread's state, but without the state's name and duration. These are in
+// other columns.
 func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 	ts.Detail.FD = -1 // leaves room for the address
 	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
@@ -169,7 +169,8 @@ func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 	return s
 }
 
-// drawState draws what a thread does and for how long. For a group it draws how many of its threads are in each state.
+// drawState draws in which state a thread is and for how long. For a group it draws how many of its threads are in each
+// state.
 func drawState(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	t := &sc.Theme
 	if w.IsGroup {
@@ -192,7 +193,7 @@ func drawState(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	}
 }
 
-// drawFrame draws the thread's request, and then the innermost frame of its stack with file and line.
+// drawFrame draws the thread's request, and after it the innermost frame of the thread's stack, with file and line.
 func drawFrame(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	if w.fiber != nil {
 		a.Put(0, 0, canvas.Cut(w.fiber.what, a.W), sc.Theme.Plain())
@@ -212,8 +213,8 @@ func drawFrame(a canvas.Area, w *TableRow, sc *scene.Scene) {
 	drawFrameOf(a, th.State.Stack, sc)
 }
 
-// leastFrame is the least width, in columns, for a frame after a request. If there is less room, the frame is not
-// drawn.
+// leastFrame is the least width, in columns, at which a frame is drawn after a request. With less room the frame is
+// left out.
 const leastFrame = 10
 
 func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene.Scene) {
@@ -229,7 +230,8 @@ func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene.Scene) {
 	}
 }
 
-// frameWhere returns the file and line of a stack's innermost frame written in Ruby, or "" if there is none.
+// frameWhere returns the file and line of the innermost frame that is written in Ruby. It returns "" if the stack has
+// no such frame.
 func frameWhere(dict *sampler.Dictionary, stack sampler.StackID) string {
 	const maxUp = 64 // limits the C functions to skip
 	for range maxUp {

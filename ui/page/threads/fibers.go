@@ -16,7 +16,7 @@ import (
 // maxFiberRows limits how many fibers are listed below a thread.
 const maxFiberRows = 500
 
-// fiberRow is a row for a waiting fiber. It shows the fiber as it was when ddtop last read fibers.
+// fiberRow is a row of the table for a waiting fiber. It shows the fiber as it was when ddtop last read the fibers.
 type fiberRow struct {
 	number sampler.FiberNumber
 	name   string // its request or job, or ""
@@ -24,8 +24,8 @@ type fiberRow struct {
 	what   string // its statement (SQL), or its place in the code
 }
 
-// fibersOf returns the waiting fibers of each thread. Fibers with a request come first, the oldest request before the
-// others.
+// fibersOf returns the waiting fibers of each thread. Fibers that work for a request come first, with the oldest
+// request at the top.
 func fibersOf(sc *scene.Scene) map[sampler.ThreadID][]*sampler.Fiber {
 	look := sc.Served.Fibers
 	if look == nil || len(look.List) == 0 {
@@ -48,8 +48,8 @@ func fibersOf(sc *scene.Scene) map[sampler.ThreadID][]*sampler.Fiber {
 	return of
 }
 
-// withFibers sets the number of waiting fibers in the rows of threads. If the user has unfolded a thread, rows with its
-// fibers follow the thread's row.
+// withFibers sets in each thread's row how many fibers wait. If the user has unfolded a thread, it adds rows for these
+// fibers after the thread's row.
 func (p *Page) withFibers(sc *scene.Scene, rows []*TableRow) []*TableRow {
 	of := fibersOf(sc)
 	if of == nil {
@@ -86,7 +86,7 @@ func (p *Page) withFibers(sc *scene.Scene, rows []*TableRow) []*TableRow {
 	return out
 }
 
-// unfold shows or hides the fibers of the thread in the selected row. It reports whether anything changed.
+// unfold shows the fibers below the selected thread, or hides them. It reports whether anything changed.
 func (p *Page) unfold(open bool) bool {
 	i := p.Table.Index()
 	if i < 0 {
@@ -101,16 +101,16 @@ func (p *Page) unfold(open bool) bool {
 	return true
 }
 
-// follow moves the table's cursor to the row that is selected in all views. If the cursor is on a fiber of this row, it
-// stays there.
+// follow moves the table's cursor to the thread or group that is selected in all views. If the cursor is on a fiber of
+// this thread, it stays there.
 func (p *Page) follow() {
 	if p.Cursor.Bare() != p.all.Selected {
 		p.Cursor = p.all.Selected
 	}
 }
 
-// choose makes the table's selected row the selection of all views. If a fiber is selected, its thread becomes the
-// selection.
+// choose makes the row under the table's cursor the selection of all views. Other views have no fibers. So for a fiber
+// it selects the thread.
 func (p *Page) choose() { p.all.Selected = p.Cursor.Bare() }
 
 // fibersText returns the text that says how many fibers a thread has: "+ 60 fibers", or "+60" if there is little room.
@@ -124,7 +124,7 @@ func (w *TableRow) fibersText(room int) string {
 	return "+" + units.Count(int64(w.fibers))
 }
 
-// draw draws a fiber's name: its request or job. Without one, the name is "fiber".
+// draw draws a fiber's name: its request or job. A fiber without one has the name "fiber".
 func (f *fiberRow) draw(a canvas.Area, w *TableRow, t *style.Theme) {
 	x := 4
 	if w.InGroup {
@@ -137,7 +137,7 @@ func (f *fiberRow) draw(a canvas.Area, w *TableRow, t *style.Theme) {
 	widget.DrawEndpoint(a.Sub(x, 0, max(a.W-x, 0), 1), f.name, "", t)
 }
 
-// drawState writes that the fiber waits, and the age of its request.
+// drawState writes that the fiber waits, and how old its request is.
 func (f *fiberRow) drawState(a canvas.Area, t *style.Theme) {
 	x := a.Put(0, 0, "waits", canvas.Style{FG: t.Readable(t.States[gvl.Parked])})
 	if f.ageNS > 0 {

@@ -25,15 +25,15 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page is the table of threads. Its selected thread or group is also the selection of the other views.
+// Page is the table of threads. The thread or group that is selected in it is also selected in the other views.
 type Page struct {
 	now *widget.Now
 	page.Plain
 	Table  widget.Table[*TableRow, scene.RowKey]
 	flat   bool            // threads are not grouped
 	opened map[string]bool // whether the user opened or closed a group, by its name
-	// all is the selection that all views share. Cursor is the selection of this table. They differ because only this
-	// table has rows of fibers.
+	// all is the selection that all views share. Cursor is the selected row of this table. They can differ, because
+	// only this table has rows of fibers.
 	all      *scene.Selection
 	Cursor   scene.RowKey
 	unfolded map[sampler.ThreadID]bool  // the threads whose fibers are shown
@@ -50,8 +50,8 @@ type TableRow struct {
 	p99    string
 	active bool
 	urgent int // index in gvl.ByUrgency of its most urgent state
-	// fibers is how many fibers of the thread wait. unfolded is set if they are listed below the thread. fiber is set
-	// only if the row is such a fiber.
+	// fibers is how many fibers of the thread wait. unfolded is true if they are listed below the thread. fiber is set
+	// only if the row itself is one of these fibers.
 	fibers   int
 	unfolded bool
 	fiber    *fiberRow
@@ -97,7 +97,8 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return sc.RowDetail(&p.Table.Rows[i].Row)
 }
 
-// enter opens the page of the selected thread. If a group is selected, enter opens or closes the group.
+// enter is the action of the key enter: it opens the page of the selected thread. If a group is selected, it opens or
+// closes the group.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	i := p.Table.Index()
 	if i < 0 {
@@ -117,8 +118,8 @@ func (p *Page) move(h scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// expand opens or closes the selected group or thread. If a member of a group is selected, closing means closing its
-// group.
+// expand opens or closes the selected group, or the list of fibers of the selected thread. To close means to close the
+// whole group if a thread of a group is selected.
 func (p *Page) expand(h scene.Host, open bool) {
 	if !p.unfold(open) {
 		widget.Expand(&p.Table.List, p.opened, open)
@@ -139,7 +140,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.choose()
 }
 
-// loadCPU sums up the CPU time of each thread from the flamegraph's weights. These are known for any time span.
+// loadCPU adds up the CPU time of each thread from the flamegraph's weights, because these are known for any time span.
 func (p *Page) loadCPU(sc *scene.Scene) {
 	s := &sc.Weights
 	if of := [2]int64{s.FromNS, s.ToNS}; p.cpu == nil || of != p.cpuOf {
@@ -151,7 +152,7 @@ func (p *Page) loadCPU(sc *scene.Scene) {
 	}
 }
 
-// build makes the rows: groups, each followed by its threads. It sorts them.
+// build makes the rows of the table and sorts them. Each group is followed by its threads.
 func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWaits) {
 	threads, t := sc.Threads, &p.Table
 	single := make([]*TableRow, len(threads))
@@ -217,7 +218,8 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 	}
 }
 
-// inRubysOrder compares two rows. Active threads come before other threads. Otherwise Ruby's order of threads decides.
+// inRubysOrder compares two rows, for sorting. Active threads come before other threads. Among these, the order of
+// Ruby's own list decides.
 func inRubysOrder(x, y *TableRow) int {
 	switch {
 	case x.active == y.active:
@@ -228,7 +230,7 @@ func inRubysOrder(x, y *TableRow) int {
 	return 1
 }
 
-// part returns the share of the row's time that was spent in the given states.
+// part returns which share of the row's time was spent in the given states, from 0 to 1.
 func (w *TableRow) part(states ...gvl.State) float64 {
 	var of int64
 	for _, s := range states {

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 )
 
-// TestDetailSaysWhatTheStateDoesNot: the detail of a thread repeats neither its state nor its duration, because both
-// have columns of their own.
+// TestDetailSaysWhatTheStateDoesNot: the column with a thread's detail must not repeat the state or its duration,
+// because these have columns of their own.
 func TestDetailSaysWhatTheStateDoesNot(t *testing.T) {
 	for _, c := range []struct {
 		ts   gvl.ThreadState

@@ -12,18 +12,18 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// closeColumns are the possible lengths of a column in the close view (see closeView), the longest first. Columns
-// shorter than store.FineColumnNS are only shown for times in which every change of the GVL is known.
+// closeColumns are the lengths of time that a column of the close view can have (see closeView), the longest first.
+// Lengths below store.FineColumnNS are used only for times in which every change of the GVL is known.
 var closeColumns = []time.Duration{100 * time.Millisecond, 50 * time.Millisecond, 20 * time.Millisecond, 10 * time.Millisecond, 5 * time.Millisecond, 2 * time.Millisecond, time.Millisecond, 500 * time.Microsecond, 200 * time.Microsecond,
 	100 * time.Microsecond, 50 * time.Microsecond, 20 * time.Microsecond, 10 * time.Microsecond}
 
 const (
-	// When the user zooms to a wait, the wait gets at most 1/waitParts of the time axis.
+	// waitParts decides how far a zoom to a wait goes: the wait gets at most 1/waitParts of the time axis.
 	waitParts = 3
 )
 
-// closeView is a view of a short time. Its columns are so short that single changes of the GVL are visible. The zero
-// value means that there is no close view.
+// closeView is a zoomed view of a short time. Its columns are so short that single changes of the GVL are visible. The
+// zero value means that the timeline is not zoomed in this way.
 type closeView struct {
 	// ColumnNS is the length of a column in ns. fromNS is the time at the left edge of the first column.
 	ColumnNS, fromNS int64
@@ -31,15 +31,15 @@ type closeView struct {
 
 func (c closeView) On() bool { return c.ColumnNS != 0 }
 
-// closeAround returns a close view with columns of length columnNS that contains the time atNS. place says where atNS
-// is on the axis: 0 is the left end, 1 the right end.
+// closeAround returns a close view that contains the time atNS. Its columns have the length columnNS. place says where
+// on the axis atNS is: 0 is the left end, 1 the right end.
 func closeAround(columnNS, atNS int64, columns int, place float64) closeView {
 	from := atNS - int64(place*float64(columnNS*int64(columns)))
 	return closeView{ColumnNS: columnNS, fromNS: from / columnNS * columnNS}
 }
 
-// zoomClose zooms the close view in (d is -1) or out (+1). The shortest columns are possible only for a time in which
-// every change of the GVL is known. It returns false if the whole screen should zoom instead.
+// zoomClose zooms the close view in (d is -1) or out (+1). It uses the shortest columns only for a time in which every
+// change of the GVL is known. It returns false if the zoom of the whole screen should change instead.
 func (p *Page) zoomClose(h scene.Host, d int) bool {
 	cols := h.Showing().Regions.CellsW
 	at := p.CursorNS
@@ -82,7 +82,8 @@ func (p *Page) zoomClose(h scene.Host, d int) bool {
 	return true
 }
 
-// ShowWait freezes the screen with a wait for the GVL in its middle, and puts the cursor at the beginning of the wait.
+// ShowWait freezes the screen and zooms to a wait for the GVL, which is then in the middle. The cursor is at the
+// beginning of the wait.
 func (p *Page) ShowWait(h scene.Host, e *store.WaitEvent) {
 	h.Showing().Freeze()
 	p.CursorNS, p.Close = max(e.FromNS(), h.Showing().OldestNS), closeView{}
@@ -103,8 +104,8 @@ func (p *Page) pan(h scene.Host, columns int64) {
 	h.Refresh()
 }
 
-// within ends the close view if it cannot be shown: its time is outside the time on the whole screen, or the screen is
-// not frozen.
+// within ends the close view if it cannot be shown any longer: the screen is not frozen, or the close view's time is
+// outside the time on the screen.
 func (p *Page) within(sc *scene.Scene) {
 	end := p.Close.fromNS + p.Close.ColumnNS*int64(sc.Regions.CellsW)
 	if p.Close.On() && (!sc.Frozen || end < sc.AtNS-sc.WindowNS || p.Close.fromNS > sc.AtNS) {
@@ -112,8 +113,8 @@ func (p *Page) within(sc *scene.Scene) {
 	}
 }
 
-// loadClose fits all rows to the close view. Their totals are for the time of the close view. Their states are the ones
-// at the cursor, or at the end of the view if there is no cursor.
+// loadClose changes all rows so that they show the time of the close view: their totals cover only this time. Their
+// states are the states at the cursor, or at the end of the view if there is no cursor.
 func (p *Page) loadClose() {
 	v := p.Timeline
 	for i := range v.Lanes {
@@ -134,8 +135,8 @@ func (p *Page) loadClose() {
 	}
 }
 
-// cellAtCursor returns the row's cell in the column of the cursor. If the cursor is not on the axis, it returns the
-// last cell.
+// cellAtCursor returns the cell of a row in the column where the cursor is. If the cursor is not on the axis, it
+// returns the last cell.
 func (p *Page) cellAtCursor(w *scene.Row) *timeline.Cell {
 	i := len(w.Cells) - 1
 	if p.CursorNS >= p.Span[0] && p.CursorNS < p.Span[1] && p.Span[1] > p.Span[0] {
@@ -147,8 +148,8 @@ func (p *Page) cellAtCursor(w *scene.Row) *timeline.Cell {
 	return &w.Cells[i]
 }
 
-// cellForms describes the states in a cell of the timeline, such as "waiting 60 % · running 40 %". The longest form
-// comes first.
+// cellForms returns texts that describe the states in a cell of the timeline, such as "waiting 60 % · running 40 %".
+// The longest text comes first.
 func cellForms(c *timeline.Cell) []string {
 	if c.Share >= 0.995 {
 		return []string{c.Dominant.String()}

@@ -1,2 +1,3 @@
-// Package timeline is the view with a timeline over the whole screen, and with a cursor in time.
+// Package timeline is the view with a timeline over the whole screen. A cursor in it shows what each thread did at one
+// time.
 package timeline

@@ -37,7 +37,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	sc.DrawDrag(a.Sub(g.CellsX, 0, g.CellsW, y+high))
 }
 
-// drawProcess draws the lanes of the collector, the CPU and waiting threads, on the same time axis as the threads.
+// drawProcess draws three lanes (rows over time) about the whole process: the collector, the CPU, and how many threads
+// wait. They have the same time axis as the threads.
 func (p *Page) drawProcess(a canvas.Area, sc *scene.Scene) {
 	t, g := &sc.Theme, &sc.Regions
 	var sum timeline.ProcCell
@@ -149,8 +150,8 @@ func (p *Page) drawCursor(a canvas.Area, y int, sc *scene.Scene) {
 	p.drawStackAtCursor(a, y, s.Stack, sc)
 }
 
-// drawStackAtCursor lists the frames of a stack below the row y. If there is little room, it writes all frames on one
-// line.
+// drawStackAtCursor lists the frames of a stack, beginning below the row y. If there is little room, it writes all
+// frames on one line.
 func (p *Page) drawStackAtCursor(a canvas.Area, y int, stack sampler.StackID, sc *scene.Scene) {
 	const enough = 4 // rows, to list a frame on each
 	if a.H-y-1 >= enough {
@@ -160,7 +161,7 @@ func (p *Page) drawStackAtCursor(a canvas.Area, y int, stack sampler.StackID, sc
 	a.Put(1, y+1, canvas.Cut(sc.StackText(stack, p.now.Folds()), a.W-2), sc.Theme.Plain())
 }
 
-// groupUnder returns a text that says how many members of a group were in each state at the cursor.
+// groupUnder returns a text that says how many threads of a group were in each state at the cursor's time.
 func (p *Page) groupUnder(v *widget.Timeline, w *scene.Row) string {
 	var counts scene.StateCounts
 	for _, k := range w.Members {

@@ -27,7 +27,8 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// Page is the timeline over the whole screen, with a cursor in time. It shares its rows with the live view.
+// Page is the timeline over the whole screen. Its cursor marks a moment in time. It has the same rows as the timeline
+// of the live view.
 type Page struct {
 	page.Plain
 	Timeline *widget.Timeline
@@ -35,14 +36,14 @@ type Page struct {
 	now      *widget.Now
 	// CursorNS is the instant under the cursor. It is zero if there is no cursor.
 	CursorNS int64
-	// Fine is the timeline with shorter columns than usual. It is shown while the screen is frozen and shows only a
-	// short time. asked is the time range for which Fine was last requested.
+	// Fine is the timeline with shorter columns than usual, for a frozen screen that shows only a short time. asked is
+	// the time range for which Fine was last requested from the history.
 	Fine  store.Fine
 	asked store.FineRange
-	// Close is a view of a short time in which every change of the GVL is known. When the user zooms in far enough, it
-	// replaces the timeline.
+	// Close is a view of a short time in which every change of the GVL is known. It replaces the timeline when the user
+	// zooms in far enough.
 	Close closeView
-	// at is what the threads did at the cursor. askedNS is the last time for which it was requested.
+	// at is what the threads did at the cursor's time. askedNS is the time that was last requested from the history.
 	at      instant
 	askedNS int64
 
@@ -71,13 +72,13 @@ func (fineMsg) ForPage() {}
 // ForPage marks instantMsg as a message for pages.
 func (instantMsg) ForPage() {}
 
-// processLanes is the number of lanes, the curves about the whole process: GC, CPU, waiting. cursorRows is the height
-// of the text about the cursor.
+// processLanes is how many lanes (rows over time) are about the whole process: GC, CPU, waiting. cursorRows is how many
+// rows the text about the cursor takes.
 const (
 	processLanes = 3
 	cursorRows   = 2
-	// maxLaneRows limits the height of each lane of the process. stackRows is how many rows are kept free for the
-	// stack.
+	// maxLaneRows limits the height of each lane about the whole process. stackRows is how many rows are left for the
+	// stack below the timeline.
 	maxLaneRows = 4
 	stackRows   = 12
 )
@@ -118,13 +119,13 @@ func New(c *widget.Parts) *Page {
 	return p
 }
 
-// CellNS returns how much time a column of the timeline covers, in ns.
+// CellNS returns how much time a column of the timeline shows, in ns.
 func (p *Page) CellNS(sc *scene.Scene) int64 {
 	return max((p.Span[1]-p.Span[0])/int64(max(p.Timeline.Cells, 1)), 1)
 }
 
 // moveCursor moves the cursor by n columns, and freezes the screen. If the cursor would leave the time on the screen,
-// moveCursor also moves this time.
+// the screen then shows an earlier or later time.
 func (p *Page) moveCursor(h scene.Host, n int) {
 	if h.Showing().LastNS == 0 {
 		return
@@ -158,7 +159,8 @@ func (p *Page) moveCursor(h scene.Host, n int) {
 	}
 }
 
-// press selects the clicked row, and puts the cursor at the clicked time. y counts from the first row of the timeline.
+// press handles a click on the timeline. It selects the clicked row, and puts the cursor at the clicked time. y counts
+// from the first row of the timeline.
 func (p *Page) press(h scene.Host, x, y int) tea.Cmd {
 	v, g := p.Timeline, &h.Showing().Regions
 	if y >= 0 && y < len(v.Visible) {
@@ -184,7 +186,7 @@ func (p *Page) setCursor(h scene.Host, ns int64) {
 	p.CursorNS = max(h.Showing().OldestNS, min(ns, h.Showing().LastNS-1))
 }
 
-// AxisArea returns the area of the time axis, including the rows of the threads and the lanes under it.
+// AxisArea returns the area of the time axis. It includes the rows of the threads and the lanes below the axis.
 func (p *Page) AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area {
 	g := &sc.Regions
 	return a.Sub(g.CellsX, 0, g.CellsW, 1+p.rowCount+min(len(p.Timeline.Lanes), scene.MaxLanes)+p.laneRows*processLanes)
@@ -198,7 +200,8 @@ func (p *Page) Wheel(h scene.Host, _, _, d int, onAxis bool) (tea.Cmd, bool) {
 	return p.Fetch(h), true
 }
 
-// zoom makes the time on the screen longer (d is +1) or shorter (-1). The cursor stays in its column.
+// zoom makes the time on the screen longer (d is +1) or shorter (-1). The time under the cursor stays in the same
+// column.
 func (p *Page) zoom(h scene.Host, d int) {
 	if p.zoomClose(h, d) {
 		h.Refresh()
@@ -214,7 +217,8 @@ func (p *Page) zoom(h scene.Host, d int) {
 	h.Refresh()
 }
 
-// moveTime moves the time on the screen by d steps. If the close view is shown, a step is a third of its width.
+// moveTime makes the screen show a time that is d steps later (or earlier, if d is negative). In the close view (zoomed
+// to a short time), a step is a third of its width.
 func (p *Page) moveTime(h scene.Host, d int64) {
 	if p.Close.On() {
 		p.pan(h, d*int64(h.Showing().Regions.CellsW)/waitParts)
@@ -224,8 +228,8 @@ func (p *Page) moveTime(h scene.Host, d int64) {
 	h.Refresh()
 }
 
-// wantsFine returns the time range for which a finer timeline must be computed from samples in the history. It returns
-// false if the usual timeline is fine enough.
+// wantsFine returns the time range for which a timeline with shorter columns must be computed from the history's
+// samples. It returns false if the columns of the usual timeline are short enough.
 func (p *Page) wantsFine(sc *scene.Scene) (store.FineRange, bool) {
 	if c := &p.Close; c.On() {
 		return store.FineRange{FromNS: c.fromNS, ToNS: c.fromNS + c.ColumnNS*int64(sc.Regions.CellsW), ColumnNS: c.ColumnNS}, true
@@ -233,7 +237,8 @@ func (p *Page) wantsFine(sc *scene.Scene) (store.FineRange, bool) {
 	return store.FineRange{FromNS: sc.AtNS - sc.WindowNS - sc.WindowNS/widget.BlankShare, ToNS: sc.AtNS, ColumnNS: store.FineColumnNS}, sc.Frozen && sc.WindowNS <= store.MaxFineNS
 }
 
-// Fetch returns the commands that read the history: for the fine timeline, and for the instant under the cursor.
+// Fetch returns the commands that read the history. One reads the timeline with shorter columns, and the other what the
+// threads did at the cursor's time.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	var cmds []tea.Cmd
 	store := h.Store()
@@ -251,8 +256,8 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// Fetched stores what the commands of Fetch have read. If the user has moved since and other data is wanted, it stores
-// nothing.
+// Fetched stores what the commands of Fetch have read. If the user has moved since then, the page needs other data, and
+// Fetched stores nothing.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	switch msg := msg.(type) {
 	case fineMsg:
@@ -314,8 +319,8 @@ func (p *Page) About(sc *scene.Scene) string {
 
 func (p *Page) Detail(sc *scene.Scene) (name, rest string) { return p.Timeline.Detail(sc) }
 
-// Under returns the state of a thread at the cursor. ok is false if the state has not been read yet, or if the thread
-// did not exist at this time.
+// Under returns the state of a thread at the cursor's time. ok is false if the state has not been read yet, or if the
+// thread did not exist at this time.
 func (p *Page) Under(id sampler.ThreadID) (gvl.ThreadState, bool) {
 	if p.at.atNS != p.CursorNS || p.CursorNS == 0 {
 		return gvl.ThreadState{}, false
@@ -327,7 +332,7 @@ func (p *Page) Under(id sampler.ThreadID) (gvl.ThreadState, bool) {
 	return p.at.states[i], true
 }
 
-// Stack returns the selected thread's stack at the cursor, or its present stack if there is no cursor.
+// Stack returns the selected thread's stack at the cursor's time. Without a cursor it returns the present stack.
 func (p *Page) Stack(sc *scene.Scene) (string, []string) {
 	th := p.Timeline.Chosen()
 	if th == nil || p.CursorNS == 0 {

@@ -43,8 +43,8 @@ func (p *Page) columns() []widget.Column[*topRow] {
 		{Width: widget.Wide(1), Text: p.trendText}, {Width: bar, Draw: p.drawWeight}, {Width: widget.Wide(widget.Rest), Draw: p.drawName}}
 }
 
-// ifCompared returns the width of a column that is shown only during a comparison with another recording. It is n, or 0
-// if nothing is compared.
+// ifCompared returns the width of a column that exists only while the screen compares with another recording. The width
+// is n then, and 0 otherwise.
 func (p *Page) ifCompared(n int) func(int) int {
 	return func(int) int {
 		if p.Was == nil {
@@ -54,7 +54,8 @@ func (p *Page) ifCompared(n int) func(int) int {
 	}
 }
 
-// shares returns the row's weight in this recording and in the other one. Both are shares of this recording's total.
+// shares returns the row's weight in this recording and in the one to compare with. Both are shares of this recording's
+// total, so that they can be compared.
 func (p *Page) shares(r *topRow) (now, before float64) {
 	by, of := widget.TopOrder(p.Table.By), p.Total[0]+p.Total[1]
 	if by == widget.ByBlame {
@@ -119,8 +120,8 @@ func (p *Page) trendText(r *topRow, sc *scene.Scene) (string, canvas.Style) {
 	return "", canvas.Style{}
 }
 
-// drawWeight draws a bar for the row's weight, in the colour of the code's origin. The last column of the area stays
-// free.
+// drawWeight draws a bar for the row's weight, in the colour of the code's origin. It leaves the last column of the
+// area free.
 func (p *Page) drawWeight(a canvas.Area, r *topRow, sc *scene.Scene) {
 	style.DrawBar(a.Sub(0, 0, a.W-1, 1), style.Share(r.Weight(widget.TopOrder(p.Table.By)), p.most), sc.Theme.Flame[r.from])
 }

@@ -48,8 +48,8 @@ type Page struct {
 	recent  flamegraph.Snapshot
 	stacks  map[sampler.StackID]*stackWeight
 	loaded  topOf
-	// before is a Page that sums up the weights of the recording to compare with. Was has its result, by the names of
-	// rows. Was is nil if nothing is compared.
+	// before is a second Page, which adds up the weights of the recording to compare with. Was has its sums, by the
+	// names of rows. Was is nil if nothing is compared.
 	before *Page
 	Was    map[string]topBefore
 }
@@ -67,8 +67,8 @@ const (
 
 var TopKindNames = [numTopKinds]string{"functions", "lines", "gems", "files"}
 
-// topRow is a function, line, gem or file. self and total have two weights each. The first is from the earlier part of
-// the time on the screen, the second from the recent part (recentParts).
+// topRow is a row for a function, line, gem or file. self and total each have two weights: the first from the earlier
+// part of the time on the screen, the second from the recent part (recentParts).
 type topRow struct {
 	widget.TopKey
 	from        sampler.Origin
@@ -83,7 +83,8 @@ type stackWeight struct {
 	blame  int64
 }
 
-// topOf identifies the input from which the rows were summed up. If it has not changed, they are not summed up again.
+// topOf identifies the data from which the rows were added up. While these data are the same, the rows need not be made
+// again.
 type topOf struct {
 	kind         TopKind
 	metric       flamegraph.Metric
@@ -94,8 +95,8 @@ type topOf struct {
 	against      bool // the rows are compared with another recording
 }
 
-// recentParts is the number of parts into which the time on the screen is divided. The trend compares the last part
-// with all the others.
+// recentParts is the number of equal parts into which the time on the screen is divided. The trend compares the last
+// part (the recent one) with all parts before it.
 const recentParts = 4
 
 func New(c *widget.Parts) *Page {
@@ -129,7 +130,7 @@ func (p *Page) Found() string {
 	return fmt.Sprintf("%d of %d %s", len(p.Table.Rows), p.All, TopKindNames[p.Kind])
 }
 
-// turnTo makes the page list another kind of rows: functions, lines, gems or files, as k says.
+// turnTo makes the page list what k says: functions, lines, gems or files.
 func (p *Page) turnTo(h scene.Host, k TopKind) {
 	p.Kind, p.Table.Top = k, 0
 	h.Refresh()
@@ -140,7 +141,8 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// enter opens the flamegraph and selects the row's code there. If no row is selected, enter only selects one.
+// enter is the action of the key enter: it opens the flamegraph and selects the row's code there. If no row is
+// selected, it only selects a row.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	i := p.Table.Index()
 	if i < 0 {
@@ -186,8 +188,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 
 // Sum adds up the weights by row.
 func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
-	// Old rows are dropped. Otherwise rows would collect without end if a program redefines its methods, because it
-	// then has new frames and functions all the time.
+	// Rows of an earlier generation are dropped. A program that redefines its methods has new frames and functions all
+	// the time. Without this, its rows would take more and more memory.
 	if g := sc.Dict.Generation(); p.of == nil || p.indexOf != p.Kind || p.indexIn != g {
 		p.indexOf, p.indexIn, p.rows = p.Kind, g, nil
 		p.of = &widget.Rows{Key: p.key, ByLine: p.Kind == TopLines, Core: p.Kind == TopFunctions,
@@ -251,8 +253,8 @@ func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
 	}
 }
 
-// ownOnly reports whether the weight of libraries is added to the program's own code that called them. It is false for
-// the list of gems, where each gem has its own weight.
+// ownOnly reports whether the list shows only the program's own code. The weight of libraries is then added to the code
+// that called them. It is false for the list of gems, because there each gem has a row.
 func (p *Page) ownOnly() bool { return p.Flame.Folding == widget.FoldLibraries && p.Kind != TopGems }
 
 // key names the row of a frame.
@@ -301,7 +303,7 @@ func (p *Page) Sort() {
 	t.Sort(t.Rows)
 }
 
-// heavier returns a comparison that sorts rows by a weight, the heaviest first.
+// heavier returns a function that compares rows by a weight, for sorting. The row with the largest weight comes first.
 func heavier(by widget.TopOrder) func(x, y *topRow) int {
 	return func(x, y *topRow) int {
 		return cmp.Or(cmp.Compare(y.Weight(by), x.Weight(by)), cmp.Compare(y.Weight(widget.ByTotal), x.Weight(widget.ByTotal)),
@@ -309,8 +311,9 @@ func heavier(by widget.TopOrder) func(x, y *topRow) int {
 	}
 }
 
-// trend compares a row's share in the recent part of the time on the screen with its share in the earlier part. It
-// returns 1 if the share has grown, -1 if it has shrunk, and 0 if it is steady or unknown.
+// trend says whether a row's share grows. It compares the share in the recent part of the time on the screen with the
+// share in the earlier part. It returns 1 if the share has grown, -1 if it has shrunk, and 0 if it is steady or
+// unknown.
 func (p *Page) trend(r *topRow) int {
 	const least, relative = 0.02, 0.2
 	parts := r.self
@@ -367,8 +370,8 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return name, rest
 }
 
-// measure returns a weight as text. For allocations only some objects are seen, so it estimates the number of all
-// objects from them.
+// measure returns a weight as text. ddtop sees only a part of the allocations. For these it estimates the number of all
+// objects.
 func (p *Page) measure(sc *scene.Scene, n int64) string {
 	if p.Flame.Metric == flamegraph.Allocations {
 		n = int64(style.Share(n, p.Alloc.Seen) * float64(p.Alloc.Objects))
@@ -387,8 +390,8 @@ func (p *Page) nothing(sc *scene.Scene) string {
 	return ""
 }
 
-// beforeOf returns the rows' weights in the other recording, by their labels. They are scaled to the length of the time
-// on the screen. It is nil if nothing is compared.
+// beforeOf returns the weights that the rows have in the recording to compare with, by their labels. They are scaled to
+// the length of the time on the screen. It is nil if nothing is compared.
 func (p *Page) beforeOf(sc *scene.Scene) map[string]topBefore {
 	v := p.Flame
 	if v.BaseKind != widget.AgainstBase || v.Filter != "" {
@@ -415,7 +418,7 @@ func (p *Page) beforeOf(sc *scene.Scene) map[string]topBefore {
 	return out
 }
 
-// topBefore has a row's weights in the other recording.
+// topBefore has the weights of a row in the recording to compare with.
 type topBefore struct{ Self, total, blame int64 }
 
 func (t topBefore) weight(by widget.TopOrder) int64 {
@@ -428,7 +431,7 @@ func (t topBefore) weight(by widget.TopOrder) int64 {
 	return t.Self
 }
 
-// Name returns a name under which the same row is found in another recording.
+// Name returns the name of the row. The same function, line, gem or file has the same name in another recording.
 func (r *topRow) Name() string {
 	if r.Label != "" {
 		return r.Label

@@ -14,13 +14,13 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// namedInSentence limits how many holders of the GVL the sentence about a wait names.
+// namedInSentence limits how many holders of the GVL are named in the sentence about a wait.
 const namedInSentence = 2
 
-// chainMsg has the holders of the GVL during a wait, as read from the history.
+// chainMsg delivers which threads held the GVL during a wait, as read from the history.
 type chainMsg store.WaitChain
 
-// Fetch returns the command that reads who held the GVL during the selected wait.
+// Fetch returns the command that reads from the history which threads held the GVL during the selected wait.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	i := p.Table.Index()
 	if i < 0 || p.Table.Rows[i].ID() == p.asked {
@@ -45,7 +45,7 @@ func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	}
 }
 
-// chainPart is a part of a wait's time with one reason, such as a thread that held the GVL.
+// chainPart is a part of the time of a wait. Each part has one reason, such as one thread that held the GVL.
 type chainPart struct {
 	NS     int64
 	what   string    // "behind Report#build (worker-1)"
@@ -53,8 +53,8 @@ type chainPart struct {
 	state  gvl.State // state of the holder; Unknown if there was none
 }
 
-// fit returns the text c.what, cut to w columns. It first cuts the class of the method c.method, and the method's name
-// last.
+// fit shortens the text c.what to w columns. If the text has the method c.method, it first cuts the method's class. It
+// cuts the method's name last.
 func (c *chainPart) fit(w int) string {
 	before, after, _ := strings.Cut(c.what, c.method)
 	if room := w - canvas.Width(before) - canvas.Width(after); c.method != "" && room > 0 {
@@ -63,8 +63,8 @@ func (c *chainPart) fit(w int) string {
 	return canvas.Cut(c.what, w)
 }
 
-// ChainParts returns the parts of a wait's time. First come the holders of the GVL, the longest first. Then comes the
-// time in which no thread held it.
+// ChainParts divides the time of a wait into parts. First come the holders of the GVL, the one with the longest time
+// first. After them comes the time in which no thread held the GVL.
 func ChainParts(c *store.WaitChain, sc *scene.Scene) []chainPart {
 	var out []chainPart
 	for i := range c.Sum.Parts {
@@ -97,7 +97,8 @@ func ChainParts(c *store.WaitChain, sc *scene.Scene) []chainPart {
 	return out
 }
 
-// chainSentence describes a wait: "http-3 waited 41 ms: 30 ms behind Report#build (worker-1), 11 ms without a CPU".
+// chainSentence returns a sentence about a wait: "http-3 waited 41 ms: 30 ms behind Report#build (worker-1), 11 ms
+// without a CPU".
 func chainSentence(c *store.WaitChain, w *WaitRow, sc *scene.Scene) string {
 	waited := "waited " + w.Length().Prose()
 	if w.Open {
@@ -137,7 +138,8 @@ func chainSentence(c *store.WaitChain, w *WaitRow, sc *scene.Scene) string {
 	return w.Name + " " + waited + ": " + strings.Join(said, ", ")
 }
 
-// behindOthers returns the text about the holders of the GVL that a sentence does not name.
+// behindOthers returns a text for the holders of the GVL that the sentence about a wait leaves out: how many they are,
+// and their time.
 func behindOthers(ns int64, n int) string {
 	return fmt.Sprintf("%s behind %s", units.ProseDuration(ns), units.Plural(n, "other place", "other places"))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestASentenceHasWholeNames: names in the sentence about a wait are never cut, even if they contain the colons that
-// the sentence uses. Examples are methods with :: and thread names with a colon.
+// TestASentenceHasWholeNames: the sentence about a wait uses colons, but a name with a colon must not be cut there.
+// Examples are methods with :: and thread names with a colon.
 func TestASentenceHasWholeNames(t *testing.T) {
 	var c store.WaitChain
 	c.LenNS = 100e6

@@ -1,2 +1,3 @@
-// Package waits is the view that lists single waits for the GVL, and who held it during the selected wait.
+// Package waits is the view that lists single waits for the GVL. It also shows which threads held the GVL during the
+// selected wait.
 package waits

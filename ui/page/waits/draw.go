@@ -16,12 +16,12 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// waitEdges are the lengths at which a column of the histogram ends and the next begins, in ns. There are five per
-// power of ten, from 1 µs to 10 s.
+// waitEdges are the limits between the columns of the histogram of waits: lengths in ns. There are five per power of
+// ten, from 1 µs to 10 s.
 var waitEdges = waitEdgesOf()
 
-// waitEdgesEach is the number of columns per power of ten. firstWaitEdge is the lowest edge, in ns. waitDecades is the
-// number of powers of ten.
+// waitEdgesEach is the number of the histogram's columns per power of ten. firstWaitEdge is the lowest length, in ns.
+// waitDecades is the number of powers of ten.
 const (
 	waitEdgesEach = 5
 	firstWaitEdge = int64(1e3)
@@ -39,7 +39,7 @@ func waitEdgesOf() []int64 {
 	return append(out, firstWaitEdge*1e7)
 }
 
-// waitColumns returns the columns of the list of waits. exact is set if the waits have the details that only exact mode
+// waitColumns returns the columns of the list of waits. If exact is set, they include details that only exact mode
 // knows.
 func waitColumns(exact bool) []widget.Column[*WaitRow] {
 	by := func(order string) func(x, y *WaitRow) int {
@@ -75,10 +75,11 @@ func waitColumns(exact bool) []widget.Column[*WaitRow] {
 		}})
 }
 
-// leastCode is the least width that drawCode keeps for the code that follows lead, in columns.
+// leastCode is the least width, in columns, that drawCode keeps free for the code. The text before the code (lead) is
+// shortened for it.
 const leastCode = 10
 
-// drawCode draws lead, which is a request or a thread, and then the code. If a method's name is too long, its class is
+// drawCode draws lead, a request or a thread, and after it the code. If the name of a method is too long, its class is
 // cut first.
 func drawCode(a canvas.Area, lead, code string, st canvas.Style, cut func(string, int) string) {
 	x := 0
@@ -101,7 +102,8 @@ func drawCode(a canvas.Area, lead, code string, st canvas.Style, cut func(string
 	a.Put(x, 0, flamegraph.LabelFit(label, room), st)
 }
 
-// roomyWidth is the least width of a screen that has room for the columns "after" and "waits in" in exact mode.
+// roomyWidth is the least width of a screen that shows the columns "after" and "waits in". These exist only in exact
+// mode.
 const roomyWidth = 150
 
 // exactWaitColumns returns the columns that the list has only in exact mode.
@@ -172,8 +174,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSums draws a line with the total of all waits and the longest wait. The line also says how exactly both are
-// known.
+// drawSums draws a line with the sum of all waits and the longest wait. The line also says how exactly ddtop knows
+// these two.
 func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	if why := sc.Figures.Why(sampler.FigureWaits); why != "" {
@@ -213,8 +215,8 @@ func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 	a.Put(x+3, 0, canvas.Cut(style.FitParts(strings.Join(parts, style.Between), a.W-x-4), a.W-x-4), t.Dimmed())
 }
 
-// drawHistogram draws how many waits have each length. The lengths are on a logarithmic scale. A column with any waits
-// is visible, even if it has only one.
+// drawHistogram draws how many waits there are of each length, on a logarithmic scale of lengths. A column with a
+// single wait must be visible, too.
 func (p *Page) drawHistogram(a canvas.Area, t *style.Theme) {
 	const labelW = 8
 	most := int64(0)
@@ -245,7 +247,7 @@ func (p *Page) drawHistogram(a canvas.Area, t *style.Theme) {
 	}
 }
 
-// drawChain draws a sentence about the selected wait, and the list of who held the GVL during it.
+// drawChain draws a sentence about the selected wait, and a list of the threads that held the GVL during it.
 func (p *Page) drawChain(a canvas.Area, w *WaitRow, sc *scene.Scene) {
 	t := &sc.Theme
 	t.Heading(a, " the selected wait ")
@@ -264,7 +266,7 @@ func (p *Page) drawChain(a canvas.Area, w *WaitRow, sc *scene.Scene) {
 	}
 }
 
-// drawParts draws a row for each part of the wait. If there is no room for all, the last row is "… more".
+// drawParts draws one row for each part of the wait's time. If there is no room for all, the last row is "… more".
 func (p *Page) drawParts(a canvas.Area, sc *scene.Scene) {
 	const barW, nsW = 20, 9
 	t := &sc.Theme

@@ -28,21 +28,21 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// MaxListedWaits limits the list of waits in two ways. The list has at most this many waits that come first in the
-// table's order, and at most this many of the latest waits.
+// MaxListedWaits limits the list of waits in two ways. The list has at most this many waits from the top of the table's
+// order. In addition it has at most this many of the latest waits.
 const MaxListedWaits = 500
 
 // Page lists the single waits for the GVL in the time on the screen, with a histogram of their lengths. Below the list
-// it shows who held the GVL during the selected wait.
+// it shows which threads held the GVL during the selected wait.
 type Page struct {
 	page.Plain
 	flame *widget.Flame // its search filters the rows
 	Table widget.Table[*WaitRow, store.WaitKey]
-	// thread is the only thread whose waits are listed. It is zero if the waits of all threads are listed.
+	// thread is set if only the waits of one thread are listed. It is zero if the waits of all threads are listed.
 	thread sampler.ThreadID
 
-	// All is the number of waits in the time on the screen. kept counts the waits that are stored one by one, and that
-	// match the thread and the search. exact counts the ones of these whose length is exactly known.
+	// All is the number of waits in the time on the screen. kept counts the waits that ddtop has stored one by one and
+	// that match the thread and the search. exact counts the kept waits whose length is exactly known.
 	All, kept, exact int64
 	filtered         bool
 	columnsExact     bool
@@ -56,19 +56,20 @@ type Page struct {
 	asked store.WaitKey // the wait whose chain was requested
 }
 
-// waitSums are sums over the single waits that match the thread and the search, in ns.
+// waitSums are sums over the stored single waits that match the chosen thread and the search, in ns.
 type waitSums struct {
 	ns, handNS, noCPUNS int64
 	exactNS             int64
 }
 
-// waitCode is the name of the code in which a stack is. found is true if the search matches one of the stack's frames.
+// waitCode is the name of the program's code in which a stack is (see codeOf). found is true if the search matches a
+// frame of the stack.
 type waitCode struct {
 	text  string
 	found bool
 }
 
-// WaitRow is a row of the list, a wait.
+// WaitRow is a row of the list: one wait for the GVL.
 type WaitRow struct {
 	store.WaitEvent
 	Name, firstName, lastName string
@@ -104,8 +105,8 @@ func New(c *widget.Parts) *Page {
 
 func (p *Page) Found() string { return units.Count(p.All) + " waits" }
 
-// toggleThread switches between the waits of all threads and the waits of one thread. This is the thread of the
-// selected wait. If no wait is selected, it is the thread that the user has selected in the other views.
+// toggleThread switches the list between the waits of all threads and the waits of one thread. This is the thread of
+// the selected wait. If no wait is selected, it is the thread that the user has selected in other views.
 func (p *Page) toggleThread(h scene.Host) {
 	switch i := p.Table.Index(); {
 	case p.thread != 0:
@@ -119,7 +120,7 @@ func (p *Page) toggleThread(h scene.Host) {
 	}
 }
 
-// enter shows the selected wait on the timeline.
+// enter is the action of the key enter: it shows the selected wait on the timeline.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	i := p.Table.Index()
 	if i < 0 {
@@ -197,8 +198,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.Table.Sort(p.Table.Rows)
 }
 
-// matches reports whether a wait is listed. If the list is limited to a thread, the wait must be this thread's. The
-// search must match the waiting thread, a method on its stack or on a holder's stack, or its request.
+// matches reports whether the list shows a wait. If the list is limited to a thread, the wait must belong to this
+// thread. A search must match the waiting thread, its request, a method on its stack, or a method on a holder's stack.
 func (p *Page) matches(e *store.WaitEvent, re *regexp.Regexp, sc *scene.Scene) bool {
 	if p.thread != 0 && e.Thread != p.thread {
 		return false
@@ -226,7 +227,8 @@ func (p *Page) NameOf(id sampler.ThreadID, sc *scene.Scene) string {
 	return s
 }
 
-// codeOf returns the name of the program's own code on a stack, and whether the search matches any frame of the stack.
+// codeOf returns the name of the program's own code on a stack. It also returns whether the search matches any frame of
+// the stack.
 func (p *Page) codeOf(stack sampler.StackID, re *regexp.Regexp, sc *scene.Scene) waitCode {
 	c, ok := p.codes[stack]
 	if ok || stack == 0 {
@@ -249,7 +251,7 @@ func (p *Page) codeOf(stack sampler.StackID, re *regexp.Regexp, sc *scene.Scene)
 	return c
 }
 
-// workName returns the name that the screen uses for a request or job. It returns "" if there is none.
+// workName returns the name of a request or job as the screen shows it. It returns "" if id is no request or job.
 func workName(id sampler.WorkID, sc *scene.Scene) string {
 	w := sc.Dict.Work(id)
 	if w.Kind == sampler.WorkNone {
@@ -272,14 +274,14 @@ func (p *Page) newRow(e *store.WaitEvent, sc *scene.Scene) *WaitRow {
 	return w
 }
 
-// waitPicker chooses which waits are listed if there are too many. It chooses the first ones in the table's order, and
-// the latest ones.
+// waitPicker chooses the waits for the list if there are too many. It chooses the waits at the top of the table's
+// order, and the latest ones.
 type waitPicker struct {
 	compare     func(x, y *store.WaitEvent) int
 	first, last []*store.WaitEvent
 }
 
-// picker returns a waitPicker for the order in which the table is sorted now.
+// picker returns a waitPicker for the present order of the table.
 func (p *Page) picker() *waitPicker {
 	i := slices.IndexFunc(p.Table.Columns, func(c widget.Column[*WaitRow]) bool { return c.Order == p.Table.By })
 	compare := WaitOrders[p.Table.Columns[i].Order]
@@ -289,7 +291,7 @@ func (p *Page) picker() *waitPicker {
 	return &waitPicker{compare: compare}
 }
 
-// add passes a wait to the picker. It must be called for the waits in the order of their ends.
+// add gives the picker one more wait to choose from. The waits must be added in the order of their ends.
 func (k *waitPicker) add(e *store.WaitEvent) {
 	if k.first = append(k.first, e); len(k.first) >= 2*MaxListedWaits {
 		k.first = k.best()
@@ -304,7 +306,7 @@ func (k *waitPicker) best() []*store.WaitEvent {
 	return k.first[:min(len(k.first), MaxListedWaits)]
 }
 
-// picked returns the waits that were chosen, each of them once.
+// picked returns the chosen waits. A wait that was chosen for both reasons appears only once.
 func (k *waitPicker) picked() []*store.WaitEvent {
 	out := slices.Clone(k.best())
 	seen := make(map[store.WaitKey]bool, len(out))
@@ -319,8 +321,8 @@ func (k *waitPicker) picked() []*store.WaitEvent {
 	return out
 }
 
-// WaitOrders has the comparison for each order of the table. Each puts the most important waits first, such as the
-// longest.
+// WaitOrders has a function that compares two waits, for each order of the table. The most important waits come first,
+// such as the longest.
 var WaitOrders = map[string]func(x, y *store.WaitEvent) int{
 	"length": func(x, y *store.WaitEvent) int {
 		return cmp.Or(cmp.Compare(y.Length().NS, x.Length().NS), cmp.Compare(y.EndNS, x.EndNS))
@@ -358,7 +360,7 @@ func (p *Page) About(sc *scene.Scene) string {
 	return strings.Join(parts, style.Between)
 }
 
-// searchedFor returns the text that is searched for, or "".
+// searchedFor returns the text of the present search, or "" if there is none.
 func searchedFor(sc *scene.Scene, f *widget.Flame) string {
 	if re := f.Listed(); re != nil {
 		return widget.StripCase(re.String())

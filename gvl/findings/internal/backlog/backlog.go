@@ -1,4 +1,4 @@
-// Package backlog follows the lengths of a program's Queues, and the threads that were seen to wait for them.
+// Package backlog follows the lengths of a program's Queues, and which threads take items from them.
 package backlog
 
 import (
@@ -13,10 +13,11 @@ const (
 	maxReadings = 128
 	// maxTakers limits how many threads that take from a Queue are remembered.
 	maxTakers = 16
-	// parts is the number of parts into which the method grown divides a time. A Queue grows if it is longer in each
-	// part than in the part before.
+	// parts is the number of parts into which the method grown divides a time. A Queue counts as growing only if it is
+	// longer in each part than in the part before.
 	parts = 4
-	// leastPart is the smallest growth that counts, as a share of the Queue's length at the beginning.
+	// leastPart is the smallest growth in the whole time that counts, as a share of the Queue's length at the
+	// beginning.
 	leastPart = .05
 )
 
@@ -25,8 +26,8 @@ type reading struct{ atNS, length int64 }
 // Queue is a Queue of the program, or an Array that is used like a Queue.
 type Queue struct {
 	sampler.List
-	// Waited are the threads that take from the Queue: they were seen waiting for its items, or running code that takes
-	// them.
+	// Waited has the threads that take from the Queue. Samples showed them waiting for its items, or running code that
+	// takes items.
 	Waited   []sampler.ThreadID
 	readings []reading
 }
@@ -88,7 +89,8 @@ func (b *Queues) Takes(object uint64, id sampler.ThreadID) {
 	}
 }
 
-// read adds the lengths of all Queues. If a Queue is missing in s, it is gone or could not be read.
+// read adds a reading of the lengths of all Queues. If a Queue is missing in s, it does not exist now or could not be
+// read.
 func (b *Queues) read(s *sampler.Queues) {
 	next := make(map[uint64]*Queue, len(s.Lists))
 	for _, l := range s.Lists {
@@ -121,9 +123,9 @@ func (b *Queues) Growing(overNS int64) (best *Queue, from int64) {
 	return best, from
 }
 
-// grown returns the Queue's length at the beginning of the last overNS. ok is true if the Queue has grown in all of
-// this time. To decide this, grown divides the time into parts. In each part the Queue must always be longer than at
-// any moment of the part before.
+// grown returns the Queue's length at the beginning of the last overNS. ok is true if the Queue has grown throughout
+// this time. To decide this, grown divides the time into parts. The Queue's shortest length in each part must exceed
+// its greatest length in the part before.
 func (q *Queue) grown(overNS int64) (from int64, ok bool) {
 	last := q.readings[len(q.readings)-1].atNS
 	if q.readings[0].atNS > last-overNS {

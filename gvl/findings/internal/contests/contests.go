@@ -1,5 +1,5 @@
-// Package contests follows the locks that threads wait for. It finds out which thread gets them, and whether other
-// threads are woken but do not get them.
+// Package contests follows the locks that threads wait for. It finds out which thread gets a lock, and whether other
+// threads are woken but do not get it.
 package contests
 
 import (
@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// EveryNS is the length of the intervals, in ns, for which a Contest adds up samples (look). Looks older than
-	// windowNS, the length of the window of findings, are ignored.
+	// EveryNS is the length of the intervals, in ns, for which a Contest adds up samples (type look). Intervals older
+	// than windowNS, the length of the window of findings, are ignored.
 	EveryNS  = 100e6
 	windowNS = 10e9
 	// MinCounts is the smallest number of intervals with a waiting thread that a finding about a lock needs.
@@ -17,7 +17,7 @@ const (
 )
 
 // look is what the samples of one interval show of a lock. vain is a lower bound of how often waiting threads were
-// woken without getting the lock. When a lock is released, a waiting thread is woken. So in each of these cases another
+// woken without getting the lock. A thread is woken when the lock is released. If it does not get the lock, another
 // thread was faster.
 type look struct {
 	atNS   int64
@@ -26,20 +26,20 @@ type look struct {
 }
 
 // waiter is a thread that waits for the lock. sinceNS is when its wait began, and sample is the number of the first
-// sample of the wait. turns is how often the thread had got a CPU by the last sample of the wait
+// sample that shows it. turns is how often the thread had got a CPU by the last of these samples
 // (sampler.Kernel.Turns).
 type waiter struct {
 	sinceNS, sample, turns int64
 }
 
-// Contest is a lock that threads wait for, with data about which thread gets it, and whether other threads are woken in
-// vain.
+// Contest is a lock that threads wait for. It has data about which thread gets the lock, and about threads that are
+// woken but do not get it.
 type Contest struct {
 	Object uint64
 	looks  [windowNS / EveryNS]look
 	next   int
 	lastNS int64
-	// waits are the waiting threads. heldNS is when each thread last had the lock.
+	// waits has the threads that wait now. heldNS is, for each thread, when it last had the lock.
 	waits  map[sampler.ThreadID]waiter
 	heldNS map[sampler.ThreadID]int64
 }
@@ -52,7 +52,8 @@ type Contests struct {
 	sample int64
 }
 
-// maxContests limits the locks that are followed at a time. maxContestants limits the threads of each.
+// maxContests limits the locks that are followed at a time. maxContestants limits the threads that are followed for
+// each lock.
 const (
 	maxContests    = 32
 	maxContestants = 4096
@@ -67,8 +68,8 @@ func (c *Contests) find(object uint64) *Contest {
 	return nil
 }
 
-// Add adds the waiting threads of a sample. If pauses is true, ddtop stops the program for each sample, and each thread
-// gets a CPU after that. So the number of times that a thread got a CPU proves nothing.
+// Add adds the waiting threads of a sample. pauses is true if ddtop stops the program for each sample. Each thread then
+// gets a CPU after each stop, so a CPU does not prove that a thread was woken for the lock.
 func (c *Contests) Add(now int64, s *sampler.Sample, states []gvl.ThreadState, pauses bool) {
 	c.sample++
 	if s.Depth != sampler.StackTick {
@@ -127,22 +128,22 @@ func (c *Contests) Add(now int64, s *sampler.Sample, states []gvl.ThreadState, p
 	c.List = kept
 }
 
-// Starved reports whether a thread has not had the lock since its wait began. At least starvedSamples samples must have
-// been taken since then. With so many, a thread that has the lock for a hundredth of the time is almost certainly seen
-// with it.
+// Starved reports whether a thread has not had the lock since its wait began. Samples do not show this directly, so
+// there must be at least starvedSamples samples since then. If a thread has the lock for a hundredth of the time, so
+// many samples almost certainly show this.
 func (c *Contests) Starved(x *Contest, ts *gvl.ThreadState) bool {
 	was, ok := x.waits[ts.Thread]
 	return ok && ts.State == gvl.Lock && ts.Detail.Object == x.Object && was.sinceNS == ts.SinceNS && c.sample-was.sample >= starvedSamples &&
 		x.heldNS[ts.Thread] <= ts.SinceNS
 }
 
-// starvedSamples is the number of samples that must show a thread waiting before ddtop believes that it never gets the
-// lock. If the thread had the lock for 1 % of the time, 300 samples would all miss it in one case of 20.
+// starvedSamples is how many samples must show a thread waiting for a lock before ddtop believes that it never gets the
+// lock. If a thread had the lock for 1 % of the time, 300 samples would all miss this in one case of 20.
 const starvedSamples = 300
 
-// Winner returns the thread that had the lock in most intervals of the window. share is its share of the intervals in
-// which a thread had the lock. vain is a lower bound of how often threads were woken without getting the lock. looks is
-// the number of intervals with a waiting thread.
+// Winner returns the thread that had the lock in most intervals of the window. share is the number of these intervals,
+// divided by the number of intervals in which any thread had the lock. vain is a lower bound of how often threads were
+// woken without getting the lock. looks is the number of intervals with a waiting thread.
 func (x *Contest) Winner(now int64) (id sampler.ThreadID, share float64, vain int64, looks int) {
 	times := make(map[sampler.ThreadID]int64)
 	held := int64(0)

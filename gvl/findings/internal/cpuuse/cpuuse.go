@@ -1,4 +1,4 @@
-// Package cpuuse makes texts about the processes that use the CPUs that a target lacks.
+// Package cpuuse describes, in the text of a finding, which processes use the CPUs that a target lacks.
 package cpuuse
 
 import (
@@ -12,23 +12,25 @@ import (
 )
 
 const (
-	// maxAgeNS is the age up to which figures of CPU use still describe the present, in ns. If there are very many
-	// processes, these figures are read less often. If the interval between two readings is longer than maxAgeNS, it is
-	// used instead.
+	// maxAgeNS is the greatest age of figures of CPU use that still describe the present, in ns. If there are very many
+	// processes, these figures are read less often. If the interval between two readings is longer than maxAgeNS, the
+	// interval is the limit.
 	maxAgeNS = 10e9
-	// These are the smallest CPU times that texts mention, as a number of CPUs. leastUser is for a single program.
-	// least is for all other processes together, and for a hypervisor. leastUnseen is for processes that ddtop cannot
-	// see. It is larger because their time is only known as the difference to all visible processes.
+	// leastUser, least and leastUnseen are the smallest CPU times that texts mention, as a number of CPUs. leastUser is
+	// for a single program. least is for all other processes together, and for a hypervisor. leastUnseen is for
+	// processes that ddtop cannot see. It is larger because their time is only known as a difference: all CPU time
+	// minus the time of visible processes.
 	leastUser, least, leastUnseen = .05, .10, .25
-	// ownShare is the smallest share of its allowed CPUs that a target must use before Own mentions it.
+	// ownShare is a share of the CPUs that a target may use. If the target uses less than this share of them, Own does
+	// not mention it.
 	ownShare = .5
-	// fullShare is a share of the machine's CPUs. If this much is in use, all CPUs count as in use.
+	// fullShare is a share of the machine's CPUs. If at least this share is in use, all CPUs count as in use.
 	fullShare = .8
 )
 
-// Said returns which processes use the CPUs, as parts of a sentence: "other processes take 1.5 of the machine's 2
-// CPUs". It is empty if this is not known. limited is true if the target is delayed by its own CPU limit. In this case
-// other processes matter only if nearly all CPUs of the machine are in use.
+// Said says which processes use the CPUs, as parts of a sentence: "other processes take 1.5 of the machine's 2 CPUs".
+// The result is empty if this is not known. limited is true if the target is delayed by its own CPU limit. In this case
+// other processes are named only if nearly all CPUs of the machine are in use.
 func Said(u *sampler.CPUUse, nowNS int64, limited bool) (out []string) {
 	if u == nil || u.AtNS <= u.FromNS || nowNS-u.AtNS > max(maxAgeNS, u.AtNS-u.FromNS) {
 		return nil
@@ -82,9 +84,9 @@ func Limit(u *sampler.CPUUse) string {
 	return " (limit: " + n + " CPUs)"
 }
 
-// Own returns a text that a target itself uses much of its CPUs: "the process itself takes 0.9 of the 1 CPU that it may
-// use". used is how many CPUs it uses, and may is how many it is allowed to use. The text is empty if the target uses
-// less than ownShare of these, or if this is not known.
+// Own returns a text if a target itself uses much of its CPUs: "the process itself takes 0.9 of the 1 CPU that it may
+// use". used is how many CPUs it uses, and may is how many it is allowed to use. The text is empty if used is below the
+// share ownShare of may, or if this is not known.
 func Own(u *sampler.CPUUse, used float64, may int) string {
 	if u == nil {
 		return ""
@@ -100,9 +102,8 @@ func Own(u *sampler.CPUUse, used float64, may int) string {
 		units.Plural(int(cpus), "CPU", "CPUs") + " that it may use"
 }
 
-// Affinity returns a text that the target may use only some of the machine's CPUs: "it may use only 1 of the machine's
-// 2 CPUs". may is the number of CPUs that it may use. The text is empty if it may use all CPUs, or if this is not
-// known.
+// Affinity returns a text if the target may use only some of the machine's CPUs: "it may use only 1 of the machine's 2
+// CPUs". may is the number of CPUs that it may use. The text is empty if it may use all CPUs, or if this is not known.
 func Affinity(u *sampler.CPUUse, may int) string {
 	if u == nil || may <= 0 || int64(may) >= u.CPUs {
 		return ""

@@ -78,7 +78,7 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
-// TestOwn: if the target itself takes most of the CPUs, the text says so. CPUs that it may not use do not count.
+// TestOwn: if the target itself takes most of the CPUs that it may use, the text says so.
 func TestOwn(t *testing.T) {
 	for _, c := range []struct {
 		used float64

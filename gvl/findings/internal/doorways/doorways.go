@@ -1,5 +1,6 @@
-// Package doorways finds, on a thread's stack, the methods in which the thread may wait for other threads. It also
-// finds the methods that have called a block which still runs, such as Pool#with: the thread is inside of them.
+// Package doorways finds two kinds of methods on a thread's stack. In the first kind, the thread may wait for other
+// threads. The second kind have called a block which still runs, as in pool.with { … }: the thread is inside such a
+// method.
 package doorways
 
 import (
@@ -9,28 +10,30 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ID is the number of a method (its label and file). It is valid for one Stacks.
+// ID is the number of a method, which its label and file identify. Each Stacks has its own numbers.
 type ID uint32
 
 type key struct{ label, path string }
 
-// Doors has the methods of a stack at which its thread may wait, and the methods that it is inside of.
+// Doors has two lists of the methods on a stack: methods at which the thread may wait, and methods that the thread is
+// inside.
 type Doors struct {
-	// Near has the methods, innermost first, that have not called a block of a method further out. For example,
-	// Pool#with calls Pool#checkout, and after that the block in "pool.with { … }". While a thread waits in
-	// Pool#checkout, both methods are in Near.
+	// Near has methods, innermost first, that are not running a block passed to them. For example, Pool#with first
+	// calls Pool#checkout, and later the block in "pool.with { … }". While a thread waits in Pool#checkout, both
+	// methods are in Near.
 	Near []ID
-	// Through has the methods that have called a block of a method further out. For example, Pool#with is in Through
-	// while the block in "pool.with { … }" runs.
+	// Through has methods that are running a block passed to them, which belongs to a method further out. For example,
+	// Pool#with is in Through while the block in "pool.with { … }" runs.
 	Through []ID
 }
 
 const (
-	// maxNear limits the methods in Near. One method is not enough. A thread in Pool#checkout may wait for threads
-	// inside of Pool#with, its caller. Or it may wait for threads inside of a helper of the program that calls
-	// Pool#with.
+	// maxNear limits the methods in Near. One method is not enough, because the innermost is not always the gate. A
+	// thread in Pool#checkout may wait for threads inside its caller, Pool#with. Or it may wait for threads inside a
+	// helper of the program that calls Pool#with.
 	maxNear = 6
-	// maxThrough limits the methods in Through. Every helper that calls a block is in Through, so there can be many.
+	// maxThrough limits the methods in Through. There can be many, because every helper that calls a block is in
+	// Through.
 	maxThrough = 48
 )
 
@@ -54,7 +57,7 @@ func (g *Stacks) Is(f *sampler.Frame, id ID) bool {
 	return !f.C && g.ids[key{code.Method(f.Label), f.Path}] == id
 }
 
-// Len returns the number of remembered stacks or of methods, whichever is larger.
+// Len returns how much is remembered: the number of stacks or of methods, whichever is larger.
 func (g *Stacks) Len() int { return max(len(g.stacks), len(g.ids)) }
 
 // Forget drops all stacks and methods if Len has reached limit, and reports whether it did. Methods then get new IDs.
@@ -81,7 +84,7 @@ func (g *Stacks) Of(stack sampler.StackID) Doors {
 	if s, ok := g.stacks[stack]; ok {
 		return s
 	}
-	// A frame is covered if it lies between a method and a block of this method that runs further in.
+	// A frame is covered if it lies between a method and a block that is written in this method and runs further in.
 	type place struct {
 		id    ID
 		block bool

@@ -15,31 +15,33 @@ import (
 const (
 	// maxGates limits how many methods are followed at a time.
 	maxGates = 16
-	// EveryNS is the interval between two counts of the threads that wait at gates and of those inside, in ns. windowNS
-	// is the age up to which counts are used, in ns. It is the length of the window of findings.
+	// EveryNS is the interval between two counts of the threads that wait at gates and of the threads inside, in ns.
+	// windowNS is the age, in ns, up to which counts are used. It equals the length of the window of findings.
 	EveryNS  = 100e6
 	windowNS = 10e9
-	// maxCounts is the number of counts in the window.
+	// maxCounts is the largest number of counts in the window.
 	maxCounts = windowNS / EveryNS
 )
 
-// The thresholds that distinguish a gate from the method in which workers wait for jobs.
+// These thresholds distinguish a gate from a method in which workers wait for jobs.
 const (
-	// minCounts is the number of counts with a waiting thread that are needed.
+	// minCounts is how many counts with a waiting thread are needed to judge a method.
 	minCounts = 20
-	// minChanges is the number of counts that must show a thread inside that the count before did not show inside.
+	// minChanges is how many counts must show a thread inside the method that was not inside at the count before.
 	minChanges = 3
-	// fewerShare limits the share of counts in which fewer threads are inside than the gate lets in. A few such counts
-	// are allowed, because a woken thread without a CPU is not inside yet. fewerSeenShare is used in place of
-	// fewerShare if threads were seen to leave the method for good. The threads in a worker's loop never do this.
+	// fewerShare is a share of counts. A gate with waiting threads is full, so at most this share may show fewer
+	// threads inside than the gate lets in. A few such counts are normal, because a woken thread without a CPU is not
+	// inside yet. fewerSeenShare replaces fewerShare if threads were seen to leave the method for good, as the threads
+	// in a worker's loop never do.
 	fewerShare, fewerSeenShare = .02, .15
-	// minLeft is how many times threads must have left the method.
+	// minLeft is how many times threads must have left the method before it can count as a gate.
 	minLeft = 3
 	// minVain is how many times a waiting thread must have been woken in vain: an object was put back, and another
-	// thread was faster. A worker that waits for a job is not woken at all while there is no job.
+	// thread took it first. This distinguishes a gate from a pool of workers: a worker that waits for a job is not
+	// woken while there is no job.
 	minVain = 5
-	// moreShare limits the share of counts in which more threads are inside than the gate lets in. A few are on their
-	// way in or out.
+	// moreShare is a share of counts: at most this share may show more threads inside than the gate lets in. A few such
+	// counts are normal, because threads are on their way in or out.
 	moreShare = .25
 )
 
@@ -49,36 +51,38 @@ type Thread struct {
 	Flags stackkind.Flags
 }
 
-// count is the result of counting, at one time, the threads that wait at a gate and the threads inside.
+// count has the threads that wait at a gate, and the threads inside, at one time.
 type count struct {
 	atNS            int64
 	waiting, inside int32
-	// changed is set if a thread came in since the last count. left is the number of threads that left the method since
-	// then. vain is the number of waiting threads that were woken but had to wait again.
+	// changed is set if a thread is inside that was not inside at the last count. left is the number of threads that
+	// have left the method since the last count. vain is the number of waiting threads that were woken but had to wait
+	// again.
 	changed    bool
 	left, vain int32
 }
 
-// lastWait is when a waiting thread last had a CPU, and the deadline at which its wait would have ended (ThreadState).
+// lastWait is about a waiting thread. movedNS is when it last had a CPU. deadlineNS is when a time limit ends its wait
+// (see ThreadState).
 type lastWait struct{ movedNS, deadlineNS int64 }
 
 // A Gate is a method in which threads wait, for a Queue or a ConditionVariable, until another thread has left the
 // method. An example is Pool#with: it takes a connection, calls a block and puts the connection back. Only stacks show
-// which threads are where (here the innermost frame comes first):
+// which threads wait and which are inside (in the examples, the innermost frame comes first):
 //
 //   - A thread waits in the method if the method calls no block from further out: Queue#pop, Pool#with, Shop#order.
 //   - A thread is inside if the method has called a block from further out: IO#read, block in Shop#order, Pool#with,
 //     Shop#order.
 //
-// While threads wait for a pool, the number of threads inside stays the same. A worker that takes jobs from a queue and
-// yields each job to a block has the same stacks, but is no gate. The number of such workers inside is the number of
-// jobs, which changes while other workers wait.
+// A worker that takes jobs from a queue and yields each job to a block has the same stacks, but its method is no gate.
+// The number of threads inside tells the two apart. While threads wait for a pool, this number stays the same. The
+// number of workers inside is the number of jobs, which changes while other workers wait.
 type Gate struct {
 	ID     doorways.ID
 	counts [maxCounts]count
 	next   int
-	// inside has the threads inside, with the time since when, in ns. known has the threads that were seen waiting or
-	// inside.
+	// inside has the threads inside, each with the time since when it is inside, CLOCK_MONOTONIC in ns. known has the
+	// threads that were seen waiting or inside.
 	inside map[sampler.ThreadID]int64
 	known  map[sampler.ThreadID]lastWait
 	// serving is set if all threads that waited in the last count were in requests or jobs.
@@ -87,12 +91,12 @@ type Gate struct {
 	// enter.
 	Nested bool
 	lastNS int64
-	// Open is set if the method is known to be a gate. Size is how many threads it lets in.
+	// Open is set if the counts have shown that the method is a gate. Size is how many threads it lets in.
 	Open bool
 	Size int
 }
 
-// Gates follows the methods in which threads wait for each other.
+// Gates follows methods in which threads wait for other threads, and finds out which of them are gates.
 type Gates struct {
 	*doorways.Stacks
 	list   []*Gate
@@ -106,10 +110,11 @@ func New(dict *sampler.Dictionary) *Gates {
 	return &Gates{Stacks: doorways.New(dict)}
 }
 
-// List returns the methods that are followed. The caller must not change the list.
+// List returns the methods that are followed, whether they are gates or not. The caller must not change the list.
 func (g *Gates) List() []*Gate { return g.list }
 
-// Closed returns the gate at which a thread with this state and stack waits, or nil if it waits at none.
+// Closed returns the gate at which a thread with this state and stack waits. It returns nil if the thread does not wait
+// at a gate.
 func (g *Gates) Closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *Gate {
 	if g.open == 0 || stack == 0 || !gvl.InQueue(s, d) {
 		return nil
@@ -122,8 +127,8 @@ func (g *Gates) Closed(s gvl.State, d *gvl.Detail, stack sampler.StackID) *Gate 
 	return nil
 }
 
-// Count counts the threads at each gate if EveryNS has passed since the last count. It reports whether the set of gates
-// has changed. threadAt returns the Thread for an index of states.
+// Count counts the threads at each gate if EveryNS has passed since the last count. It reports whether a method has
+// become a gate, or has stopped being one. threadAt returns the Thread for an index of states.
 func (g *Gates) Count(now int64, states []gvl.ThreadState, threadAt func(int) Thread) bool {
 	if !g.Known() || now < g.nextNS {
 		return false
@@ -176,7 +181,7 @@ func (g *Gates) Count(now int64, states []gvl.ThreadState, threadAt func(int) Th
 }
 
 // forget drops all stacks and methods if there are too many, and reports whether a gate was among them. Methods then
-// get new numbers, so a number must not be kept from one count to the next.
+// get new IDs, so no ID may be kept from one count to the next.
 func (g *Gates) forget() bool {
 	if !g.Forget(stackkind.MaxClasses) {
 		return false
@@ -226,7 +231,8 @@ func (g *Gates) countAt(x *Gate, now int64, states []gvl.ThreadState, threadAt f
 		last := lastWait{}
 		if waits {
 			last = lastWait{ts.MovedNS, ts.Detail.DeadlineNS}
-			// If the thread was not known at the last count, ddtop cannot know whether it woke because of its timeout.
+			// A thread that got a CPU was woken in vain, unless its timeout woke it. For a thread that was not known at
+			// the last count, ddtop does not know the timeout, so it does not count.
 			if was, ok := x.known[ts.Thread]; ok && ts.MovedNS > max(was.movedNS, ts.SinceNS) && (was.deadlineNS == 0 || ts.MovedNS < was.deadlineNS) {
 				l.vain++
 			}
@@ -258,7 +264,8 @@ func (g *Gates) countAt(x *Gate, now int64, states []gvl.ThreadState, threadAt f
 // judge finds out whether the method is a gate, and how many threads it lets in.
 func (x *Gate) judge(now int64) {
 	sizes := make(map[int32]int)
-	// Only the counts in the window are used. Over an hour, workers that have few jobs also come and leave.
+	// Use only the counts in the window. Over an hour, workers with few jobs look like a gate: they also come and
+	// leave.
 	n, changed, left, vain := 0, 0, 0, 0
 	for _, l := range x.counts {
 		if l.atNS <= now-windowNS {
@@ -294,8 +301,8 @@ func (x *Gate) judge(now int64) {
 		(x.serving || x.Nested || moves && fewer <= int(allowed*float64(n))+1)
 }
 
-// topCount returns the number with the highest count, and this count. If several have this count, the largest number
-// wins.
+// topCount returns the key with the highest count, and this count. If several keys have this count, it returns the
+// largest key.
 func topCount(counts map[int32]int) (value int32, times int) {
 	for v, n := range counts {
 		if n > times || n == times && v > value {
@@ -317,8 +324,8 @@ func (x *Gate) Waiting(now int64) float64 {
 	return gvl.Ratio(int64(sum), int64(n))
 }
 
-// InsideNS returns for how long all counts have seen a thread inside, in ns. The thread may have left and come back
-// between two counts. InsideNS is zero if the last count did not see the thread inside.
+// InsideNS returns for how long all counts have shown a thread inside, in ns. The thread may have left and come back
+// between two counts. InsideNS is zero if the last count did not show the thread inside.
 func (x *Gate) InsideNS(now int64, id sampler.ThreadID) int64 {
 	if at, ok := x.inside[id]; ok {
 		return now - at

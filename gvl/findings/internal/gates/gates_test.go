@@ -32,11 +32,11 @@ func TestGatesOfStacks(t *testing.T) {
 	}{
 		{[]string{"c:Thread::Queue#pop", "Pool#with", "Shop#order"}, []string{"Pool#with", "Shop#order"}, nil},
 		{[]string{"IO#read", "block in Shop#order", "Pool#with", "Shop#order"}, []string{"IO#read", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
-		// If a method takes a block and the wait is in this block, the method is no gate. A method that waits within a
-		// Mutex is one.
+		// A wait in a block does not make the method that runs the block a gate. But a method that waits while it holds
+		// a Mutex is one.
 		{[]string{"c:Thread::ConditionVariable#wait", "block in Pool#get", "c:Thread::Mutex#synchronize", "Pool#get", "block in Shop#order", "Log#timed", "Shop#order"},
 			[]string{"Pool#get", "Pool#get", "Shop#order", "Shop#order"}, []string{"Log#timed"}},
-		// This thread is already inside, and waits to get in once more.
+		// This thread is already inside Pool#with, and waits to enter it once more.
 		{[]string{"c:Thread::Queue#pop", "Pool#with", "block in Shop#order", "Pool#with", "Shop#order"},
 			[]string{"Pool#with", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
 		// Blocks within blocks call no other method.
@@ -59,8 +59,8 @@ func TestGatesOfStacks(t *testing.T) {
 	}
 }
 
-// TestGatesForget: if there are too many methods, the next Count forgets all of them, and all gates. Until then each
-// method keeps its number.
+// TestGatesForget: if there are too many methods, the next Count forgets all methods and gates, so memory is bounded.
+// Until this Count, each method keeps its number.
 func TestGatesForget(t *testing.T) {
 	dict := sampler.NewDictionary()
 	g := New(dict)

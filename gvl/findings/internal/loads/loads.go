@@ -1,4 +1,4 @@
-// Package loads finds the threads that load code, and the ones that wait until another thread has loaded a file.
+// Package loads finds the threads that load code, and the threads that wait until another thread has loaded a file.
 package loads
 
 import (
@@ -11,15 +11,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNear limits how many of the innermost frames Waits checks. They are the frames of the lock's method, of its block,
-// and of the method that takes the lock.
+// maxNear limits how many of the innermost frames Waits checks. A wait for a lock has up to this many: the lock's
+// method, its block, and the method that takes the lock.
 const maxNear = 4
 
-// methods are the methods that load a file. If another thread is loading the same file, they wait for the file's lock
-// (load_lock, load.c).
+// methods are the methods that load a file. Each file has a lock, so they wait if another thread is loading the same
+// file (load_lock, load.c).
 var methods = map[string]bool{"Kernel#require": true, "Kernel#require_relative": true, "Kernel#load": true}
 
-// locks are the methods that wait for a Monitor. Zeitwerk takes a Monitor while it autoloads a file.
+// locks are the methods that wait for a Monitor. Zeitwerk holds a Monitor while it autoloads a file, so other threads
+// wait for it in these methods.
 var locks = map[string]bool{"Monitor#synchronize": true, "Monitor#enter": true, "Monitor#mon_synchronize": true}
 
 // Waits reports whether a thread waits until another thread has loaded a file.
@@ -36,8 +37,8 @@ func Waits(dict *sampler.Dictionary, ts *gvl.ThreadState) bool {
 		case locks[label]:
 			locked = true
 		case first && !f.C && !strings.HasPrefix(f.Path, "<internal:"):
-			// An autoload has no frame, so its caller is the innermost frame. From 3.2 on its lock is a Mutex
-			// (autoload_data, variable.c).
+			// An autoload has no frame of its own, so the innermost frame is the code that triggered it. From 3.2 on
+			// its lock is a Mutex (autoload_data, variable.c).
 			return ts.Detail.Kind == "Mutex"
 		case locked && strings.HasPrefix(label, "Zeitwerk::"):
 			return true
@@ -49,8 +50,8 @@ func Waits(dict *sampler.Dictionary, ts *gvl.ThreadState) bool {
 	return false
 }
 
-// Loading returns the line that is running in the innermost file that the stack loads: "first.rb:1". It is empty if the
-// stack loads no file.
+// Loading looks for the innermost file that the stack is loading, and returns the line that runs in it: "first.rb:1".
+// It is empty if the stack loads no file.
 func Loading(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if dict == nil {
 		return ""

@@ -1,5 +1,5 @@
-// Package loop measures for how long a thread with a fiber scheduler has run one fiber, while its event loop did not
-// run. Such a time is called a stay. The package also counts long stays.
+// Package loop measures how long a thread with a fiber scheduler runs one fiber while its event loop, and so all other
+// fibers, cannot run. Such a period is called a stay. The package also counts long stays.
 package loop
 
 import (
@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// maxStepNS is the longest time between two readings of a thread within one stay, in ns. In a longer time, the
+	// maxStepNS is the longest time between two readings of a thread within one stay, in ns. If more time passes, the
 	// event loop may have run unseen.
 	maxStepNS = int64(250e6)
-	// leastReadings is the number of readings that a stay needs. If another fiber had run in between, one of so many
-	// readings would probably show it.
+	// leastReadings is how many readings prove a stay. If another fiber had run in between, one of so many readings
+	// would probably show it.
 	leastReadings = 10
 	// longNS is the minimum length of a long stay, in ns. A client notices such a delay. longReadings is the minimum
-	// number of readings of a long stay. With so many, several consecutive calls of a few ms are rarely mistaken for a
+	// number of readings in a long stay. With fewer readings, several consecutive runs of a few ms could look like one
 	// stay.
 	longNS, longReadings = int64(250e6), 5
-	// maxLong limits how many long stays are kept. No more of them fit into ten seconds, the length of the window of
-	// findings.
+	// maxLong limits how many long stays are kept. More than this cannot fit into ten seconds, the length of the window
+	// of findings.
 	maxLong = 40
 )
 
-// Span is a long stay: a time in which a thread ran only one fiber.
+// Span is a long stay: a period in which a thread ran only one fiber.
 type Span struct {
 	FromNS, ToNS int64
-	// Stack is the stack of the last reading.
+	// Stack is the thread's stack in the last reading of this stay.
 	Stack sampler.StackID
 }
 
-// Stay is the time for which a thread has run one fiber other than its event loop.
+// Stay is a period in which a thread runs one fiber that is not its event loop.
 type Stay struct {
 	turn sampler.ThreadBits
 	// sinceNS is the time of the first reading, and lastNS of the last. Both are zero while the event loop runs.
@@ -43,8 +43,8 @@ type Stay struct {
 	waitNS   int64
 	delay    [2]int64
 	readings int
-	// untilNS is the time up to which the stay is known, in ns. Usually it is lastNS. If the thread held the GVL, it is
-	// the time when delay[1] was read, because the thread may have waited for a CPU since then.
+	// untilNS is the time up to which the stay is measured, in ns. Usually it is lastNS. If the thread held the GVL, it
+	// is the time at which delay[1] was read: since then the thread may have waited for a CPU.
 	untilNS int64
 	stack   sampler.StackID
 	// ended are the latest long stays that have ended, the oldest first.
@@ -82,7 +82,7 @@ func (s *Stay) NS() int64 {
 	return s.net()
 }
 
-// net returns the same as NS, but for any number of readings.
+// net returns the same as NS, but also if there are few readings.
 func (s *Stay) net() int64 { return max(s.untilNS-s.sinceNS-s.waitNS-(s.delay[1]-s.delay[0]), 0) }
 
 // long reports whether the stay is long enough to be counted.
@@ -100,9 +100,9 @@ func (s *Stay) begin(next Stay) {
 	*s = next
 }
 
-// Long returns figures of the long stays that ended at or after fromNS, or have not ended. n is their number, ns their
+// Long returns figures of the long stays that ended at or after fromNS, or are in progress. n is their number, ns their
 // time since fromNS in ns, and longest the longest of them. Their time includes time without a CPU and waits for the
-// GVL, because the other fibers must wait during this time, too.
+// GVL, because the other fibers cannot run in this time either.
 func (s *Stay) Long(fromNS int64) (n int, ns int64, longest Span) {
 	add := func(x Span) {
 		if x.ToNS < fromNS {

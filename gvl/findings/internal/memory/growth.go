@@ -1,4 +1,4 @@
-// Package memory notes the size of a process's memory, and finds out since when it has grown.
+// Package memory regularly notes the size of a process's memory, and finds out since when it has grown.
 package memory
 
 import (
@@ -7,28 +7,29 @@ import (
 )
 
 const (
-	// EveryNS is the interval between two notes of the process's memory, in ns. notes is how many of them are kept:
-	// three minutes.
+	// EveryNS is the interval between two notes of the process's memory, in ns. notes is the number of kept notes:
+	// three minutes of them.
 	EveryNS = 3e9
 	notes   = 61
-	// step is the smallest growth that counts, as a share of the memory. It is measured between a note and the second
+	// step is the smallest growth that counts, as a share of the memory. It is the growth from one note to the second
 	// note after it.
 	step = .01
-	// stepMax is a growth that always counts, in bytes. In large programs it is less than the share step of the memory.
+	// stepMax is a growth in bytes that always counts, even if it is below the share step. This happens in programs
+	// with much memory.
 	stepMax = 8 << 20
 	// pace is the smallest rate of the latest growth, as a multiple of the mean rate since the growth began. At a lower
-	// rate the memory does not count as growing: a cache that fills up grows more and more slowly.
+	// rate, the memory does not count as growing. It may be a cache that fills up, which grows more and more slowly.
 	pace = .5
-	// rubyPart is a share of the growth. If Ruby's own memory has at least this share, it counts as the cause of the
-	// growth.
+	// rubyPart is a share of the growth. If Ruby's own memory makes up at least this share, it counts as the cause of
+	// the growth, and C code does not.
 	rubyPart = .25
 )
 
 // Note is a note of the memory at a time, CLOCK_MONOTONIC in ns.
 type Note struct {
 	AtNS, RSS int64
-	// RSS is in bytes. Slots is the size of all slots of objects, in bytes. Marked is the number of objects that
-	// survived the last marking. Slots and Marked can be GCUnknown.
+	// RSS is the process's memory in bytes. Slots is the size of all slots for objects, in bytes. Marked is the number
+	// of objects that survived the last marking. Slots and Marked can be GCUnknown.
 	Slots, Marked int64
 	// Malloc is the number of bytes that Ruby has malloc'ed and not freed since ddtop attached. It includes memory that
 	// C code takes with Ruby's own functions (xmalloc). It is GCUnknown if Ruby's count cannot be read.
@@ -41,21 +42,22 @@ type Note struct {
 type Growth struct {
 	points [notes]Note
 	n      int // number of notes since the attach
-	// level is the note after the last full collection, and before is the note after the previous one. From the note
-	// first on, the memory was larger after each full collection. If a note does not exist, its AtNS is zero. If full
-	// collections are rare, only these three notes show growth.
+	// level is the note after the last full collection, and before is the note after the collection before it. first is
+	// the earliest note since which the memory has been larger after each full collection. If a note does not exist,
+	// its AtNS is zero. If full collections are rare, only these three notes show growth.
 	level, before, first Note
 	mallocs              mallocs
 }
 
-// mallocs adds up the bytes that Ruby counts as malloc'ed. Ruby's count restarts at zero at each full collection.
+// mallocs adds up the bytes that Ruby counts as malloc'ed. It is needed because Ruby's count restarts at zero at each
+// full collection.
 type mallocs struct {
 	sum, last, step, atNS int64
 	majors                uint64
 }
 
 // add adds a reading of Ruby's count. A full collection sets the count to zero, so the growth between the last reading
-// and the collection is unknown. add assumes that it was as large as the growth between the last two readings.
+// and the collection is lost. add assumes that it was as large as the growth between the last two readings.
 func (m *mallocs) add(s *sampler.Sample) {
 	d := &s.GCDetail
 	if d.AtNS == 0 || d.AtNS == m.atNS || d.OldMallocIncrease == sampler.GCUnknown {
@@ -72,9 +74,9 @@ func (m *mallocs) add(s *sampler.Sample) {
 	m.last, m.step, m.atNS, m.majors = d.OldMallocIncrease, step, d.AtNS, s.GC.MajorCount
 }
 
-// OfC reports whether C code has caused the growth since the note from. This is true if Ruby's slots and its count of
+// OfC reports whether C code has caused the growth since the note from. It has if Ruby's slots and its count of
 // malloc'ed bytes explain less than a quarter of the growth. ruby is how much they explain, in bytes. known is false if
-// one of the figures is unknown.
+// one of these figures is unknown.
 func (n *Note) OfC(from *Note) (ofC bool, ruby int64, known bool) {
 	for _, x := range [...]int64{n.Slots, from.Slots, n.Malloc, from.Malloc} {
 		if x == sampler.GCUnknown {
@@ -134,9 +136,9 @@ func grew(from, to *Note) bool {
 	return float64(to.RSS-from.RSS) >= min(step*float64(from.RSS), stepMax)
 }
 
-// SinceLevel returns the note since which the memory was larger after each full collection, if it also grew lately. It
-// returns nil if there is no such note, or if the note is older than fromNS. It also returns nil if the kept notes
-// reach back to it: in this case Since judges the growth.
+// SinceLevel returns the note since which the memory was larger after each full collection. The memory must also have
+// grown lately. It returns nil if there is no such note, or if it is older than fromNS. It also returns nil if the kept
+// notes reach back this far, because Since then judges the growth.
 func (g *Growth) SinceLevel(fromNS int64) *Note {
 	now := g.Back(0)
 	if g.before.AtNS == 0 || now == nil || g.first.AtNS < fromNS || now.AtNS-g.first.AtNS < notes*EveryNS {
@@ -149,8 +151,8 @@ func (g *Growth) SinceLevel(fromNS int64) *Note {
 	return &g.first
 }
 
-// Since returns the note from which on the memory has grown without a pause. It uses the notes from fromNS on. It
-// returns nil if the memory does not grow.
+// Since returns the note since which the memory has grown without a pause, among the notes from fromNS on. It returns
+// nil if the memory does not grow.
 func (g *Growth) Since(fromNS int64) *Note {
 	first := 0
 	for i := 0; ; i++ {

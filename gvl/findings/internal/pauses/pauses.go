@@ -6,12 +6,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// LongNS is the length from which on a pause counts as long, in ns. For shorter pauses, the CPU time is read too
-// rarely: only at stack ticks.
+// LongNS is the length from which on a pause counts as long, in ns. A shorter pause cannot be judged: CPU times are
+// read only at stack ticks, which is too rare for it.
 const LongNS = 50e6
 
-// Pause is a pause for garbage collection: the time from entering the collector until leaving it. The zero value means
-// that there is none.
+// Pause is a pause for garbage collection: the time from entering the collector until leaving it. The zero value stands
+// for no pause.
 type Pause struct {
 	FromNS, WallNS int64
 	// RanNS is the part of the pause in which the collecting thread had a CPU, in ns. MarkNS is the part of RanNS in
@@ -21,7 +21,7 @@ type Pause struct {
 	// Reason is the Reason of sampler.GC. Compacts is set if the collection moves objects.
 	Reason   uint32
 	Compacts bool
-	// Waited is set if a thread waited for the GVL while another one collected.
+	// Waited is set if a thread waited for the GVL while another thread collected garbage.
 	Waited bool
 }
 
@@ -40,11 +40,11 @@ type Watch struct {
 	thread sampler.ThreadID
 	cpuNS  int64
 	last   sampler.GC
-	// Long is the sum of the long pauses since ddtop attached. counted is how much of the pause in progress is already
-	// in Long, in ns.
+	// Long is the sum of all long pauses since ddtop attached. counted is the part of the pause in progress, in ns,
+	// that is already included in Long.
 	Long    Sum
 	counted int64
-	// FirstOld and LastOld are the first and the last known number of old objects.
+	// FirstOld and LastOld are the first and the last known number of old objects in Ruby's heap.
 	FirstOld, LastOld Level
 }
 
@@ -65,8 +65,8 @@ func (w *Watch) Interval(fromNS, toNS int64) {
 	w.until = toNS
 }
 
-// Tick adds a sample. now is the pause in progress, and ended is the pause that has ended since the last Tick. Each is
-// the zero Pause if there is no such pause.
+// Tick adds a sample. now is the pause in progress, and ended is a pause that has ended since the last Tick. If there
+// is no such pause, it is the zero Pause.
 func (w *Watch) Tick(t *gvl.Tick) (now, ended Pause) {
 	g, was := &t.GC, w.last
 	w.last = *g
@@ -92,14 +92,16 @@ func (w *Watch) Tick(t *gvl.Tick) (now, ended Pause) {
 	return w.pause, ended
 }
 
-// left reports whether Ruby left the collector and entered it again between two samples. Both samples show it inside.
+// left reports whether Ruby left the collector between two samples and entered it again, although both samples show it
+// inside.
 func left(was, now *sampler.GC) bool {
-	// Ruby adds to its total time when it leaves the collector, and makes no objects inside. From 3.4 on, compaction
-	// counts moved objects as new ones, but these releases have the total time.
+	// Ruby adds to its total time when it leaves the collector, and makes no objects inside. So a change of either
+	// figure shows that it left. From 3.4 on, compaction counts moved objects as new ones, but these releases have the
+	// total time.
 	return now.Count != was.Count || now.TimeNS != was.TimeNS || now.TimeNS == 0 && now.Allocated != was.Allocated
 }
 
-// during adds a sample to the pause in progress. In this sample a thread is inside the collector.
+// during adds a sample to the pause in progress. The sample must show a thread inside the collector.
 func (w *Watch) during(t *gvl.Tick) {
 	p, ran := &w.pause, w.pause.RanNS
 	p.WallNS = max(w.until-p.FromNS, 0)
@@ -114,7 +116,8 @@ func (w *Watch) during(t *gvl.Tick) {
 		}
 		found = true
 		p.Stack = ts.Stack
-		// RanNS is computed from the time on a CPU: the kernel counts a wait for a CPU only when this wait has ended.
+		// RanNS comes from the time on a CPU, not from the time without one: the kernel counts a wait for a CPU only
+		// when this wait has ended.
 		k := &t.Threads[i].Kernel
 		if w.thread != ts.Thread {
 			w.thread, w.cpuNS = ts.Thread, 0
@@ -127,15 +130,15 @@ func (w *Watch) during(t *gvl.Tick) {
 			p.RanNS = min(p.RanNS, k.CPUNS-w.cpuNS)
 		}
 	}
-	// If no thread collects in this sample, the thread that waits may be about to collect: the collector's flags were
-	// read later.
+	// A thread counts as waiting for the collector only if the sample shows another one collecting. Otherwise the
+	// thread itself may be about to collect, because the collector's flags were read later.
 	p.Waited = p.Waited || waiting && found
 	if t.GC.Mode == sampler.GCMarking {
 		p.MarkNS += max(p.RanNS-ran, 0)
 	}
 }
 
-// Count adds the pause in progress to Long. The caller decides that this pause is long, and may call Count again while
+// Count adds the pause in progress to Long. The caller calls it for a pause that is long, and may call it again while
 // the pause lasts.
 func (w *Watch) Count() {
 	p, l := &w.pause, &w.Long
@@ -149,8 +152,8 @@ func (w *Watch) Count() {
 	w.counted = p.WallNS
 }
 
-// oldObjects notes the number of old objects. It skips samples during marking, because marking counts these objects
-// again from zero.
+// oldObjects notes the number of old objects. During marking this number is wrong, because marking counts the old
+// objects again from zero. So samples during marking are skipped.
 func (w *Watch) oldObjects(s *sampler.Sample) {
 	d := &s.GCDetail
 	marks := s.GC.During || s.GC.Mode == sampler.GCMarking || d.Incremental

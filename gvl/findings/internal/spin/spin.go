@@ -1,4 +1,5 @@
-// Package spin finds threads that spin: they stay at a few stacks, and only wait for something or try it.
+// Package spin finds threads that spin. Such a thread is only at a few stacks, in which it waits for something or tries
+// it, again and again.
 package spin
 
 import (
@@ -13,27 +14,28 @@ import (
 const (
 	// maxStacks limits the stacks of a thread that spins. A thread with more stacks does real work.
 	maxStacks = 12
-	// These are minimum shares of a thread's samples with the GVL. To count as spinning, a thread must be in attempts
-	// (code.Attempt) or in callers of attempts for the share tried. If it only asks (AttemptAsk), the share asked is
-	// enough. If it only reads or only writes, this may be work: it must be in attempts for the share blindly, and
-	// callers do not count. In all cases, it must be in attempts alone for the share least.
+	// tried, asked, blindly and least are minimum shares of a thread's samples with the GVL. To count as spinning, a
+	// thread must be in attempts (code.Attempt) or in callers of attempts for the share tried. If it only asks
+	// (AttemptAsk), the share asked is enough. If it only reads or only writes, this may be work: it must be in
+	// attempts for the share blindly, and callers do not count. In all cases, it must be in attempts alone for the
+	// share least.
 	tried, asked, blindly, least = .6, .5, .8, .1
-	// late is added to tried if threads lack a CPU. In a measurement without a free CPU, threads that did real work
-	// 1,000 times a second had a share of 64 %.
+	// late is added to tried if threads lack a CPU, because real work can then look like spinning. In a measurement
+	// without a free CPU, threads that did real work 1,000 times a second had a share of 64 %.
 	late = .1
-	// looks is the minimum number of samples with the GVL, summed over all threads that spin together. Fewer samples
-	// prove nothing.
+	// looks is the minimum number of samples with the GVL, summed over all spinning threads with the same outermost
+	// method. Fewer samples prove nothing.
 	looks = 8
 )
 
-// reading is a reading of a thread's counters. readyNS is its CPU time plus its time ready without a CPU.
+// reading is a reading of a thread's counters. readyNS is the time in which the thread had a CPU or was ready for one.
 type reading struct{ atNS, turns, cpuNS, readyNS int64 }
 
-// Stay is a time in which a thread has been at only a few stacks.
+// Stay is a period in which a thread has been at only a few different stacks.
 type Stay struct {
 	stacks [maxStacks]sampler.StackID
 	n      int
-	// sinceNS is when the Stay began. held counts the samples with the GVL at each stack.
+	// sinceNS is when the Stay began. held counts, for each stack, the samples in which the thread held the GVL.
 	sinceNS int64
 	held    [maxStacks]int64
 	// first and last are the first and the last reading of the thread's counters.
@@ -66,8 +68,7 @@ func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState) {
 	}
 }
 
-// Rates returns a thread's wake-ups per second, the number of CPUs that it uses, and the number of CPUs that it uses or
-// waits for.
+// Rates returns how often a thread wakes up per second, how many CPUs it uses, and how many CPUs it uses or waits for.
 func (s *Stay) Rates() (wakes, cpu, ready float64) {
 	span := max(s.last.atNS-s.first.atNS, 1)
 	wakes = float64(s.last.turns-s.first.turns) * 1e9 / float64(span)
@@ -80,8 +81,8 @@ func (s *Stay) Place() sampler.StackID { return s.stacks[0] }
 // SpanNS returns the time between the first and the last reading of the thread's counters, in ns.
 func (s *Stay) SpanNS() int64 { return s.last.atNS - s.first.atNS }
 
-// Samples counts the samples in which threads that may spin hold the GVL. held is the number of all such samples. tried
-// is the number of those in an attempt, and onWay the number in a caller of an attempt.
+// Samples counts samples in which threads that may spin hold the GVL. held is the number of all such samples. tried is
+// the number of samples in an attempt, and onWay the number in a caller of an attempt.
 type Samples struct {
 	held, tried, onWay int64
 	Attempts           code.Attempt
@@ -112,8 +113,8 @@ func (l *Samples) Add(dict *sampler.Dictionary, s *Stay) {
 }
 
 // Only reports whether the sampled threads spin: they do nothing but attempts. lacking means that they mostly lack a
-// CPU. In this case attempts seem to take longer than they do: a thread that wakes up in an attempt must first wait for
-// a CPU.
+// CPU. A thread that wakes up in an attempt then waits there for a CPU, so samples show attempts too often. In this
+// case a larger share of samples must be in attempts.
 func (l *Samples) Only(lacking bool) bool {
 	share, n := tried, l.tried+l.onWay
 	if lacking {

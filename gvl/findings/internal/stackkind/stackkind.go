@@ -18,11 +18,11 @@ const (
 	Pool
 	// DB is for code of a database adapter.
 	DB
-	// Redis is for a Redis client, Log for a logger, Require for loading code.
+	// Redis is for code of a Redis client, Log for code of a logger, and Require for code that loads files.
 	Redis
 	Log
 	Require
-	// Regex is for an innermost frame in which Ruby matches a regular expression.
+	// Regex is set if Ruby matches a regular expression in the innermost frame.
 	Regex
 	// Server is for a worker thread in the pool of a server or a job runner.
 	Server
@@ -32,39 +32,39 @@ const (
 	Child
 	// Ending is for a server or job runner that was told to end, and now waits until its requests or jobs have ended.
 	Ending
-	// Connect is for a thread that waits until a connection is established, in code that does not pass the connection
-	// to a block.
+	// Connect is for a thread that waits until a connection is established. Its markers are methods that do not pass
+	// the connection to a block, because a block does other work.
 	Connect
-	// Fork is for an innermost frame that is a fork.
+	// Fork is set if the innermost frame is a call of fork.
 	Fork
-	// Boot is for a worker that runs a hook at its start.
+	// Boot is for a server's worker process that runs a hook at its start.
 	Boot
 	// Accepts is for a server's loop that waits for connections. It is set together with Idle.
 	Accepts
-	// Serving is set for a thread that works on a request or a job, as sampler.Serving shows. No method on a stack
-	// sets it.
+	// Serving is set for a thread that works on a request or a job. This comes from sampler.Serving, and not from a
+	// method on the stack.
 	Serving
 )
 
 const (
-	// innerFrames is the number of innermost frames that are searched for what a thread waits for. Markers with depth 0
-	// are searched in the whole stack, up to code.MaxFrames.
+	// innerFrames is a depth for markers: how many of the innermost frames are searched for the method. These frames
+	// show what a thread waits for. Markers with depth 0 are searched in the whole stack, up to code.MaxFrames.
 	innerFrames = 6
 	// MaxClasses limits how many stacks' flags are kept.
 	MaxClasses = 1 << 16
 )
 
-// marker says which flag a stack gets if a method is on it. If prefix is true, label is only the beginning of the
-// method's label.
+// marker gives a stack a flag if a method is on the stack. label is the method's label, or only its beginning if prefix
+// is true.
 type marker struct {
 	label  string
 	prefix bool
 	flag   Flags
-	// depth is how many of the innermost frames are searched. Zero means all, up to code.MaxFrames.
+	// depth is how many of the innermost frames are searched for the method. Zero means all, up to code.MaxFrames.
 	depth int
 }
 
-// markers has the methods that decide a stack's flags. The labels are those that Ruby 3.4 uses, without "block in".
+// markers has the methods that decide a stack's flags. The labels are as in Ruby 3.4, without "block in".
 var markers = []marker{
 	{"Puma::ThreadPool#spawn_thread", false, Server, 0}, {"Puma::ThreadPool#worker", false, Server, 0},
 	{"Sidekiq::Processor#run", false, Server, 0}, {"GoodJob::Scheduler", true, Server, 0},
@@ -75,24 +75,27 @@ var markers = []marker{
 	{"Sidekiq::Scheduled::Poller", true, Idle, 10}, {"Timeout.create_timeout_thread", false, Idle, innerFrames},
 	{"Timeout::Request", true, Idle, innerFrames}, {"PG::Connection#wait_for_notify", false, Idle, 4},
 	{"Redis::SubscribedClient", true, Idle, 20}, {"Redis#subscribe", false, Idle, 20},
-	// Calls that wait in Redis until a list has an item: in redis-client and redis 5, and in redis 3 and 4.
+	// These calls wait in Redis until a list has an item. The first are in redis-client and redis 5, the others in
+	// redis 3 and 4.
 	{"RedisClient#blocking_call", true, Idle, 20}, {"RedisClient::PubSub", true, Idle, 20},
 	{"Redis::Client#call_with_timeout", false, Idle, 20}, {"Listen::", true, Idle, 10},
 	{"WEBrick::GenericServer#start", false, Idle | Accepts, innerFrames},
-	// Waits for a client's next request on a kept connection: Puma 4 to 6 (client.rb), WEBrick (httprequest.rb).
+	// These methods wait for a client's next request on a kept connection: Puma 4 to 6 (client.rb), WEBrick
+	// (httprequest.rb).
 	{"Puma::Client#reset", false, Idle, 2}, {"WEBrick::HTTPRequest#read_request_line", false, Idle, 12},
-	// Main threads that wait for a signal, and event loops of fibers. If such a loop runs a fiber, the fiber has its
-	// own stack.
+	// These are main threads that wait for a signal, and event loops of fibers. A fiber has its own stack, so the
+	// loop's method is not on it, and a fiber that runs is not idle.
 	{"Sidekiq::CLI#launch", false, Idle, 4}, {"GoodJob::CLI#start", false, Idle, 4},
 	{"Unicorn::HttpServer#master_sleep", false, Idle, 4},
 	{"Async::Reactor#run_once", true, Idle, 4}, {"Async::Scheduler#run_once", true, Idle, 4},
-	// Readers and pollers of message brokers, of a replica set's state, of a mailbox.
+	// These methods read or poll message brokers, the state of a replica set, or a mailbox.
 	{"Bunny::ReaderLoop", true, Idle, 20}, {"Kafka::Fetcher", true, Idle, 40}, {"NATS::IO::Client#read_loop", false, Idle, 20},
 	{"Aws::SQS::Client#receive_message", false, Idle, 100}, {"Net::IMAP#receive_responses", false, Idle, 20},
 	{"Mongo::Server::Monitor", true, Idle, 60}, {"Mongo::Server::PushMonitor", true, Idle, 60},
 	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#wait_poll", false, Pool, 12},
 	{"ActiveRecord::ConnectionAdapters::ConnectionPool::Queue#poll", false, Pool, 12},
-	// TimedStack#pop is not in this list, because Sidekiq's scheduler sleeps in it.
+	// These methods wait for a connection of a pool. TimedStack#pop is not in this list, because Sidekiq's scheduler
+	// sleeps in it.
 	{"ConnectionPool#checkout", false, Pool, 12}, {"Sequel::ThreadedConnectionPool", true, Pool, 12},
 	{"Sequel::TimedQueueConnectionPool", true, Pool, 12},
 	{"PG::", true, DB, 12}, {"Mysql2::", true, DB, 12}, {"Trilogy", true, DB, 12},
@@ -111,7 +114,8 @@ var markers = []marker{
 	{"Sidekiq::Manager#stop", false, Ending, 0}, {"GoodJob.shutdown", false, Ending, 0},
 	{"Shoryuken::Launcher#stop", false, Ending, 0}, {"Karafka::Server.stop", false, Ending, 0},
 	{"Kernel#fork", false, Fork, 1}, {"Process.fork", false, Fork, 1}, {"Process._fork", false, Fork, 1},
-	// Puma calls run_hooks at a worker's start. It also calls it, with other hooks, when the worker ends.
+	// Puma calls run_hooks at a worker's start, and also at its end, with other hooks. So this flag alone does not
+	// prove a start.
 	{"Puma::Configuration#run_hooks", false, Boot, 0}, {"Unicorn::HttpServer#init_worker_process", false, Boot, 0},
 	{"Kernel#`", false, Child, 1}, {"Open3.", true, Child, innerFrames},
 }
@@ -130,7 +134,7 @@ var regexLabels = map[string]bool{
 	"StringScanner#scan_until": true, "StringScanner#match?": true,
 }
 
-// Classes finds the flags of stacks. It remembers the marks of frames and the flags of stacks.
+// Classes finds the flags of stacks. It remembers which markers each frame matches, and the flags of each stack.
 type Classes struct {
 	dict   *sampler.Dictionary
 	frames map[sampler.FrameID]frameMarks // not a slice, because IDs are never reused and it would grow forever
@@ -195,12 +199,12 @@ func (c *Classes) Of(stack sampler.StackID) Flags {
 	return flags
 }
 
-// MaxLimitFrames limits how many frames are searched for a time limit around a deadlock. The limit is for all threads
-// of the deadlock together.
+// MaxLimitFrames limits the search for a time limit (Timeout) around a deadlock. It is the number of frames that are
+// searched in all threads of the deadlock together.
 const MaxLimitFrames = 1 << 16
 
-// Limited reports whether a stack runs, at any depth, within a time limit that another thread watches. It searches at
-// most *left frames, and subtracts the number of searched frames from *left.
+// Limited reports whether code of a stack, at any depth, runs with a time limit (Timeout) that another thread watches.
+// It searches at most *left frames, and subtracts the number of searched frames from *left.
 func (c *Classes) Limited(stack sampler.StackID, left *int) bool {
 	if c.dict == nil {
 		return false

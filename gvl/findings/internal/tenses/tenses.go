@@ -3,15 +3,15 @@ package tenses
 
 import "strings"
 
-// These bytes mark a word with two forms. In a text, the parts of such a word are, in order: begins, the present form,
-// past, the past form, ends.
+// These bytes mark a word with two forms. Such a word is written in this order: begins, the present form, past, the
+// past form, ends.
 const (
 	begins = "\x01"
 	past   = "\x02"
 	ends   = "\x03"
 )
 
-// Of returns a marked word with two forms, for a text. Spoken chooses one of them.
+// Of returns a word for a text with both of its forms, present and past. Spoken chooses one of them later.
 func Of(present, then string) string { return begins + present + past + then + ends }
 
 // Words that many texts need.
@@ -22,13 +22,14 @@ const (
 	Are   = begins + "are" + past + "were" + ends
 	Spend = begins + "spend" + past + "spent" + ends
 	Take  = begins + "take" + past + "took" + ends
-	// Now comes before the part of a text about the present moment: "now 3 threads". In the past tense it is "last 3
-	// threads".
+	// Now is the word before the part of a text about the present moment: "now 3 threads". In the past tense, it
+	// becomes "last": "last 3 threads".
 	Now = begins + "now" + past + "last" + ends
 )
 
 // Spoken returns a text in the present tense, or in the past tense if over is true. A name in the text may contain the
-// byte begins by chance. If the bytes past and ends do not follow it, Spoken removes only the mark bytes.
+// byte begins by chance. If the bytes past and ends do not follow it, Spoken removes the marking byte and keeps the
+// text.
 func Spoken(text string, over bool) string {
 	var b strings.Builder
 	for {

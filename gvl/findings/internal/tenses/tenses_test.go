@@ -2,8 +2,8 @@ package tenses
 
 import "testing"
 
-// TestSpoken: Spoken returns a text in the present and in the past tense. Bytes that look like marks, in names of a
-// process, do no harm.
+// TestSpoken: Spoken returns a text in the present and in the past tense. The name of a process may contain the bytes
+// that mark words. The text must still be right.
 func TestSpoken(t *testing.T) {
 	for _, c := range []struct{ text, present, past string }{
 		{"3 threads " + Wait + " for it, which " + Is + " full", "3 threads wait for it, which is full", "3 threads waited for it, which was full"},

@@ -10,14 +10,14 @@ import (
 // Unit says how a threshold is written.
 type Unit uint8
 
-// The units: a number, a share of 1, a time in ns.
+// The units of thresholds are: a number, a share of 1, a time in ns.
 const (
 	Number Unit = iota
 	Share
 	Time
 )
 
-// MaxTime is the longest time that a threshold can be, in ns: a day.
+// MaxTime is the largest value, in ns, of a threshold that is a time: a day.
 const MaxTime = 86400e9
 
 // Format writes a threshold.

@@ -1,5 +1,5 @@
-// Package tips has the advice for findings: a list for each, best first, with alternatives if the first contradicts
-// other advice.
+// Package tips has the advice for findings. For each finding it has a list, best first: if the first piece contradicts
+// other advice, another one is used.
 package tips
 
 import (
@@ -19,7 +19,7 @@ const (
 	FewerThreads
 )
 
-// Against returns the effects that contradict c: fewer processes if c has more processes, and so on.
+// Against returns the effects that contradict c: if c means more processes, the result means fewer, and so on.
 func (c Effect) Against() (x Effect) {
 	for _, pair := range [...][2]Effect{{MoreProcesses, FewerProcesses}, {MoreThreads, FewerThreads}} {
 		if c&pair[0] != 0 {
@@ -36,11 +36,11 @@ func (c Effect) Against() (x Effect) {
 type Advice struct {
 	Text string
 	Does Effect
-	// With names a rule. The advice fits only if a finding of this rule is a cause of the finding that it is for. If
-	// With is empty, the advice always fits.
+	// With is a rule's name, or empty. If it is set, the advice fits only if a finding of this rule is a cause of the
+	// finding that gets the advice.
 	With string
-	// Below is set if the advice fits only a finding that is not the first in the list. Alone is set if the advice fits
-	// only while no other finding is active.
+	// Below is set if the advice refers to a finding above it in the list, so it never fits the first one. Alone is set
+	// if the advice fits only while no other finding is active.
 	Below, Alone bool
 }
 
@@ -55,7 +55,7 @@ func Starved() []Advice {
 	}
 }
 
-// Taken is like Starved, for a finding that names the processes that use the CPUs.
+// Taken is like Starved. It is for a finding that already names the processes that use the CPUs.
 func Taken() []Advice {
 	return []Advice{
 		{Text: "limit what takes the CPUs (nice, a cgroup), fewer workers on this machine, or more CPUs", Does: FewerProcesses | FewerThreads},
@@ -87,8 +87,8 @@ func MemoryStall() []Advice {
 	}
 }
 
-// Saturated returns advice for a saturated GVL. io is the share of the work that is I/O: 1/(1-io) threads use all of a
-// process's GVL.
+// Saturated returns advice for a saturated GVL. io is the share of the work that is I/O. From it follows how many
+// threads can use all of a process's GVL: 1/(1-io).
 func Saturated(io float64) []Advice {
 	starved := Advice{Text: "give the process more CPU first: it keeps the GVL longer because it has none", With: RuleStarved}
 	collects := Advice{Text: "allocate less first: the collector runs with the GVL while they wait", With: "gc_pressure"}
@@ -181,8 +181,8 @@ func AllBusy() []Advice {
 	}
 }
 
-// Regex returns advice for a regular expression that matches endlessly. version is Ruby's version, such as "3.1.2".
-// Ruby 3.2 has Regexp.timeout.
+// Regex returns advice for a regular expression that matches endlessly. It depends on Ruby's version, such as "3.1.2",
+// because Ruby 3.2 has Regexp.timeout.
 func Regex(version string) string {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {

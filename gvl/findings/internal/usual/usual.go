@@ -4,22 +4,22 @@ package usual
 import "github.com/ddtop/ddtop/sampler"
 
 const (
-	// share is the minimum part of its time that a thread spends at its usual stack.
+	// share is a part of a thread's time. A stack is the usual one only if the thread spends at least this part there.
 	share = .9
-	// Wait is a factor for the threshold of http_slow. If a thread's longest stay at its usual stack reaches Wait times
-	// this threshold, the thread reads a stream. No single call takes so long.
+	// Wait is a factor for the threshold of http_slow. If a thread has stayed at its usual stack for Wait times this
+	// threshold, it reads a stream: no single call takes so long.
 	Wait = 2
 )
 
 // Stack finds the stack at which a thread spends nearly all its time. For example, the reader of a stream spends its
-// time in the read for the next message. Stack keeps only one candidate: the only stack that can have more than half of
-// the time (Boyer and Moore's majority vote).
+// time in the read for the next message. To save memory, Stack keeps only one candidate: the only stack that can have
+// more than half of the time (Boyer and Moore's majority vote).
 type Stack struct {
 	stack sampler.StackID
-	// leadNS is how much longer the thread was at the candidate (the field stack) than elsewhere. seenNS is the sum of
-	// all stays.
+	// leadNS is how much longer the thread was at the candidate (the field stack) than at all other stacks, by the
+	// majority vote. seenNS is the sum of all stays.
 	leadNS, seenNS int64
-	// LongestNS is the length of the longest stay at this stack that has ended.
+	// LongestNS is the length of the longest stay at the candidate stack that has ended.
 	LongestNS int64
 }
 

@@ -20,8 +20,8 @@ import (
 // (userfaultfd(2), FUSE, swap on a disk that hangs). Only the signal that ends ddtop ends such a read.
 const LetGoAfter = 500 * time.Millisecond
 
-// NoAnswer returns an attach.ErrNoAnswer for a read of the target that has not returned. err says why ddtop stops
-// waiting, or is nil.
+// NoAnswer returns an attach.ErrNoAnswer, which says that a read of the target has not returned. err says why ddtop
+// stops waiting, or is nil.
 func NoAnswer(pid int, err error) error {
 	return &attach.TargetError{PID: pid, Kind: attach.ErrNoAnswer, Err: err,
 		Cause: "reading its memory has not come back: a page does not come (userfaultfd, FUSE, swap on a disk that hangs), " +
@@ -39,8 +39,8 @@ type outcome struct {
 // A Lane runs functions that read a process, called work, on an OS thread of its own. It runs one work at a time.
 type Lane struct {
 	pid int
-	// working holds a token while work runs, so that no other work starts. left is true if the Lane has abandoned its
-	// work, because it did not return.
+	// working holds a token while work runs, so that no other work starts. left is true if the Lane has given up
+	// waiting for its work, which did not return.
 	working chan struct{}
 	left    atomic.Bool
 }
@@ -48,7 +48,8 @@ type Lane struct {
 // NewLane returns a Lane for a process.
 func NewLane(pid int) Lane { return Lane{pid: pid, working: make(chan struct{}, 1)} }
 
-// Close prevents further work and calls end after the current work. It does not wait for abandoned work.
+// Close prevents further work, and calls end when the current work has ended. If the Lane has abandoned its work, Close
+// does not wait for it.
 func (l *Lane) Close(end func() error) error {
 	if l.left.Load() {
 		go func() {
@@ -108,8 +109,8 @@ func (l *Lane) Do(ctx context.Context, work func() error, leave func()) error {
 	return end.err
 }
 
-// Result is like Do, for work that returns a value. If the value comes after Result has returned, drop receives it.
-// drop may be nil.
+// Result is like Do, but for work that returns a value. If the value arrives after Result has returned, drop receives
+// it. drop may be nil.
 func Result[T any](ctx context.Context, l *Lane, work func() (T, error), drop func(T)) (T, error) {
 	type returned struct {
 		v   T
@@ -149,8 +150,8 @@ func Result[T any](ctx context.Context, l *Lane, work func() (T, error), drop fu
 	return none, err
 }
 
-// A Door passes samples on until it is closed. Abandoned work may still run and emit samples. The closed Door stops
-// them.
+// A Door passes samples on until it is closed. Abandoned work of a Lane may still run and emit samples. The closed Door
+// stops them.
 type Door struct {
 	mu   sync.Mutex
 	shut bool

@@ -1,5 +1,5 @@
-// Package asks keeps account of the memory that a process asks the kernel for. For each stack that asked, it sums up
-// how much memory this was, and how much of it is still mapped.
+// Package asks keeps account of the memory that a process asks the kernel for. For each stack from which the process
+// asked, it sums up how many bytes this was, and how many of them are still mapped.
 package asks
 
 import (
@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// maxAreas limits the mapped areas that the Ledger knows. Each takes 24 bytes. The areas are in a sorted list, and
-	// each change moves half of the list on average.
+	// maxAreas limits the areas of mapped memory that the Ledger knows. Each takes 24 bytes. The areas are in a sorted
+	// list, and each change moves half of the list on average.
 	maxAreas = 1 << 14
-	// maxStacks limits the stacks that have a sum. The Ledger leaves out the memory of further stacks.
+	// maxStacks limits the stacks for which the Ledger keeps a sum. It leaves out the memory of further stacks.
 	maxStacks = 1 << 12
 )
 
@@ -24,7 +24,8 @@ type Ledger struct {
 	mu     sync.Mutex
 	areas  []area // by address, and without overlaps
 	stacks map[sampler.StackID]*Owner
-	// named is the number of calls whose stack is known. cut is true if areas were dropped because of maxAreas.
+	// named is the number of calls for memory whose stack is known. cut is true if areas were dropped because of
+	// maxAreas.
 	named uint64
 	cut   bool
 }
@@ -41,7 +42,8 @@ type Owner struct {
 	calls, bytes uint64
 }
 
-// More adds an area that a call has asked for. The call has no stack yet.
+// More adds an area of memory that a call has asked the kernel for. The call's stack is not known yet; Name sets it
+// later.
 func (l *Ledger) More(from, bytes uint64) *Owner {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +53,7 @@ func (l *Ledger) More(from, bytes uint64) *Owner {
 	return of
 }
 
-// put inserts areas that lie next to each other into the list. They must not overlap an area in the list.
+// put inserts areas of memory that lie next to each other into the list. They must not overlap an area in the list.
 func (l *Ledger) put(list []area) {
 	if len(list) == 0 {
 		return
@@ -102,8 +104,8 @@ func (l *Ledger) gone(from, to uint64) (out []area) {
 	return out
 }
 
-// Moved moves areas to another address. They keep their Owners. Bytes at their end are dropped if the new place is
-// smaller.
+// Moved moves areas of memory to another address (mremap). They keep their Owners. If the new place is smaller, the
+// bytes at the end are dropped.
 func (l *Ledger) Moved(from, fromBytes, to, toBytes uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +120,7 @@ func (l *Ledger) Moved(from, fromBytes, to, toBytes uint64) {
 	l.put(kept)
 }
 
-// Name assigns a call to a stack, once the call's stack is known.
+// Name sets the stack of a call for memory, when this stack has become known.
 func (l *Ledger) Name(of *Owner, stack sampler.StackID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +147,7 @@ func (l *Ledger) Forget() {
 	l.areas, l.stacks, l.named = nil, nil, 0
 }
 
-// Sum returns the sums by stack. It sets only Copied, Sure and Stacks of the result.
+// Sum returns the sums of memory by stack. It sets only Copied, Sure and Stacks of the result.
 func (l *Ledger) Sum() (out sampler.MemoryAsks) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLedger compares the Ledger's sums, after random calls, with a list of all pages that has the stack that asked for
-// each page.
+// TestLedger compares the Ledger's sums after random calls with the sums of a simple list. For each page, the list has
+// the stack that asked for it.
 func TestLedger(t *testing.T) {
 	const pages, page = 64, 4096
 	for seed := range uint64(200) {

@@ -14,5 +14,5 @@ func (d Dumped) Registers(tid int32) (r native.Registers, at native.Moment, ok b
 	return native.OfUser(words), at, ok, nil
 }
 
-// Stays implements native.Source. Threads of a core never move.
+// Stays implements native.Source. It always returns true, because the threads of a core file do not run.
 func (d Dumped) Stays(int32, native.Moment) (bool, error) { return true, nil }

@@ -1,5 +1,5 @@
-// Package cstacks reads the native (C) stacks of a process's threads. It reads all stacks once, or repeatedly reads the
-// stacks of threads that stay in the same call (docs/reference/native.md).
+// Package cstacks reads the native (C) stacks of a process's threads. It reads the stacks of all threads once, or again
+// and again the stacks of threads that stay in the same call (docs/reference/native.md).
 package cstacks
 
 import (
@@ -12,15 +12,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// tries bounds how often a thread's native stack is read if the thread runs during the reading. Another try can
-// succeed, because the first one opens files, so it takes much longer than the next one.
+// tries bounds how often a thread's native stack is read if the thread runs during the reading. A second try can
+// succeed, because the first one opens files and so takes much longer than later ones.
 const tries = 4
 
 // Errors that say why a stack has no native frames.
 var (
 	// ErrMoves means that a thread ran while its native stack was read.
 	ErrMoves = errors.New("the thread runs too often to read them")
-	// ErrRubyMoved means that a thread has other Ruby frames than in the sample.
+	// ErrRubyMoved means that a thread has other Ruby frames now than in the sample to which its native stack would be
+	// added.
 	ErrRubyMoved = errors.New("the thread has moved on since its Ruby frames were read")
 	// ErrRubyUnread means that a core file lacks Ruby frames of a thread.
 	ErrRubyUnread = errors.New("the core file lacks the thread's Ruby frames")
@@ -32,7 +33,7 @@ type Subject struct {
 	PID     int
 	// Dumped returns the registers of the threads in a core file. It is nil for a live process.
 	Dumped native.Source
-	// VMPath is the file that has the VM. Machine is the process's machine type. JIT is true if Ruby compiles code.
+	// VMPath is the file that has Ruby's VM. Machine is the process's machine type. JIT is true if Ruby compiles code.
 	VMPath, Machine string
 	JIT             bool
 	Names           *redact.Redactor
@@ -42,15 +43,16 @@ type Subject struct {
 	Controls func(id sampler.ThreadID) (frames []native.Control, whole, same bool)
 }
 
-// Reader reads native stacks. The first Prepare opens what it needs. It is for one goroutine at a time.
+// Reader reads native stacks. The first call of Prepare opens what the Reader needs. Only one goroutine may use it at a
+// time.
 type Reader struct {
 	tasks *kernel.Tasks
 	space *native.Space
 	ruby  *native.Ruby
 	of    Subject
 
-	// source returns registers of threads. For a live process it is the same object as registers. For a core file,
-	// registers is nil.
+	// source returns the registers of threads. For a live process it is the same object as registers. For a core file
+	// it is Subject.Dumped, and registers is nil.
 	source    native.Source
 	registers *Registers
 }
@@ -109,19 +111,20 @@ func (r *Reader) Close() {
 	}
 }
 
-// chooser selects the frames of a native stack to show. The error says why further frames are missing.
+// chooser is a function that selects the frames of a native stack to show. Its error says why further frames are
+// missing.
 type chooser func(native.Stack) ([]native.Frame, error)
 
-// Whole reads the whole native stack of a thread that Ruby does not know, so it has no Ruby frames. The results are as
-// for the method Ruby.
+// Whole reads the whole native stack of a thread that Ruby does not know. Such a thread has no Ruby frames. The results
+// have the same meaning as in the method Ruby.
 func (r *Reader) Whole(tid int32) (out sampler.NativeStack, ok bool, err error) {
 	return r.read(tid, 0, func(stack native.Stack) ([]native.Frame, error) { return stack.Frames, stack.Stopped })
 }
 
 // Ruby reads the native stack below the innermost Ruby frame of a thread: the C functions that this frame has called.
 // ok is false if the thread runs or has ended. err is not nil if the kernel does not allow ddtop to read registers.
-// turns is how often the thread had got a CPU when the caller saw it. If turns is not zero and this number has changed,
-// the thread has run since, and ok is false.
+// turns is how often the thread had got a CPU when the caller last saw it. If this number has changed, the thread has
+// run since, and ok is false. If turns is zero, this is not checked.
 func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.NativeStack, ok bool, err error) {
 	return r.read(tid, turns, func(stack native.Stack) ([]native.Frame, error) {
 		frames, whole, same := r.of.Controls(id)
@@ -148,7 +151,8 @@ func (r *Reader) Copied(regs native.Registers, from uint64, copied []byte, contr
 	return out, nil
 }
 
-// CopiedWhole is like Copied, for a thread that Ruby does not know. It returns all frames.
+// CopiedWhole is like Copied, but for a thread that Ruby does not know. It returns all frames, because none of them are
+// Ruby's.
 func (r *Reader) CopiedWhole(regs native.Registers, from uint64, copied []byte) (out sampler.NativeStack) {
 	stack := r.space.UnwindCopied(regs, from, copied)
 	out.Frames = r.copiedNames(stack.Frames)
@@ -168,7 +172,8 @@ func (r *Reader) copiedNames(frames []native.Frame) []sampler.NativeFrame {
 	return out
 }
 
-// withoutName replaces the name of a file in the reason why frames are missing, if the user wants names removed.
+// withoutName returns the reason why frames are missing. If the user wants names removed, it replaces the name of a
+// file in the reason.
 func (r *Reader) withoutName(missing error) error {
 	var stop *native.Stop
 	if !errors.As(missing, &stop) {
@@ -186,7 +191,8 @@ func (r *Reader) names(frames []native.Frame) []sampler.NativeFrame {
 	return out
 }
 
-// read reads a native stack. If the thread has run before choose has read its part, read tries again.
+// read reads a native stack, and choose selects the frames to show. If the thread has run in the meantime, read tries
+// again, at most tries times.
 func (r *Reader) read(tid int32, turns int64, choose chooser) (out sampler.NativeStack, ok bool, err error) {
 	for range tries {
 		regs, at, stands, err := r.source.Registers(tid)

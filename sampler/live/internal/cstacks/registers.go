@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/native/iterator"
 )
 
-// maxVisits bounds how often one round reads the registers of all threads. Each visit takes milliseconds if the
-// machine has thousands of threads. A thread that has moved needs another visit.
+// maxVisits bounds how often one round reads the registers of all threads (a visit). Each visit takes milliseconds if
+// the machine has thousands of threads. A thread that has run since the last visit needs another one.
 const maxVisits = 64
 
 // Registers returns the registers of threads that do not run. If ddtop may load programs into the kernel, it returns
@@ -19,15 +19,16 @@ const maxVisits = 64
 type Registers struct {
 	pid   int
 	tasks *kernel.Tasks
-	// all is the iterator that reads the registers of all threads. The first visit opens it, and it is nil before that.
-	// It is also nil if it cannot be opened or read. In this case err is the reason, and no later visit tries again.
+	// all is the iterator that reads the registers of all threads. It is nil until the first visit opens it. It is also
+	// nil if it cannot be opened or read. In this case err is the reason, and no later visit tries again.
 	all *iterator.Iterator
 	err error
 	// threads are the threads that the last visit has read. When a caller takes a thread's registers, the thread is
-	// removed. visits counts the visits of this round.
+	// removed. visits counts the visits of this round, that is, the readings of all threads.
 	threads map[int32]iterator.Thread
 	visits  int
-	// plain is true if the system call of the last thread is enough to say what the kernel does for this thread.
+	// plain is true if the name of the last thread's system call is enough to say what the kernel does for this thread.
+	// It is false if the call uses files, or if the thread's sleep cannot be interrupted.
 	plain bool
 }
 
@@ -50,7 +51,7 @@ func (r *Registers) Round() {
 	clear(r.threads)
 }
 
-// visit reads the registers of all threads, unless there is no iterator. An iterator that fails is closed.
+// visit reads the registers of all threads with the iterator, if there is one. It closes an iterator that fails.
 func (r *Registers) visit() {
 	if r.err != nil || r.visits >= maxVisits {
 		return
@@ -85,7 +86,8 @@ func (r *Registers) Registers(tid int32) (native.Registers, native.Moment, bool,
 	return native.At(x.SP, x.PC), native.Moment{Turns: x.Turns, Call: x.Line}, ok, err
 }
 
-// visited returns the registers of a thread from the last visit, and removes them, so that they are used only once.
+// visited returns the registers of a thread from the last visit, the reading of all threads. It then removes them, so
+// that they are used only once.
 func (r *Registers) visited(tid int32) (native.Registers, native.Moment, bool) {
 	x, ok := r.threads[tid]
 	delete(r.threads, tid)
@@ -103,8 +105,8 @@ func (r *Registers) Stays(tid int32, at native.Moment) (bool, error) {
 	return ok && err == nil && at == native.Moment{Turns: x.Turns, Call: x.Line}, err
 }
 
-// hint tells the user how to see the frames that are missing because a register is not known. It is empty if there is
-// no way.
+// hint returns advice to the user about frames that are missing because a register is not known. It is empty if there
+// is no way to see them.
 func (r *Registers) hint() string {
 	switch {
 	case errors.Is(r.err, bpf.ErrRights):

@@ -23,16 +23,17 @@ const (
 type Place struct {
 	TID   int32
 	Stack sampler.StackID
-	// Turns is how often the thread had got a CPU.
+	// Turns is how often the thread had got a CPU by then. If it has not changed since, the thread has not run.
 	Turns int64
 }
 
-// Watch reads the native stacks of threads that stay at one place, once for each stay. It is for one goroutine.
+// Watch reads the native stacks of threads that stay at one place. It reads each thread once while the thread stays
+// there. It is for one goroutine.
 type Watch struct {
 	reader Reader
 	known  map[sampler.ThreadID]stay
 	counts sampler.NativeCounts
-	// againNS is when stacks are read again after an error. It is zero if there was none.
+	// againNS is when stacks may be read again after an error. It is zero if there was no error.
 	againNS int64
 	// debugFiles is how many debug files had arrived by the last round.
 	debugFiles int64
@@ -45,7 +46,8 @@ type stay struct {
 	read    bool
 }
 
-// Round notes where the wanted threads are, and reads the stacks of threads that have been there for a while.
+// Round notes where the wanted threads are now, and reads the native stacks of threads that have been at the same place
+// for a while.
 func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.ThreadID]Place, nowNS int64,
 	to *sampler.NativeWatch) {
 	if nowNS < w.againNS {
@@ -75,7 +77,8 @@ func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.Thread
 	if len(due) == 0 {
 		return
 	}
-	// Threads that have stayed longest come first, so that each gets its turn.
+	// A round reads at most maxRound threads. Begin with the threads that have stayed longest, so that each gets its
+	// turn.
 	slices.SortFunc(due, func(a, b sampler.ThreadID) int { return cmp.Compare(now[a].sinceNS, now[b].sinceNS) })
 	if err := w.reader.Prepare(of); err != nil {
 		w.fail(nowNS, to, of.Names.Error(err))

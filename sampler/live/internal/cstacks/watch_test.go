@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestErrorPasses: after an error, the Watch waits for some time. Then it tries to read stacks again.
+// TestErrorPasses: after an error, the Watch reads no stacks for some time. Then it tries again.
 func TestErrorPasses(t *testing.T) {
 	var w Watch
 	defer w.Close()

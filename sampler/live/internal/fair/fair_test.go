@@ -15,8 +15,8 @@ func byTime(a, b *process) int { return b.age - a.age }
 // places is the number of places in these tests.
 const places = 64
 
-// TestUsersTakeTurns: there are 64 places. A hundred processes of one user want them first, and then two processes of
-// another user. These two get places, whether or not processes of the first user have places already.
+// TestUsersTakeTurns: there are 64 places. A hundred processes of one user want places first, and then two processes of
+// another user. These two get places. It does not matter whether processes of the first user have places already.
 func TestUsersTakeTurns(t *testing.T) {
 	var list []*process
 	for i := range 102 {
@@ -42,8 +42,8 @@ func TestUsersTakeTurns(t *testing.T) {
 	}
 }
 
-// TestPlacesGiveWay: if one user has all places, processes of users with fewer places get some of them. The processes
-// that have had their places longest give them up. No user gets more than a fair share.
+// TestPlacesGiveWay: if one user has all places, processes of users with fewer places get some of them. The first
+// user's processes that have had their places longest give them up. No user gets more than a fair share.
 func TestPlacesGiveWay(t *testing.T) {
 	const greedy, late, later = 1000, 2000, 3000
 	holding := func(user, n int) (list []*process) {

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxWaiting limits the samples that wait for the receiver. At 1 kHz this is 4 s. maxWaitingThreads limits the
-	// number of threads in these samples, which limits the memory to about 30 MB. Further samples are lost, and
-	// counted.
+	// maxWaiting limits the samples that wait until the receiver takes them. At 1 kHz this is 4 s. maxWaitingThreads
+	// limits the number of threads in these samples, which limits the memory to about 30 MB. Further samples are lost,
+	// and counted.
 	maxWaiting        = 4096
 	maxWaitingThreads = 1 << 17
 	// maxFree limits the samples whose memory is kept for reuse.
 	maxFree = 256
-	// batchNS is the least time between two wake-ups of the receiver. A wake-up costs as much as some ticks, so it
-	// should bring several samples. If fewer than batchSamples wait, the time is longBatchNS instead.
+	// batchNS is the least time between two wake-ups of the goroutine that receives samples. A wake-up costs as much as
+	// some ticks, so it should bring several samples. If fewer than batchSamples wait, the time is longBatchNS instead.
 	batchNS      = 25_000_000
 	batchSamples = 8
 	longBatchNS  = 200_000_000
@@ -29,9 +29,9 @@ const (
 	slowBatchNS = 400_000_000
 )
 
-// A Handover passes samples from the clock to the goroutine that sums them up and writes them. The clock never waits
-// for that goroutine. It does not even wait for a lock, because on a full machine the goroutine with the lock may have
-// no CPU.
+// A Handover passes samples from the clock, which takes them, to the goroutine that sums them up and writes them. The
+// clock never waits for that goroutine. It does not even wait for a lock, because on a full machine the goroutine with
+// the lock may have no CPU.
 type Handover struct {
 	waiting queue
 	free    queue // samples that were taken, for reuse
@@ -41,22 +41,23 @@ type Handover struct {
 	threads atomic.Int64
 	// Sharers is how many processes are read at once.
 	Sharers *atomic.Int32
-	// Only the clock uses lost, wokenNS, newest and holding. newest is the last lost sample. holding is true while
-	// newest is newer than all samples that were handed over.
+	// Only the clock, the goroutine that samples, uses lost, wokenNS, newest and holding. newest is the last lost
+	// sample. holding is true while newest is newer than all samples that were handed over.
 	lost    uint64
 	wokenNS int64
 	newest  Sample
 	holding bool
 }
 
-// A Sample is a sample together with what its receiver needs. List has the IDs of its threads by their addresses. It is
-// nil if the samples get neither changes nor C stacks.
+// A Sample is a sampler.Sample together with what its receiver needs. List has the IDs of the sample's threads by their
+// addresses. It is nil if the samples get neither changes nor C stacks.
 type Sample struct {
 	sampler.Sample
 	List *exact.List
 }
 
-// queue passes samples from one goroutine on to one other, in their order, without a lock.
+// queue passes samples, in their order and without a lock, from the one goroutine that puts them in to the one that
+// takes them out.
 type queue struct {
 	ring []*Sample
 	// in and out count all samples that were ever put in and taken out.
@@ -106,7 +107,8 @@ func New() *Handover {
 // Put hands a copy of a sample over, or counts it as lost. Only the clock may call it.
 func (h *Handover) Put(s *sampler.Sample, list *exact.List) {
 	n, most := int64(len(s.Threads)), int64(sampler.Share(maxWaitingThreads, int(h.Sharers.Load())))
-	// Only the clock puts samples in. So if there is room here, there is still room when the sample is put in below.
+	// Only the clock puts samples in. So if there is room for the sample here, there is still room when it is put in
+	// below.
 	if h.waiting.full() || h.threads.Load() > 0 && h.threads.Load()+n > most {
 		h.lost++
 		h.newest.CopyFrom(s)
@@ -140,7 +142,7 @@ func (h *Handover) Put(s *sampler.Sample, list *exact.List) {
 	}
 }
 
-// Take calls emit with the samples that wait, up to the first one that is not ready.
+// Take calls emit with the samples that wait, in their order. It stops at the first one for which ready returns false.
 func (h *Handover) Take(ready func(timeNS int64) bool, emit func(*Sample)) {
 	for s := h.waiting.next(); s != nil && ready(s.TimeNS); s = h.waiting.next() {
 		h.waiting.take()
@@ -153,9 +155,9 @@ func (h *Handover) Take(ready func(timeNS int64) bool, emit func(*Sample)) {
 	}
 }
 
-// End is like Take, but is called after the clock has ended. wait makes all samples ready. If the last samples were
-// lost, no later sample can report the loss. So End also passes on the newest lost sample, which reports how many are
-// missing before it.
+// End is like Take, but is called after the clock has ended. The function wait waits until a sample is ready. If the
+// last samples were lost, no later sample can report the loss. So End also passes on the newest lost sample, which
+// reports how many are missing before it.
 func (h *Handover) End(wait func(timeNS int64), emit func(*Sample)) {
 	h.Take(func(timeNS int64) bool { wait(timeNS); return true }, emit)
 	if h.holding {

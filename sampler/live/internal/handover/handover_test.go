@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// always and atOnce are used where samples need not wait until their changes are added.
+// always and atOnce are for tests in which samples need not wait until their changes are added: every sample is ready
+// at once.
 func always(int64) bool { return true }
 func atOnce(int64)      {}
 

@@ -13,7 +13,7 @@ type firstStack struct {
 	// forked, or if it has called exec since.
 	of attach.Mapping
 	// tid is the thread that was checked. known is true if the thread was asleep at the check, so that the result is
-	// certain. elsewhere is true if it runs on another stack than the first.
+	// certain. elsewhere is true if the thread runs on another stack than the program's first.
 	tid              int32
 	known, elsewhere bool
 }

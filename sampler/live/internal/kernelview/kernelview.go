@@ -24,14 +24,15 @@ const (
 	// less than half a percent of a CPU. Up to 30 threads are all read in every stack tick, and the holder of a GVL
 	// always is.
 	cpuShareNS = 330_000
-	// OldestCPUNS is the largest age of a thread's CPU counters, in ns, if a budget makes stack ticks rare. The
-	// counters are sums, so no CPU time is missed between two reads. So one read a second (1.3 µs a thread) is enough.
+	// OldestCPUNS is the largest age of a thread's CPU counters, in ns, when ddtop's CPU budget makes stack ticks rare.
+	// The counters are sums, so no CPU time is missed between two reads. So one read a second (1.3 µs a thread) is
+	// enough.
 	OldestCPUNS = 1_000_000_000
 	// EndParts limits how old counters may be at the begin and at the end of the time that figures cover: 1/EndParts of
 	// this time. View.OldestNS is the smaller of this limit and OldestCPUNS.
 	EndParts = 4
-	// settleNS is how long a thread may take to return to its system call after ddtop has stopped it, in ns. During
-	// this time it seems to run, although it was asleep.
+	// settleNS is how long a thread may take to return to its system call after ddtop has stopped the target for a
+	// sample, in ns. During this time the thread seems to run, although it was asleep.
 	settleNS = 3_000_000
 	// ProcNS and SelfNS are the intervals at which the counters of the process and of ddtop are read.
 	ProcNS = 250_000_000
@@ -44,38 +45,38 @@ const (
 // freeCPUReads is the largest number of working threads for which every stack tick reads all their CPU counters.
 const freeCPUReads = 30
 
-// computes is how many consecutive answers of the kernel must show a thread on a CPU before it counts as computing. A
-// thread that is only about to enter a system call is on a CPU in one or two answers.
+// computes is how many consecutive answers of the kernel must show a thread on a CPU before the thread counts as
+// computing. A thread that is only about to enter a system call is on a CPU in no more than one or two answers.
 const computes = 3
 
-// maxAsksPerTick limits how many system calls a lock tick reads. It reads a thread's system call if the thread has just
-// blocked.
+// maxAsksPerTick limits the threads about which one lock tick asks the kernel. A lock tick asks which system call a
+// thread is in if the thread has just blocked.
 const maxAsksPerTick = 64
 
-// View keeps the kernel's facts about each thread and decides when to read them again. Each thread costs 1 to 2 µs. So
-// View reads only what memory does not show, and only when something has changed.
+// View keeps what the kernel has answered about each thread, and decides when to ask again. Asking about one thread
+// costs 1 to 2 µs. So View asks only for facts that memory does not show, and only when something has changed.
 type View struct {
 	tasks   *kernel.Tasks
 	mem     attach.Memory
 	recheck func(sampler.RactorID, sampler.ThreadID) bool
 	now     func() int64
 	threads map[sampler.ThreadID]*threadView
-	// order has the threadView of each thread of the last sample, in the same order as the sample's Threads.
+	// order has what the View knows about each thread of the last sample, in the same order as the sample's Threads.
 	order []*threadView
 	round uint64
 	// working is the number of threads in the last stack tick whose CPU counters are read often. Such a thread has run
-	// since the last reading, or has waited for less than waitParts times idleCPUNS.
+	// since its counters were last read, or has waited for less than waitParts times idleCPUNS.
 	working int64
 	// pausedNS is the time at which ddtop last let the target run again after it had stopped it for a sample. It is
 	// zero if ddtop has never stopped it.
 	pausedNS int64
-	// Spaces says which threads the process has. It shows whether the owner of a lock still exists. It is nil if this
-	// is not checked.
+	// Spaces says which threads the process has. It serves to check whether the owner of a lock still exists. It is nil
+	// if this is not checked.
 	Spaces *kernel.Namespace
 	lost   lostHelpers
 	// LockWaitNS is when a thread was last seen to wait for a lock of C code, CLOCK_MONOTONIC in ns. LostLocks are the
-	// addresses of such locks that no thread of the process can release. It is nil if there is none. Any goroutine may
-	// use both.
+	// addresses of the locks of C code that no thread of the process can release. It is nil if there are none. Any
+	// goroutine may use LockWaitNS and LostLocks.
 	LockWaitNS atomic.Int64
 	LostLocks  atomic.Pointer[[]uint64]
 	First      firstStack
@@ -83,12 +84,12 @@ type View struct {
 	Frozen bool
 	// OldestNS limits the age of a thread's CPU counters, in ns.
 	OldestNS int64
-	// refused is the first error that means that the kernel refuses to answer.
+	// refused is the first error by which the kernel has refused to answer.
 	refused error
 }
 
 type threadView struct {
-	// gone is true if the kernel knew the thread before, and the thread has ended since.
+	// gone is true if the thread has ended, after the kernel had reported it before.
 	gone bool
 	// Each sample reads the following fields, so they are at the front of the struct.
 	id       sampler.ThreadID
@@ -97,8 +98,8 @@ type threadView struct {
 	released bool
 	busy     bool // ran or wanted to run since its CPU counters were read
 	round    uint64
-	// ranNS is the time of the last reading of the thread's counters that showed that the thread had run or wanted to,
-	// CLOCK_MONOTONIC in ns.
+	// ranNS is the time of the last reading of the thread's counters that showed that the thread had run or wanted to.
+	// It is CLOCK_MONOTONIC in ns.
 	ranNS int64
 	k     sampler.Kernel
 	sleep sleepConfidence
@@ -114,10 +115,11 @@ type threadView struct {
 }
 
 // sleepConfidence says how long ddtop believes the kernel's answer that a thread sleeps. A thread that computes without
-// the GVL can sleep for a moment, for a page or a lock in the kernel. Nothing in memory shows when it continues. If
-// ddtop believed the answer for askAgainNS, such a moment would count as 0.1 s of I/O. So if the thread has computed,
-// ddtop believes the answer only for as much time as the sleep has lasted so far. If the thread alternates between
-// computing and sleeping, an answer counts only for its own instant. This ends when a sleep has lasted for askAgainNS.
+// the GVL can sleep for a moment, until it gets a page or a lock in the kernel. Nothing in memory shows when it
+// continues. If ddtop believed the answer for askAgainNS, such a moment would count as 0.1 s of I/O. So if the thread
+// has computed, ddtop believes the answer only for as much time as the sleep has lasted so far. If the thread
+// alternates between computing and sleeping, an answer counts only for its own instant. These exceptions end when a
+// sleep has lasted for askAgainNS.
 type sleepConfidence struct {
 	ran      int   // consecutive answers that it is on a CPU
 	computed bool  // it was seen to compute in this episode
@@ -139,7 +141,7 @@ func (c *sleepConfidence) answer(k *sampler.Kernel, ns int64) {
 	c.turns = c.turns && ns-c.asleepNS < askAgainNS
 }
 
-// believedNS returns how long the thread counts as asleep after the kernel answered, at the time ns, that it sleeps.
+// believedNS returns how long ddtop believes that the thread sleeps, after the kernel has answered so at the time ns.
 func (c *sleepConfidence) believedNS(ns int64) int64 {
 	switch {
 	case c.turns:
@@ -150,8 +152,8 @@ func (c *sleepConfidence) believedNS(ns int64) int64 {
 	return askAgainNS
 }
 
-// settling records whether a thread has had a CPU since ddtop let it run after a pause. If no CPU is free, the thread
-// gets one late. Until then it cannot return to its system call.
+// settling records whether a thread has had a CPU since ddtop let the target run again after a pause. Until the thread
+// gets a CPU, it cannot return to the system call in which it slept. On a full machine this takes long.
 type settling struct {
 	pauseNS int64
 	cpu     kernel.CPU
@@ -177,8 +179,8 @@ const (
 	askFD                      // for a thread without a native thread: what the descriptor in memory is
 )
 
-// Fill adds the kernel's part to a sample. all is true for a single dump. Then Fill asks the kernel about every
-// thread.
+// Fill adds to a sample what the kernel knows about its threads. all is true for a single dump. Then Fill asks the
+// kernel about every thread.
 func (v *View) Fill(s *sampler.Sample, all bool) {
 	v.round++
 	if s.PauseNS != 0 {
@@ -203,8 +205,8 @@ func (v *View) Fill(s *sampler.Sample, all bool) {
 		runnable := t.Status == sampler.Runnable && t.Bits&sampler.BitBlockingRegion == 0
 		released := !owner && !queued && !runnable
 		if released && !w.released {
-			// This answer was about the thread while it held the GVL, which it has released. If it were kept, ddtop
-			// would not ask the kernel again.
+			// This answer was about the thread while it held the GVL, which it has released. So drop the answer.
+			// Otherwise ddtop would not ask the kernel again.
 			w.forget()
 		}
 		q := v.question(s, t, w, owner, released, all)
@@ -251,8 +253,8 @@ func (v *View) Fill(s *sampler.Sample, all bool) {
 	}
 }
 
-// LastCounters reads the CPU counters of all threads once more for the last sample. Otherwise CPU time since their last
-// reading would be missing at the end.
+// LastCounters reads the CPU counters of all threads once more for the last sample. Otherwise the CPU time that threads
+// used since the previous reading would be missing at the end.
 func (v *View) LastCounters(s *sampler.Sample) {
 	for i := range s.Threads {
 		if t := &s.Threads[i]; t.TID != 0 {
@@ -274,8 +276,8 @@ func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, own
 		return askNothing
 	case s.PauseNS != 0 && w.k.StateAtNS != 0 && w.k.Syscall != sampler.SyscallRunning &&
 		(owner || released && w.released && w.stack == t.Stack):
-		// After a pause, threads return to the call in which they slept. If the thread's stack has not changed, the
-		// earlier answer stays valid, so do not ask.
+		// After a pause of the target, threads return to the call in which they slept. If the thread's stack has not
+		// changed, the kernel's earlier answer is still valid, so do not ask again.
 		return askNothing
 	case owner && t.Bits&sampler.BitLinked != 0:
 		return askOwner
@@ -329,7 +331,7 @@ func (v *View) of(i int, id sampler.ThreadID) *threadView {
 	return w
 }
 
-// owns reports whether the GVL's owner field named the thread at the start or the end of the read.
+// owns reports whether the GVL's owner field named the thread at the start or at the end of the sample's reading.
 func owns(s *sampler.Sample, t *sampler.Thread) bool {
 	for i := range s.Ractors {
 		if r := &s.Ractors[i]; r.ID == t.Ractor && (r.OwnerStart == t.ID || r.OwnerEnd == t.ID) {
@@ -339,7 +341,7 @@ func owns(s *sampler.Sample, t *sampler.Thread) bool {
 	return false
 }
 
-// wanted reports whether the kernel has to be asked about a thread that has released the GVL.
+// wanted reports whether ddtop must ask the kernel what a thread that has released the GVL does.
 func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	switch t.Blocked.Kind {
 	case sampler.BlockNone, sampler.BlockIO, sampler.BlockSelect, sampler.BlockChild:
@@ -354,25 +356,26 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 		return true
 	}
 	if w.k.Syscall == sampler.SyscallRunning {
-		// A thread that has just released the GVL is usually about to make a system call. Without a new answer, the
-		// thread would count as running native code until the next stack tick. This cannot cost much: only as many
-		// threads as there are CPUs can run for long.
+		// The thread was last seen on a CPU. A thread that has just released the GVL is usually about to make a system
+		// call. Without a new answer, it would count as running native code until the next stack tick. Asking cannot
+		// cost much: only as many threads as there are CPUs can run for long.
 		return true
 	}
-	// Usually only stack ticks ask again. If stack ticks stop the target, lock ticks ask, too.
+	// Usually only stack ticks ask the kernel again. Lock ticks ask, too, if stack ticks stop the target, or if the
+	// thread has computed.
 	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.sleep.computed) && s.TimeNS-w.k.StateAtNS > w.sleep.believedNS(w.k.StateAtNS)
 }
 
-// unasked reports whether ddtop must look up the peer of a thread that has no native thread and waits at a descriptor.
-// It looks again from time to time, because a socket that is still connecting gets its peer later.
+// unasked reports whether ddtop must look up the other end (peer) of a descriptor at which a thread waits without a
+// native thread. It asks again from time to time, because a socket that is still connecting gets its peer later.
 func (v *View) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	return all || !w.released || w.k.StateAtNS == 0 || w.k.FD != t.Blocked.FD ||
 		t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack ||
 		s.Depth == sampler.StackTick && s.TimeNS-w.k.StateAtNS > askAgainNS
 }
 
-// askOwner asks the kernel whether the holder of the GVL sleeps. If so, it reads the owner again to check that the
-// thread still holds the GVL.
+// askOwner asks the kernel whether the holder of the GVL sleeps. If it sleeps, askOwner reads the GVL's owner again, to
+// check that the thread still holds the GVL.
 func (v *View) askOwner(t *sampler.Thread, w *threadView) {
 	w.k.Rechecked = false
 	v.ask(t.TID, w)
@@ -383,8 +386,8 @@ func (v *View) askOwner(t *sampler.Thread, w *threadView) {
 		return
 	}
 	w.k.Rechecked = v.recheck(t.Ractor, t.ID)
-	// A process that was stopped (kill -STOP, a debugger) or frozen also keeps the GVL while it sleeps. This is not the
-	// fault of its code, so give the state its own name.
+	// A process that was stopped (kill -STOP, a debugger) or frozen also keeps the GVL while it sleeps. Its code is not
+	// to blame for this hold, so give the state its own name.
 	if v.Frozen {
 		w.k.Syscall, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child = sampler.SyscallFrozen, -1, 0, 0, 0
 	} else if state, err := v.tasks.State(t.TID); err == nil && (state == 'T' || state == 't') {
@@ -425,9 +428,9 @@ func (v *View) ask(tid int32, w *threadView) {
 	w.sleep.answer(&w.k, w.k.StateAtNS)
 }
 
-// settles reports whether a thread that seems to run may only be returning to its system call after the last pause.
-// This is possible for settleNS after the pause. It is possible for longer while its CPU counters do not show that it
-// has run since.
+// settles reports whether a thread that seems to run may only be returning to its system call after the last pause of
+// the target. This is possible for settleNS after the pause. It is possible for longer, until the thread's CPU counters
+// show that it has run since.
 func (v *View) settles(tid int32, w *threadView) bool {
 	now, at := v.now(), &w.settling
 	cpu, err := v.tasks.CPU(tid)

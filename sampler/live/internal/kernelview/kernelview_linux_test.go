@@ -93,8 +93,8 @@ func viewOfWorker(t *testing.T, w *worker, now *int64) (*View, *sampler.Sample) 
 	}
 }
 
-// TestAnswerAboutTheHolderEndsWithIt: a thread sleeps while the owner field names it, then releases the GVL and
-// computes. ddtop must ask the kernel again. If it kept the answer "sleeps", a long computation would look like I/O.
+// TestAnswerAboutTheHolderEndsWithIt: a thread sleeps while it holds the GVL, then releases the GVL and computes. ddtop
+// must ask the kernel again. If it kept the answer "sleeps", a long computation would look like I/O.
 func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 	w, now := startWorker(t), int64(1e9)
 	v, s := viewOfWorker(t, w, &now)
@@ -116,8 +116,9 @@ func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 	}
 }
 
-// TestOneSleepIsNoTenthOfASecond: a thread that computes sleeps for a moment. The next tick must find it computing
-// again. If it continues to sleep, ddtop asks about it less and less often.
+// TestOneSleepIsNoTenthOfASecond: a thread that computes sleeps for a moment. The next tick must find that it computes
+// again, or the moment would count as 0.1 s of sleep. If it continues to sleep, ddtop asks the kernel about it less and
+// less often.
 func TestOneSleepIsNoTenthOfASecond(t *testing.T) {
 	rubytest.OftenEnough(t)
 	w, now := startWorker(t), int64(1e9)

@@ -9,28 +9,32 @@ import (
 )
 
 const (
-	// lostAgainNS is how long the result of a check for lost locks is used again, in ns.
+	// lostAgainNS is how long ddtop uses the result of a check for lost locks before it checks again, in ns. A lost
+	// lock is one that no thread can release.
 	lostAgainNS = 1_000_000_000
-	// maxHelpers limits how many native threads that Ruby does not know are checked.
+	// maxHelpers limits the helper threads that are checked. A helper thread is a native thread that Ruby does not
+	// know.
 	maxHelpers = 64
 )
 
-// lostWait is the last result of isLost for a thread's wait in a futex.
+// lostWait is the last result of isLost for a thread that waits in a futex.
 type lostWait struct {
 	args [6]uint64
 	atNS int64
 	lost bool
 }
 
-// lostHelpers says what native threads that Ruby does not know wait for: SyscallLostHelper, SyscallHelperLock, or empty
-// for anything else.
+// lostHelpers says what helper threads wait for, the native threads that Ruby does not know. found is SyscallLostHelper
+// if one of them waits for a lock that no thread can release. It is SyscallHelperLock if one of them waits for another
+// lock, and none is in a system call of asks. Otherwise it is empty.
 type lostHelpers struct {
 	atNS  int64
 	found string
 }
 
-// lostName returns the name to display for a wait in a futex. It is SyscallLostLock if no thread can end the wait. If
-// helper threads wait for a lock, it is the name from lostHelpers. Otherwise it is the name of the system call.
+// lostName returns the name to display for a thread's wait in a futex. It is SyscallLostLock if no thread can end the
+// wait. If helper threads wait for a lock, it is the name from lostHelpers. Otherwise it is the name of the system
+// call.
 func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	if v.Spaces == nil || v.mem == nil {
 		return call.Name
@@ -45,8 +49,8 @@ func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	return cmp.Or(v.helpers(now), call.Name)
 }
 
-// isLost reports whether a call waits for a lock that no thread can release. This is a lock in LostLocks, or a mutex of
-// glibc whose owner is not a thread of the process.
+// isLost reports whether a system call waits for a lost lock, one that no thread can release. This is a lock in
+// LostLocks, or a mutex of glibc whose owner is not a thread of the process.
 func (v *View) isLost(call *kernel.Call) bool {
 	if !call.AwaitsLock() {
 		return false
@@ -67,13 +71,14 @@ func (v *View) isLost(call *kernel.Call) bool {
 	return ok && again == owner
 }
 
-// asks are the system calls in which a name resolver waits for its server.
+// asks are system calls in which a helper thread that resolves a name waits for its server. Such a thread does not wait
+// for a lock.
 var asks = map[string]bool{
 	"poll": true, "ppoll": true, "select": true, "pselect6": true, "connect": true, "read": true, "recvfrom": true,
 	"recvmsg": true, "recvmmsg": true, "sendto": true, "sendmsg": true, "sendmmsg": true,
 }
 
-// helpers returns what the native threads that Ruby does not know wait for. It asks once a second.
+// helpers returns what helper threads wait for (see lostHelpers). It asks the kernel at most once a second.
 func (v *View) helpers(now int64) string {
 	if v.lost.atNS != 0 && now-v.lost.atNS <= lostAgainNS {
 		return v.lost.found

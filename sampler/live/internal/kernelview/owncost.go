@@ -22,7 +22,8 @@ type selfCost struct {
 	atNS, nextNS int64
 }
 
-// Read returns the figures of ddtop. It reads those again that are due. If anew is true, it reads all of them now.
+// Read returns the figures of ddtop's own CPU time and memory. It reads a figure again if the figure's interval has
+// passed. If anew is true, it reads all of them now.
 func (c *selfCost) Read(now int64, anew bool) sampler.Self {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,19 +28,19 @@ type Reader struct {
 	registers *cstacks.Registers
 	// seen are the locks that threads waited for in the last round, by address.
 	seen map[uint64]*awaited
-	// parent is the process that forked this one. Its libraries are at the same addresses. parent is nil if there is no
-	// such process, or if it has ended.
+	// parent is the process that forked this one. Its libraries are at the same addresses as this process's. parent is
+	// nil if there is no such process, or if it has ended.
 	parent *attach.Process
 }
 
 // awaited is a lock that threads wait for.
 type awaited struct {
-	// waiters are the threads that wait, each with the moment since which it has not run.
+	// waiters are the threads that wait for the lock. The value is the moment since which the thread has not run.
 	waiters map[int32]native.Moment
-	// outside are threads that cannot hold the lock. Since the threads began to wait, each of these was seen to wait
-	// itself, or to run code outside the lock's library.
+	// outside are threads that cannot hold the lock. Since the waiters began to wait, each of these threads was seen to
+	// wait itself, or to run code outside the lock's library.
 	outside map[int32]bool
-	// inside are threads that do not wait, but were in the function that locks, in the last round.
+	// inside are threads that were in the lock function of the lock's library in the last round, and did not wait.
 	inside []int32
 	where  native.LockWait
 }
@@ -72,8 +72,8 @@ func (r *Reader) open(machine string) (err error) {
 }
 
 // forkedBy returns the process that forked the given one. It is nil if there is none. If that process has ended, the
-// kernel has given the child another parent, such as init. This one does not count. It is recognized because it does
-// not have libruby at the same address.
+// kernel has given the child another parent, such as init. forkedBy ignores such a parent, which does not have libruby
+// at the same address.
 func forkedBy(proc *attach.Process, vmPath string) *attach.Process {
 	if !proc.Forked() || proc.Parent() <= 1 {
 		return nil
@@ -145,8 +145,8 @@ func (r *Reader) Round(ctx context.Context) error {
 	}
 	for at, waiters := range now {
 		lock := r.seen[at]
-		// If a thread that waited has run since, the lock may have been released meanwhile. So collect the facts about
-		// the lock anew.
+		// If a thread that waited has run since the last round, the lock may have been released meanwhile. So drop the
+		// facts about the lock and collect new ones.
 		if lock == nil || !contains(waiters, lock.waiters) {
 			if len(r.seen) >= sampler.MaxNativeLocks && lock == nil {
 				continue
@@ -175,7 +175,7 @@ func (r *Reader) Round(ctx context.Context) error {
 	return nil
 }
 
-// contains reports whether all threads that waited before still wait, and have not run since.
+// contains reports whether all threads that waited for a lock before still wait for it, and have not run since.
 func contains(now, before map[int32]native.Moment) bool {
 	for tid, moment := range before {
 		if now[tid] != moment {
@@ -191,7 +191,7 @@ func (r *Reader) stands(tid int32) (at native.Moment, ok bool) {
 	return native.Moment{Turns: x.Turns, Call: x.Line}, ok && err == nil
 }
 
-// waitsAt returns the lock that a thread waits for.
+// waitsAt returns the address of the lock that a thread waits for.
 func (r *Reader) waitsAt(tid int32) (at uint64, moment native.Moment, ok bool) {
 	before, stands := r.stands(tid)
 	if !stands {
@@ -205,7 +205,7 @@ func (r *Reader) waitsAt(tid int32) (at uint64, moment native.Moment, ok bool) {
 	return call.Args[0], before, stands && before == after
 }
 
-// stack returns the whole native stack of a thread. ok is false if it runs, or moved meanwhile.
+// stack returns the whole native stack of a thread. ok is false if the thread runs, or ran during the reading.
 func (r *Reader) stack(tid int32) (frames []sampler.NativeFrame, stopped error, ok bool) {
 	if r.space == nil {
 		return nil, nil, false
@@ -221,9 +221,9 @@ func (r *Reader) stack(tid int32) (frames []sampler.NativeFrame, stopped error, 
 	return r.space.Names(stack.Frames), stack.Stopped, true
 }
 
-// findOutside checks a thread against each lock. If the thread waits itself, or is outside the lock's library,
-// findOutside notes that it cannot hold the lock. If the thread is in the function that locks, findOutside notes this,
-// too.
+// findOutside checks a thread against each lock that other threads wait for. If the thread waits itself, or runs code
+// outside the lock's library, findOutside notes that it cannot hold the lock. If the thread is in the function that
+// locks, findOutside notes this, too.
 func (r *Reader) findOutside(tid int32) {
 	var frames []sampler.NativeFrame
 	var stopped error
@@ -247,8 +247,8 @@ func (r *Reader) findOutside(tid int32) {
 	}
 }
 
-// Judge returns the locks with their holders. id returns Ruby's thread of a TID, or zero. undecided is true if another
-// round may show more.
+// Judge returns the locks that threads wait for, with their holders. id returns Ruby's thread of a TID, or zero.
+// undecided is true if another round may show more.
 func (r *Reader) Judge(id func(tid int32) sampler.ThreadID) (list []sampler.NativeLock, undecided bool) {
 	tids, err := r.tasks.List()
 	if err != nil {
@@ -279,8 +279,8 @@ func (r *Reader) Judge(id func(tid int32) sampler.ThreadID) (list []sampler.Nati
 				}
 			}
 		}
-		// If a thread has stopped waiting, the memory may belong to another lock now. So the result is unknown, not
-		// lost.
+		// If a thread has stopped waiting since, the memory may belong to another lock now. The lock only seemed to be
+		// lost, so its state is unknown.
 		if out.Lost() && !r.stillWaits(at, lock) {
 			out.State, out.FromPID, out.Owner, undecided = sampler.LockUnknown, 0, 0, true
 		}
@@ -298,7 +298,8 @@ func (r *Reader) stillWaits(at uint64, lock *awaited) bool {
 	return kernel.LockAwaited(r.proc, at)
 }
 
-// owned sets the state and the holder of a mutex. owner is the TID that the mutex's own memory names as its owner.
+// owned sets the state and the holder of a mutex in out. owner is the TID that the mutex itself has in its memory as
+// its owner.
 func (r *Reader) owned(out *sampler.NativeLock, owner int32, id func(tid int32) sampler.ThreadID) {
 	has, known := r.spaces.Has(owner)
 	again, ok := kernel.MutexOwner(r.proc, out.Address)
@@ -322,9 +323,9 @@ func (r *Reader) inherited(out *sampler.NativeLock, by bool) {
 	}
 }
 
-// parentHas reports whether the process parent has a thread with this TID. The TID comes from the memory of the child.
-// Usually both are in the same PID namespace. If the child was made in a new namespace, the TIDs of the parent mean
-// nothing in the child, and the result is false.
+// parentHas reports whether the process parent has a thread with this TID, which comes from the memory of a child.
+// Usually parent and child are in the same PID namespace. If the child was made in a new namespace, the TIDs of the
+// parent mean nothing in the child, and the result is false.
 func parentHas(parent *attach.Process, tid int32) bool {
 	spaces, err := kernel.OpenNamespace(parent.PID())
 	if err != nil {

@@ -1,24 +1,25 @@
 package pace
 
-// These constants are for a process whose threads switched so often that ddtop stopped following their switches. ddtop
-// follows them again if their rate was below againShare of the limit for againNS, in ns. If ddtop must stop again
+// These constants are for a process whose threads switched so often that ddtop stopped recording their switches. ddtop
+// records them again after the rate was below againShare of the limit for againNS, in ns. If ddtop must stop again
 // within steadyNS, this wait doubles, up to mostAgainNS.
 const (
 	againShare                     = 0.8
 	againNS, mostAgainNS, steadyNS = 30_000_000_000, 480_000_000_000, 300_000_000_000
 )
 
-// Again decides when ddtop follows the thread switches of a process again. ddtop stops following if they come too
-// often. Times are CLOCK_MONOTONIC in ns.
+// Again decides when ddtop follows the thread switches of a process again, after it has stopped because the threads
+// switched too often. Times are CLOCK_MONOTONIC in ns.
 type Again struct {
-	// waitNS is how long the threads must switch rarely enough before ddtop follows them again, in ns. highNS is when
-	// they last switched too often, or when ddtop stopped following them.
+	// waitNS is how long the rate of switches must stay low before ddtop follows them again, in ns. highNS is when the
+	// threads last switched too often, or when ddtop stopped following them.
 	waitNS, highNS int64
 	// atNS is when the switches were last counted, and switches is their number then.
 	atNS, switches int64
 }
 
-// Ended records that ddtop stops following the process now. lastedNS is how long it had followed it.
+// Ended records that ddtop stops following the process's thread switches now. lastedNS is how long it had followed
+// them, in ns.
 func (f *Again) Ended(now, lastedNS int64) {
 	if f.waitNS *= 2; lastedNS > steadyNS {
 		f.waitNS = 0
@@ -27,8 +28,8 @@ func (f *Again) Ended(now, lastedNS int64) {
 	f.highNS, f.atNS = now, 0
 }
 
-// Is reports whether to follow the process again. switches is the number of its thread switches so far. most is the
-// number of switches per second at which ddtop would stop following.
+// Is reports whether ddtop can follow the thread switches of the process again. switches is the number of its switches
+// so far. most is the number of switches per second at which ddtop would stop following them.
 func (f *Again) Is(now, switches int64, most float64) bool {
 	if f.atNS != 0 && switches == f.switches && now-f.atNS < countedNS {
 		return now-f.highNS >= f.waitNS // the switches were not counted again since
@@ -40,6 +41,7 @@ func (f *Again) Is(now, switches int64, most float64) bool {
 	return now-f.highNS >= f.waitNS
 }
 
-// countedNS decides what an unchanged count of switches means. For this long, in ns, Is assumes that the caller has not
-// read the counter again. After that, Is concludes that the threads have not switched.
+// countedNS decides what it means that the count of switches has not changed since the last call of Is. For this long,
+// in ns, Is assumes that the caller has not read the counter again. After that, Is concludes that the threads have not
+// switched.
 const countedNS = 5_000_000_000

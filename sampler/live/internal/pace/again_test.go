@@ -3,8 +3,8 @@ package pace
 import "testing"
 
 // TestLoadAroundTheLimit: if a process's thread switches are near the limit, ddtop does not start and stop following
-// them again and again. This holds for any ups and downs of the load. A process that has become quiet is followed again
-// within two minutes.
+// them again and again. This holds for any ups and downs of their rate. A process whose threads now switch rarely is
+// followed again within two minutes.
 func TestLoadAroundTheLimit(t *testing.T) {
 	const second, limit = int64(1e9), 20_000 // 3 % of a CPU, at recordNS
 	for _, c := range []struct {

@@ -11,24 +11,26 @@ import (
 
 // Times and shares of the budget. Times are in ns. Shares are of the budget unless the comment says otherwise.
 const (
-	// burstNS limits how much unused budget is saved for later, as the budget of this many ns. The savings pay for an
-	// expensive tick, so that no gap in the ticks follows it.
+	// burstNS limits how much unused CPU time is saved for later, as the budget of this many ns. The saved time pays
+	// for an expensive tick, so that no gap in the ticks follows it.
 	burstNS = 500_000_000
-	// tuneNS is the interval at which the rates are decided, in ns. Between two decisions the rates are constant. So
-	// the time of the next tick does not depend on what the last tick found (docs/reference/states.md#rates-that-fall).
+	// tuneNS is the interval at which ddtop decides the rates of ticks, in ns. Between two decisions the rates are
+	// constant. So the time of the next tick does not depend on what the last tick found. Such a dependence would bias
+	// the samples (docs/reference/states.md#rates-that-fall).
 	tuneNS = 100_000_000
 	// holdNS limits how long all ticks must wait, in ns. They wait if the budget is overdrawn by more than burstNS.
 	holdNS = 100_000_000
-	// besideTauNS is the time constant, in ns, of a mean: the CPU time that ddtop uses for everything but the ticks.
-	// This time reduces the budget of the ticks, but by at most besideShare of the usual budget. Otherwise drawing a
-	// large screen could end the sampling.
+	// besideTauNS is the time constant, in ns, of the mean CPU time that ddtop uses for everything but the ticks. This
+	// time reduces the budget of the ticks, but by at most besideShare of the usual budget. Otherwise drawing a large
+	// screen could end the sampling.
 	besideTauNS = 2e9
 	besideShare = 0.5
 	// startNS is how long after its first tick ddtop may still do work that happens only once, in ns: load programs,
-	// and read tables of symbols. Until then Budget.beside counts as at most besideShare of the usual budget.
+	// and read tables of symbols. Until then Budget.beside (the CPU time beside ticks) counts as at most besideShare of
+	// the usual budget.
 	startNS = 10_000_000_000
-	// leastGive is the least part of its income that ddtop spends on ticks while the budget is overdrawn. The other
-	// part pays the debt.
+	// leastGive is the least part of its income that ddtop spends on ticks while the budget is overdrawn. The income is
+	// the CPU time that ticks may use. The part that is not spent pays the debt.
 	leastGive = 0.25
 	// rise is the largest factor by which a rate rises in tuneNS: 5 % every 0.1 s doubles a rate in 1.4 s. If more than
 	// tuneNS passes between two decisions, the factor is larger, up to mostRise. A change of a rate by a factor below
@@ -38,8 +40,8 @@ const (
 	// mostStretch is the largest factor by which intervals get longer. It is large enough to lower the highest rate of
 	// stacks below leastStackHz. The factor must have a limit, because an infinite factor could never shrink again.
 	mostStretch = 1000
-	// jump and jumpTicks decide when a new cost of ticks replaces the usual one at once. This needs at least jumpTicks
-	// ticks in one tuneNS, with a mean cost of more than jump times the usual one.
+	// jump and jumpTicks decide when ddtop takes a new cost of ticks as the usual one at once, without a mean over some
+	// time. This needs at least jumpTicks ticks in one tuneNS, with a mean cost of more than jump times the usual one.
 	jump, jumpTicks = 2, 8
 	// costTauNS is the time constant, in ns, of the mean cost of a tick. The mean is over at least leastTicks and at
 	// most mostTicks ticks.
@@ -54,20 +56,21 @@ const (
 	// jitter of a quarter. leastFleetHz is the rate if more than fewExact such Sources run. In this case two ticks are
 	// never more than 2.5 s apart. The states in between are known in any case (stream.Stream).
 	leastExactHz, leastFleetHz, fewExact = 1.4, 0.5, 8
-	// enoughShare decides when a budget above the usual limit ends. It ends when figures of the least quality need less
-	// than this part of the usual limit.
+	// enoughShare decides when ddtop returns to its usual limit after it was allowed to exceed it. It returns when
+	// figures of the least quality need less than this part of the usual limit.
 	enoughShare = 0.8
-	// recordsPart limits what records of thread switches may cost, as a part of all that ddtop may use. leastBeside is
-	// the part that other readings always keep.
+	// recordsPart limits what recording thread switches may cost, as a part of all CPU time that ddtop may use.
+	// leastBeside is the part that other readings between ticks always keep.
 	recordsPart, leastBeside = 0.5, 0.25
 )
 
-// Budget keeps ddtop's CPU time below a share of one CPU by lowering the rates of ticks. The Sources of a Group share
-// one Budget, because the limit applies to all of ddtop. Its decisions depend only on its inputs.
+// Budget keeps ddtop's CPU time below a share of one CPU by lowering the rates of ticks. A Source samples one process.
+// All Sources of a Group share one Budget, because the limit applies to all of ddtop. The decisions of a Budget depend
+// only on its inputs.
 //
-// The CPU time is halved twice. The first division is between awake and idle Sources. The second is between lock ticks
-// and the additional work of stack ticks. If one half is not used up, the other side may use what is left. Idle Sources
-// have a slow clock.
+// The CPU time is halved twice: first between the awake Sources and the idle ones, which have a slow clock. Then it is
+// halved between lock ticks and the additional work of stack ticks. If one side needs less than its half, the other
+// side may use the remainder.
 type Budget struct {
 	// Share is the share of one CPU that ddtop may use. Zero means no limit.
 	Share float64
@@ -81,7 +84,7 @@ type Budget struct {
 	stackHz, lockHz             float64
 	awake, idle, exact, serving int
 	stretch                     stretch
-	// held is true if the budget was overdrawn, and less than half a burst has been saved since.
+	// held is true from when the budget is overdrawn until half of the largest possible savings are there again.
 	held bool
 	// levelNS is the saved CPU time, or negative if the budget is overdrawn. levelAtNS is when it was last updated.
 	levelNS   float64
@@ -89,25 +92,26 @@ type Budget struct {
 	lock      tickCost
 	stack     tickCost
 	// ticksNS is the CPU time of all ticks so far. tunedNS is when the rates were last decided. tunedTicksNS and ownNS
-	// are the CPU times, at that moment, of all ticks and of all of ddtop.
+	// are two CPU times at that moment: all ticks', and all of ddtop's.
 	ticksNS, tunedTicksNS, ownNS, tunedNS int64
-	// startedNS is the time of the end of the first tick.
+	// startedNS is when the first tick ended. Before it, ddtop was attaching to the process.
 	startedNS int64
-	// beside is the CPU time of everything but the ticks, as a share of a CPU. tunes counts its measurements.
+	// beside is the CPU time of everything that ddtop does but the ticks, as a share of a CPU. tunes counts its
+	// measurements.
 	beside, tunes float64
 	full          fullness
-	// Records is the cost of records of thread switches.
+	// Records is the cost of recording thread switches.
 	Records RecordLoad
 
-	// mostShare is the share of one CPU that ddtop may use at most, so that figures have their least quality. They are
-	// the figures of the period window. If mostShare is zero, ddtop must not use more than the usual share.
+	// mostShare is the share of one CPU that ddtop may use at most to give figures their least quality. These are the
+	// figures of the period window. If mostShare is zero, ddtop must not use more than the usual share.
 	mostShare float64
 	window    time.Duration
-	// kinds is the number of kinds of figures that can have their least quality. It counts them in the order of
-	// sampler.Figure.
+	// kinds is the number of kinds of figures that can have their least quality with mostShare. It counts the kinds in
+	// the order of sampler.Figure.
 	kinds sampler.Figure
-	// needs is the share of one CPU that is necessary for the least quality of figures. If it is above the usual limit,
-	// it replaces this limit, and extended is true.
+	// needs is the share of one CPU that is necessary for the least quality of figures. If needs is above the usual
+	// limit, it replaces this limit, and extended is true.
 	needs    float64
 	extended bool
 	// moreShare replaces a lower limit until moreNS.
@@ -115,16 +119,16 @@ type Budget struct {
 	moreNS    int64
 }
 
-// The fields are factors of at least 1: how much longer intervals are than requested. The factor idle applies to the
-// intervals of slow clocks, which it makes even longer.
+// These are factors of at least 1, by which intervals between ticks are longer than requested. stack and lock are for
+// stack ticks and lock ticks. idle is for all ticks of slow clocks, and makes their long intervals even longer.
 type stretch struct{ stack, lock, idle float64 }
 
 type tickCost struct {
-	// mean is the mean cost of a tick, in ns, over the last ticks. The field over says how many ticks these are. While
-	// there were fewer ticks, n is their number.
+	// mean is the mean cost of the last ticks, in ns. over is the number of ticks in the mean. While there were fewer
+	// ticks, n is their number.
 	mean    float64
 	n, over int
-	// sum is the total cost of the ticks since the rates were decided. The field of is their number.
+	// sum is the total cost of the ticks since the rates were last decided, and of is the number of these ticks.
 	sum float64
 	of  int
 }
@@ -135,8 +139,8 @@ func (c *tickCost) add(ns float64) {
 	c.sum, c.of = c.sum+ns, c.of+1
 }
 
-// settle ends the period between two decisions of the rates. If the cost of ticks has risen abruptly in this period,
-// the period's mean becomes the new mean.
+// settle is called when the rates are decided. If the cost of ticks has risen abruptly since the last decision, the
+// mean cost since then becomes the new mean.
 func (c *tickCost) settle() {
 	if c.of >= jumpTicks {
 		if lately := c.sum / float64(c.of); lately > jump*c.mean {
@@ -179,7 +183,8 @@ func (b *Budget) CountExact(begins bool) {
 	}
 }
 
-// CountServing counts a Source that was seen to serve requests or jobs. If begins is false, the Source has ended.
+// CountServing counts a Source whose process was seen to serve requests or jobs. If begins is false, the Source has
+// ended.
 func (b *Budget) CountServing(begins bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,7 +195,7 @@ func (b *Budget) CountServing(begins bool) {
 	}
 }
 
-// LockAnew forgets the cost of lock ticks. Call it when lock ticks begin to read different data, which has another
+// LockAnew forgets what lock ticks have cost. Call it when lock ticks begin to read different data, which has another
 // cost.
 func (b *Budget) LockAnew() {
 	b.mu.Lock()
@@ -199,8 +204,8 @@ func (b *Budget) LockAnew() {
 	b.stretch.lock = 1
 }
 
-// Extend sets the share of one CPU that ddtop may use at most, so that the figures of the period window have their
-// least quality. ddtop uses more than the usual share only if necessary.
+// Extend lets ddtop use up to the share most of one CPU, so that the figures of the period window have their least
+// quality. ddtop uses more than the usual share only if the figures need it.
 func (b *Budget) Extend(most float64, window time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,8 +213,9 @@ func (b *Budget) Extend(most float64, window time.Duration) {
 }
 
 // leastRates returns the rates of lock ticks and of stack ticks that are necessary for figures of the least quality. It
-// counts only the first kinds of figures, as many as kinds says. The rates are the mean of the awake Sources. They are
-// zero if the usual limit must not be exceeded. A Source that serves no requests needs nothing for figures of requests.
+// counts only the first kinds of figures, as many as the parameter kinds says. The rates are the mean of the awake
+// Sources. They are zero if ddtop must not exceed the usual limit. A Source whose process serves no requests needs no
+// ticks for figures of requests.
 func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	if b.mostShare == 0 {
 		return 0, 0
@@ -229,21 +235,22 @@ func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	return min((1-e)*lock+e*exactLock, b.lockRate()), min(stack, b.stackHz)
 }
 
-// part returns n as a part of the number of awake Sources, at most 1.
+// part returns n Sources as a part of the awake Sources, at most 1.
 func (b *Budget) part(n int) float64 { return min(float64(n)/float64(max(b.awake, 1)), 1) }
 
-// fleet reports whether more than fewExact Sources know all changes of the GVL without ticks. In this case all their
-// ticks read stacks, because a tick that reads only counters costs nearly as much.
+// fleet reports whether more than fewExact Sources are in exact mode: they know all changes of the GVL without ticks.
+// In this case all their ticks read stacks, because a tick that reads only counters costs nearly as much.
 func (b *Budget) fleet() bool { return b.exact > fewExact }
 
-// lockRate returns the requested rate of lock ticks, in Hz, as a mean of the awake Sources.
+// lockRate returns the requested rate of lock ticks, in Hz, as a mean of the awake Sources. Sources in exact mode have
+// a lower rate.
 func (b *Budget) lockRate() float64 {
 	e := b.part(b.exact)
 	return (1-e)*b.lockHz + e*min(b.lockHz, b.stackHz)
 }
 
-// usual returns the share of a CPU that ddtop may use without special permission (TakeMore, Extend). It is half of the
-// requested share if no CPU is free.
+// usual returns the share of a CPU that ddtop may use without permission to use more (TakeMore, Extend). It is half of
+// the requested share if no CPU is free.
 func (b *Budget) usual() float64 {
 	if b.full.is {
 		return b.Share / 2
@@ -259,16 +266,16 @@ func (b *Budget) limit() float64 {
 	return limit
 }
 
-// TakeMore lets ddtop take the given share of one CPU until the given time, if its limit is lower. If there is no
-// limit, TakeMore has no effect.
+// TakeMore lets ddtop use the given share of one CPU until the given time. The share matters only while it is above
+// ddtop's other limit. If there is no limit, TakeMore has no effect.
 func (b *Budget) TakeMore(share float64, until int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.moreShare, b.moreNS = share, until
 }
 
-// InForce returns the share of a CPU that ddtop may use now. It is the requested share, or more if more is allowed.
-// Zero means no limit.
+// InForce returns the share of a CPU that ddtop may use now. It is the requested share, or more if ddtop was allowed
+// more. Zero means no limit.
 func (b *Budget) InForce() float64 {
 	if b.Share == 0 {
 		return 0
@@ -289,8 +296,9 @@ func (b *Budget) ForRecords() float64 {
 	return recordsPart * max(b.Share, b.limit(), b.mostShare)
 }
 
-// BesideRecords returns the share of a CPU for readings between ticks. It is InForce, unless records leave less of the
-// largest allowed share. It is at least the part leastBeside of InForce. Zero means no limit.
+// BesideRecords returns the share of a CPU for readings between ticks. It is InForce, or less if records of thread
+// switches leave less of the largest allowed share. It is at least the part leastBeside of InForce. Zero means no
+// limit.
 func (b *Budget) BesideRecords() float64 {
 	share, most := b.InForce(), b.ForRecords()/recordsPart
 	_, rate := b.Records.Now()
@@ -308,14 +316,16 @@ func (b *Budget) Says() (halved, lowered bool) {
 	return b.full.is, b.held || b.stretch.lock > 1 || b.stretch.stack > 1 || b.stretch.idle > 1
 }
 
-// TakesMore reports whether ddtop takes more than the usual share, so that figures have their least quality.
+// TakesMore reports whether ddtop takes more than its usual share of a CPU, because figures would otherwise be below
+// their least quality.
 func (b *Budget) TakesMore() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.extended
 }
 
-// Pace sets a clock's intervals from the requested ones, within the budget.
+// Pace sets the intervals of a Source's clock. They are the requested ones, or longer ones if the budget is not enough
+// for these.
 func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 	now, fleet := stretch{1, 1, 1}, false
 	if b.Share != 0 {
@@ -340,10 +350,12 @@ func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 	c.slowStackNS = longer(max(stackNS, 2*slowIntervalNS), now.idle, leastStackHz)
 }
 
-// Spent adds the CPU time of an ended tick. It returns the time until which all ticks must wait, and the time until
-// which ticks that read stacks must wait. The parameter last is the cost of the Source's last reading of stacks, which
-// may be this tick. The Source's next reading does not wait for this cost, but the reading after that does. Otherwise a
-// longer interval would follow an expensive reading, and its states would be counted for too long
+// Spent adds the CPU time of an ended tick, ns. It returns the time until which all ticks must wait, and the time until
+// which ticks that read stacks must wait.
+//
+// The parameter last is the cost of the Source's last reading of stacks, which may be this tick. The Source's next
+// reading does not wait for this cost, but the reading after that does. Otherwise a longer interval would follow an
+// expensive reading, and the states that it found would be counted for too long
 // (docs/reference/states.md#rates-that-fall). The function own returns the CPU time of all of ddtop. Spent calls it
 // when the rates are decided.
 func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int64) (all, stacks int64) {
@@ -358,7 +370,8 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 	defer b.mu.Unlock()
 	b.ticksNS += ns
 	if b.tunedNS == 0 {
-		// The CPU time before the first tick was for attaching to the process, so the budget does not pay for it.
+		// Before its first tick, ddtop used CPU time to attach to the process. The budget does not pay for this time,
+		// so begin to count now.
 		b.startedNS, b.tunedNS, b.levelAtNS, b.ownNS, b.tunedTicksNS = now, now, now, ownNS, b.ticksNS
 		b.tuneAtNS.Store(now + tuneNS)
 		b.levelNS = b.most()
@@ -376,8 +389,9 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 	if d := now - b.levelAtNS; d > 0 {
 		b.levelNS, b.levelAtNS = min(b.levelNS+income*float64(d), b.most()), now
 	}
-	// Limit the debt to what the longest interval between stacks earns. Ticks at the lowest rates can cost more than
-	// the income. Without the limit, this debt would grow and delay later ticks, when they are cheap again.
+	// Limit the debt to the CPU time that ticks may use in the longest interval between stacks. Ticks at the lowest
+	// rates can cost more than they may use. Without the limit, this debt would grow and delay later ticks, when they
+	// are cheap again.
 	b.levelNS = max(b.levelNS-float64(ns), -income*1e9/leastStackHz)
 	if now >= b.tuneAtNS.Load() { // then own was called above
 		b.tune(now, ownNS)
@@ -391,23 +405,23 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 	return all, stacks
 }
 
-// most returns the largest CPU time that is saved, in ns.
+// most returns how much unused CPU time can be saved for later at most, in ns.
 func (b *Budget) most() float64 { return b.limit() * burstNS }
 
 // income returns the share of a CPU that ticks may use.
 func (b *Budget) income() float64 { return b.forTicks(b.limit()) }
 
-// forTicks returns the part of a limit that ticks may use: what ddtop's other work leaves. If the limit is above the
-// usual one, it must also pay for everything that more ticks cause, such as handing on their samples. Otherwise ddtop
-// would take more than the limit.
+// forTicks returns the part of a limit that ticks may use: what ddtop's other work leaves. A limit above the usual one
+// must also pay for the other work that more ticks cause, such as handing on their samples. Otherwise ddtop would take
+// more than the limit.
 func (b *Budget) forTicks(limit float64) float64 {
 	return max(limit-b.beside, (1-besideShare)*min(b.usual(), limit))
 }
 
-// least returns the shares of a CPU that lock ticks, and the stacks of stack ticks, need for figures of the least
-// quality. Some kinds of figures would be below this quality even with the largest allowed share. least leaves these
-// out, so that ddtop does not spend CPU time on figures that it cannot show. lock and stack are the CPU times of a tick
-// and of its stacks, in seconds.
+// least returns two shares of a CPU that figures of the least quality need: for lock ticks, and for the stacks of stack
+// ticks. Some kinds of figures would be below this quality even with the largest allowed share. least leaves these
+// kinds out, so that ddtop does not spend CPU time on figures that it cannot show. lock and stack are the CPU times of
+// a tick and of its stacks, in seconds.
 func (b *Budget) least(lock, stack float64) (leastLock, leastStack float64) {
 	most := sampler.QualityMargin * b.forTicks(b.mostShare)
 	before := b.kinds
@@ -447,8 +461,8 @@ func (b *Budget) tune(now, own int64) {
 	case b.needs < enoughShare*usual:
 		b.extended = false
 	}
-	// The aim is to have half a burst saved. If less is saved, spend less than the income. If more is saved, spend just
-	// the income.
+	// The aim is to have half of the largest savings. If less is saved, spend less than the income on ticks. If more is
+	// saved, spend just the income.
 	give := b.income() * min(max(0.5+b.levelNS/b.most(), leastGive), 1)
 	switch {
 	case b.levelNS < 0:
@@ -461,7 +475,8 @@ func (b *Budget) tune(now, own int64) {
 	awakeGets, idleGets := divideFrom(give, float64(b.awake)*(lockWant+stackWant), idleWant, least, 0)
 	awake := float64(b.awake)
 	if b.awake == 0 {
-		// All Sources are idle. Set the rates for the first one that will wake up.
+		// All Sources are idle, so no rate of an awake Source is in use. Set the rates for the first Source that will
+		// wake up.
 		awake, awakeGets = 1, max(give-idleWant, give/2)
 	}
 	lockWant, stackWant = awake*lockWant, awake*stackWant
@@ -472,8 +487,8 @@ func (b *Budget) tune(now, own int64) {
 	b.stretch.idle = step(b.stretch.idle, idleWant, idleGets, rise)
 }
 
-// divide divides the amount have between two parties. Each gets what it wants, a and b, if there is enough. Otherwise
-// each gets half, and also what the other does not need of its half.
+// divide divides an amount, have, between two parties that want the amounts a and b. If there is enough, each gets what
+// it wants. Otherwise each gets half, and also the part of the other half that the other party does not need.
 func divide(have, a, b float64) (forA, forB float64) {
 	switch {
 	case a+b <= have:
@@ -486,8 +501,9 @@ func divide(have, a, b float64) (forA, forB float64) {
 	return have / 2, have / 2
 }
 
-// divideFrom first gives both parties their least amounts, leastA and leastB. It divides the amount that is left like
-// divide. If there is too little for both least amounts, it divides all in proportion to them.
+// divideFrom divides the amount have between two parties. It first gives both their least amounts, leastA and leastB,
+// and then divides the remainder like divide. If there is too little for both least amounts, it divides all in
+// proportion to them.
 func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 	leastA, leastB = min(leastA, a), min(leastB, b)
 	if least := leastA + leastB; least > have {
@@ -497,8 +513,9 @@ func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 	return leastA + forA, leastB + forB
 }
 
-// step returns the new value of a factor by which intervals are longer. It compares the wanted cost with the available
-// cost. It raises the factor at once, but lowers it by at most the factor rise. It ignores a small change.
+// step returns the new value of now, a factor by which intervals between ticks are longer than requested. It compares
+// the CPU time that ticks want with the CPU time that they have. It raises the factor at once, but lowers it by at most
+// the factor rise. It ignores a small change.
 func step(now, want, have, rise float64) float64 {
 	to := 1.0
 	if want > have {

@@ -12,20 +12,20 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// spender simulates a ddtop in virtual time. It has Sources that share a budget, and other work that takes CPU time.
-// All Sources serve requests.
+// spender simulates a ddtop in virtual time. It has Sources, each of which samples a process and shares the budget, and
+// other work that takes CPU time. All the processes serve requests.
 type spender struct {
 	b       *Budget
 	sources []*Clock
 	last    []int64 // the cost of the last stack tick of each Source
-	// lock and stack return the CPU time of a tick of each kind, in ns, for a Source at a time.
+	// lock and stack return the CPU time, in ns, that a lock tick and a stack tick of a Source take at the time now.
 	lock, stack func(source int, now int64) float64
-	// beside is the share of a CPU that other work takes. perTick is the cost of what each tick causes elsewhere, as a
-	// multiple of the tick's own cost.
+	// beside is the share of a CPU that ddtop's other work takes. perTick is the cost of the further work that each
+	// tick causes, such as handing its sample on. It is a multiple of the tick's own cost.
 	beside, perTick float64
 	// start is the CPU time of work that ddtop does once, in the first startTakesNS.
 	start float64
-	// exact is true if all ticks come at the stack rate.
+	// exact is true if all ticks come at the stack rate, as in exact mode.
 	exact bool
 
 	cpu   []spending
@@ -38,7 +38,7 @@ type spender struct {
 // startTakesNS is how long the start of ddtop takes on a full machine, in ns.
 const startTakesNS = 3e9
 
-// spending is the total CPU time that was spent by a certain time.
+// spending is how much CPU time the simulated ddtop has used in total by the time at.
 type spending struct {
 	at int64
 	ns float64
@@ -101,7 +101,7 @@ func (s *spender) run(until int64) {
 	}
 }
 
-// most returns the largest share of a CPU that was taken in any interval of the length window.
+// most returns the largest share of a CPU that the simulated ddtop has taken in any interval of the length window.
 func (s *spender) most(window int64) float64 {
 	var most float64
 	from := 0
@@ -114,7 +114,8 @@ func (s *spender) most(window int64) float64 {
 	return most
 }
 
-// rates lets time pass. It returns the first Source's rates in this time, of all ticks and of ticks with stacks, in Hz.
+// rates lets virtual time pass: from is the length of this time in ns. It returns the rates of the first Source in this
+// time, in Hz: of all ticks, and of ticks with stacks.
 func (s *spender) rates(from int64) (lock, stack float64) {
 	ticks, stacks := len(s.ticks), s.stk
 	now := s.sources[0].Next
@@ -123,8 +124,8 @@ func (s *spender) rates(from int64) (lock, stack float64) {
 	return float64(len(s.ticks)-ticks) / d, float64(s.stk-stacks) / d
 }
 
-// TestBudgetHolds: in any ten seconds, the ticks cost at most the budget of this time, two bursts and one tick. This
-// holds whatever ticks cost, and however their cost changes.
+// TestBudgetHolds: in any ten seconds, the ticks cost at most three things together: the budget of this time, two times
+// the largest savings (bursts), and one tick. This holds whatever ticks cost, and however their cost changes.
 func TestBudgetHolds(t *testing.T) {
 	const ten, share = 10e9, 0.03
 	constant := func(ns float64) func(int, int64) float64 { return func(int, int64) float64 { return ns } }
@@ -154,8 +155,8 @@ func TestBudgetHolds(t *testing.T) {
 			s := newSpender(share, c.sources)
 			s.lock, s.stack, s.beside, s.perTick = c.lock, c.stack, c.beside, c.perTick
 			s.run(60e9)
-			// One burst can be saved up before, and the budget can be overdrawn by another one before all ticks wait.
-			// Ticks at the lowest rates are made in any case, so their cost comes on top.
+			// One burst of CPU time can be saved up before the ten seconds. The budget can be overdrawn by another
+			// burst before all ticks wait. Ticks at the lowest rates are made in any case, so their cost is added.
 			dearest := 0.0
 			for i := 1; i < len(s.cpu); i++ {
 				dearest = max(dearest, s.cpu[i].ns-s.cpu[i-1].ns)
@@ -170,8 +171,9 @@ func TestBudgetHolds(t *testing.T) {
 	}
 }
 
-// TestBudgetIsUsed: if the requested rates cost less than the budget, they are used. If they cost more, the rates fall,
-// but only so far that nearly all of the budget is used. When ticks become cheaper, the rates rise again.
+// TestBudgetIsUsed: if the requested rates of ticks cost less than the budget, ddtop uses these rates. If they cost
+// more, the rates fall, but only so low that nearly all of the budget is used. When ticks become cheaper, the rates
+// rise again.
 func TestBudgetIsUsed(t *testing.T) {
 	s := newSpender(0.03, 1)
 	s.lock = func(_ int, now int64) float64 {
@@ -209,15 +211,15 @@ func TestBudgetIsSteady(t *testing.T) {
 		lock, _ := s.rates(1e9)
 		least, most = min(least, lock), max(most, lock)
 	}
-	// The number of ticks in a second also varies by chance, because the jitter is half an interval: by about 15 of
-	// 250.
+	// The number of ticks in a second also varies by chance, by about 15 of 250, because each interval varies at random
+	// by half.
 	if most > 1.4*least {
 		t.Errorf("of the same ticks there were %.0f to %.0f a second", least, most)
 	}
 }
 
-// TestBudgetLeavesNoHole: the budget pays for a single expensive tick from its savings, and by lower rates for a while.
-// No long gap without ticks follows.
+// TestBudgetLeavesNoHole: a single tick is very expensive. The budget pays for it from its savings, and by lower rates
+// for a while. No long gap without ticks follows.
 func TestBudgetLeavesNoHole(t *testing.T) {
 	s := newSpender(0.03, 1)
 	s.stack = func(_ int, now int64) float64 {
@@ -235,7 +237,7 @@ func TestBudgetLeavesNoHole(t *testing.T) {
 	}
 }
 
-// TestBudgetOfMany: if a Source is idle, the other Sources may use its part of the budget.
+// TestBudgetOfMany: several Sources share a budget. If one of them is idle, the others may use its part.
 func TestBudgetOfMany(t *testing.T) {
 	one := newSpender(0.03, 1)
 	one.run(20e9)
@@ -249,9 +251,9 @@ func TestBudgetOfMany(t *testing.T) {
 	}
 }
 
-// TestBudgetOfAFleet: there are fifty Sources that soon know all changes without ticks, so each tick reads stacks. Each
-// minute has enough stacks for figures, even if there was no time for stacks at first. The ticks are never too far
-// apart.
+// TestBudgetOfAFleet: there are fifty Sources that soon know all changes of the GVL without ticks, so each of their
+// ticks reads stacks. Each minute has enough stacks for figures, even if there was no time for stacks at first. The
+// ticks are never too long apart.
 func TestBudgetOfAFleet(t *testing.T) {
 	const second = int64(1e9)
 	s := newSpender(0.015, 50)
@@ -337,7 +339,8 @@ func (s *spender) idle(from int, now int64) {
 }
 
 // TestBudgetOfIdle: many idle Sources together take no more than the budget, and the budget reports lowered rates. They
-// leave no debt that would delay Sources that wake up later. A few idle Sources get their full rates.
+// leave no debt that would delay Sources that wake up later. If there are only a few idle Sources, they get their full
+// rates.
 func TestBudgetOfIdle(t *testing.T) {
 	const ten, share = 10e9, 0.015
 	s := newSpender(share, 40)
@@ -363,8 +366,8 @@ func TestBudgetOfIdle(t *testing.T) {
 	}
 }
 
-// TestBudgetForgives: ticks are so expensive that even the lowest rates overdraw the budget for a long time. When they
-// become cheap, the debt is gone within seconds.
+// TestBudgetForgives: ticks are so expensive that even the lowest rates overdraw the budget for a long time. When ticks
+// become cheap, ddtop does not make up for all of this: the debt is gone within seconds.
 func TestBudgetForgives(t *testing.T) {
 	s := newSpender(0.01, 8)
 	s.b.Ask(50, 500)
@@ -394,7 +397,7 @@ func TestBudgetForgives(t *testing.T) {
 	}
 }
 
-// TestBudgetOff: without a budget, no interval gets longer, and ddtop's CPU time is not read.
+// TestBudgetOff: without a budget, no interval between ticks gets longer, and ddtop does not read its own CPU time.
 func TestBudgetOff(t *testing.T) {
 	b := NewBudget(0)
 	c := NewClock(100, 1000, 0)
@@ -406,8 +409,9 @@ func TestBudgetOff(t *testing.T) {
 	b.Look(1e9, func() (int64, error) { t.Error("looked"); return 0, nil }, sampler.Pressure{}, new(Press))
 }
 
-// TestBudgetOfAFullMachine: if no CPU is free at two consecutive readings, half of the budget applies. If a CPU is free
-// at two consecutive readings, all of it applies again. Pressure in the cgroup counts as well.
+// TestBudgetOfAFullMachine: half of the budget applies after two consecutive readings at which the machine had no free
+// CPU. All of it applies again after two consecutive readings with a free CPU. Pressure in the process's cgroup counts
+// as well.
 func TestBudgetOfAFullMachine(t *testing.T) {
 	b, now, idle := NewBudget(0.03), int64(0), int64(0)
 	var own Press
@@ -543,7 +547,8 @@ func TestBudgetHasNoBias(t *testing.T) {
 				}
 			}
 			got, want := hits/sum, p.share(at(0), at(len(looks)-1))
-			// Samples in the same phase are not independent. So all samples of one phase count as one.
+			// The samples in the same phase are not independent of each other. So count all samples of one phase as one
+			// sample.
 			bound := odds.Within(min(odds.Effective(sum, squares), float64(len(p.turns))))
 			text := fmt.Sprintf("phases of %g and %g ms, stacks %t, rests %t: %.4f of the time, truly %.4f, bound %.4f, %d looks",
 				2*meanNS/1e6, meanNS/1e6, c.stacks, c.rests, got, want, bound, len(looks))
@@ -594,8 +599,8 @@ func (p *phases) share(from, to int64) float64 {
 	return ns / float64(to-from)
 }
 
-// TestBudgetInExactMode: in exact mode, all ticks come at the low stack rate. The budget must not reckon with ticks at
-// the lock rate, which would cost much more.
+// TestBudgetInExactMode: in exact mode, all ticks come at the low stack rate. The budget must not reserve CPU time for
+// ticks at the lock rate, which would cost much more.
 func TestBudgetInExactMode(t *testing.T) {
 	for _, exact := range []bool{false, true} {
 		s := newSpender(0.05, 1) // at full rates they take 8 % of a CPU, at the stack rate 3 %
@@ -618,9 +623,9 @@ func TestBudgetInExactMode(t *testing.T) {
 	}
 }
 
-// TestBudgetOfStarting: work that ddtop does only once, at the start, must not cost many stacks of the first ten
-// seconds. On a full machine, where ddtop may take more than the limit, it costs at most a tenth of them. Otherwise it
-// costs at most a fifth.
+// TestBudgetOfStarting: the CPU time of work that ddtop does only once, at the start, reduces the stacks that it can
+// read. It costs at most a fifth of the stacks of the first ten seconds. On a full machine, where ddtop may take more
+// than the limit, it costs at most a tenth.
 func TestBudgetOfStarting(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		stacks := func(start float64) int {
@@ -645,9 +650,9 @@ func TestBudgetOfStarting(t *testing.T) {
 }
 
 // TestBudgetForFiguresThatCanBe: ddtop takes more CPU time only for kinds of figures that reach their least quality by
-// it. Fifty processes with known changes cannot have enough stacks in ten seconds, so the usual limit holds. In a
-// minute they can. Sixteen processes can have enough stacks in ten seconds, but not enough for figures of requests.
-// Each process has at least the lowest rate of stacks.
+// it. Fifty processes in exact mode cannot have enough stacks in ten seconds, so the usual limit holds. In a minute
+// they can. Sixteen processes can have enough stacks in ten seconds, but not enough for figures of requests. In any
+// case, each process has at least the lowest rate of stacks.
 func TestBudgetForFiguresThatCanBe(t *testing.T) {
 	for _, c := range []struct {
 		sources int
@@ -677,7 +682,7 @@ func TestBudgetForFiguresThatCanBe(t *testing.T) {
 	}
 }
 
-// TestBudgetForQuality: if the highest allowed share is enough, figures have their least quality, and ddtop takes no
+// TestBudgetForQuality: if ddtop may take a share that is enough, figures have their least quality, and ddtop takes no
 // more CPU time than they need. A limit that the user has requested always holds.
 func TestBudgetForQuality(t *testing.T) {
 	lockHz, stackHz := sampler.LeastRates(sampler.QualityWindow, false, sampler.NumFigures)
@@ -715,7 +720,7 @@ func TestBudgetForQuality(t *testing.T) {
 			if c.exact {
 				least = stackHz
 			}
-			// The budget aims at twice the least quality, so half of its rates is enough.
+			// The budget chooses rates for twice the least quality of figures, so half of these rates is enough.
 			if got := lock >= least/2 && stack >= stackHz/2; got != c.enough {
 				t.Errorf("%.1f samples and %.1f stacks a second, for the least quality %.1f and %.1f: enough is %v", lock, stack, least/2, stackHz/2, got)
 			}

@@ -11,8 +11,8 @@ const (
 	// slowAfterNS is how long no thread may run or wait before the clock slows down, in ns.
 	slowAfterNS = 1_000_000_000
 	// firstSlowNS replaces slowAfterNS at the start, while no thread has run or waited yet, in ns. It is a tenth of
-	// slowAfterNS, because a process that is idle at first usually stays idle. A second at the full rate costs as much
-	// as half a minute at the slow rate.
+	// slowAfterNS, because a process that is idle at first usually stays idle. For such a process, a second at the full
+	// rate costs as much as half a minute at the slow rate.
 	firstSlowNS = 100_000_000
 	// firstTicks is the least number of ticks before firstSlowNS applies.
 	firstTicks = 50
@@ -21,16 +21,16 @@ const (
 	slowIntervalNS    = 50_000_000
 	slowestIntervalNS = 100_000_000
 	slowestAfterNS    = 10_000_000_000
-	// slowExactNS replaces slowIntervalNS for a Clock that is Exact. It can be longer, because changes are known
-	// without ticks.
+	// slowExactNS replaces slowIntervalNS for a Clock that is Exact. It can be longer, because such a process's changes
+	// of the GVL are known without ticks.
 	slowExactNS = 125_000_000
 	// slowestExactNS replaces slowExactNS when no thread has run or waited for slowestAfterNS.
 	slowestExactNS = 250_000_000
 	// GlanceNS is the interval between two glances, in ns. A glance is a short read of the states of threads that move
 	// (moved_linux.go). 90 % of the time that threads of Rails are without a CPU is in intervals of 10 ms and more,
 	// which glances see. glanceGapNS is the longest interval between two samples, whatever glances show.
-	// leastGlanceGapNS replaces it while threads run and samples are cheap: they cost less than glanceGapShare of what
-	// ddtop may use.
+	// leastGlanceGapNS replaces it while threads run and samples are cheap: they must cost less than glanceGapShare of
+	// the CPU time that ddtop may use.
 	GlanceNS         = 10_000_000
 	glanceGapNS      = 500_000_000
 	leastGlanceGapNS = 100_000_000
@@ -50,10 +50,10 @@ func GlanceGap(sampleNS int64, share float64, slow bool) int64 {
 	return min(max(int64(float64(sampleNS)/(glanceGapShare*share)), leastGlanceGapNS), glanceGapNS)
 }
 
-// Clock decides when the next tick is due and what it reads.
+// Clock decides when the next tick of a process is due, and what this tick reads.
 type Clock struct {
 	lockNS, stackNS float64
-	// slowLockNS and slowStackNS are the intervals while nothing runs or waits.
+	// slowLockNS and slowStackNS are the intervals of a slow clock: while no thread runs or waits.
 	slowLockNS, slowStackNS float64
 	Next, nextStack         int64
 	// restNS is the time until which no stacks are read. lastStack is when stacks were last read.
@@ -61,12 +61,12 @@ type Clock struct {
 
 	lastBusy int64
 	Slow     bool
-	// Exact is true if each change of the GVL is known without ticks.
+	// Exact is true in exact mode: ddtop knows each change of the GVL without ticks.
 	Exact bool
-	// Serves is true from the first request or job that was seen.
+	// Serves is true from the first request or job that the process was seen to serve.
 	Serves bool
-	// allStacks is set if ddtop samples so many processes that ticks are rare. In this case each tick reads stacks,
-	// unless stacks are due less often than ticks.
+	// allStacks is set if ddtop samples so many processes that ticks are rare. Each tick then reads stacks, unless
+	// stacks are due less often than ticks.
 	allStacks bool
 	// ticks counts the ticks until a thread has first run or waited. It is -1 after that.
 	ticks int
@@ -86,8 +86,8 @@ func NewClock(stackRate, lockRate float64, now int64) *Clock {
 // jitter returns a random interval between half and one and a half times ns.
 func (c *Clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float64())) }
 
-// lockJitter draws the random interval to the next lock tick. If every change is known without ticks, the ticks need
-// not sample states at random times. So half of the usual jitter is enough.
+// lockJitter draws the random interval to the next lock tick. In exact mode, every change of the GVL is known without
+// ticks, so the ticks need not sample states at random times. Half of the usual jitter is enough.
 func (c *Clock) lockJitter(ns float64) int64 {
 	if c.Exact {
 		return (c.jitter(ns) + int64(ns)) / 2
@@ -126,8 +126,8 @@ func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 	return depth, late
 }
 
-// Rest delays the next reading of stacks to the time until. If the budget is overdrawn, the reading is delayed further,
-// to the time owed. But owed does not lower the rate below leastStackHz.
+// Rest delays the next reading of stacks to the time until. If the budget is overdrawn, it delays the reading further,
+// to the time owed. But the rate of readings does not fall below leastStackHz because of owed.
 func (c *Clock) Rest(until, owed int64) {
 	c.restNS = max(until, min(owed, c.lastStack+1e9/leastStackHz))
 	c.nextStack = max(c.nextStack, c.restNS)

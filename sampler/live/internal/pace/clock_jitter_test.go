@@ -2,9 +2,9 @@ package pace
 
 import "testing"
 
-// TestClockHasNoPeriod: with a fixed period, ticks would stay in step with the kernel's tick (4 ms at HZ=250) or a
-// program's own sleeps. The clock would always see the same moment of them. So its ticks must fall into all phases of
-// such a period equally often.
+// TestClockHasNoPeriod: the ticks of a Clock fall into all phases of a fixed period equally often. The period can be
+// the kernel's tick (4 ms at HZ=250), or a program's own sleeps. A Clock with a fixed interval would stay in step with
+// them, and always see the same moment.
 func TestClockHasNoPeriod(t *testing.T) {
 	const bins = 8
 	for _, period := range []int64{1e6, 4e6, 10e6} {

@@ -111,8 +111,9 @@ func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
 	}
 }
 
-// TestGlanceGap: while glances are made between samples, a sample comes ten times a second if a thread runs. Samples
-// are rarer if they would take more than a fifth of ddtop's share. There are always at least two a second.
+// TestGlanceGap: between two samples, ddtop makes glances, which are short reads of threads' states. If a thread runs,
+// a sample still comes ten times a second. Samples are rarer if they would take more than a fifth of ddtop's share.
+// There are always at least two a second.
 func TestGlanceGap(t *testing.T) {
 	for _, c := range []struct {
 		sampleNS int64
@@ -129,8 +130,9 @@ func TestGlanceGap(t *testing.T) {
 	}
 }
 
-// TestIdleClockOfKnownChanges: if each change is known without ticks, the clock of an idle process ticks eight times a
-// second. If nothing has run for ten seconds, it ticks four times a second. When a thread runs, the full rate returns.
+// TestIdleClockOfKnownChanges: in exact mode, ddtop knows each change of the GVL without ticks. The clock of an idle
+// process then ticks eight times a second. If nothing has run for ten seconds, it ticks four times a second. When a
+// thread runs, the full rate returns.
 func TestIdleClockOfKnownChanges(t *testing.T) {
 	c := NewClock(100, 100, 0)
 	c.Exact, c.Slow = true, true

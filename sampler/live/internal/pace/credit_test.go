@@ -22,8 +22,8 @@ func TestCredit(t *testing.T) {
 	}
 }
 
-// TestBells: if a process's threads seldom run, each record wakes the clock. If they run all the time, records wake the
-// clock at a limited rate.
+// TestBells: if the threads of an idle process seldom run, each record of a thread switch wakes the process's clock. If
+// they run all the time, records wake the clock at a limited rate.
 func TestBells(t *testing.T) {
 	const second = int64(1e9)
 	var b Bells

@@ -15,7 +15,7 @@ type Failing struct {
 	err     error
 }
 
-// Failed notes a tick that failed, and returns since when all ticks have failed.
+// Failed notes that a tick has failed, and returns the time since which all ticks have failed.
 func (f *Failing) Failed(nowNS int64, err error) (sinceNS int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -33,8 +33,8 @@ func (f *Failing) Succeeded() {
 	f.sinceNS, f.err = 0, nil
 }
 
-// Lasting returns since when all ticks have failed, and the last error. err is nil until they have failed for
-// FailingAfterNS.
+// Lasting returns the time since which all ticks have failed, and the last error. err is nil unless they have failed
+// for FailingAfterNS.
 func (f *Failing) Lasting() (sinceNS int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -2,7 +2,7 @@ package pace
 
 import "github.com/ddtop/ddtop/sampler"
 
-// fullness decides whether all CPUs of the machine are busy. In this case other programs lack the CPU time that ddtop
+// fullness decides whether all CPUs of the machine are busy. If they are, other programs lack the CPU time that ddtop
 // uses.
 type fullness struct {
 	is bool
@@ -11,7 +11,7 @@ type fullness struct {
 	idleNS, atNS, dueNS int64
 	// pressed is the number of processes in whose cgroups CPUs are scarce.
 	pressed int
-	// looks is the number of consecutive readings that contradict the field is, the verdict so far.
+	// looks counts consecutive readings that contradict the present verdict, which is in the field is.
 	looks int
 }
 
@@ -19,13 +19,14 @@ type fullness struct {
 const (
 	// lookNS is the interval of the readings, in ns.
 	lookNS = 1_000_000_000
-	// scarceIdle and freeIdle are mean numbers of idle CPUs. Below scarceIdle, CPUs are scarce. Above freeIdle, they
-	// are free. In between, the verdict stays.
+	// scarceIdle and freeIdle are mean numbers of idle CPUs. CPUs count as scarce below scarceIdle, and as free above
+	// freeIdle. In between, the earlier verdict stays.
 	scarceIdle, freeIdle = 0.25, 0.5
 	// pressed is a share of time. CPUs also count as scarce if tasks of the process's cgroup wait for a CPU for a
-	// larger share of the time. A cgroup can have its own CPU limit, or its own set of CPUs.
+	// larger share of the time. They count even if the machine has idle CPUs, because a cgroup can have its own CPU
+	// limit, or its own set of CPUs.
 	pressed = 0.5
-	// fullLooks is the number of consecutive contrary readings after which the verdict changes.
+	// fullLooks is the number of consecutive readings that must contradict the verdict before it changes.
 	fullLooks = 2
 )
 
@@ -36,7 +37,7 @@ type Press struct {
 	someNS, atNS int64
 }
 
-// take adds a reading of the pressure, unless the last one is too recent.
+// take adds a reading of the pressure in the process's cgroup, unless the last one is too recent.
 func (q *Press) take(now int64, p sampler.Pressure) {
 	if q.atNS != 0 && now-q.atNS < lookNS*9/10 {
 		return
@@ -107,8 +108,8 @@ func (b *Budget) Leave(of *Press) {
 	*of = Press{}
 }
 
-// count updates the number of pressed processes. The first parameter reports whether a process was pressed before, and
-// the second whether it is pressed now.
+// count updates the number of processes whose cgroups lack CPUs. was and is report whether one process was counted
+// before, and whether it is counted now.
 func (f *fullness) count(was, is bool) {
 	if was {
 		f.pressed--

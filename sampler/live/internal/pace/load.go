@@ -3,17 +3,18 @@ package pace
 import "sync"
 
 const (
-	// recordNS is what a record costs ddtop on its way from the kernel's ring to the figures, in ns. It was measured
-	// with 30,000 records per second: 0.8 to 1.1 µs on free CPUs and on a full machine, and 1.35 µs with the screen.
+	// recordNS is what a record of a thread switch costs ddtop on its way from the kernel's ring to the figures, in ns.
+	// It was measured with 30,000 records per second: 0.8 to 1.1 µs on free CPUs and on a full machine, and 1.35 µs
+	// with the screen.
 	recordNS = 1_500
-	// loadSaveNS limits how much unused time for records can be saved for later, in ns. loadDebtNS limits how much more
+	// loadSaveNS limits how much unused CPU time for records is saved for later, in ns. loadDebtNS is how much more CPU
 	// time than allowed records may have taken, in ns. If they have taken more, Over is true for the processes with the
 	// most records.
 	loadSaveNS, loadDebtNS = 1e9, 2e9
 )
 
-// RecordLoad compares the cost of all processes' records with the share of a CPU that ddtop may use. The kernel makes a
-// record for each interval of a thread on a CPU. Any goroutine may use a RecordLoad.
+// RecordLoad compares the cost of all processes' records of thread switches with the share of a CPU that ddtop may use.
+// The kernel makes a record for each interval of a thread on a CPU. Any goroutine may use a RecordLoad.
 type RecordLoad struct {
 	mu   sync.Mutex
 	ns   float64
@@ -53,8 +54,8 @@ func (l *RecordLoad) Add(own *OwnLoad, now, spanNS int64, records uint64, share 
 	}
 }
 
-// Over reports whether records have cost too much for too long, and this process makes at least as many records as the
-// mean process.
+// Over reports whether ddtop must stop recording this process's thread switches. This is so if records have cost too
+// much for too long, and this process makes at least as many records as the average process.
 func (l *RecordLoad) Over(own *OwnLoad, share float64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,8 +63,8 @@ func (l *RecordLoad) Over(own *OwnLoad, share float64) bool {
 	return share != 0 && l.ns < -loadDebtNS*share && own.rate*float64(l.of)*rounding >= l.rate
 }
 
-// Leave removes a process. It also clears the debt, so that the other processes do not pay for records that this
-// process may have caused.
+// Leave removes a process. It also clears the debt, the CPU time that records took beyond the limit. Otherwise other
+// processes would have to make up for records that this process may have caused.
 func (l *RecordLoad) Leave(own *OwnLoad) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +83,8 @@ func (l *RecordLoad) Now() (processes int, rate float64) {
 	return l.of, l.rate
 }
 
-// Room returns how many records per second a further process may make within the share.
+// Room returns how many records per second a further process may make, so that all records together cost no more than
+// share.
 func (l *RecordLoad) Room(share float64) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

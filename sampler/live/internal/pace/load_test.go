@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLoadOfSeveralProcesses: if the records of all processes cost more than the limit, ddtop stops following the
-// process that makes the most.
+// TestLoadOfSeveralProcesses: if the records of all processes' thread switches cost more than the limit, ddtop stops
+// recording them for the process that makes the most.
 func TestLoadOfSeveralProcesses(t *testing.T) {
 	const processes, second = 10, int64(1e9)
 	var l RecordLoad
@@ -40,8 +40,8 @@ func TestLoadOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestMoreThanTheUsualShare: if ddtop may use more than the usual share, records and readings between ticks may use
-// more, too.
+// TestMoreThanTheUsualShare: if ddtop may use more than the usual share of a CPU, records of thread switches and
+// readings between ticks may use more, too.
 func TestMoreThanTheUsualShare(t *testing.T) {
 	b := NewBudget(0.03)
 	if got := b.InForce(); got != 0.03 {
@@ -60,8 +60,8 @@ func TestMoreThanTheUsualShare(t *testing.T) {
 	}
 }
 
-// TestBesideRecords: readings between ticks may use the whole share in force, or what records leave of it. They may
-// always use a minimum.
+// TestBesideRecords: readings between ticks may use all CPU time that ddtop may use now, or what records of thread
+// switches leave of it. In any case they may use a minimum.
 func TestBesideRecords(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// A Meter measures the CPU time of ticks with the kernel's counters. It counts two threads: the sampling thread, to
-// which it belongs, and a helper thread that works for it. The CPU time of all of ddtop would include the ticks of
-// other processes.
+// A Meter measures the CPU time of ticks with the kernel's counters. It counts the CPU time of two threads: the
+// sampling thread, to which it belongs, and a helper thread that works for it. It cannot use the CPU time of all of
+// ddtop, which would include the ticks of other processes.
 type Meter struct {
 	// helper returns the tid of the helper thread, or 0 if there is none now. It is nil if there never is one.
 	helper             func() int

@@ -2,8 +2,8 @@ package pace
 
 import "testing"
 
-// TestMoreForATime: TakeMore allows a larger share of a CPU for a limited time, so that rates are higher. After this
-// time the usual budget holds again. A further call of TakeMore can end the time earlier.
+// TestMoreForATime: TakeMore allows a larger share of a CPU for a limited time, so that ticks come at higher rates.
+// After this time the usual budget holds again. A further call of TakeMore can end the time earlier.
 func TestMoreForATime(t *testing.T) {
 	const share, more, second = 0.03, 0.25, int64(1e9)
 	cost := func(s *spender, fromNS, toNS int64) float64 {
@@ -31,8 +31,8 @@ func TestMoreForATime(t *testing.T) {
 			s.b.TakeMore(more, s.sources[0].Next)
 			after = c.endsNS
 		}
-		// At the end, a burst may be left that was saved at the larger share. The budget takes up to a second to lower
-		// the rates. So measure later.
+		// When the time ends, CPU time may be left that was saved at the larger share. The budget takes up to a second
+		// to lower the rates. So measure only two seconds later.
 		if got := cost(s, after+2*second, after+12*second); got > 1.1*share {
 			t.Errorf("%s: %.3f are taken after it, not %.2f", c.name, got, share)
 		}

@@ -8,8 +8,8 @@ import (
 // maxExtraProcessors limits how many processors ddtop adds to Go's scheduler (GOMAXPROCS) for sampling goroutines.
 const maxExtraProcessors = 8
 
-// Processors adds a processor to Go's scheduler for each sampling goroutine, because this goroutine keeps one while it
-// sleeps between ticks (see Sleeper). The Sources of a Group share one Processors, because it reads and writes
+// Processors adds a processor to Go's scheduler for each sampling goroutine. Such a goroutine keeps a processor while
+// it sleeps between ticks (see Sleeper). All Sources of a Group share one Processors, because it reads and writes
 // GOMAXPROCS.
 type Processors struct {
 	mu      sync.Mutex

@@ -1,7 +1,7 @@
 package pace
 
 // longestSleepNS is the interval at which a goroutine in a long sleep checks whether its work has ended, in ns. It is
-// much less than letGoAfter.
+// much less than the time for which ddtop waits for the end of this work (apart.LetGoAfter).
 const longestSleepNS = 100_000_000
 
 // longestWokenNS replaces longestSleepNS if Wake can end the sleep, in ns. It can be longer, because the owner calls

@@ -16,8 +16,8 @@ const (
 	// timerSleepNS is the shortest sleep that uses a timer, in ns. Only a slow clock sleeps that long.
 	timerSleepNS = 20_000_000
 	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler, if Go's monitor thread is slow, in ns.
-	// After an announced sleep, another goroutine may have the processor on a full machine, so the sleeper must wait.
-	// This must not delay ticks at full rates, whose sleeps are shorter.
+	// During an announced sleep, the scheduler may give the processor to another goroutine, so on a full machine the
+	// sleeper must wait for it. This must not delay ticks at full rates, whose sleeps are shorter.
 	toldSleepNS = 5_000_000
 )
 
@@ -36,7 +36,7 @@ type Sleeper struct {
 	told  bool     // Go's scheduler knows of sleeps that are not short
 	timer *os.File // nil if there is none
 	fd    int
-	// woken is increased by each call of Wake. A long sleep ends when it changes.
+	// woken counts the calls of Wake. A long sleep ends when it changes.
 	woken atomic.Uint32
 }
 
@@ -95,7 +95,7 @@ func (z *Sleeper) wait(ns int64) bool {
 // Wakes reports whether Wake ends a long sleep.
 func (z *Sleeper) Wakes() bool { return z.told }
 
-// Wake ends a long sleep. If no sleep is in progress, it ends the next one at once. Any goroutine may call it.
+// Wake ends a long sleep. If no sleep is in progress, the next one ends at once. Any goroutine may call it.
 func (z *Sleeper) Wake() {
 	z.woken.Add(1)
 	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&z.woken)), futexWake|futexPrivate, 1) // how many woke
@@ -121,8 +121,8 @@ func (z *Sleeper) sleepTold(ns int64) (woken bool) {
 	return true
 }
 
-// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, and keeps Go's processor. Go's garbage collection does not have
-// to wait for the sleep, because its signal ends the system call with EINTR.
+// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, and keeps Go's processor meanwhile. Go's garbage collection does
+// not have to wait for the end of the sleep, because its signal ends the system call with EINTR.
 func sleepShort(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	for {

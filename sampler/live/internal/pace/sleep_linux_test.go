@@ -16,9 +16,9 @@ import (
 
 func newTold() *Sleeper { return &Sleeper{told: true} }
 
-// TestMonitorThread: monitorThread returns the thread of Go's scheduler that ddtop may slow down. It must run no
-// goroutine, and must sleep as the scheduler's monitor thread does. Other threads may sleep like this for a moment,
-// when they search for work.
+// TestMonitorThread: monitorThread returns the thread of Go's scheduler that ddtop may slow down. This thread must run
+// no goroutine, and must sleep as the scheduler's monitor thread does. The sleep alone does not prove that it is the
+// right thread. Other threads may sleep like this for a moment, when they search for work.
 func TestMonitorThread(t *testing.T) {
 	tid, err := monitorThread()
 	if err != nil {
@@ -92,8 +92,8 @@ func TestSleepLetsTheCollectorGo(t *testing.T) {
 		ns      int64
 	}{"short": {newUntold, timerSleepNS}, "timer": {newUntold, 3 * timerSleepNS}, "told": {newTold, timerSleepNS}} {
 		t.Run(name, func(t *testing.T) {
-			// If a stop waited for the sleep, there would be at most two stops in a sleep: one before it and one at its
-			// end.
+			// If each stop of the runtime had to wait for the end of the sleep, there would be at most two stops in a
+			// sleep: one before it and one at its end.
 			const enough = 4
 			var sleeping atomic.Int64 // the number of the present sleep, or zero if the thread is awake
 			done := make(chan struct{})

@@ -24,8 +24,8 @@ type clockEpoch struct {
 	ns int64 // CLOCK_MONOTONIC at that time
 }
 
-// epochTries is how often newEpoch reads the two clocks one after the other. It uses the two readings that are closest
-// in time.
+// epochTries is how often newEpoch reads the two clocks, one directly after the other. It uses the pair of readings
+// that are closest in time.
 const epochTries = 16
 
 func newEpoch() clockEpoch {
@@ -53,9 +53,9 @@ func readMonotonic() int64 {
 // Monotonic returns CLOCK_MONOTONIC in ns, exact to a fraction of a microsecond.
 func Monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
 
-// RaisePriority gives the calling OS thread a higher priority, if ddtop may do that, a short time slice, and exact
-// timers. Nothing undoes this, because such a thread ends with its work (attach.OnOwnThread). No other thread inherits
-// these properties: Go starts no thread from one that is locked to its goroutine.
+// RaisePriority gives the calling OS thread a short time slice, exact timers and, if ddtop may do that, a higher
+// priority. Nothing undoes this, because such a thread ends with its work (attach.OnOwnThread). No other thread
+// inherits these properties: Go starts no thread from one that is locked to its goroutine.
 func RaisePriority() {
 	tid := unix.Gettid()
 	// The kernel may delay timers by 50 µs by default, which would make the distances of ticks at 1 kHz uneven.

@@ -12,7 +12,7 @@ import (
 // heapPath is what the kernel calls the memory that brk(2) manages (proc_pid_maps(5)).
 const heapPath = "[heap]"
 
-// followAsks has the kernel copy the stacks of calls that ask for memory.
+// followAsks makes the kernel copy the stacks of threads that call the kernel to ask for memory.
 func (x *Run) followAsks() error {
 	maps, err := x.of.Subject.Process.Maps()
 	if err != nil {
@@ -29,15 +29,15 @@ func (x *Run) followAsks() error {
 	if x.feed, err = clock.FollowAsks(target); err != nil {
 		return err
 	}
-	// Read the mappings again. The BPF program reports only code that is mapped after the program was loaded.
+	// Read the mappings again now that the BPF program is loaded. It reports only code that is mapped from now on.
 	if err := x.readMaps(func() error { return x.reader.Prepare(x.of.Subject) }); err != nil {
 		return errors.Join(err, x.feed.Close())
 	}
 	return nil
 }
 
-// ask notes a call that gave the process memory, moved it or took it. If the call gave memory, ask returns the ledger's
-// entry for this memory, which still needs the stack of the call. Otherwise ask returns nil.
+// ask notes a system call that gave the process memory, moved it or took it away. If the call gave memory, ask returns
+// the ledger's entry for this memory, which still needs the stack of the call. Otherwise ask returns nil.
 func (x *Run) ask(a *clock.Ask) *asks.Owner {
 	if !x.of.Asks {
 		return nil
@@ -57,14 +57,14 @@ func (x *Run) ask(a *clock.Ask) *asks.Owner {
 	return nil
 }
 
-// askedAlone returns the stack of a call that asked for memory. The thread is one that Ruby does not know, so the stack
+// askedAlone returns the stack of a call that asked for memory, made by a thread that Ruby does not know. So the stack
 // has no Ruby frames. owner is the ledger's entry for the memory.
 func askedAlone(s *clock.Sample, native *sampler.NativeStack, owner *asks.Owner) stack {
 	return stack{tid: s.TID, ns: s.NS, alone: true, native: *native, asked: owner}
 }
 
-// Account notes in the ledger which stack has asked for which memory. It does this for stacks whose Ruby frames have
-// got their names. The clock calls it after NameStacks.
+// Account notes in the ledger which stack has asked for which memory. It does this when the Ruby frames of a stack have
+// got their names. The goroutine that samples (the clock) calls it after NameStacks.
 func (x *Run) Account() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -1,4 +1,4 @@
 // Package running takes C stacks of running threads and adds them to samples. Only the goroutine that samples the
-// process can name the Ruby frames of the stacks, so it does this between its ticks
+// process can name the Ruby frames of the stacks. It does this between its ticks
 // (docs/reference/native.md#threads-that-run).
 package running

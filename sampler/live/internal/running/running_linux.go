@@ -19,15 +19,16 @@ import (
 )
 
 const (
-	// lookEvery is the interval between two reads of the ring. In this time, eight busy CPUs fill half of the ring.
+	// lookEvery is the interval between two reads of the ring in which the kernel puts stacks. In this time, eight busy
+	// CPUs fill half of the ring.
 	lookEvery = 50 * time.Millisecond
 	// mapsEvery is the usual interval between two readings of the process's mappings.
 	mapsEvery = time.Second
 	// changedEvery replaces mapsEvery after the process has mapped other code. It is not zero, because some programs
 	// load libraries in a loop. silentEvery is the interval after the mappings could not be read.
 	changedEvery, silentEvery = 200 * time.Millisecond, 10 * time.Second
-	// mostCPUs limits the stacks that are unwound per second to the number that eight busy CPUs produce. Unwinding a
-	// stack takes 10 to 35 µs.
+	// mostCPUs limits the stacks that are unwound per second to the number that eight busy CPUs produce. It limits the
+	// cost, because unwinding a stack takes 10 to 35 µs.
 	mostCPUs = 8
 	// stackTime is how long unwinding and naming one stack should take. A stack that takes longer counts as several
 	// stacks, so that fewer others are unwound. A file with a million symbols therefore costs at most 8 % of a CPU,
@@ -36,8 +37,8 @@ const (
 	// letGoAfter limits how long Stop waits for a read of the process's memory. Such a read lasts until the page is in
 	// memory, which may be never.
 	letGoAfter = time.Second
-	// maxRunning limits two lists: the stacks that wait for their names, and the named stacks that wait for the next
-	// tick.
+	// maxRunning limits two lists: the stacks that wait for their names, and the named stacks that wait until the next
+	// tick adds them to a sample.
 	maxRunning = 1024
 )
 
@@ -54,27 +55,29 @@ type Run struct {
 	stacks  *stacknames.Stacks
 	unnamed []stack
 	counts  sampler.RunningCounts
-	// looked is when the ring was last read. room is how many stacks may be unwound at present (mostCPUs).
+	// looked is when the ring was last read. room is how many stacks may be unwound now without exceeding the limit per
+	// second (mostCPUs).
 	looked time.Time
 	room   float64
-	// mapsNS is the period in which the process's mappings were last read. mapsAgain is when they may be read again.
+	// mapsNS has the begin and the end of the last reading of the process's mappings. mapsAgain is when they may be
+	// read again.
 	mapsNS    span
 	mapsAgain time.Time
 	// uncopied is how many stacks the kernel could not copy.
 	uncopied uint64
 
-	// ledger has the memory that threads asked the kernel for. called has the counts of these calls.
+	// ledger has the areas of memory that threads asked the kernel for. called has the numbers of these calls.
 	ledger asks.Ledger
 	called atomic.Pointer[clock.Counts]
 	began  int64
 	// generation is the generation of the Dictionary at the last call of Account.
 	generation sampler.Generation
 
-	// lost counts the stacks that were copied but came into no sample.
+	// lost counts the stacks that were copied but added to no sample.
 	lost atomic.Uint64
 
 	mu sync.Mutex // guards named
-	// named are the stacks that the clock has not taken yet.
+	// named are the stacks with names that the goroutine that samples (the clock) has not taken yet.
 	named []stack
 }
 
@@ -95,8 +98,8 @@ type stack struct {
 	native sampler.NativeStack
 	taken  stacknames.Taken
 	name   stacknames.Name
-	// asked is the ledger's entry for the memory that the thread asked the kernel for. It is set only if Options.Asks
-	// is true.
+	// asked is the entry, in the ledger, of the memory that the thread asked the kernel for. It is set only if
+	// Options.Asks is true.
 	asked *asks.Owner
 }
 
@@ -110,10 +113,11 @@ type Options struct {
 	Hz         int
 	Reader     *ruby.Reader
 	Dictionary *sampler.Dictionary
-	// Counts receives how many stacks were taken and lost. If no more stacks can be taken, it also receives why.
+	// Counts receives how many stacks were taken and lost. When no more stacks can be taken, it also receives the
+	// reason.
 	Counts *sampler.NativeWatch
-	// Asks means that stacks are taken when a thread asks the kernel for memory, not of running threads. Clockless is
-	// true if no sampling loop (clock) runs. In this case Run calls NameStacks and Account itself.
+	// Asks means that stacks are taken of threads that ask the kernel for memory, not of all running threads. Clockless
+	// is true if no sampling loop (clock) runs. In this case Run calls NameStacks and Account itself.
 	Asks, Clockless bool
 }
 
@@ -188,15 +192,15 @@ func (x *Run) run() {
 	x.End()
 }
 
-// look unwinds the stacks that the kernel has copied, and gives the clock those stacks whose Ruby frames have their
-// names.
+// look unwinds the native stacks that the kernel has copied. It gives the stacks whose Ruby frames have got their names
+// to the goroutine that samples (the clock).
 func (x *Run) look() error {
 	second := float64(mostCPUs * x.of.Hz)
 	x.room = min(x.room+second*time.Since(x.looked).Seconds(), second)
 	x.looked = time.Now()
 	now := pace.Monotonic()
-	// If there is no room to unwind a stack, stacks of calls that ask for memory wait in the ring. Other stacks are
-	// read at once.
+	// If no stack may be unwound now (room), stacks of calls that ask for memory wait in the ring. Other stacks are
+	// read from the ring at once. The ones that may not be unwound count as lost.
 	if !x.of.Asks || x.room >= 1 {
 		if err := x.feed.Drain(func(s *clock.Sample) { x.take(s, now) }); err != nil {
 			return err
@@ -214,8 +218,8 @@ func (x *Run) look() error {
 	return nil
 }
 
-// lookAtMaps reads the mappings and the counters again, if enough time has passed. If the mappings cannot be read, the
-// earlier ones remain valid until the process maps other code.
+// lookAtMaps reads the mappings and the counters again, if enough time has passed. If the mappings cannot be read, Run
+// uses the earlier ones until the process maps other code.
 func (x *Run) lookAtMaps() error {
 	steady, err := x.feed.Steady(x.mapsNS.from, pace.Monotonic())
 	if err != nil {
@@ -248,7 +252,7 @@ func (x *Run) readCounts() error {
 	return nil
 }
 
-// readMaps calls the function read, which may read the mappings. If it has done so, readMaps notes the time.
+// readMaps calls the function read, which may read the mappings. If read has done so, readMaps notes the time.
 func (x *Run) readMaps(read func() error) error {
 	before, from := x.reader.Readings(), pace.Monotonic()
 	err := read()
@@ -261,8 +265,8 @@ func (x *Run) readMaps(read func() error) error {
 // errMapped means that the process mapped other code between the copy of a stack and the reading of the mappings.
 var errMapped = fmt.Errorf("%w: the process has mapped other code", native.ErrMisfit)
 
-// unwind calls the function read, which unwinds a stack. It returns errMapped if the mappings may have changed since
-// the copy.
+// unwind calls the function read, which unwinds the copy of a stack. It returns errMapped if the mappings may have
+// changed since the stack was copied.
 func (x *Run) unwind(s *clock.Sample, read func() (sampler.NativeStack, error)) (out sampler.NativeStack, err error) {
 	from := min(s.NS, x.mapsNS.from)
 	err = x.readMaps(func() (err error) {
@@ -282,9 +286,9 @@ func (x *Run) unwind(s *clock.Sample, read func() (sampler.NativeStack, error)) 
 	return out, nil
 }
 
-// spend reduces room after a stack was unwound: by one, or by more if the stack was slow. A very slow stack, for
-// example one that waits for a disk, makes room negative. Then no stacks are unwound for a while. room has a lower
-// limit, so that this does not last long.
+// spend reduces room, the number of stacks that may be unwound, after a stack was unwound: by one, or by more if the
+// stack was slow. A very slow stack, for example one that waits for a disk, makes room negative. Then no stacks are
+// unwound for a while. room has a lower limit, so that this does not last long.
 func (x *Run) spend(took time.Duration) {
 	most := float64(mostCPUs * x.of.Hz)
 	x.room = max(x.room-max(1, float64(took)/float64(stackTime)), -most)
@@ -307,7 +311,7 @@ func (x *Run) takeAlone(s *clock.Sample, owner *asks.Owner) {
 	x.of.Counts.KeepAlone(s.TID, &stack)
 }
 
-// take unwinds the copy of a stack, and requests the names of its Ruby frames.
+// take unwinds the copy of a native stack, and requests the names of the Ruby frames that belong to it.
 func (x *Run) take(s *clock.Sample, now int64) {
 	owner := x.ask(&s.Ask)
 	if x.of.Asks && owner == nil {
@@ -354,7 +358,7 @@ func (x *Run) take(s *clock.Sample, now int64) {
 	x.unnamed = append(x.unnamed, r)
 }
 
-// handOn gives the clock the stacks whose Ruby frames have their names.
+// handOn gives the stacks whose Ruby frames have got their names to the goroutine that samples (the clock).
 func (x *Run) handOn(now int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -380,7 +384,8 @@ func (x *Run) handOn(now int64) {
 // NameStacks names the Ruby frames of stacks. The sampling loop (clock) calls it between two reads of the process.
 func (x *Run) NameStacks() { x.stacks.Give(x.of.Reader, x.of.Dictionary, pace.Monotonic()) }
 
-// Fill adds the stacks that were taken to a sample. The clock calls it. It does not wait.
+// Fill adds to a sample the stacks that have got their names since the last call. The goroutine that samples (the
+// clock) calls it. Fill never waits: if the lock is not free, it adds nothing.
 func (x *Run) Fill(s *sampler.Sample, list *exact.List) {
 	if !x.mu.TryLock() {
 		return

@@ -24,8 +24,8 @@ func TestStopWhileAReadHangs(t *testing.T) {
 	}
 }
 
-// TestExpensiveStacks: a stack that takes long to unwind leaves less time for others. Even after a stack that takes
-// very long, stacks are unwound again within two seconds.
+// TestExpensiveStacks: a stack that takes long to unwind leaves less time for other stacks. Even after a stack that
+// takes very long, ddtop unwinds stacks again within two seconds.
 func TestExpensiveStacks(t *testing.T) {
 	x := &Run{of: Options{Hz: clock.Hz}, room: 100}
 	for _, c := range []struct {

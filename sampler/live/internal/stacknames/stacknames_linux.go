@@ -15,7 +15,8 @@ const (
 	maxUnnamed = 256
 	// namedAtOnce limits the stacks that the clock's goroutine names between two samples. Each takes 20 to 100 µs.
 	namedAtOnce = 24
-	// WithinNS limits how long records wait for the name of a stack, in ns. The clock names stacks every 10 to 100 ms.
+	// WithinNS limits how long records wait until their stack has a name, in ns. The clock names stacks every 10 to 100
+	// ms.
 	WithinNS = 300_000_000
 	// maxNames limits the names that are kept to about 2 MB. If there are more, all names are dropped.
 	maxNames = 1 << 14
@@ -27,17 +28,17 @@ type Unnamed struct {
 	copied  ruby.CopiedStack
 	memory  []byte // the memory of copied
 	takenNS int64
-	// before is the name that this stack had before. It may be outdated.
+	// before is the name that an earlier copy of this stack had. It may be outdated.
 	before Name
-	// named becomes true after the clock has set name.
+	// named becomes true after the clock, the sampling goroutine, has set name.
 	named atomic.Bool
 	name  Name
 }
 
-// Name is the name of a copied stack: its StackID in the Dictionary. The other fields show whether this ID is still
-// right.
+// Name is the name of a copied stack, which is its StackID in the Dictionary. The other fields show whether this ID is
+// still right.
 type Name struct {
-	// ID is 0 if the name is unknown. Resumes is the stack ID without its innermost C functions.
+	// ID is 0 if the name is unknown. Resumes is the ID of the same stack without its innermost C functions.
 	ID, Resumes sampler.StackID
 	proof       ruby.StackProof
 	// partly is true if the names of some frames could not be read. They may be readable later, so the name is not
@@ -49,19 +50,19 @@ type Name struct {
 	generation sampler.Generation
 }
 
-// Stacks finds the names of copied stacks (Name). One goroutine requests names, and the clock's goroutine, which takes
-// the samples, finds them. Neither waits for the other.
+// Stacks finds the names of copied stacks (Name). One goroutine requests names, and the goroutine that takes the
+// samples (the clock) finds them. Neither waits for the other.
 type Stacks struct {
 	seed  maphash.Seed
 	names map[uint64]Name
 	key   []byte
 	spare []*Unnamed
-	// taken are the stacks that Take has added since the last call of Each. ended is true after End: no more stacks get
+	// taken has the stacks that Take has added since the last call of Each. ended is true after End: no more stacks get
 	// names.
 	taken []Taken
 	ended bool
-	// toName has the requests for names, which the clock answers. revision changes when the target's code may have
-	// changed. Older names may then be wrong. over is true while no clock runs.
+	// toName has the requests for names, which the clock (the sampling goroutine) answers. revision changes when the
+	// target's code may have changed, so that earlier names may be wrong. over is true while no clock runs.
 	toName   chan *Unnamed
 	revision atomic.Uint64
 	over     atomic.Bool
@@ -74,21 +75,21 @@ func New() *Stacks {
 	return &Stacks{seed: maphash.MakeSeed(), names: make(map[uint64]Name), toName: make(chan *Unnamed, maxUnnamed)}
 }
 
-// End ends the search for names. From now on Ready returns true for all stacks. Stacks that still wait get no name.
-// Only the goroutine that requests names may call it.
+// End ends the search for names. From now on, Ready returns true for all stacks, and stacks that still wait get no
+// name. Only the goroutine that requests names may call it.
 func (w *Stacks) End() { w.ended = true }
 
-// WithoutClock says that no clock finds names for now. Until the next call of Give, Ready returns true for all stacks,
-// and stacks that wait get no name.
+// WithoutClock says that no clock (sampling goroutine) runs for now, so none finds names. Until the next call of Give,
+// Ready returns true for all stacks, and stacks that wait get no name.
 func (w *Stacks) WithoutClock() { w.over.Store(true) }
 
 // Void reports whether a name may be outdated, because the target's code may have changed.
 func (w *Stacks) Void(name *Name) bool { return name.revision != w.revision.Load() }
 
-// In reports whether a name was found in generation g of the Dictionary. Only then its IDs are valid in g.
+// In reports whether a name was found in generation g of the Dictionary. If not, its IDs are not valid in g.
 func (n *Name) In(g sampler.Generation) bool { return n.generation == g }
 
-// Taken is the stack that came with a record. It has either a Name, or the Unnamed that will get the name.
+// Taken is the copied stack that belongs to a record. It has either a Name, or the Unnamed that will get the name.
 type Taken struct {
 	NS  int64
 	TID int32
@@ -106,14 +107,15 @@ func (w *Stacks) Each(fn func(*Taken)) {
 	w.taken = w.taken[:0]
 }
 
-// Take adds a stack that a BPF program copied. running is true if its thread was interrupted while it ran.
+// Take adds a stack that a BPF program has copied. running is true if the stack's thread was interrupted while it ran.
 func (w *Stacks) Take(r *ruby.Reader, s *bpf.Stack, running bool, nowNS int64) {
 	x := Taken{NS: s.NS, TID: s.TID}
 	x.Name, x.Unnamed = w.find(r, s, running, nowNS)
 	w.taken = append(w.taken, x)
 }
 
-// find returns the name of a stack if it is known. Otherwise it requests the name, and returns the request.
+// find returns the name of a stack if it is known. Otherwise it requests the name from the clock, and returns the
+// request.
 func (w *Stacks) find(r *ruby.Reader, s *bpf.Stack, running bool, nowNS int64) (Name, *Unnamed) {
 	copied := ruby.CopiedStack{Low: s.Low, End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Values, Running: running}
 	w.key = r.CopiedKey(&copied, w.key[:0])
@@ -141,7 +143,8 @@ func (w *Stacks) find(r *ruby.Reader, s *bpf.Stack, running bool, nowNS int64) (
 	}
 }
 
-// Ready reports whether waiting for a name is over: the stack has it, no name will come, or WithinNS has passed.
+// Ready reports whether waiting for a stack's name is over: the stack has got it, no name will come, or WithinNS has
+// passed.
 func (w *Stacks) Ready(x *Unnamed, nowNS int64) bool {
 	return x.named.Load() || w.ended || w.over.Load() || nowNS-x.takenNS >= WithinNS
 }
@@ -166,7 +169,7 @@ func (w *Stacks) NameOf(x *Unnamed) Name {
 // Asked reports whether requests for names are pending. Any goroutine may call it.
 func (w *Stacks) Asked() bool { return len(w.toName) > 0 }
 
-// Give names the requested stacks. The clock calls it between two readings.
+// Give gives the requested stacks their names. The clock (the sampling goroutine) calls it between two readings.
 func (w *Stacks) Give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64) {
 	w.over.Store(false)
 	if now := r.Revision(); now != w.last {
@@ -194,8 +197,8 @@ func (w *Stacks) Give(r *ruby.Reader, dict *sampler.Dictionary, nowNS int64) {
 	}
 }
 
-// resumes returns a stack without its innermost C functions. What is left is the Ruby code that continues when they
-// return.
+// resumes returns a stack without its innermost C functions. The Ruby code that is left at its inner end continues when
+// they return.
 func resumes(dict *sampler.Dictionary, id sampler.StackID) sampler.StackID {
 	for range maxCInARow {
 		if id == 0 {

@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// maxBegun limits the copied requests that wait for the clock to find them.
+	// maxBegun limits the copied requests that wait until the clock finds their IDs.
 	maxBegun = 128
 	// routeTries limits how often a request is read again because its route is not known yet. Reads are at least 12 ms
 	// apart.
 	routeTries = 4
-	// withinNS limits how long a record waits for its request to be found, in ns.
+	// withinNS limits how long a record of a thread switch waits until its request's ID is found, in ns.
 	withinNS = 300_000_000
 )
 
-// Requests are requests (of a web server, for example) that a BPF program copied when they began, and that have no
-// WorkID yet. One goroutine takes the copies. The clock's goroutine, which samples the process, reads what they refer
-// to and finds the IDs. Neither waits for the other.
+// Requests are requests (of a web server, for example) that a BPF program has copied at their begin, and that have no
+// WorkID yet. One goroutine takes the copies. The goroutine that samples the process (the clock) reads the memory to
+// which the copies refer, and finds the IDs. Neither goroutine waits for the other.
 type Requests struct {
-	// copies are the copies that the last Drain took. begun are the requests in these copies that Give has not given to
-	// the clock yet.
+	// copies are the copies of requests that the last Drain took. begun are the requests in these copies that Give has
+	// not given to the clock yet.
 	copies map[instant]*begun
 	begun  []*begun
-	// finding are the requests for which Find must find the ID. place says where the BPF programs read requests. Only
-	// the clock uses these two fields.
+	// finding has the requests whose IDs Find must find. place says where the BPF programs read requests. Only the
+	// clock uses these two fields.
 	finding []*begun
 	place   tracer.WorkPlace
-	// over is true while there is no clock that finds requests.
+	// over is true while no clock (sampling goroutine) runs that could find requests.
 	over atomic.Bool
 }
 
@@ -45,7 +45,7 @@ type instant struct {
 	ns  int64
 }
 
-// begun is a request that was copied when it began. Once done is true, id is its ID, or 0 if it was not found.
+// begun is a request that was copied when it began. id is its ID once done is true, or 0 if the request was not found.
 type begun struct {
 	of         *Requests
 	low, end   uint64
@@ -58,13 +58,14 @@ type begun struct {
 	dict       *sampler.Dictionary
 }
 
-// Ready reports whether waiting for the request's ID is over. This is so if the request was found, if no clock runs
-// that could find it, or after withinNS.
+// Ready reports whether waiting for the request's ID is over. It is over if the request was found, if no clock
+// (sampling goroutine) runs that could find it, or after withinNS.
 func (b *begun) Ready() bool {
 	return b.done.Load() || b.of.over.Load() || pace.Monotonic()-b.takenNS >= withinNS
 }
 
-// ID returns the request. It is zero if the request was not found, or if the Dictionary has a new generation by now.
+// ID returns the ID of the request. It is zero if the request was not found, or if the Dictionary has a new generation
+// since then.
 func (b *begun) ID() sampler.WorkID {
 	if !b.done.Load() || b.id == 0 || b.generation != b.dict.Generation() {
 		return 0
@@ -72,8 +73,8 @@ func (b *begun) ID() sampler.WorkID {
 	return b.id
 }
 
-// Drain takes the copies that a feed has collected. f may be nil. Each copy belongs to a record that is passed to Note
-// before the next Drain.
+// Drain takes the copies of requests that a feed has collected. f may be nil. Each copy belongs to a record of a thread
+// switch, which is passed to Note before the next Drain.
 func (q *Requests) Drain(f *tracer.Feed) error {
 	clear(q.copies)
 	if f == nil {
@@ -89,14 +90,14 @@ func (q *Requests) Drain(f *tracer.Feed) error {
 	})
 }
 
-// uncopied stands for a request whose begin was seen, but which was not copied. So its ID cannot be found.
+// uncopied replaces a request of which ddtop has seen the begin, but which was not copied. So its ID cannot be found.
 type uncopied struct{}
 
 func (uncopied) Ready() bool        { return true }
 func (uncopied) ID() sampler.WorkID { return 0 }
 
-// Note adds a request to a record of a thread switch if the thread has begun a request by then. The caller must have
-// passed the record to w.Note before.
+// Note adds a request to a record of a thread switch, if the thread has begun this request by the time of the record.
+// The caller must have passed the record to w.Note before.
 func (q *Requests) Note(r *switches.Record, w *Works) {
 	b := q.copies[instant{r.TID, r.NS}]
 	if b == nil || len(q.begun) >= maxBegun {
@@ -107,8 +108,8 @@ func (q *Requests) Note(r *switches.Record, w *Works) {
 	}
 	var ok bool
 	if b.copied.FromNS, b.copied.ByNS, ok = w.Copied(r, b.low, b.end); ok {
-		// An earlier record may have reported that this request began, but was not copied. The request's begin must not
-		// be before that record.
+		// An earlier record may have reported that this request had begun, when it was not copied yet. So the begin of
+		// the request must not be before that record.
 		r.Work, r.WorkNS = b, max(b.copied.FromNS+(b.copied.ByNS-b.copied.FromNS)/2, w.Unfound(r.TID))
 		q.begun = append(q.begun, b)
 	}
@@ -120,15 +121,15 @@ func (q *Requests) Begun() bool { return len(q.begun) > 0 }
 // Give moves the requests in begun to the list finding, so that the clock finds their IDs in Find.
 func (q *Requests) Give() { q.finding, q.begun = append(q.finding, q.begun...), q.begun[:0] }
 
-// WithoutClock sets whether there is no clock to call Find. If there is none, Ready returns true at once, and records
-// stay without their requests.
+// WithoutClock sets whether there is no clock (sampling goroutine) to call Find. If there is none, Ready returns true
+// at once, and records are passed on without their requests.
 func (q *Requests) WithoutClock(is bool) { q.over.Store(is) }
 
-// Find finds the IDs of requests. It reads a request only while allows returns true. After each reading it calls spend
-// with the CPU time that cost has measured. Requests that it could not read get an ID without a name. The clock calls
-// Find between two ticks.
+// Find finds the IDs of requests. It reads a request from the process only while allows returns true. After each
+// reading it calls spend with the CPU time that cost has measured. A request that it could not read gets an ID without
+// a name. The clock (the sampling goroutine) calls Find between two ticks.
 func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Meter, allows func() bool, spend func(ns int64)) {
-	// Find new requests first. Those that were read before, and lack only a route, come last.
+	// Find the IDs of new requests first. Requests that were read before, and lack only a route, come last.
 	slices.SortStableFunc(q.finding, func(a, b *begun) int { return a.tries - b.tries })
 	q.finding = slices.DeleteFunc(q.finding, func(b *begun) bool {
 		var id sampler.WorkID
@@ -149,7 +150,7 @@ func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Met
 	})
 }
 
-// Waiting reports whether Find has anything to do.
+// Waiting reports whether requests wait until Find finds their IDs.
 func (q *Requests) Waiting() bool { return len(q.finding) > 0 }
 
 // Place tells the BPF programs where threads keep their requests, so that the programs copy them. f may be nil. The

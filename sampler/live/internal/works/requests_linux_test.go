@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestUncopied: if a request begins but its environment is not copied, ddtop reports a request that was not found. If a
-// later record has the copy, ddtop reports the request with a begin after this report.
+// TestUncopied: if a request begins but its environment is not copied, ddtop reports that a request has begun that was
+// not found. If a later record has the copy, ddtop reports the request, with a begin after the earlier report.
 func TestUncopied(t *testing.T) {
 	const us, env1, env2 = 1000, 0x1000, 0x2000
 	var got []exact.Change

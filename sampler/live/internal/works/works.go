@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// A thread that seems to begin work is read. After maxMisses consecutive readings that found no work, the thread is
-	// read at most once in missNS. If the thread has never had work, this time doubles with each further reading, up to
+	// maxMisses is the number of consecutive readings of a thread that may find no work before ddtop reads the thread
+	// more rarely. ddtop reads a thread that seems to begin work. After maxMisses such readings, it reads the thread at
+	// most once in missNS. If the thread has never had work, this time doubles with each further reading, up to
 	// mostMissNS.
 	maxMisses, missNS, mostMissNS = 4, 1_000_000_000, 8_000_000_000
 	// maxWorks limits the threads of a Works.
@@ -26,25 +27,26 @@ type Works struct {
 	threads map[int32]*working
 	entered []ruby.Entered
 	served  atomic.Bool
-	// placedNS is the time since which the BPF programs copy requests from the present frame.
+	// placedNS is the time since which the BPF programs copy requests from the frame that they know now (Placed).
 	placedNS int64
-	// begins is the thread of the last record, if this record is the first within a request. Otherwise it is nil.
+	// begins is the thread of the last record, if this record is the first within a request of the thread. Otherwise it
+	// is nil.
 	begins *working
 }
 
 // working is the state of a thread.
 type working struct {
-	// idle is the frame in which the thread waited for work when it was last seen without work. Zero means that it was
-	// never seen so.
+	// idle is the frame in which the thread waited for work when ddtop last saw it without work. Zero means that ddtop
+	// has never seen it without work.
 	idle uint64
-	// placed is true if ddtop knows which frame has the thread's requests. serves is the value of Record.Serves in the
-	// thread's last record. low is the low end of the stack at the last copy.
+	// placed is true if ddtop knows in which frame the thread's requests are. serves is the value of Record.Serves in
+	// the thread's last record. low is the low end of the stack at the last copy.
 	placed      bool
 	serves, low uint64
 	// unfoundNS is the time of the last report that the thread has begun a request that was not copied (Uncopied).
 	unfoundNS int64
-	// overNS is the time of the last record that ended the need to read the thread: it had left its work, or its
-	// request was copied.
+	// overNS is the time of the last record after which ddtop need not read the thread: the thread had left its work,
+	// or its request was copied.
 	overNS int64
 	// cfp and ns are the innermost frame and the time of the thread's last record. asleep is true if the thread waited
 	// in the kernel at that time.
@@ -52,9 +54,10 @@ type working struct {
 	ns     int64
 	asleep bool
 	// deep is true if the thread's stack has become deeper than it was while the thread waited for work. looked is true
-	// if the thread is to be read for this reason, until the next sample. copied is true if its request was copied.
+	// if the thread must be read because of this. It stays true until the next sample. copied is true if the thread's
+	// request was copied.
 	deep, looked, copied bool
-	// woke is true if the thread has run since it waited for work. It first ran after fromNS.
+	// woke is true if the thread has run since it last waited for work. Its first run began after fromNS.
 	woke     bool
 	fromNS   int64
 	misses   int
@@ -65,7 +68,7 @@ type working struct {
 	unmoved bool
 }
 
-// restNS returns how long a thread is not read again after a reading.
+// restNS returns how long ddtop does not read a thread again after it has read it, in ns.
 func (t *working) restNS() int64 {
 	switch {
 	case t.misses < maxMisses:
@@ -150,7 +153,7 @@ func (w *Works) forget(t *working, r *switches.Record) {
 }
 
 // Copied notes that the request of a thread was copied at the thread's last record. The copied stack has the ends low
-// and end. Copied returns the times between which the request began. The thread woke up for the request after fromNS.
+// and end. Copied returns two times, between which the request began. After fromNS, the thread woke up for the request.
 // At byNS, the time of the record, it was within the request. Earlier records cannot make byNS earlier, because they
 // may belong to another, short request. ok is false if the begin is not known. It is also false if the thread waits for
 // work on another stack, because then its other fibers can serve other requests.
@@ -169,8 +172,9 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 	return t.fromNS, r.NS, t.woke
 }
 
-// Uncopied reports whether a record is the first within a request. The record must be the last one that was passed to
-// Note. If it is the first, Uncopied notes that no copy of the request came with it. A later record can have the copy.
+// Uncopied reports whether a record is the first one within a request. The record must be the last one that was passed
+// to Note. If it is the first, Uncopied notes that no copy of the request came with it. A later record can still bring
+// the copy.
 func (w *Works) Uncopied(r *switches.Record) bool {
 	if w.begins == nil {
 		return false
@@ -187,7 +191,8 @@ func (w *Works) Unfound(tid int32) int64 {
 	return 0
 }
 
-// Placed notes that the BPF programs copy requests from another frame from the time ns on (CLOCK_MONOTONIC).
+// Placed notes that the BPF programs copy requests from another frame than before, from the time ns on
+// (CLOCK_MONOTONIC).
 func (w *Works) Placed(ns int64) {
 	w.placedNS = ns
 	for _, t := range w.threads {
@@ -195,7 +200,7 @@ func (w *Works) Placed(ns int64) {
 	}
 }
 
-// Saw adds what a sample shows about threads that have not run since their last records.
+// Saw adds what a sample shows about threads' work. It uses only threads that have not run since their last records.
 func (w *Works) Saw(s *sampler.Sample) {
 	for i := range s.Threads {
 		x := &s.Threads[i]
@@ -212,7 +217,7 @@ func (w *Works) Saw(s *sampler.Sample) {
 			t.deep, t.misses, t.served = true, 0, true
 			w.served.Store(true)
 		case t.looked:
-			// The thread could not be read, or had not entered its work yet. So its next record has it read again.
+			// The thread could not be read, or had not entered its work yet. So read it again after its next record.
 			t.misses++
 			t.deep = t.deep && t.misses >= maxMisses
 		case read && t.asleep && t.ns < s.TimeNS && (t.idle == 0 || t.cfp >= t.idle || t.misses >= maxMisses):
@@ -222,9 +227,9 @@ func (w *Works) Saw(s *sampler.Sample) {
 	}
 }
 
-// Take returns the threads that have begun something and that a sample must read. It appends the threads since the last
-// call of Take to waiting, the threads that no sample has read yet. It leaves out threads whose work is already over.
-// For such a thread, a sample would show later work as if it had begun at the earlier time.
+// Take returns the threads that have begun something and that a sample must read. waiting are earlier such threads,
+// which no sample has read yet. Take appends the threads that were found since its last call. It leaves out threads
+// whose work is already over: a sample would show later work of the thread as if it had begun at the earlier time.
 func (w *Works) Take(waiting []ruby.Entered) []ruby.Entered {
 	waiting = slices.DeleteFunc(waiting, func(e ruby.Entered) bool {
 		t := w.threads[e.TID]
@@ -238,5 +243,6 @@ func (w *Works) Take(waiting []ruby.Entered) []ruby.Entered {
 // Begun reports whether Take has threads to return.
 func (w *Works) Begun() bool { return len(w.entered) > 0 }
 
-// Served reports whether a sample had work, or a request was copied. Any goroutine may call it.
+// Served reports whether the process has served work: a sample had work, or a request was copied. Any goroutine may
+// call it.
 func (w *Works) Served() bool { return w.served.Load() }

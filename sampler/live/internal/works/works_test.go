@@ -73,8 +73,8 @@ func TestWorks(t *testing.T) {
 }
 
 // TestCopied: a copied request begins after its thread woke up. It ends when a record shows another request or none. If
-// a thread waits for work on one stack, and the copy is from another stack, the request belongs to a fiber. ddtop does
-// not report it.
+// a thread waits for work on one stack, and the copy is from another stack, a fiber serves the request. ddtop does not
+// report such a request.
 func TestCopied(t *testing.T) {
 	const us, low, end = 1000, 100, 1000
 	w := New()
@@ -192,8 +192,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestFirstRecord: if a sample has shown a thread without work, ddtop reads the thread's stack after its first record.
-// A thread that no sample has shown is not read.
+// TestFirstRecord: if a sample has shown a thread without work, ddtop reads the thread's stack after the thread's first
+// record. ddtop does not read a thread that no sample has shown.
 func TestFirstRecord(t *testing.T) {
 	w := New()
 	w.Saw(&sampler.Sample{TimeNS: 1, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh}, {TID: 8}}})

@@ -61,7 +61,8 @@ type tableOf struct {
 	traced     int
 }
 
-// New returns a Counter of the VM that g reads. It fails if g is nil, or if the release's heap is not known.
+// New returns a Counter of the VM that g reads. It fails if g is nil, or if ddtop does not know the heap of this Ruby
+// release.
 func New(g *gc.Reader) (*Counter, error) {
 	if g == nil {
 		return nil, gc.ErrNoHeap

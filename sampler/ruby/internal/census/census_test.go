@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestWordTable puts more class words into a wordTable than have room there. All objects must still be counted: the
-// objects of the words without room count as others.
+// TestWordTable puts more class words into a wordTable than there is room for. A class word is a word that points to a
+// class. All objects must still be counted: the objects of the words without room count as others.
 func TestWordTable(t *testing.T) {
 	var w wordTable
 	const more, rounds, scale = 1000, 3, 0x28

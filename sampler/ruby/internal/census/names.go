@@ -82,8 +82,8 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 }
 
 // classByType returns the one name under which all objects of a type are counted, whatever their class. It is "Class"
-// for classes, because each class has a singleton class of its own, which would make a count for each. It is empty for
-// types whose objects are counted by their class.
+// for classes: each class has its own singleton class, so there would be a count for each class. It is empty for types
+// whose objects are counted by their class.
 func classByType(typ uint64) string {
 	switch {
 	case typ >= heap.TypeImemo:

@@ -20,7 +20,8 @@ const (
 	maxWalked = 2 * maxTraced
 	// maxSites bounds the places of allocation.
 	maxSites = 1 << 16
-	// maxTypes bounds the types of T_DATA objects that are examined. Ruby and its gems have a few hundred.
+	// maxTypes bounds the types of T_DATA objects (objects with data of C code) that are examined. Ruby and its gems
+	// have a few hundred such types.
 	maxTypes = 1 << 12
 	// tracedAPiece is how many entries of the tracer's table are read before the reading pauses, by a call of rest.
 	tracedAPiece = 1 << 14
@@ -47,8 +48,8 @@ const (
 type tracer struct {
 	// at is the address of the tracer's object, or zero while the object is not found.
 	at attach.Address
-	// types are the types of T_DATA objects that passes have met. fresh are the types that findTracer must still
-	// examine. objects has one object of each type in fresh.
+	// types are the types of T_DATA objects (objects with data of C code) that passes have met. fresh are the types
+	// that findTracer must still examine. objects has one object of each type in fresh.
 	types          map[attach.Address]bool
 	fresh, objects []attach.Address
 	last           attach.Address
@@ -58,8 +59,8 @@ type tracer struct {
 	points    []attach.Address
 }
 
-// see notes a T_DATA object that a pass has met. It keeps the object only if its type was not met before, or if it is a
-// TracePoint.
+// see notes the address of a T_DATA object (with data of C code) that a pass has met. It does so only if the object's
+// type was not met before, or if the object is a TracePoint.
 func (t *tracer) see(typ, object attach.Address) {
 	if typ == t.pointType && t.at == 0 && len(t.points) < maxPoints {
 		t.points = append(t.points, object)
@@ -351,8 +352,8 @@ func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) erro
 	return nil
 }
 
-// readApart reads one by one the records of the objects in list whose indexes are in some. Reading them together has
-// failed, because memory between them cannot be read.
+// readApart reads the records of some objects in list, one by one. some has the indexes of these objects. Reading their
+// records together has failed, because memory between the records cannot be read.
 func (c *Counter) readApart(list []tracedObject, some []int, f func(i int, b []byte)) error {
 	ranges := make([]attach.Range, len(some))
 	buf := make([]byte, len(some)*heap.AllocationSize)

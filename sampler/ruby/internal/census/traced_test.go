@@ -30,15 +30,16 @@ func (h *hostile) put(at attach.Address, text string) {
 	}
 }
 
-// newTraced is like newHostile, but the target also traces allocations. The tracer's table has bound entries. Entries
-// and records consist of the bytes in data.
+// newTraced is like newHostile, but the target also traces allocations. bound is the number of entries in the tracer's
+// table. Entries and records consist of the bytes in data.
 func newTraced(t testing.TB, version string, data []byte, slot uint16, bound uint64) (*Counter, *hostile) {
 	c, mem := newHostile(t, version, data, slot)
 	for at := attach.Address(0); at < heap.DataHeader; at += 8 {
 		mem.words[tracerAt+at] = 0
 	}
 	mem.words[tracerAt] = heap.TypeData
-	// An RTypedData has the type, then a flag. From Ruby 4.0 on it has another word, then the type.
+	// From its third word on, an RTypedData has the type, a flag and the data. From Ruby 4.0 on, it has another word,
+	// the type and the data.
 	mem.words[tracerAt+16], mem.words[tracerAt+24], mem.words[tracerAt+32] = typeAt, 1, recordAt
 	if c.gc.Release.AtLeast(4, 0) {
 		mem.words[tracerAt+16], mem.words[tracerAt+24] = 0, typeAt

@@ -62,8 +62,7 @@ type cache struct {
 	methodEntries map[uint64]*methodEntry
 	envs          map[envKey]*envMethod
 	frameIDs      map[frameKey]sampler.FrameID
-	// interned is a generation of the Dictionary. The IDs in frameIDs, frameCache and stackCache are valid in this
-	// generation.
+	// interned is the generation of the Dictionary in which the IDs in frameIDs, frameCache and stackCache are valid.
 	interned sampler.Generation
 	// generations counts the changes of interned.
 	generations uint32
@@ -98,8 +97,8 @@ type cache struct {
 	// stores this number when it is added, so that it is not added twice.
 	hot     []entry
 	hotList hotNumber
-	// chain has the environments passed so far while the code follows the links outward from an environment on the
-	// heap.
+	// chain has the environments passed so far, while links are followed outward from an environment on the heap. An
+	// environment has the variables of a method or block. Its link leads to the environment around it.
 	chain     []envPlace
 	ranges    []attach.Range
 	scattered view.Scattered
@@ -124,16 +123,16 @@ func (c *cache) init() {
 func (d *loader) begin() {
 	d.decode++
 	if g := d.dict.Generation(); g != d.interned {
-		// The IDs must be interned again in each generation of the Dictionary. Otherwise the Dictionary evicts them
-		// (sampler.Keeper).
+		// The Dictionary evicts IDs that are not interned again in each of its generations (sampler.Keeper). So all
+		// frames and stacks must be interned again.
 		d.interned = g
 		d.losses++
 		clear(d.frameIDs)
 		d.frameCache.Clear()
 		d.stackCache.Clear()
 		if d.generations++; d.generations%forgetGenerations == 0 {
-			// This drops all code, also code that the program has dropped. Code in use is read again when it is next
-			// met.
+			// The program may have dropped some of the cached code. So the cache drops all code. Code in use is read
+			// again when it is next met.
 			d.forgetAll()
 		}
 	}
@@ -143,7 +142,8 @@ func (d *loader) begin() {
 	d.checks = d.checks[:0]
 }
 
-// iseqAt returns the iseq at addr, cached or read now. The error is view.ErrMissing if memory must be fetched first.
+// iseqAt returns the compiled code (iseq) at addr, cached or read now. The error is view.ErrMissing if memory must be
+// fetched first.
 func (d *loader) iseqAt(addr attach.Address) (*iseq, error) {
 	slot := &d.iseqFront[(addr>>3^addr>>14)%frontSize]
 	q := *slot
@@ -235,7 +235,7 @@ func (d *loader) methodEntryAt(v uint64, code attach.Address) (*methodEntry, err
 		h = d.methodEntries[v]
 	}
 	// v can also refer to a method's special variables ($~ and $_) instead of a method entry. Each call of a method has
-	// its own. So a cached entry for special variables is valid only for the same code and the same generation.
+	// its own special variables. So a cached entry for them is valid only for the same code and the same generation.
 	if h != nil && h.kind != kindMethod && (h.generation != d.generation || h.code != code) {
 		h = nil
 	}
@@ -331,7 +331,7 @@ func (d *loader) forgetFresh() {
 	}
 }
 
-// hash returns a hash of the key. The addresses of code and method distinguish them.
+// hash returns a hash of the key. It represents the code and the method by their addresses.
 func (k *frameKey) hash() uint64 {
 	x := uint64(k.pos)<<8 ^ uint64(k.at)<<20 ^ uint64(k.kind)
 	if k.code != nil {

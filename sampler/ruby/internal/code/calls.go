@@ -14,7 +14,7 @@ var ErrUnlinked = errors.New("a frame does not call the frame inward of it")
 const (
 	// maxAliases limits the aliases of aliases.
 	maxAliases = 8
-	// maxBlockDepth limits the frames outward of a block in which encloses searches for the code around the block.
+	// maxBlockDepth limits how many frames outward of a block are searched for the code around the block (encloses).
 	maxBlockDepth = 256
 	// Offsets in rb_call_data (the data of a call), in its cache rb_callcache, and in rb_callinfo. The data have a
 	// packed word with the method's ID. If the call has keyword arguments, the data refer to an rb_callinfo instead
@@ -43,7 +43,7 @@ var implicit = map[string]bool{
 	"singleton_method_added": true, "method_undefined": true, "singleton_method_undefined": true,
 }
 
-// link is a call: the place in the caller's code, and the method that is called.
+// link is a call that a stack shows: the place in the caller's code, and the method that is called.
 type link struct {
 	code   *iseq
 	method *methodEntry
@@ -138,8 +138,10 @@ func (d *Decoder) linked(raw *Stack, i int, caller *frameWork) (bool, error) {
 	return ok, err
 }
 
-// encloses reports whether the code around the block of frame i has a frame outward of it, at the environment that the
-// block's environment names. It also returns true if that environment is not on the stack, or too far away.
+// encloses checks frame i, which runs a block. The block's environment names the environment of the code around the
+// block. encloses searches outward for the frame with that environment, and reports whether it runs that code. It
+// returns false if no frame has that environment. It returns true if that environment is not on the stack, or too far
+// away.
 func (d *Decoder) encloses(raw *Stack, i int) bool {
 	fs := d.o.FrameSize
 	frame := func(i int) []byte { return raw.Frames[i*fs:] }
@@ -210,7 +212,7 @@ func (d *Decoder) calls(l *link) (bool, error) {
 }
 
 // calledID returns the ID of the method that the data of a call name. It is zero for a yield. super is true for a call
-// of super. Its data can name the method of an earlier call.
+// of super. The data of such a call can name the method of an earlier call.
 func (d *Decoder) calledID(data attach.Address) (id uint64, super bool, err error) {
 	if !d.target.Release.AtLeast(3, 0) {
 		id, err = d.view.Word(data + call27)

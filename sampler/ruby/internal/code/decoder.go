@@ -34,9 +34,9 @@ type Stack struct {
 	// Settled means that the innermost frame's pc is current although the thread runs: the thread collects garbage. It
 	// has written the pc, because even compiled code does so before it allocates.
 	Settled bool
-	// Partial is true if the innermost frames were left out, because two copies of the stack differed in them. The
-	// frame that is now innermost may then be unfilled, too, on releases that move ec->cfp before they fill the new
-	// frame.
+	// Partial is true if the innermost frames were left out, because two copies of the stack differed in them. On some
+	// releases, the frame that is now innermost may then be unfilled, too. These releases move ec->cfp, the pointer to
+	// the innermost frame, before they fill the new frame.
 	Partial bool
 	// Again is true if the thread runs and the caller can read its stack again. If a frame that must have a method has
 	// none, Ruby pushed it during the reading. Decode then returns ErrTorn to ask for another reading. Without Again,
@@ -45,8 +45,8 @@ type Stack struct {
 	// Racing is true if the thread ran while its stack was copied. Two equal copies may then still mix two chains of
 	// calls. So Decode checks that each frame calls the next one inward, and otherwise returns ErrUnlinked.
 	Racing bool
-	// EC is the address of the execution context. Kept has the results that the last Decode kept for this stack. It may
-	// be nil.
+	// EC is the address of the thread's execution context in Ruby. Kept has the results that the last Decode kept for
+	// this stack. It may be nil.
 	EC   attach.Address
 	Kept *Kept
 	// Cut is above 0 if the middle of the stack is missing. Frames then has the Cut innermost frames, followed by outer
@@ -92,7 +92,7 @@ const maxDecodeTries = 3
 // checks them again when they may have changed (see Revalidate). It is not safe for concurrent use.
 type Decoder struct {
 	classifier
-	// made has the current Decode's outerFrames, one for each control frame in work.
+	// made has what the current Decode found out about the frames in work: the outerFrames of each control frame.
 	made []outerFrames
 }
 
@@ -106,8 +106,8 @@ type loader struct {
 	dict    *sampler.Dictionary
 	rules   frameRules
 	cache
-	// bodySize is how many bytes of an iseq's body are read. bodyHead is how many bytes at the beginning of the body
-	// must stay the same while a cached iseq is valid.
+	// bodySize is how many bytes of the body of compiled code (iseq) are read. bodyHead is how many bytes at the
+	// beginning of the body must stay the same while a cached iseq is valid.
 	bodySize, bodyHead int
 	loadPath           loadPathState
 	// lastNameError is the latest error that was counted in Info.FailedNames.
@@ -117,12 +117,13 @@ type loader struct {
 // validator checks that cached entries still match the target's memory.
 type validator struct{ loader }
 
-// environments find the methods of frames through their environments (rb_env_t, or a part of the VM stack).
+// environments find the method of a frame through the frame's environment, which has its variables (rb_env_t, or a part
+// of the VM stack).
 type environments struct {
 	validator
-	// seen has the environments on the VM stack that were read, in no order. fleeting is true if the current frame
-	// needed an environment on the VM stack that is not in seen. youngEnv is true if the frame's method was found
-	// through an environment on the heap that is not old (old: it has survived several collections).
+	// seen has the environments (of variables) on the VM stack that were read, in no order. fleeting is true if the
+	// current frame needed an environment on the VM stack that is not in seen. youngEnv is true if the frame's method
+	// was found through an environment on the heap that is not old (old: it has survived several collections).
 	seen     []envPlace
 	fleeting bool
 	youngEnv bool
@@ -160,7 +161,7 @@ type Target struct {
 	JITs []JIT
 }
 
-// NewDecoder returns a Decoder whose frames and stacks are interned in dict.
+// NewDecoder returns a Decoder for the code of t. The Decoder adds frames and stacks to dict.
 func NewDecoder(t Target, dict *sampler.Dictionary) *Decoder {
 	o, v := t.Code, view.New(t.Mem)
 	d := new(Decoder)
@@ -234,9 +235,9 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	return 0, Info{Calls: d.view.Calls - calls}, ErrTorn
 }
 
-// halfWritten reports whether the whole innermost frame can be wrong, and not only its line. It can be on a release
-// that moves ec->cfp before it fills the new frame. It can also be in a partial stack: its innermost frame can belong
-// to another chain of calls than the other frames.
+// halfWritten reports whether the whole innermost frame can be wrong, and not only its line. There are two causes. Some
+// releases move ec->cfp, the pointer to the innermost frame, before they fill the new frame. And the innermost frame of
+// a partial stack can belong to another chain of calls than the other frames.
 func (d *classifier) halfWritten(raw *Stack) bool {
 	return raw.Partial || raw.Running && (d.rules.earlyFrames || d.target.EarlyFrames)
 }

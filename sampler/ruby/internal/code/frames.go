@@ -23,11 +23,11 @@ const maxArguments = 128
 type frameRules struct {
 	// cTrace is true if code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
-	// internalAsC is true if code whose path begins with <internal: is shown like a C function (4.0 and later). If
-	// several such frames and C functions follow each other, those inward of the outermost such frame are left out.
+	// internalAsC is true if code whose path begins with <internal: is shown like a C function (4.0 and later). If such
+	// frames and C functions follow each other, a backtrace leaves out all that are inward of the outermost such frame.
 	internalAsC bool
-	// rescueHidesCaller is true if a backtrace leaves out the frame of the code with a rescue or ensure while the
-	// rescue or ensure runs. The frame of the rescue or ensure represents it (3.4 and later).
+	// rescueHidesCaller is true if a backtrace leaves out a frame while a rescue or ensure in the frame's code runs.
+	// The rescue or ensure has a frame too, which is shown instead (3.4 and later).
 	rescueHidesCaller bool
 	// dummyCode is true if a dummy frame that has code is shown with the first line of this code (4.0 and later).
 	dummyCode bool
@@ -69,8 +69,8 @@ type frameWork struct {
 	kind      frameKind
 	uncertain bool
 	failed    bool
-	// The field left is true if the frame is not shown, because the frame of a rescue or ensure in its code represents
-	// it.
+	// The field left is true if a backtrace leaves out the frame. It shows the frame of a rescue or ensure in the same
+	// code instead.
 	left bool
 	// young is true if the frame's method was found through an environment on the heap that is not old yet (old: it has
 	// survived several collections). fleeting is true if the frame depends on an environment on the VM stack that was

@@ -35,8 +35,8 @@ type frameKey struct {
 	line      bool // only the line is uncertain
 }
 
-// hideCallersOfRescue marks as left out the frame directly around each frame of a rescue or ensure. This is the next
-// Ruby frame outward, even if it is already left out for another reason (a rescue within a rescue).
+// hideCallersOfRescue marks the frame directly around each frame of a rescue or ensure, so that it is left out. This is
+// the next Ruby frame outward, even if it is already left out for another reason (a rescue within a rescue).
 func (d *Decoder) hideCallersOfRescue(cut int) {
 	hide := false
 	for i := range d.work {
@@ -52,8 +52,8 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 	}
 }
 
-// internFrames interns the frames that classify found, by the rules of the Ruby release. The parameter all describes
-// the frames outward of them. At the end it also describes the interned frames.
+// internFrames interns the frames that classify found in the Dictionary, by the rules of the Ruby release. The
+// parameter all describes the frames outward of them. At the end all also describes the interned frames.
 func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
 	if d.rules.rescueHidesCaller {
 		d.hideCallersOfRescue(raw.Cut)

@@ -41,8 +41,8 @@ type iseq struct {
 	locals    *Locals // nil if not read yet
 }
 
-// holds reports whether pc points into this code, and returns the position of pc in words. A pc points behind its
-// instruction.
+// holds reports whether pc points into this code, and returns the position of pc in words. A pc points behind the
+// instruction that is executed.
 func (q *iseq) holds(pc uint64) (pos uint32, ok bool) {
 	if pc < q.encoded || pc > q.encoded+8*uint64(q.size) {
 		return 0, false
@@ -62,7 +62,7 @@ func (q *iseq) cost() int {
 	return n
 }
 
-// iseqBodyOf reads the body of the iseq at addr: only the part that ddtop needs.
+// iseqBodyOf reads the body of the compiled code (iseq) at addr: only the part that ddtop needs.
 func (d *loader) iseqBodyOf(addr attach.Address) ([]byte, error) {
 	_, at, err := d.iseqHeadOf(addr)
 	if err != nil {
@@ -87,7 +87,8 @@ func (d *loader) iseqHeadOf(addr attach.Address) (head []byte, body attach.Addre
 	return head, attach.Address(view.U64(head[iseqBody:])), nil
 }
 
-// loadISeq reads everything about an iseq. It leaves out names that cannot be read, and reports them.
+// loadISeq reads everything about a piece of compiled code (iseq). It leaves out names that cannot be read, and reports
+// them.
 func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	head, at, err := d.iseqHeadOf(addr)
 	if err != nil {
@@ -135,8 +136,8 @@ func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	return q, nil
 }
 
-// paths returns an iseq's path and absolute path. v is a String if both are the same. Otherwise it is an Array with
-// both, and the absolute path may be nil.
+// paths returns the path and absolute path of a piece of compiled code (iseq). v is a String if both are the same.
+// Otherwise it is an Array with both, and the absolute path may be nil.
 func (d *loader) paths(v uint64) (path, abs string, err error) {
 	flags, err := d.Objects.Flags(v)
 	if err != nil {

@@ -68,8 +68,8 @@ func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, desc
 // JITOn reports whether a JIT was seen to be on.
 func (d *classifier) JITOn() bool { return d.jitOn != nil }
 
-// Live reports whether the thread runs and its innermost frame's pc may be out of date. It can be, if a JIT has
-// compiled the frame's code.
+// Live reports whether the thread runs and does not collect garbage (Settled). If a JIT has compiled the innermost
+// frame's code, the frame's pc may then be out of date.
 func (raw *Stack) Live() bool { return raw.Running && !raw.Settled }
 
 // compiledNow reports whether a JIT has compiled the code. Then the pc of a running frame of this code may be out of

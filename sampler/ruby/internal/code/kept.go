@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	// maxKeptFrames limits the frames of one Kept. For a deeper stack, only the outer frames are kept.
+	// maxKeptFrames limits the frames of one Kept, which has the results of a stack's last Decode. For a deeper stack,
+	// only the outer frames are kept.
 	maxKeptFrames = 1024
-	// maxKeptEnvs limits the environments of one Kept. Most frames need one environment.
+	// maxKeptEnvs limits the environments that are kept with the frames of one stack. Most frames need one environment.
 	maxKeptEnvs = 4 * maxKeptFrames
 )
 
@@ -35,7 +36,7 @@ type Kept struct {
 type keptFrame struct {
 	outerFrames
 	work frameWork
-	// envs says how many elements of Kept.envs this frame needs, together with the frames outward of it.
+	// envs is how many elements of Kept.envs this frame and the frames outward of it need.
 	envs int32
 }
 
@@ -90,8 +91,8 @@ func (d *Decoder) meant(k *Kept, found int) int {
 	if !d.rules.rescueHidesCaller {
 		return found
 	}
-	// If the next frame inward is a rescue, the innermost frame with code is left out. So neither this frame nor the
-	// frames inward of it are certain.
+	// If the next frame inward is a rescue, a backtrace leaves out the innermost frame with code. So neither this frame
+	// nor the frames inward of it are certain.
 	for found > 0 {
 		found--
 		if k.decoded[found].work.code != nil {
@@ -101,7 +102,7 @@ func (d *Decoder) meant(k *Kept, found int) int {
 	return found
 }
 
-// sameEnvs reports whether these environments on the VM stack still have the same content.
+// sameEnvs reports whether the given environments, which are on the VM stack, still have the same content.
 func (raw *Stack) sameEnvs(envs []envPlace) bool {
 	for i := range envs {
 		e := &envs[i]

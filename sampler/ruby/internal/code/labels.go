@@ -29,8 +29,8 @@ const (
 // it.
 const maxNesting = 256
 
-// labelPlan is the label of an iseq, but without the class of its method. The class is added for each frame, because it
-// depends on the frame.
+// labelPlan is the label of a piece of compiled code (iseq), but without the class of its method. The class is added
+// for each frame, because it depends on the frame.
 type labelPlan struct {
 	// prefix is "block in " or similar, or "" if the code is no block. base is the name that follows prefix.
 	prefix, base string
@@ -38,8 +38,8 @@ type labelPlan struct {
 	qualify bool
 }
 
-// planLabel finds the label of the iseq at addr, as Ruby 3.4 shows it. It does so on older releases, too. body is the
-// iseq's body (docs/internals/code.md#labels).
+// planLabel finds the label of the code (iseq) at addr. It has the form of Ruby 3.4's labels, on older releases, too.
+// body is the iseq's body (docs/internals/code.md#labels).
 func (d *loader) planLabel(addr attach.Address, body []byte) (labelPlan, error) {
 	var p labelPlan
 	for range maxNesting {

@@ -39,8 +39,8 @@ func buildIndex(positions []uint32, size uint32) (immediate []uint64, blocks []b
 	return immediate, blocks
 }
 
-// TestLines compares two indexes with a walk over the positions: the succinct index, and the plain index of 2.5. All
-// must find the same lines.
+// TestLines finds the line of each position in three ways: with the succinct index, with the plain index of 2.5, and
+// with a walk over the positions. All must find the same lines.
 func TestLines(t *testing.T) {
 	rng := rand.New(rand.NewSource(1))
 	for range 300 {
@@ -51,7 +51,7 @@ func TestLines(t *testing.T) {
 				positions = append(positions, p)
 			}
 		}
-		// The test makes few enough entries: the ranks of the first 54 positions have only 7 bits.
+		// The ranks of the first 54 positions have only 7 bits. The test makes few enough entries for this limit.
 		lines := make([]int32, len(positions))
 		for i := range lines {
 			lines[i] = rng.Int31() - 1<<30

@@ -94,8 +94,8 @@ func (d *classifier) scopes(frames []byte, into []Scope) ([]Scope, error) {
 	return into, missing
 }
 
-// localsOf returns the local variables of an iseq. They are cached with the iseq, and compared with memory like the
-// iseq's names.
+// localsOf returns the local variables of a piece of compiled code (iseq). They are cached with the iseq, and compared
+// with memory like the iseq's names.
 func (d *loader) localsOf(q *iseq) (*Locals, error) {
 	if q.locals != nil {
 		return q.locals, nil

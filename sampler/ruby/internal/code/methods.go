@@ -27,16 +27,18 @@ const (
 )
 
 const (
-	// envLocal is set in the flags of the outermost environment of a method.
+	// envLocal is set in the flags of the outermost environment of a method: the environment of the method itself, not
+	// of a block in it.
 	envLocal = 2
-	// envEscaped marks an environment that has moved to the heap. There it does not change.
+	// envEscaped marks an environment (the variables of a method or block) that has moved to the heap. On the heap, an
+	// environment does not change.
 	envEscaped = 4
 	// maxEnvs limits the environments on the walk from a block's environment outward to the environment of its method.
 	maxEnvs = 256
 )
 
-// methodEntry is the object to which the first word of an environment refers. It can be a method entry, or special
-// variables ($~ and $_) that lead to a method entry. It can also be an object that names no method.
+// methodEntry describes the object to which the first word of an environment refers. This can be a method entry, or
+// special variables ($~ and $_) that lead to a method entry. It can also be an object that names no method.
 type methodEntry struct {
 	validity
 	addr uint64
@@ -163,10 +165,11 @@ func (d *loader) qualify(h *methodEntry, name string) (string, error) {
 
 func (h *methodEntry) cost() int { return h.bytes }
 
-// env holds the three words of an environment. The environment's pointer leads to the last word.
+// env holds three words of an environment: a reference that leads to its method, a reference to the environment around
+// it, and flags. The environment's pointer leads to the last of these words.
 type env struct{ me, specval, flags uint64 }
 
-// holds reports whether the words of an environment were read along with the frames.
+// holds reports whether the words of the environment at ep were read together with the frames.
 func (raw *Stack) holds(ep attach.Address) bool {
 	n := attach.Address(len(raw.Values))
 	return ep >= raw.ValuesAt+envBelow && ep-raw.ValuesAt < n && ep-raw.ValuesAt+8 <= n
@@ -203,8 +206,8 @@ func (d *environments) envAt(raw *Stack, ep attach.Address) (env, error) {
 // envKey identifies an environment on the heap, and the iseq of the frames that use it.
 type envKey struct{ ep, code attach.Address }
 
-// envMethod is the method that methodOf found when it started at an environment on the heap. Its validity has the
-// memory of the environments on the way to the method.
+// envMethod is the method that methodOf found when it started at an environment on the heap. Its validity lists the
+// memory of all environments on the way to the method. If this memory changes, the method may be another one.
 type envMethod struct {
 	validity
 	entry *methodEntry // nil if there is none
@@ -218,7 +221,8 @@ type envPlace struct {
 
 func (e *envMethod) cost() int { return keptEntry + len(e.read)*int(unsafe.Sizeof(envPlace{})) }
 
-// drop keeps the entry. If the entry is not valid, methodOf walks the environments again and replaces it.
+// drop does nothing: an invalid entry can stay in the cache. methodOf then walks the environments again and replaces
+// the entry.
 func (e *envMethod) drop(*loader) bool { return false }
 
 // methodOf finds the method of a frame as rb_vm_frame_method_entry does: it goes from the frame's environment outward
@@ -266,8 +270,8 @@ func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *m
 	if e.me == 0 {
 		if local && ofMethod && e.flags&envEscaped == 0 {
 			// A method's own environment always names the method (vm_push_frame), from 2.5 to head. The only exception
-			// is the copy of an isolated block's environment on the heap. This environment is on the stack. So it was
-			// read before the frame was pushed.
+			// is the copy of an isolated block's environment, which is on the heap. But this environment is on the
+			// stack. So its words were read before Ruby pushed the frame.
 			return nil, false, heap.WrongType(attach.Address(e.me), "method entry", heap.NotHeap)
 		}
 		return nil, local, nil

@@ -11,9 +11,9 @@ import (
 )
 
 // TestKeptEnvironment finds a method through an environment on the heap. The result must be kept until the next
-// collection, and after it if memory is unchanged. The Decoder starts a new generation each second, also without a
-// collection, but a new list of entries in use (cache.hot) only after a collection. So the test runs with different
-// numbers of both.
+// collection. It must also be kept after a collection if memory is unchanged. The Decoder starts a new generation each
+// second, also without a collection. It starts a new list of entries in use (cache.hot) only after a collection. So the
+// test runs with different numbers of generations and of collections.
 func TestKeptEnvironment(t *testing.T) {
 	const ep, timed, cycles = attach.Address(0x8010), 5, 4
 	memory := new(memtest.Pages)

@@ -41,9 +41,9 @@ func (o *Operands) Names(id uint64) bool {
 	return slices.Contains(o.words, id) || slices.Contains(o.globals, id)
 }
 
-// Operands reads what the code of an iseq refers to. Call it within Objects.Read. It treats each word of the code as a
-// possible operand. Some words are addresses of instructions. They do no harm, because the machine code there does not
-// look like a method's ID.
+// Operands reads what the code of an iseq refers to. Call it in a function that Objects.Read calls. It treats each word
+// of the code as a possible operand. Some words are addresses of instructions. They do no harm, because the machine
+// code there does not look like a method's ID.
 func (d *classifier) Operands(iseq attach.Address, into *Operands) error {
 	into.Calls, into.Constants, into.words = into.Calls[:0], into.Constants[:0], into.words[:0]
 	into.globals, into.places, into.blocks = into.globals[:0], into.places[:0], into.blocks[:0]

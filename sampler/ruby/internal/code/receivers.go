@@ -16,7 +16,8 @@ const (
 	// maxBlocks limits how deep blocks within blocks are followed. maxCodes limits how many pieces of code one call of
 	// Receivers reads.
 	maxBlocks, maxCodes = 2, 64
-	// AnyLevel is the value of Receiver.Level if the code does not show whether the level is 0 or 1.
+	// AnyLevel is the value of Receiver.Level if the code does not show in which environment the variable is: its own
+	// (0) or the next one outward (1).
 	AnyLevel = -1
 )
 
@@ -32,15 +33,16 @@ type Receiver struct {
 	// Constant is the address of a constant's inline cache. It is zero for other receivers.
 	Constant attach.Address
 	// Local is the distance of a local variable from the environment's pointer, in words. It is zero for other
-	// receivers. Level is how many environments outward of the code's own environment the variable is.
+	// receivers. Level is 0 if the variable is in the code's own environment, 1 for the next environment outward, and
+	// so on.
 	Local uint64
 	Level int
 }
 
 // Receivers reads the code of an iseq, and of the blocks in it that run at once. list has the variables and constants
 // on which this code calls a method with one of the names. calls has the names of all methods that the code calls. ops
-// is a buffer. Call Receivers within Objects.Read. The receiver is known only for calls without arguments, because the
-// instruction before the call then pushes the receiver.
+// is a buffer. Call Receivers in a function that Objects.Read calls. The receiver is known only for calls without
+// arguments, because the instruction before the call then pushes the receiver.
 func (d *classifier) Receivers(iseq attach.Address, names []string, ops *Operands) (list []Receiver, calls []string, err error) {
 	type code struct {
 		iseq  attach.Address
@@ -121,7 +123,7 @@ func (d *classifier) receiver(first, last uint64) (r Receiver, ok bool, err erro
 	return Receiver{Constant: attach.Address(last)}, last&7 == 0, nil
 }
 
-// ConstantOf returns the constant in an inline cache, or zero. Call it within Objects.Read.
+// ConstantOf returns the constant in an inline cache, or zero. Call it in a function that Objects.Read calls.
 func (d *classifier) ConstantOf(cache attach.Address) (uint64, error) {
 	if d.target.Release.AtLeast(3, 0) {
 		word, err := d.Objects.View.Word(cache)

@@ -20,8 +20,8 @@ const (
 	oldAge       = 8
 )
 
-// generation counts, from 1 on, the events after which cached entries may need a check. This counter and the counters
-// below have different types, so that the compiler reports if one is used in place of another.
+// generation counts, from 1 on, the events after which cached entries may need a check. This counter and the other
+// counters in this file have different types, so that the compiler reports if one is used in place of another.
 type generation uint32
 
 // hotNumber counts the lists of recently used entries (cache.hot). Each cycle of the target's collector begins a new
@@ -63,8 +63,8 @@ type validity struct {
 	dropped bool
 	// hot is the number of the latest list of recently used entries (cache.hot) to which this entry was added.
 	hot hotNumber
-	// loaded is the number of the Decode that read the entry. listed is the number of the last Decode that added it to
-	// cache.checks.
+	// loaded is the number of the Decode that read the entry. listed is the number of the last Decode that added the
+	// entry to cache.checks, to have it compared with memory.
 	loaded, listed decodeNumber
 	// tried is the generation in which the entry was read.
 	tried generation
@@ -104,8 +104,8 @@ func (c *cache) old(v *validity) bool { return c.gc.Valid && c.collected()-v.bor
 type Proof struct {
 	generation generation
 	loadPath   loadPathVersion
-	// old is true if all objects behind the stack have survived oldAge collections. final is true if all names are
-	// final: decoding again cannot find better names.
+	// old is true if all objects to which the stack refers have survived oldAge collections. final is true if all names
+	// are final: decoding again cannot find better names.
 	old, final bool
 }
 
@@ -122,7 +122,7 @@ func (d *validator) Holds(p Proof) bool {
 	return p.generation >= d.cycleAt || p.old && p.generation >= d.majorAt
 }
 
-// Generation returns a number that changes whenever a Proof may become invalid.
+// Generation returns a number that changes whenever a decoded stack may become invalid (Proof).
 func (d *validator) Generation() uint64 {
 	return uint64(d.generation)<<32 | uint64(uint32(d.loadPath.version))
 }
@@ -269,7 +269,7 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 }
 
 // checkClasses drops those methods in d.checks whose class has another name now. It handles only methods without
-// witnesses. Their class names must be read again, because comparing memory does not show a new class name.
+// witnesses: for them, a comparison of memory does not show a new class name. So it reads the class names again.
 func (d *validator) checkClasses() error {
 	if len(d.checks) == 0 {
 		return nil

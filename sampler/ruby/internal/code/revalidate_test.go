@@ -165,8 +165,8 @@ func TestRevalidateOnlyWhenDue(t *testing.T) {
 		}
 	}
 	use()
-	// look is the one read that compares all entries, including the names of classes. path is the one read that checks
-	// the load path, once a second.
+	// look is how many reads compare all entries, including the names of classes. path is how many reads check the load
+	// path, once a second.
 	const look, path = 1, 1
 	step("first", 0, look+path)
 	step("nothing happened", 10*ms, 0)

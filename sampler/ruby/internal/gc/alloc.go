@@ -11,8 +11,8 @@ import (
 // charged to the stack of either tick, because other code ran in between (docs/internals/gc.md#who-allocates).
 //
 // Between the two readings, one word is read gapReads times to let time pass. The target hardly ever writes this word.
-// Reading the frames between them instead would take away cache lines that the target's CPU writes. This slows methods
-// that compute more than methods that allocate: on 3.4, 75 % of the objects were measured as 77 %.
+// If ddtop read the frames in this gap instead, it would take away cache lines that the target's CPU writes. This slows
+// methods that compute more than methods that allocate: on 3.4, 75 % of the objects were measured as 77 %.
 //
 // Up to Ruby 3.2 there is one counter, from 3.3 on one for each heap. From 4.0 on each ractor counts in a cache. Every
 // 1,024 objects or so, Ruby flushes the cache: it adds the cache's count to the heap's counter and clears it, in two
@@ -28,7 +28,7 @@ type allocCounter struct {
 
 	newobjCounters
 	caches []allocCache
-	// walk is the number of the walk over the ractors (Reader.walk) that found the caches.
+	// walk is the number of the walk over the ractors (Reader.walk) in which the ractors' caches were found.
 	walk walkNumber
 	// gap receives the words that are read to let time pass between the two readings.
 	gap [8]byte
@@ -37,13 +37,14 @@ type allocCounter struct {
 	// called Pair.
 	askedNS, dueNS int64
 	due, pairing   bool
-	// locks and stacks are the usual lengths of calls in two kinds of ticks (sampler.LockTick and sampler.StackTick).
+	// locks and stacks are the usual durations of system calls in two kinds of ticks (sampler.LockTick and
+	// sampler.StackTick).
 	locks, stacks usual
 	// uncounted is true if compiled code makes objects without counting them (ZJIT of 4.1;
 	// docs/internals/gc.md#counting-allocations).
 	uncounted bool
 	sums      [maxPools]heapSum
-	// totals has, for each heap, the number of objects allocated until the first reading.
+	// totals has, for each heap, the number of objects allocated until the counters were first read in this tick.
 	totals [maxPools]uint64
 }
 
@@ -87,7 +88,7 @@ func (c *allocCounter) init(g *Reader) {
 
 func (c *allocCounter) known() bool { return c.n > 0 && !c.uncounted }
 
-// follow finds the caches of all ractors again after a new walk over the ractors.
+// follow searches again for the caches in which ractors count new objects, if there was a new walk over the ractors.
 func (c *allocCounter) follow(g *Reader) {
 	if c.cachePtr < 0 || c.walk == g.walk {
 		return
@@ -107,8 +108,8 @@ func (c *allocCounter) follow(g *Reader) {
 	}
 }
 
-// PlanBefore adds the collector's flags and counters to a batch of reads. For a pair, it also adds the gap and a second
-// reading of the counters.
+// PlanBefore adds the collector's flags and counters to a batch of reads. If the tick reads the counters twice in this
+// call (a pair), PlanBefore also adds the gap between the readings and the second reading.
 func (g *Reader) PlanBefore(batch []attach.Range) []attach.Range {
 	g.alloc.follow(g)
 	g.at = len(batch)
@@ -185,7 +186,7 @@ func (c *allocCounter) settle(heap int, s heapSum) {
 	c.sums[heap], c.totals[heap] = s, n
 }
 
-// total returns the number of objects allocated until the first reading.
+// total returns the number of objects allocated until the counters were first read in this tick.
 func (c *allocCounter) total() uint64 {
 	var sum uint64
 	for _, n := range c.totals[:c.n] {
@@ -194,9 +195,9 @@ func (c *allocCounter) total() uint64 {
 	return sum
 }
 
-// delta returns the number of objects allocated between the two readings. The difference can be negative, because
-// releases up to 3.4 lose counts with several ractors (docs/internals/gc.md#counting-allocations). delta then returns
-// 0.
+// delta returns the number of objects allocated between the two readings of the counters in a tick. The difference can
+// be negative, because releases up to 3.4 lose counts with several ractors (docs/internals/gc.md#counting-allocations).
+// delta then returns 0.
 func (c *allocCounter) delta() uint32 {
 	var sum int64
 	for h := range c.n {
@@ -208,25 +209,27 @@ func (c *allocCounter) delta() uint32 {
 	return uint32(sum)
 }
 
-// Limits of a pair. Above a limit, the sampler has lost its CPU in the middle of the call. Then the frames do not show
-// what was allocated meanwhile. One such pair has so many objects that it would outweigh all others.
+// Limits of a pair: two readings of the allocation counters in one system call. Above a limit, the sampler has lost its
+// CPU in the middle of the call. Then the frames do not show what was allocated meanwhile. One such pair has so many
+// objects that it would outweigh all others.
 const (
-	// maxPairObjects limits the objects of a pair. The fastest loads make 60 objects per µs, and reading the frames
-	// takes about 10 µs.
+	// maxPairObjects limits the objects allocated between the two readings of a pair. The fastest loads make 60 objects
+	// per µs, and reading the frames takes about 10 µs.
 	maxPairObjects = 1024
-	// maxPairNS limits the length of the call of a pair, in ns. Reading the stacks of 500 threads takes as long.
+	// maxPairNS limits the duration of the system call that reads a pair, in ns. Reading the stacks of 500 threads
+	// takes as long.
 	maxPairNS = 500_000
-	// longCall limits the length of a call, as a multiple of the shortest recent call. 9 of 10 calls take less than
-	// three times the length of the shortest.
+	// longCall limits the duration of a system call, as a multiple of the shortest recent one. 9 of 10 calls take less
+	// than three times the duration of the shortest.
 	longCall = 4
 )
 
-// usual is about the length of the shortest recent call of one kind, in ns. A shorter call replaces the value at once.
-// A longer call raises it by a 64th. So the effect of one unusually short call soon ends.
+// usual is about the duration of the shortest recent system call of one kind, in ns. A shorter call replaces the value
+// at once. A longer call raises it by a 64th. So the effect of one unusually short call soon ends.
 type usual int64
 
-// interrupted adds the length of a call. It reports whether the call took so long that the sampler must have lost its
-// CPU in the middle.
+// interrupted adds the duration of a system call. It reports whether the call took so long that the sampler must have
+// lost its CPU in the middle.
 func (u *usual) interrupted(ns int64) bool {
 	if *u == 0 || ns < int64(*u) {
 		*u = usual(ns)
@@ -236,12 +239,12 @@ func (u *usual) interrupted(ns int64) bool {
 	return ns > longCall*int64(*u)
 }
 
-// gapReads is how many words are read between the two readings. This takes about 2 µs, in which the fastest loads make
-// 100 objects.
+// gapReads is how many words are read to let time pass between the two readings of the counters. This takes about 2 µs,
+// in which the fastest loads make 100 objects.
 const gapReads = 10
 
-// pairNS is the least time between two pairs, in ns. At 1 kHz every tick gets a pair, and at 10 kHz about every fourth
-// tick. A pair costs 1 to 2 µs.
+// pairNS is the least time between two pairs, in ns. A pair is two readings of the allocation counters in one call. At
+// 1 kHz every tick gets a pair, and at 10 kHz about every fourth tick. A pair costs 1 to 2 µs.
 const pairNS = 400_000
 
 // total returns the heap's counter plus the caches' counts. They are read in the order heap, caches, caches, heap. If
@@ -259,8 +262,8 @@ func (s heapSum) total() uint64 {
 	return s.heap1 + s.cache1
 }
 
-// delta returns the number of objects allocated between the two readings of the caches. If the release has no caches,
-// it compares the heap's two readings.
+// delta returns the number of objects allocated between the two readings of the ractors' caches, which count new
+// objects. If the release has no caches, delta compares the heap's two readings.
 func (s heapSum) delta() int64 {
 	if !s.cached {
 		return int64(s.heap2 - s.heap1)
@@ -272,8 +275,8 @@ func (s heapSum) delta() int64 {
 	return d
 }
 
-// AskPair decides, at the beginning of a tick, whether the tick gets a pair. If it does, the caller calls Pair for the
-// thread whose frames are read.
+// AskPair decides, at the beginning of a tick, whether the tick gets a pair: two readings of the allocation counters in
+// one call. If it does, the caller calls Pair for the thread whose frames are read.
 func (g *Reader) AskPair() (due bool) {
 	c := &g.alloc
 	c.due, c.pairing = false, false
@@ -284,7 +287,7 @@ func (g *Reader) AskPair() (due bool) {
 	return c.due
 }
 
-// PairDue reports whether AskPair has given this tick a pair.
+// PairDue reports whether AskPair has decided that this tick gets a pair.
 func (g *Reader) PairDue() bool { return g.alloc.due }
 
 // Pair requests a pair for this tick: PlanBefore then reads the counters twice. The tick must read the frames of the

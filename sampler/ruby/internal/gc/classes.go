@@ -25,13 +25,14 @@ const (
 
 // classCounter estimates of which classes objects are allocated. Each ractor fills one page of each heap with new
 // objects. Up to 4.0, a page's free slots are a list from high to low addresses. So the slots above the first free slot
-// are in use. After 4.0, slots are filled from low to high, up to a cursor. A slot in use is new if the collector has
-// not marked its object. It was filled since the ractor took the page. If the last call saw the same page, only slots
-// filled since that call count (docs/internals/gc.md#which-classes).
+// are in use. After 4.0, slots are filled from low to high, up to a cursor. A slot in use without a mark of the
+// collector is new: it was filled since the ractor took the page. If the last call saw the same page, only slots filled
+// since that call count (docs/internals/gc.md#which-classes).
 type classCounter struct {
 	ok bool
 	newobjPlaces
-	// n is the number of heaps in a cache. free is the offset of a heap's first free slot, or of its cursor.
+	// n is the number of heaps in a ractor's cache. free is the offset of a heap's first free slot, or of the cursor up
+	// to which its slots are filled.
 	n, free   int
 	ascending bool
 	heapPage
@@ -41,8 +42,8 @@ type classCounter struct {
 	caches []classCache
 	header []byte
 	slots  []byte
-	// last has the value of each counter at the last call. carry has the growth of each counter that share has not yet
-	// divided among classes.
+	// last has the value of each allocation counter at the last call. carry has the part of each counter's growth that
+	// is not divided among classes yet (share).
 	last, carry [maxPools]float64
 	began       bool
 	// counts has the number of new objects that the current call has found, by heap counter and class. One call finds
@@ -99,8 +100,8 @@ func (p *heapPage) slots(header []byte) (start attach.Address, size, total int) 
 	return attach.Address(view.U64(header[p.pageStart:])), size, int(le16(header[p.totalSlots:]))
 }
 
-// classCache is the cache of one ractor. at has, for each heap, the page and the position in the page that the last
-// call found.
+// classCache is the cache from which one ractor takes the slots of its new objects. at has, for each heap, the page and
+// the position in the page that the last call found.
 type classCache struct {
 	addr attach.Address
 	buf  []byte
@@ -147,7 +148,7 @@ func (g *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 		return nil
 	}
 	c := &g.classes
-	// During marking, old objects can be without a mark. They would look like new objects.
+	// During marking, an old object may not have its mark yet. It would look like a new object, so nothing is counted.
 	if s.GC.During || s.GC.Mode == sampler.GCMarking || s.GC.Mode == sampler.GCCompacting {
 		return c.current
 	}
@@ -192,7 +193,7 @@ func (c *classCounter) look(g *Reader) {
 	c.began = true
 }
 
-// follow finds the ractors' caches again after a new walk over the ractors.
+// follow searches again for the caches from which ractors allocate objects, if there was a new walk over the ractors.
 func (c *classCounter) follow(g *Reader) {
 	if c.walk == g.walk && c.walk != 0 {
 		return

@@ -34,8 +34,8 @@ type figure[T any] struct {
 	to func(*T) *int64
 }
 
-// gcDetail computes the figures of GC.stat from a copy of rb_objspace. Each figure is a word of it, or follows from
-// several words. None needs a walk over the heap (docs/internals/gc.md#the-object-space).
+// gcDetail computes the figures of GC.stat from a copy of rb_objspace. Each figure is a word in this copy, or follows
+// from several words. No figure needs a walk over the heap (docs/internals/gc.md#the-object-space).
 type gcDetail struct {
 	buf     []byte
 	figures []figure[sampler.GCDetail]

@@ -83,9 +83,9 @@ func TestHeapSum(t *testing.T) {
 	}
 }
 
-// TestInterruptedCalls makes a call that takes several times the length of recent calls: the sampler has lost its CPU
-// in it. If all calls take longer from then on, for example because of more threads, the longer time must soon count as
-// usual.
+// TestInterruptedCalls makes a system call that takes several times the duration of recent calls. It must count as
+// interrupted: the sampler has lost its CPU in it. If all calls take longer from then on, for example because of more
+// threads, the longer time must soon count as usual.
 func TestInterruptedCalls(t *testing.T) {
 	var u usual
 	for i, c := range []struct {
@@ -128,7 +128,8 @@ func TestCountNeverGoesBack(t *testing.T) {
 	}
 }
 
-// TestTablesResolve checks that the layout table of each known release has everything that is read of its collector.
+// TestTablesResolve checks that the layout table of each known release has all fields of the collector that ddtop
+// reads.
 func TestTablesResolve(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {

@@ -66,8 +66,8 @@ func (o *classes) readClass(v uint64) (class, error) {
 	return c, err
 }
 
-// readClassWords reads the name of a class of Ruby 3.3 and later. There the class ext (rb_classext_t) has fields for
-// it.
+// readClassWords reads the name of a class of Ruby 3.3 and later. In these releases the class has it in fields of its
+// rb_classext_t.
 func (o *classes) readClassWords(v uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	if c.singleton {
@@ -91,8 +91,8 @@ func (o *classes) readClassWords(v uint64, c *class) error {
 	return err
 }
 
-// readClassShape reads the name of a class of Ruby 3.2. There the name is in hidden instance variables. The class's
-// shape says in which slots these variables are.
+// readClassShape reads the name of a class of Ruby 3.2. In this release the name is in hidden instance variables. The
+// class's shape says in which slots these variables are.
 func (o *classes) readClassShape(v, flags uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	values, err := o.notedWord(ext + attach.Address(o.places.extIvPtr))
@@ -105,8 +105,8 @@ func (o *classes) readClassShape(v, flags uint64, c *class) error {
 	})
 }
 
-// readClassTable reads the name of a class up to 3.1. There the name is in hidden instance variables, in a table of the
-// class ext. The table's keys are the IDs of the variables.
+// readClassTable reads the name of a class up to 3.1. In these releases the name is in hidden instance variables, in a
+// table of the class's rb_classext_t. The table's keys are the IDs of the variables.
 func (o *classes) readClassTable(v uint64, c *class) error {
 	ext, err := o.notedWord(attach.Address(v) + attach.Address(o.places.classExtPtr))
 	if err != nil {
@@ -149,7 +149,8 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 		c.path, c.permanent = path, name == "__classpath__"
 		return c.permanent, nil
 	case name == "__classid__" && !c.permanent:
-		// In 2.5 and 2.6, a class made in C has only this variable until the program first asks for its name.
+		// In 2.5 and 2.6, a class made in C has its name only in this variable, until the program first asks for the
+		// name.
 		v, err := value()
 		if err != nil {
 			return false, err
@@ -163,9 +164,9 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 	return false, nil
 }
 
-// eachEntry calls f for the entries of an st_table (hash, key, record) until f returns done. It returns an error if
-// there are more than limit entries. If memory for one entry is missing, it continues with the others, so that one
-// fetch gets all missing memory.
+// eachEntry calls f for the entries of an st_table, Ruby's hash table in C (hash, key, record), until f returns done.
+// It returns an error if there are more than limit entries. If memory for one entry is missing, it continues with the
+// others, so that one fetch gets all missing memory.
 func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach.Address, entry []byte) (done bool, err error)) error {
 	const entrySize = 24
 	size := max(o.places.tableStart, o.places.tableBound, o.places.tableEntries) + 8
@@ -244,7 +245,8 @@ func (o *classes) ClassName(value uint64) (name string, ok bool) {
 	return name, err == nil && name != ""
 }
 
-// ClassOf does the same as ClassName, but must be called within Read. The name is empty for an anonymous class.
+// ClassOf does the same as ClassName, but must be called in a function that Read calls. The name is empty for an
+// anonymous class.
 func (o *classes) ClassOf(v uint64) (string, error) {
 	if !o.IsObject(v) {
 		return "", WrongType(attach.Address(v), "object", NotHeap)
@@ -259,7 +261,8 @@ func (o *classes) ClassOf(v uint64) (string, error) {
 	return o.classPath(view.U64(head[BasicClass:]))
 }
 
-// PathOfClass returns the path of a class or module. Call it within Read. is is false if v is not a class or module.
+// PathOfClass returns the path of a class or module. Call it in a function that Read calls. is is false if v is not a
+// class or module.
 func (o *classes) PathOfClass(v uint64) (path string, is bool, err error) {
 	flags, err := o.Flags(v)
 	if err != nil {
@@ -322,7 +325,8 @@ func (o *classes) classPath(first uint64) (string, error) {
 	return "", fmt.Errorf("there are more than %d classes above the one at %#x", maxSupers, first)
 }
 
-// Exception reports whether an object is an Exception or an instance of a subclass. Call it within Read.
+// Exception reports whether an object is an Exception or an instance of a subclass. Call it in a function that Read
+// calls.
 func (o *Objects) Exception(v uint64) (bool, error) {
 	k, err := o.View.Word(attach.Address(v) + BasicClass)
 	if err != nil {

@@ -12,7 +12,7 @@ const typeCacheSize = 1 << 12
 // typeSlot caches the type of a value that was read from a thread's stack.
 type typeSlot struct {
 	value uint64
-	// cycle is the result of typeCycle when the value was read. It is zero if the slot is empty.
+	// cycle is the cycle of the collector (typeCycle) in which the value was read. It is zero if the slot is empty.
 	cycle uint64
 	name  string
 }
@@ -78,8 +78,8 @@ func (o *Objects) DataTypeNames(values []uint64, names []string) {
 }
 
 // DataTypeName returns the name that C code gave to the type of a T_DATA object, such as "mutex", "VM/thread" or
-// "queue". It returns "" for other objects, or if value cannot be read. Names are cached by the address of the type,
-// because types are static.
+// "queue". A T_DATA object holds data of C code. DataTypeName returns "" for other objects, or if value cannot be read.
+// Names are cached by the address of the type, because types are static.
 func (o *Objects) DataTypeName(value uint64) string {
 	var name string
 	err := o.Read(func() (err error) {
@@ -153,11 +153,11 @@ func (o *values) dataHeader(v uint64, want string) ([]byte, error) {
 	return b, err
 }
 
-// DataHeader is the number of bytes of a T_DATA object that hold the address of its type and the place of its data.
+// DataHeader is how many bytes at the beginning of a T_DATA object are needed to find its type and its data.
 const DataHeader = 40
 
-// DataType returns the address of the type of a T_DATA object, from the object's header. ok is false for other
-// objects, and for an untyped T_DATA object.
+// DataType returns the address of the type of a T_DATA object (an object with data of C code), from the object's
+// header. ok is false for other objects, and for an untyped T_DATA object.
 func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 	if view.U64(header)&TypeMask != TypeData {
 		return 0, false
@@ -168,7 +168,7 @@ func (p *Places) DataType(header []byte) (typ attach.Address, ok bool) {
 			return 0, false
 		}
 	}
-	// The lowest bit says that the data follows the header (4.0 and later).
+	// The lowest bit is not a part of the address. It says that the data follows the header (4.0 and later).
 	return attach.Address(view.U64(header[p.typedType:]) &^ 1), true
 }
 

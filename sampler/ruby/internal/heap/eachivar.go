@@ -5,9 +5,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// EachIvar calls visit for the instance variables of an ordinary object that are in its first slots. most is the number
-// of these slots. Call it within Read. It skips objects of other types, and objects with so many variables that a table
-// holds them.
+// EachIvar calls visit for the instance variables in the first slots of an ordinary object. most is the number of these
+// slots. Call it in a function that Read calls. It skips objects of other types, and objects with so many variables
+// that a table holds them.
 func (o *variables) EachIvar(object uint64, most int, visit func(id, value uint64) error) error {
 	flags, err := o.Flags(object)
 	if err != nil || flags&TypeMask != TypeObject {

@@ -51,7 +51,8 @@ func decodeText(b []byte, encoding int) string {
 	next := decodeByte
 	switch encoding {
 	case encUTF8, encUTF8Mac, encBinary, encUSASCII:
-		// Most file names that are marked as binary are UTF-8.
+		// Most file names that are marked as binary are really UTF-8. So a binary String that is valid UTF-8 is used as
+		// it is.
 		if utf8.Valid(b) {
 			return string(b)
 		}

@@ -9,7 +9,7 @@ import (
 const threadKilled = 3
 
 // Ended reports whether the thread at th has ended, although its Thread object self still exists. If it has, ec is the
-// address of its execution context. Call it within Read.
+// address of its execution context. Call it in a function that Read calls.
 func (o *Objects) Ended(self uint64, th attach.Address) (ec attach.Address, ended bool, err error) {
 	header, err := o.dataHeader(self, "Thread")
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 const maxFiberLocals = 1 << 12
 
 // FiberLocals calls f for the fiber-local variables (Thread#[]) of an execution context, in no order, until f returns
-// false. Within Read, f can be called twice with the same variable, because Read starts over after it has fetched
-// missing memory.
+// false. f can be called twice with the same variable, because Read starts over after it has fetched missing memory.
 func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint64) (more bool, err error)) error {
 	_, err := o.eachFiberLocal(ec, func(at place, name string, value uint64) (bool, error) {
 		o.notePlace(at)
@@ -22,7 +21,7 @@ func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint6
 }
 
 // FiberLocal returns one fiber-local variable. ok is false if the fiber has no variable with this name. FiberLocal then
-// notes the memory of the whole table. So a later check shows whether the variable was added.
+// notes the memory of the whole table, so that a later check shows whether the variable was added.
 func (o *Objects) FiberLocal(ec attach.Address, name string) (value uint64, ok bool, err error) {
 	p, err := o.eachFiberLocal(ec, func(at place, n string, v uint64) (bool, error) {
 		if n == name {
@@ -65,8 +64,8 @@ func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string
 	})
 }
 
-// fiberLocals finds the table of a fiber's variables. Up to 2.7 it is an st_table whose keys are IDs. From 3.0 on it is
-// an rb_id_table whose keys are the serial numbers of IDs.
+// fiberLocals finds the table of a fiber's variables. Up to 2.7 it is a hash table (st_table) whose keys are IDs. From
+// 3.0 on it is an rb_id_table, whose keys are the serial numbers of IDs.
 func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
 	if !o.places.localsBySerial {
 		if _, err := o.notedWord(table + attach.Address(o.places.tableBound)); err != nil {

@@ -12,18 +12,19 @@ const (
 	// flagGeneric is set on an object whose instance variables are in a global table (FL_EXIVAR, up to 3.4). The object
 	// itself has no room for them.
 	flagGeneric = 0x400
-	// genericSlots is the offset of the first variable in a record of the global table, in bytes.
+	// genericSlots is the offset, in bytes, of the first variable in an object's record. The records are in the global
+	// table of instance variables.
 	genericSlots = 8
 	// maxProbes limits the bins of a hash table that one search reads. Most searches need one or two.
 	maxProbes = 64
-	// maxSearches limits how often ddtop searches for the global table. maxReferences limits the words that a search
-	// keeps because they may point to the table.
+	// maxSearches limits how often ddtop searches for the global table of instance variables. maxReferences limits the
+	// words that a search keeps because they may point to the table.
 	maxSearches, maxReferences = 3, 1 << 15
 	// maxUnhashed bounds the entries read of a table that has no hash index.
 	maxUnhashed = 64
 )
 
-// errNoGeneric means that the address of the global table is not known.
+// errNoGeneric means that the address of the global table of instance variables is not known.
 var errNoGeneric = errors.New("the table of other objects' instance variables was not found")
 
 // reference is a word of the Ruby library's variables that may point to the global table of instance variables.
@@ -181,8 +182,8 @@ func (o *variables) ivarsOfClass(addr attach.Address, flags uint64) (ivars, erro
 	return ivars{kind: uint64(id), slots: attach.Address(w)}, err
 }
 
-// tableLookup returns the record that an st_table has for key. The keys of the table are numbers. tableLookup hashes
-// the key as st.c does.
+// tableLookup returns the record that a hash table of Ruby (st_table) has for key. The keys of the table are numbers.
+// tableLookup hashes the key as st.c does.
 func (o *variables) tableLookup(table attach.Address, key uint64) (record uint64, ok bool, err error) {
 	p := o.places
 	head, err := o.View.Bytes(table, max(p.tableStart, p.tableBound, p.tableEntries, p.tableBins)+8)

@@ -28,7 +28,7 @@ const (
 	embeddedTable   = 64 // size of a table that follows its Hash, in bytes
 )
 
-// deletedEntry is the hash of a deleted entry of an st_table.
+// deletedEntry is what a deleted entry of an st_table has in place of the hash of its key.
 const deletedEntry = ^uint64(0)
 
 // pairs is the memory of the pairs of a Hash or of another table.
@@ -56,7 +56,7 @@ type TablePlaces struct {
 	Entries, Bound int
 }
 
-// Tables returns the places of the tables of large Hashes. ok is false if they are not known for this release.
+// Tables returns where large Hashes keep their tables. ok is false if this is not known for the Ruby release.
 func (o *Objects) Tables() (p TablePlaces, ok bool) {
 	p = TablePlaces{Table: o.places.hashTable, Entries: o.places.tableEntries, Bound: o.places.tableBound}
 	if p.Table < 0 {
@@ -65,7 +65,7 @@ func (o *Objects) Tables() (p TablePlaces, ok bool) {
 	return p, p.Table >= 0
 }
 
-// EachEntry calls f with the key and the value of each entry of an st_table.
+// EachEntry calls f with the key and the value of each entry of an st_table, the hash table of Ruby's C code.
 func EachEntry(entries []byte, f func(key, value uint64)) {
 	for b := entries; len(b) >= tableEntrySize; b = b[tableEntrySize:] {
 		if view.U64(b) != deletedEntry {
@@ -74,9 +74,9 @@ func EachEntry(entries []byte, f func(key, value uint64)) {
 	}
 }
 
-// WantCopied adds the memory of a Hash, its table and its entries to the next fetch. entries is an earlier copy of the
-// entries, which are at the address at. For each key whose cached text is in names, WantCopied also adds the key's
-// value.
+// WantCopied adds the memory of a Hash, its table and its entries to the memory that the view fetches next. entries is
+// an earlier copy of the entries, which are at the address at. For each key whose cached text is in names, WantCopied
+// also adds the key's value.
 func (o *Objects) WantCopied(hash uint64, table, at attach.Address, entries []byte, names []string) {
 	const object = 64 // how many bytes are read of most objects
 	o.View.Want(attach.Address(hash), object)
@@ -138,7 +138,8 @@ func (o *Objects) hashPairs(v uint64, limit int) (pairs, error) {
 	return pairs{at: at, bytes: b, stride: pairSize, deleted: func(place []byte) bool { return view.U64(place) == undef }}, err
 }
 
-// tablePairs finds the pairs of an st_table. It reads at most limit entries, including deleted ones.
+// tablePairs finds the pairs of an st_table, the hash table of Ruby's C code. It reads at most limit entries, including
+// deleted ones.
 func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 	head, err := o.View.Bytes(table, max(tableType, o.places.tableStart, o.places.tableBound, o.places.tableEntries)+8)
 	if err != nil {
@@ -195,8 +196,8 @@ func (o *witnesses) notePlace(p place) {
 }
 
 // EachPair calls f for the pairs of a Hash in the order in which they were added, until f returns false. It reads at
-// most min(limit, MaxPairs) entries, including deleted pairs. Within Read, f can be called twice for the same pair,
-// because Read starts over after it has fetched missing memory (view.View).
+// most min(limit, MaxPairs) entries, including deleted pairs. f can be called twice for the same pair, because Read
+// starts over after it has fetched missing memory (view.View).
 func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (more bool, err error)) error {
 	p, err := o.hashPairs(hash, min(limit, MaxPairs))
 	if err != nil {

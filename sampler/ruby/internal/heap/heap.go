@@ -2,9 +2,9 @@
 // variables, a fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of
 // code, stacks and threads.
 //
-// Functions that return errors of package view must be called within Read. They return view.ErrMissing if memory is
-// missing. Read then fetches the memory and calls them again. They read piece by piece while the process runs. Record
-// notes what they read, and Unchanged reports whether all of it was true at one moment.
+// Functions that return errors of package view must be called in a function that Read calls. They return
+// view.ErrMissing if memory is missing. Read then fetches the memory and calls them again. They read piece by piece
+// while the process runs. Record notes what they read, and Unchanged reports whether all of it was true at one moment.
 package heap
 
 import (
@@ -107,7 +107,7 @@ func New(v *view.View, places *Places, vm, table attach.Address) *Objects {
 // next cycle.
 func (o *values) SetGC(gc sampler.GC) { o.gc = gc }
 
-// Renew must be called if classes may have been freed or renamed.
+// Renew must be called if classes may have been freed or renamed. Cached names of classes are then read again.
 func (o *values) Renew() { o.generation++ }
 
 // keep counts n more bytes of cached names. If they would exceed MaxKept, it first drops all names.
@@ -125,8 +125,8 @@ func (o *symbols) Forget() {
 	o.kept = 0
 }
 
-// Read calls f again and again until f lacks no memory. Between two calls it fetches what was missing. f reads through
-// the view, which is empty at first.
+// Read calls f again and again until the view has all memory that f needs. Between two calls it fetches what was
+// missing. f reads through the view, which is empty at first.
 func (o *witnesses) Read(f func() error) error {
 	o.View.Reset()
 	return o.View.Settle(f)

@@ -8,8 +8,8 @@ import (
 )
 
 // EachHeld calls visit for each object that a class or module holds in a constant or variable. id is the ID of the
-// constant's or variable's name. Call it within Read. If memory for an object is missing, it continues with the next
-// one.
+// constant's or variable's name. Call it in a function that Read calls. If memory for an object is missing, it
+// continues with the next one.
 func (o *Objects) EachHeld(class uint64, visit func(id, value uint64) error) error {
 	var missing error
 	take := func(id, value uint64) error {
@@ -68,7 +68,8 @@ func (o *classes) eachConstant(ext attach.Address, take func(id, value uint64) e
 	return view.Worst(err, missing)
 }
 
-// eachName calls f for each entry of an rb_id_table, with the ID of the entry's name.
+// eachName calls f for each entry of an rb_id_table, a hash table of Ruby whose keys represent names. id is the ID of
+// the entry's name.
 func (o *classes) eachName(table attach.Address, f func(id, value uint64) error) error {
 	p := o.places
 	head, err := o.View.Bytes(table, p.idTableSize())
@@ -103,7 +104,7 @@ const minGlobals = 20
 
 // Globals returns the objects that global variables hold, by the IDs of their names. ok is false if the rb_id_table at
 // table is not the table of global variables. In that table each entry refers to a variable that repeats the entry's
-// name (rb_global_tbl, variable.c, 2.7 to 4.0). Call it within Read.
+// name (rb_global_tbl, variable.c, 2.7 to 4.0). Call it in a function that Read calls.
 func (o *Objects) Globals(table attach.Address) (values map[uint64]uint64, ok bool, err error) {
 	p := o.places
 	head, err := o.View.Bytes(table, p.idTableSize())

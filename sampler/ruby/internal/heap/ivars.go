@@ -88,8 +88,8 @@ func (o *variables) ivarsOf(object uint64) (ivars, error) {
 	return o.ivarsOfOther(addr, flags)
 }
 
-// ivarsByClass finds the instance variables of an object, up to 3.1. There a table of the object's class says in which
-// slots they are.
+// ivarsByClass finds the instance variables of an object, up to 3.1. In these releases a table of the object's class
+// says in which slots they are.
 func (o *variables) ivarsByClass(addr attach.Address, flags uint64) (ivars, error) {
 	const embedded, mostEmbedded = flagEmbed, 3 // ROBJECT_EMBED, ROBJECT_EMBED_LEN_MAX
 	o.noteWord(addr, flags, TypeMask|embedded)

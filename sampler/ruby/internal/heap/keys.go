@@ -33,7 +33,7 @@ type keyCache struct {
 type keySlot struct {
 	value uint64
 	keyHash
-	// cycle is the result of typeCycle when the key was read.
+	// cycle is the cycle of the collector (typeCycle) in which the key was read.
 	cycle  uint64
 	text   string
 	symbol bool
@@ -43,7 +43,7 @@ type keySlot struct {
 	many, index int
 }
 
-// hashSlot caches which key and which text had a hash last.
+// hashSlot caches, for a hash, the last key and text that had this hash.
 type hashSlot struct {
 	keyHash
 	value uint64

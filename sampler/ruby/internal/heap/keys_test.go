@@ -50,7 +50,8 @@ func TestKnownKeys(t *testing.T) {
 	check("after a collection, of tables by text", key, h, 0)
 	check("its hash is another text's", key, keyHash{78, text}, -2)
 
-	// In a table that compares by identity, an address always has the same hash, whatever object is there.
+	// In a table that compares by identity, an address always has the same hash, whatever object is there. So the hash
+	// proves nothing about the text.
 	h = keyHash{99, identity}
 	keep(key, h, "PATH_INFO")
 	keep(other, keyHash{100, identity}, "PATH_INFO")

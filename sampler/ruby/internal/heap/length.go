@@ -11,7 +11,7 @@ import (
 // SizedQueue begins with an rb_queue.
 func IsQueue(typ string) bool { return typ == "queue" || typ == "sized_queue" }
 
-// IsQueue reports whether an object is a Queue or SizedQueue. Call it within Read.
+// IsQueue reports whether an object is a Queue or SizedQueue. Call it in a function that Read calls.
 func (o *Objects) IsQueue(v uint64) (bool, error) {
 	header, err := o.dataHeader(v, "Queue")
 	if err != nil {
@@ -24,7 +24,7 @@ func (o *Objects) IsQueue(v uint64) (bool, error) {
 	return IsQueue(name), err
 }
 
-// Length returns the number of elements of an Array, a Queue or a SizedQueue. Call it within Read.
+// Length returns the number of elements of an Array, a Queue or a SizedQueue. Call it in a function that Read calls.
 func (o *Objects) Length(v uint64) (int64, error) {
 	flags, err := o.Flags(v)
 	if err != nil {

@@ -80,9 +80,10 @@ const (
 	// st_table.
 	smallTable  = 128
 	tableHeader = 56
-	// TableSize is the number of bytes of an st_table that Sizer.Table needs.
+	// TableSize is how many bytes of an st_table (a hash table) Sizer.Table needs.
 	TableSize = 64
-	// flagNoFree is set on a String that must not free its bytes, because they are not its own (STR_NOFREE, FL_USER18).
+	// flagNoFree is set on a String that must not free its bytes, because they do not belong to it (STR_NOFREE,
+	// FL_USER18).
 	flagNoFree = 1 << 30
 	// flagBignumEmbed is set on a Bignum whose digits are in its slot (FL_USER2).
 	flagBignumEmbed = 0x4000
@@ -93,8 +94,8 @@ const (
 // Own is the memory of an object outside its slot.
 type Own struct {
 	Bytes uint64
-	// Table is the address of an st_table that also belongs to the object, and whose size Sizer.Table computes. It is
-	// zero if the object has none.
+	// Table is the address of a hash table (st_table) that also belongs to the object. It is zero if the object has
+	// none. Sizer.Table computes the table's size.
 	Table attach.Address
 	// Unknown means that the object may have more memory, of unknown size.
 	Unknown bool
@@ -178,8 +179,8 @@ func (s *Sizer) hashOwn(slot []byte, flags uint64) Own {
 	return Own{Table: attach.Address(table)}
 }
 
-// Table returns the memory of an st_table: its entries, its bins, and its header, unless the header is in the object's
-// slot.
+// Table returns the memory of a hash table (st_table): its entries, its bins, and its header, unless the header is in
+// the object's slot.
 func (s *Sizer) Table(table []byte) Own {
 	const maxPower = 36 // the entries would need more than a TB
 	p := s.o.places

@@ -29,7 +29,8 @@ const (
 )
 
 const (
-	// flagNoEmbed is for Strings, and flagEmbed for Arrays. Both are the same bit (FL_USER1).
+	// flagNoEmbed is set on a String whose bytes are outside its slot. flagEmbed is set on an Array whose elements are
+	// in its slot. Both are the same bit (FL_USER1).
 	flagNoEmbed, flagEmbed = 0x2000, 0x2000
 	// maxArray limits the length of an Array, in elements. The longest Array that ddtop reads is in the symbol table.
 	maxArray = 1 << 24
@@ -92,7 +93,8 @@ func (o *values) Flags(v uint64) (uint64, error) {
 	return o.View.Word(attach.Address(v))
 }
 
-// Want adds the beginning of an object to the next fetch, because the object is likely to be needed.
+// Want adds the beginning of an object to the memory that the view fetches next, because the object is likely to be
+// needed.
 func (o *values) Want(v uint64) {
 	if o.IsObject(v) {
 		o.View.Want(attach.Address(v), 40)

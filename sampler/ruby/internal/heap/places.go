@@ -36,9 +36,9 @@ type Places struct {
 	symbolFstr      int    `layout:"RSymbol.fstr"`
 	lastOpID        uint64 `layout:"tLAST_OP_ID"`
 
-	// RClass and rb_classext_t. Depending on the release, the ext is inside the class, follows RClass in its slot, or
-	// is reached by a pointer. The ext has the class's path in fields, or in hidden instance variables. A shape or a
-	// table says where these variables are (docs/internals/objects.md#class-names).
+	// RClass and rb_classext_t. Depending on the release, a class has its rb_classext_t inside, behind RClass in its
+	// slot, or at an address to which it points. The rb_classext_t has the class's path in fields, or in hidden
+	// instance variables. A shape or a table says where these variables are (docs/internals/objects.md#class-names).
 	classExt     int          `layout:"RClass_and_rb_classext_t.classext,from=3.3"`
 	classSize    int          `layout:"sizeof RClass,from=3.2,before=3.3"`
 	classExtPtr  int          `layout:"RClass.ptr,before=3.2"`
@@ -131,8 +131,8 @@ type Places struct {
 	localsBySerial bool
 	// These bits say where an object has its variables. Up to 3.4, flagEmbedded is set if they are in the object. In
 	// 4.0, flagBehind is set if they are outside it. In head, they are in the object if the bits shapeLayout of the
-	// shape's number are 0. Variables can also be in a table by ID. They are, if the shape's type is typeComplex (up to
-	// 3.4), or if shapeComplex is set in its number.
+	// shape's number are 0. Some objects have their variables in a table by ID instead. Then the shape's type is
+	// typeComplex (up to 3.4), or shapeComplex is set in its number.
 	flagEmbedded, flagBehind, typeComplex uint64
 	shapeLayout, shapeComplex             uint32
 	// shapeMask selects the bits of a shape's number that are its index. noParent is the index that the first shape has

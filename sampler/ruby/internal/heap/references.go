@@ -107,7 +107,7 @@ func (r *References) Sizes() (vm, objspace int) {
 	return r.o.places.vmSize &^ 7, max(0, r.o.places.objspaceSize&^7)
 }
 
-// Ask calls f within Objects.Read. f reads names. If earlier calls have read more than maxAsked bytes, Ask returns
+// Ask passes f to Objects.Read. f reads names. If earlier calls have read more than maxAsked bytes, Ask returns
 // view.ErrTooMuch instead.
 func (r *References) Ask(f func() error) error {
 	if r.o.View.Fetched > r.most {
@@ -129,7 +129,7 @@ func (r *References) block(owner uint32, kind BlockKind, at uint64, size, stride
 	}
 }
 
-// elements reads a length. It returns zero if the length is impossible. It can be impossible while Ruby fills the slot.
+// elements reads a length. It returns zero if the length is impossible, as it can be while Ruby fills the slot.
 func elements(at []byte) int {
 	if n := view.U64(at); n <= maxElements {
 		return int(n)
@@ -406,7 +406,7 @@ func (r *References) pairs(owner uint32, data []byte) {
 	}
 }
 
-// table requests the entries of an st_table, as a Block. data is the head of the table.
+// table requests the entries of a hash table (st_table), as a Block. data is the head of the table.
 func (r *References) table(owner uint32, data []byte, kind BlockKind) {
 	p := r.o.places
 	if len(data) < max(p.tableStart, p.tableBound, p.tableEntries)+word {

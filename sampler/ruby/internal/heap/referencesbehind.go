@@ -231,7 +231,8 @@ func (r *References) idNames(data []byte, stride int, id func(entry []byte) uint
 // localLabel returns the label of a fiber-local variable. It looks like the Ruby code that reads the variable.
 func localLabel(name string) string { return "[:" + name + "]" }
 
-// items finds the references in the items of an rb_id_table. The items are fiber-local variables or constants.
+// items finds the references in the items of an rb_id_table, a hash table of Ruby whose keys represent names. The items
+// are fiber-local variables or constants.
 func (r *References) items(b Block, data []byte) {
 	p := r.o.places
 	names := r.idNames(data, p.idItem, func(e []byte) uint64 {

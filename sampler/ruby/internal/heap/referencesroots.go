@@ -56,8 +56,8 @@ func (r *References) StringBytes(addr attach.Address, slot []byte) (at attach.Ad
 	return attach.Address(view.U64(slot[24:])), n, flags&(r.shared|flagNoFree) == 0
 }
 
-// NameTable returns the items of an rb_id_table, as a Block. ok is false if data cannot be such a table, or if its
-// capacity is below least or above most.
+// NameTable returns the items of an rb_id_table (a hash table of Ruby whose keys represent names), as a Block. ok is
+// false if data cannot be such a table, or if its capacity is below least or above most.
 func (r *References) NameTable(data []byte, least, most int) (items Block, ok bool) {
 	p := r.o.places
 	if len(data) < p.idTableSize() {
@@ -95,8 +95,9 @@ func (r *References) NameItems(b Block) (values, serials []uint64, err error) {
 // Serial returns the serial number of an ID. Tables by ID use it as the key.
 func (r *References) Serial(id uint64) uint64 { return r.o.serial(id) }
 
-// Entries returns the address of the first entry of an st_table, and the number of entries. data is the table's head.
-// Each entry has 24 bytes: a hash, a key and a record. ok is false if the table is empty, too large or invalid.
+// Entries returns the address of the first entry of a hash table (st_table), and the number of entries. data is the
+// table's head. Each entry has 24 bytes: a hash, a key and a record. ok is false if the table is empty, too large or
+// invalid.
 func (r *References) Entries(data []byte, limit uint64) (first uint64, n int, ok bool) {
 	p := r.o.places
 	start, bound, at := view.U64(data[p.tableStart:]), view.U64(data[p.tableBound:]), view.U64(data[p.tableEntries:])

@@ -14,7 +14,7 @@ const (
 	// maxKeptShapes bounds the cache of shapes, in entries.
 	maxKeptShapes = 1 << 14
 	// shapeIvar is the type of a shape that adds an instance variable. shapeRoot is the type of the first shape, which
-	// has none.
+	// adds no variable.
 	shapeRoot, shapeIvar = 0, 1
 	// noShape is the number that the first shape has in place of a parent (INVALID_SHAPE_ID). In releases that use
 	// fewer bits for a shape's index, only these bits are compared (Places.noParent).

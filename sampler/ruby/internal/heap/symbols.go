@@ -117,8 +117,8 @@ func (o *symbols) FindSymbols(at attach.Address, data []byte) (attach.Address, e
 	return 0, nil
 }
 
-// ProvesSymbols reports whether the symbol table is at an address. It is, if the IDs of '!', '+', '-' and '<' have
-// these names in it. The error means that the target cannot be read.
+// ProvesSymbols reports whether the symbol table is at an address. It looks up the IDs of '!', '+', '-' and '<' there,
+// which must have these names. The error means that the target cannot be read.
 func (o *symbols) ProvesSymbols(at attach.Address) (bool, error) {
 	var ok bool
 	err := o.Read(func() error {

@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxTable bounds the entries of an rb_id_table that are read, such as the constants or methods of one class.
+// maxTable bounds the entries of an rb_id_table that are read. Its keys represent names, such as the names of the
+// constants or methods of one class.
 const maxTable = 1 << 16
 
 // errNoEntry means that a table has no entry for a name.

@@ -7,7 +7,7 @@ import (
 
 // TracerType and TracePointType are the data types of two kinds of objects that lead to the records of allocations
 // (docs/internals/gc.md#where-objects-were-allocated). The object of TracerType exists from the first call of
-// ObjectSpace.trace_object_allocations_start on. It neither moves nor ends. Ruby 2.7 has no such object. There, the
+// ObjectSpace.trace_object_allocations_start on. It neither moves nor ends. Ruby 2.7 has no such object. In 2.7, the
 // TracePoint for new objects leads to the records.
 const (
 	TracerType     = "ObjectTracing/allocation_info_tracer"

@@ -83,13 +83,13 @@ func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 		buf = buf[p.size:]
 	}
 	// The caller may add more ranges, which can move the slice to other memory. So w.ranges keeps a copy of the watch's
-	// ranges. The method holds reads from it.
+	// ranges. The method named holds reads this copy.
 	w.ranges = append(w.ranges[:0], ranges[at:]...)
 	return ranges
 }
 
-// holds calls agrees with each witness and the memory just read of it. It reports whether agrees always returns true.
-// All ranges must have been read before.
+// holds reports whether all watched memory has the right content. For each witness, it passes the witness and the
+// memory just read for it to agrees. All ranges must have been read before.
 func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 	for i, p := range w.pieces {
 		buf := w.ranges[i].Buf
@@ -104,7 +104,7 @@ func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 	return true
 }
 
-// Unplan must be called if this tick does not read the ranges that Plan added, or could not read all of them.
+// Unplan must be called if this tick does not read all ranges that Plan added, for example because a read failed.
 func (w *Watch) Unplan() { w.planned = false }
 
 // Stands reports whether all watched memory is unchanged. If Plan was called, it uses the memory that was read for

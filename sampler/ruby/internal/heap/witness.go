@@ -33,7 +33,8 @@ type Witness struct {
 // next call of Record. If into is nil, nothing is recorded.
 func (o *witnesses) Record(into *[]Witness) { o.notes = into }
 
-// Note records that b was read at addr. If mask is not 0, only the bits in mask are compared in the first word.
+// Note records as a witness that b was read at addr. If mask is not 0, a later check compares only the bits in mask of
+// the first word.
 func (o *witnesses) Note(addr attach.Address, b []byte, mask uint64) {
 	if o.notes == nil || len(b) == 0 || len(*o.notes) >= maxWitnesses {
 		return
@@ -50,21 +51,23 @@ func (o *witnesses) Note(addr attach.Address, b []byte, mask uint64) {
 	*o.notes = append(*o.notes, w)
 }
 
-// noteWord notes a word as a witness. Only the bits in mask are compared later.
+// noteWord notes a word as a witness: a piece of memory that is compared later. Only the bits in mask are compared.
 func (o *witnesses) noteWord(addr attach.Address, w, mask uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], w)
 	o.Note(addr, b[:], mask)
 }
 
-// NoteWord notes a word as a witness. It is for a word that the caller has not read through the view.
+// NoteWord notes a word as a witness, to compare it later. It is for a word that the caller has not read through the
+// view.
 func (o *witnesses) NoteWord(addr attach.Address, w uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], w)
 	o.Note(addr, b[:], 0)
 }
 
-// noteGrowing notes a counter of entries. A later check can allow that it has increased (agreesOrGrew).
+// noteGrowing notes a counter of entries as a witness. A later check can allow that the counter has increased
+// (agreesOrGrew).
 func (o *witnesses) noteGrowing(addr attach.Address, n uint64) {
 	if o.notes == nil {
 		return

@@ -351,8 +351,8 @@ func (r *Reader) contents() error {
 	return flush()
 }
 
-// values reads the first bytes of the largest Strings, and of Strings that have equals. It skips Strings whose length
-// has changed since the copy was made.
+// values reads the first bytes of the largest Strings, and of Strings with the same content as another String. It skips
+// Strings whose length has changed since the copy was made.
 func (r *Reader) values() error {
 	g := r.graph
 	g.Values = make(map[uint32]string)

@@ -89,7 +89,7 @@ func (r *Reader) root(name string, word uint64) {
 	}
 }
 
-// area makes each object that a memory area refers to a root.
+// area reads a memory area of Ruby. Each object to which the area refers becomes a root of the graph.
 func (r *Reader) area(name string, at attach.Address, size int) error {
 	data := make([]byte, size&^7)
 	if r.gc.Mem.Read(at, data) != nil {
@@ -123,7 +123,7 @@ type head struct {
 	data []byte
 }
 
-// headSize is the number of bytes of a head. An st_table fits into it.
+// headSize is the number of bytes of a head. The header of a hash table (st_table) fits into it.
 const headSize = heap.TableSize - 8
 
 // each reads size bytes at each address, and calls f for each address that can be read.

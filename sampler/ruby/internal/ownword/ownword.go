@@ -110,8 +110,8 @@ func (v votes) winner(least int) (at int64, ok bool) {
 	return at, best >= least
 }
 
-// add searches the memory around pointer for word. It counts each distance from pointer at which it finds word, between
-// from and to.
+// add searches the memory around pointer for word, at distances between from and to. It counts each distance at which
+// it finds word.
 func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from, to int64) {
 	low, storage := readAround(mem, pointer, from, to)
 	for at := 0; at+8 <= len(storage); at += 8 {
@@ -151,14 +151,14 @@ func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low 
 }
 
 // isMusl reports whether the block of a thread begins with its own address, as in musl. In glibc on aarch64, a block
-// never does.
+// never begins with its own address.
 func (r storage) isMusl(thread attach.Address) bool {
 	return r.wordAt(thread+selfOfMusl) == uint64(thread)
 }
 
 // BlockSize finds the size of the C library's thread blocks on aarch64, where the thread pointer is the end of the
-// block. It tries sizes. A size is right for a thread if the word at the end of the block refers to the thread's vector
-// of modules (isVector).
+// block. It tries one size after another. A size is right for a thread if the word at the end of the block refers to
+// the thread's vector of modules (isVector).
 func BlockSize(mem attach.Memory, threads []Word) (size int64, ok bool) {
 	r := storage{mem}
 	found := make(votes)

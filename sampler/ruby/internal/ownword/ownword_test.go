@@ -108,8 +108,8 @@ func TestOwnWord(t *testing.T) {
 	}
 }
 
-// TestOwnWordUnknown passes an address that belongs to no thread, no threads, or a word that is nowhere. Find must then
-// return no distance.
+// TestOwnWordUnknown passes one of these: an address that belongs to no thread, an empty list of threads, or a word
+// that is nowhere in memory. Find must then return no distance.
 func TestOwnWordUnknown(t *testing.T) {
 	for name, machine := range map[string]string{"x86_64": "x86_64", "aarch64": "aarch64"} {
 		s := made{m: words{}, machine: machine, size: 1792, spread: 0x10000}

@@ -63,7 +63,8 @@ func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version
 		return Found{}, noLayout(unfit, err, version)
 	}
 	if table != nil && !layout.Conflict(derived, table) {
-		// The two tables agree, so the layout is right and something else failed. For example, the VM is not ready yet.
+		// The derived table agrees with the table that was tried first. So the layout is right and something else
+		// failed. For example, the VM is not ready yet.
 		return Found{}, unfit
 	}
 	vm, err := TryLayout(ctx, mem, module, version, derived, true, o, threads)

@@ -43,9 +43,9 @@ type locator struct {
 }
 
 // LocateVM finds the VM of the Ruby whose variables are in module. If the VM is just starting, it waits up to
-// bootPatience. Stripped libraries of 3.3 and later have no symbol for the VM. There, LocateVM searches the library's
-// variables for a pointer to a VM (docs/internals/threads.md#finding-the-vm). Errors are ErrBooting, ErrNoVM, an error
-// of attach if the target cannot be read, or an error that names what the layout lacks.
+// bootPatience. Stripped libraries of 3.3 and later have no symbol for the VM. In this case LocateVM searches the
+// library's variables for a pointer to a VM (docs/internals/threads.md#finding-the-vm). Errors are ErrBooting, ErrNoVM,
+// an error of attach if the target cannot be read, or an error that names what the layout lacks.
 func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string) (*VM, error) {
 	return locateVM(ctx, mem, module, table, version, bootPatience)
 }
@@ -132,7 +132,8 @@ func (l *locator) Locate(vm *VM) error {
 	}
 	vm.variables = l.eachVariable
 	if s, ok := l.Symbol("rb_zjit_entry"); ok && vm.Release.AtLeast(4, 1) {
-		// Ruby 4.0 exports this symbol too, but its control frames always have their iseq and pc.
+		// The symbol belongs to ZJIT, which can leave iseq and pc out of a control frame. Ruby 4.0 exports the symbol
+		// too, but its control frames always have both.
 		entry, err := l.word(s.Addr)
 		if err != nil {
 			return err
@@ -142,7 +143,8 @@ func (l *locator) Locate(vm *VM) error {
 	l.objects.Symbols = vm.Symbols
 	vm.Description = l.description()
 	l.objects.View.Reset() // vm keeps l
-	// YJIT of 3.1 stores ec->cfp before it fills the new frame. Later releases store it afterwards.
+	// YJIT of 3.1 stores ec->cfp, the pointer to the innermost frame, before it fills the new frame. Later releases
+	// store it afterwards.
 	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
 	vm.jits = code.JITs(l.Symbol, vm.Release, vm.Description, &vm.Places.Code)
 	return nil
@@ -202,7 +204,7 @@ func (l *locator) findVM() (attach.Address, error) {
 
 // proveVMs returns the first candidate that is a VM. A VM refers to its main thread, and the main thread refers back.
 // The same holds for the thread and its execution context. From 3.0 on, it also holds for the main ractor and the
-// thread. All these checks are needed: on Ruby's development branch, a wrong candidate would pass fewer.
+// thread. Fewer checks are not enough: on Ruby's development branch, a wrong candidate would pass them.
 func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
 	type proof struct{ vm, thread, ractor, ec attach.Address }
 	var ps []proof

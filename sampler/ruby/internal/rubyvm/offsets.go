@@ -94,8 +94,8 @@ func ResolveOffsets(t *layout.Table, rel places.Release) (*Offsets, error) {
 	}
 	o.Code.Complete(rel)
 	if o.VMRactorSet >= 0 && o.vmRactorCnt != o.VMRactorSet+16 {
-		// Each tick reads ractor.set and ractor.cnt as one range, so they must be next to each other. They are in all
-		// releases so far.
+		// Each tick reads ractor.set and ractor.cnt as one range. So they must be next to each other, as they are in
+		// all releases so far.
 		return nil, fmt.Errorf("in the layout %q of Ruby %s ractor.cnt does not follow ractor.set in rb_vm_struct", t.Name, rel)
 	}
 	for _, off := range []int{o.ThNode + 8, o.ThSelf, o.ThVM, o.ThRactor, o.ThEC, o.ThName, o.ThNT, o.ThPthread, o.ThTID,

@@ -28,8 +28,9 @@ type VM struct {
 	// ZJITFrames is true if a control frame may lack its iseq and pc, because a JIT frame has them (development branch
 	// with --zjit: docs/internals/code.md#jits).
 	ZJITFrames bool
-	// EarlyFrames is true if Ruby moves ec->cfp before it has filled the new frame, as YJIT of 3.1 does. Then the
-	// innermost frame of a running thread cannot be trusted (docs/internals/stacks.md#publication-of-a-frame).
+	// EarlyFrames is true if Ruby moves ec->cfp, the pointer to the innermost frame, before it has filled the new
+	// frame, as YJIT of 3.1 does. Then the innermost frame of a running thread cannot be trusted
+	// (docs/internals/stacks.md#publication-of-a-frame).
 	EarlyFrames bool
 	// Description is RUBY_DESCRIPTION, the output of `ruby -v` in this process with its JIT. It is empty if it cannot
 	// be read.

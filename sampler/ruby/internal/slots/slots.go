@@ -33,7 +33,8 @@ type span struct {
 // slot.
 type place struct{ span, off int }
 
-// slotCopy is one copy of all spans. first is the index of the copy's first range in the batch of reads.
+// slotCopy is one copy of all spans, the ranges of the native stack that hold slots. first is the index of the copy's
+// first range in the batch of reads.
 type slotCopy struct {
 	buf   []byte
 	first int
@@ -141,9 +142,9 @@ func (j *Slots) plan(batch []attach.Range, from int) []attach.Range {
 type SameCode func(a, b attach.Address) bool
 
 // Take finds the content of the frames' slots in a batch that was read. drop is the number of innermost frames that
-// must be dropped, because a slot was not read, or because its copies differ. torn is true if copies differ. The
-// innermost frame's copies may differ if they lead to the same code, because this frame's pc moves on while the thread
-// runs.
+// must be dropped, because a slot was not read, or because its copies differ. torn is true if copies differ. The copies
+// of the innermost frame's slot may differ if they lead to the same code. This is because the frame's pc moves on while
+// the thread runs.
 func (j *Slots) Take(d *code.Decoder, same SameCode, batch []attach.Range, frames []byte) (drop int, torn bool) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	n := len(j.now)
@@ -167,7 +168,7 @@ func (j *Slots) Take(d *code.Decoder, same SameCode, batch []attach.Range, frame
 }
 
 // value returns the content of a slot if all its copies agree. It returns zero if they differ, or if one could not be
-// read. The innermost frame's copies may differ if they lead to the same code.
+// read. The copies of the innermost frame's slot may differ if they lead to the same code.
 func (j *Slots) value(same SameCode, batch []attach.Range, p place, innermost bool) (v attach.Address, read bool) {
 	for k := range j.copies[:j.taken] {
 		c := &j.copies[k]

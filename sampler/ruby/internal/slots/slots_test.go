@@ -52,8 +52,8 @@ func TestJITSlots(t *testing.T) {
 	memory := func() words {
 		return words{a: 0x5000, b: 0x5100, c: 0x5200, 0x5008: 0x90, 0x5308: 0x90, 0x5408: 0x91}
 	}
-	// read takes the slots of frames from a reading before and one after the frames. change changes the memory in
-	// between.
+	// read copies the slots of frames, before and after the moment at which the frames are read. copies is the number
+	// of copies. change changes the memory in between.
 	read := func(m words, frames []byte, copies int, change func(words)) (*Slots, int, bool) {
 		j := &Slots{}
 		j.Learn(dec, frames, len(frames))

@@ -1,4 +1,5 @@
-// Package stackmem allocates memory for copies of stacks. It also remembers how far inward a stack has reached lately.
+// Package stackmem allocates memory for copies of stacks. It also remembers how far inward, towards deeper calls, a
+// stack has reached lately.
 package stackmem
 
 import (
@@ -10,8 +11,8 @@ import (
 // readings, and at most twice as many.
 const reachReads = 64
 
-// Reach is how far inward a stack has reached lately. It covers two periods: the current one, of at most reachReads
-// readings, and the one before.
+// Reach is how far inward, towards deeper calls, a stack has reached lately. It covers two periods: the current one, of
+// at most reachReads readings, and the one before.
 type Reach struct {
 	innermost, sp [2]attach.Address // zero if nothing was read
 	reads         int

@@ -175,8 +175,8 @@ func (f *Finder) number(of uint64, name string) (n uint64, err error) {
 	return f.objects.Uint(v)
 }
 
-// serves stores in found the request or job of a trace. The type of the root span says whether it is one. The resource
-// of the trace, or of its root span, is its name.
+// serves stores in found the request or job to which a trace belongs. The type of the root span says whether it belongs
+// to one. The resource of the trace, or of its root span, is the name of the request or job.
 func (f *Finder) serves(found *Span, trace, root uint64) error {
 	typ, err := f.text(root, "@type")
 	if err != nil {

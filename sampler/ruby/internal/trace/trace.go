@@ -47,8 +47,8 @@ type Finder struct {
 	askedNS int64
 	asked   bool
 
-	// notes is the memory from which the last result was read. first is the same for the first of two readings (see
-	// settled).
+	// notes is the memory from which the last result was read. first is the memory that was read in the first of two
+	// readings (see settled).
 	notes, first []heap.Witness
 	scratch      heap.Watch
 	calls        int

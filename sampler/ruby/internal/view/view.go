@@ -19,13 +19,13 @@ const (
 	// maxBlocks limits the blocks that one view holds, to 16 MiB.
 	maxBlocks = 1 << 16
 	// minArena is the least memory that is allocated for blocks at once. maxKept is the most memory that Reset keeps,
-	// in bytes. Reading stacks seldom needs more. Searching all classes does, but that much is not kept, because each
-	// followed process has a few views.
+	// in bytes. Reading stacks seldom needs more. Searching all classes needs more, but that much is not kept, because
+	// each followed process has a few views.
 	minArena, maxKept = 1 << 14, 1 << 17
 	// maxRead limits the number of bytes that one call of Bytes can read.
 	maxRead = 4 << 20
-	// maxWork limits the work with one view, as the number of ranges read plus blocks copied. That much work takes
-	// about a tenth of a second. A stack of a thousand new methods takes a tenth of it.
+	// maxWork limits the work with one view, as the number of ranges read plus blocks copied. Work up to this limit
+	// takes about a tenth of a second. A stack of a thousand new methods needs a tenth of the limit.
 	maxWork = 4 << 20
 	// MaxRounds limits how often a view fetches memory to follow a chain of pointers. The longest valid chain is a
 	// block nested in blocks, whose method is not known yet. It needs two rounds for each level, and a dozen for names.
@@ -261,7 +261,8 @@ func (v *View) take(n int) []byte {
 	return v.arena[used : used+n : used+n]
 }
 
-// Settle calls f again and again until f lacks no memory. Between two calls it fetches the memory that was missing.
+// Settle calls f again and again until the view has all memory that f needs. Between two calls it fetches the memory
+// that was missing.
 func (v *View) Settle(f func() error) error {
 	for range MaxRounds {
 		if v.Stopped != nil && v.Stopped.Load() {

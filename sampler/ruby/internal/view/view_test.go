@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/internal/memtest"
 )
 
-// counting counts the batches that a view asks for.
+// counting is a fake memory that counts the batches and ranges that a view reads.
 type counting struct {
 	memtest.Pages
 	batches, ranges int
@@ -30,7 +30,7 @@ func TestView(t *testing.T) {
 	mem.Set(0x10000, page)
 	v := New(mem)
 
-	// Pieces that do not depend on each other are read in one batch, and neighbours as one range.
+	// The view must read pieces that do not depend on each other in one batch, and neighbours as one range.
 	var a, b []byte
 	err := v.Settle(func() error {
 		var errA, errB, errC error
@@ -63,7 +63,7 @@ func TestView(t *testing.T) {
 			t.Errorf("%d bytes at %s: got %v", bad.n, bad.addr, err)
 		}
 	}
-	// A reader that asks for more and more memory is stopped.
+	// If a reader asks for more and more memory, Settle must end with an error.
 	if err := v.Settle(func() error { return ErrMissing }); err == nil {
 		t.Error("a reader that always lacks memory ends without an error")
 	}

@@ -17,7 +17,8 @@ const (
 	// takersNS is how long the map arrays.takers is used, in ns. It is then cleared, and all code is read again.
 	// maxTakers limits the number of its entries.
 	takersNS, maxTakers = int64(60e9), 1 << 12
-	// maxLevels limits how many nested environments around a block are searched for a variable.
+	// maxLevels limits how many environments around a block are searched for a variable. Each environment has the
+	// variables of the code around the last one.
 	maxLevels = 4
 	// envLocal is set in the flags of the outermost environment of a method (VM_ENV_FLAG_LOCAL, vm_core.h).
 	envLocal = 2
@@ -38,10 +39,11 @@ type taker struct {
 
 // arrays are the Arrays that workers use as queues.
 type arrays struct {
-	// foundNS has the addresses of these Arrays, with the time at which ddtop last saw code that takes elements from
-	// the Array.
+	// foundNS has the addresses of the Arrays that are used as queues. The value is the time at which ddtop last saw
+	// code that takes elements from the Array.
 	foundNS map[uint64]int64
-	// takers has the taker of each piece of code, by the address of its iseq. sinceNS is when the map was last cleared.
+	// takers has the taker of each piece of code (its calls that take elements from an Array), by the address of its
+	// iseq. sinceNS is when the map was last cleared.
 	takers  map[attach.Address]taker
 	sinceNS int64
 }
@@ -76,8 +78,8 @@ func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
 	}
 }
 
-// takerOf returns the taker of a piece of code. If the code cannot be read, it returns an empty taker, and the next
-// call reads the code again.
+// takerOf returns the calls in a piece of code that take an element from an Array. If the code cannot be read, it
+// returns an empty taker, and the next call reads the code again.
 func (f *Finder) takerOf(iseq attach.Address) (t taker) {
 	a := &f.lists.arrays
 	t, ok := a.takers[iseq]
@@ -127,7 +129,7 @@ func (l *lists) forgetArray(v uint64, now int64) bool {
 }
 
 // arrayOf returns the Array that is now in the variable or constant r of a scope. It returns zero if there is no Array
-// in it. It must be called within objects.Read.
+// in it. It must be called in a function that objects.Read calls.
 func (f *Finder) arrayOf(scope *code.Scope, r code.Receiver) (found uint64, err error) {
 	var missing error
 	take := func(v uint64, err error) {

@@ -14,9 +14,9 @@ import (
 // Place says where the threads of a server keep the Rack environments of their requests. It also says where an
 // environment (a Hash) keeps its table.
 type Place struct {
-	// Frame is the distance from the end of the VM's stack down to the control frame whose variable holds the
-	// environment, in bytes. ISeq is the frame's code. Back is the distance from the frame's environment pointer down
-	// to the variable, in bytes.
+	// Frame is the distance from the end of the VM's stack down to the control frame whose variable holds the Rack
+	// environment, in bytes. ISeq is the frame's code. Back is the distance from the frame's environment pointer (ep)
+	// down to the variable, in bytes.
 	Frame, ISeq, Back uint64
 	// Table is the offset in an RHash of its st_table. If Inside is false, it is the offset of a pointer to the
 	// st_table. Entries is the offset in an st_table of the pointer to its entries, and Bound the offset of
@@ -27,9 +27,9 @@ type Place struct {
 	Collections uint64
 }
 
-// Copied is a copy of a request's environment. It was made while the request's thread stood still.
+// Copied is a copy of a request's Rack environment. It was made while the request's thread stood still.
 type Copied struct {
-	// Context is the thread's execution context. Hash is the address of the request's environment, and Table the
+	// Context is the thread's execution context. Hash is the address of the request's Rack environment, and Table the
 	// address of its table. Entries are the table's entries, from EntriesAt on: hash, key and value.
 	Context, Hash, Table, EntriesAt uint64
 	Entries                         []byte
@@ -43,13 +43,13 @@ type Copied struct {
 	task *task
 }
 
-// maxVotes limits the votes that the current place can have. So another place replaces it after at most 33 votes for
-// other places.
+// maxVotes limits the votes for the current place of request environments (notePlace). So another place replaces it
+// after at most 33 votes for other places.
 const maxVotes = 32
 
-// notePlace gives a vote to the place of r's variable, in the j-th frame from the outside, as the place of
-// environments. The place with most votes wins. Votes are needed because code that fills an environment can have a
-// variable with the same name.
+// notePlace gives a vote to a place as the place where threads keep Rack environments: the place of r's variable, in
+// the j-th frame from the outside. The place with most votes wins. Votes are needed because code that fills an
+// environment can have a variable with the same name.
 func (f *Finder) notePlace(r *reading, fr *Frames, j int) {
 	frame, at := fr.outer(j)
 	if r.kind != sampler.WorkRequest || r.slot == at+code.FrameSelf {
@@ -67,7 +67,7 @@ func (f *Finder) notePlace(r *reading, fr *Frames, j int) {
 	}
 }
 
-// Copies finds the requests to which copied environments belong. Collector is nil if the collector cannot be read.
+// Copies finds the requests to which copied Rack environments belong. Collector is nil if the collector cannot be read.
 // Calls counts system calls.
 type Copies struct {
 	*Finder
@@ -75,8 +75,8 @@ type Copies struct {
 	Calls     *uint64
 }
 
-// Place returns where threads keep the environments of their requests. ok is false if no request was found yet, or if
-// ddtop cannot use copied environments in this process.
+// Place returns where threads keep the Rack environments of their requests. ok is false if no request was found yet, or
+// if ddtop cannot use copied environments in this process.
 func (f Copies) Place() (p Place, ok bool) {
 	t, ok := f.objects.Tables()
 	if p = f.place; p.Frame == 0 || !ok || f.Collector == nil {
@@ -123,8 +123,8 @@ func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 	return t.id, f.routed && t.guessed
 }
 
-// Unnamed returns the request to which a copied environment belongs, without reading the target. It is for a request
-// that Take could not read, or for which Take had no time. A new request has no name until a sample reads its
+// Unnamed returns the request to which a copied Rack environment belongs, without reading the target. It is for a
+// request that Take could not read, or for which Take had no time. A new request has no name until a sample reads its
 // environment.
 func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 	t := c.task
@@ -141,9 +141,9 @@ func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 	return t.id
 }
 
-// begin notes that a thread has begun the request of the copy c, and ends the thread's earlier tasks. One of them is
-// the task of the thread's last copy. Another one is now, if it was last seen before c's request began. now is the
-// known task with the key of c, or nil.
+// begin notes that a thread has begun the request of the copy c, and ends the thread's earlier tasks. It ends the task
+// of the thread's last copy. It also ends the task in the parameter now, if that was last seen before c's request
+// began. now is the known task with the key of c, or nil.
 func (f *Finder) begin(now *task, r *reading, c *Copied) {
 	if now != nil && now.seenNS < c.FromNS {
 		f.end(now)
@@ -157,9 +157,9 @@ func (f *Finder) begin(now *task, r *reading, c *Copied) {
 	f.copies[r.key.ec] = r.key
 }
 
-// readCopied reads c's environment from the target, as it is now, into r. It returns false if the environment changes
-// while it is read, or if a collection has begun since the copy was made. collections is the address of Ruby's counter
-// of collections.
+// readCopied reads c's Rack environment from the target, as it is now, into r. It returns false if the environment
+// changes while it is read, or if a collection has begun since the copy was made. collections is the address of Ruby's
+// counter of collections.
 func (f *Finder) readCopied(r *reading, c *Copied, collections attach.Address) bool {
 	key := r.key
 	for range readTries {

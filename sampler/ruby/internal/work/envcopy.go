@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// maxCopies limits how many variables are tested for a copy of an environment. The test begins at the innermost
-	// frame.
+	// maxCopies limits how many variables are tested for a copy of a request's Rack environment. The test begins at the
+	// innermost frame.
 	maxCopies = 4
-	// maxCopyLooks limits how often ddtop searches for a copy of one environment. It searches at the 1st, 2nd, 4th, 8th
-	// … reading of the thread's stack. So most searches are at the beginning, because a framework finds its route early
-	// in a request.
+	// maxCopyLooks limits how often ddtop searches for a copy of one Rack environment. It searches at the 1st, 2nd,
+	// 4th, 8th … reading of the thread's stack. So most searches are at the beginning, because a framework finds its
+	// route early in a request.
 	maxCopyLooks = 12
 )
 
@@ -26,8 +26,8 @@ type requestProof struct {
 	uri, method, path, whole uint64
 }
 
-// lookForCopy searches for the route of a request whose environment has no route. A middleware may pass on a copy of
-// the environment (env.dup, env.merge). Frameworks then write the route into the copy.
+// lookForCopy searches for the route of a request whose Rack environment has no route. A middleware may pass on a copy
+// of the environment (env.dup, env.merge). Frameworks then write the route into the copy.
 func (f *Finder) lookForCopy(s *State, fr *Frames) {
 	t := s.task
 	if !t.guessed || t.copied != "" || t.proof.uri == 0 || !f.objects.IsObject(t.proof.uri) || fr.Partial || fr.Truncated {
@@ -51,8 +51,9 @@ func (f *Finder) lookForCopy(s *State, fr *Frames) {
 	f.rename(t, endpoint, fr.NowNS)
 }
 
-// findCopy searches for a copy of the environment of s.task. It searches the frames that the task's frame has called,
-// from the innermost outward. It returns the route in the copy, or "" if there is no copy, or if the copy has no route.
+// findCopy searches for a copy of the Rack environment of s.task. It searches the frames that the task's frame has
+// called, from the innermost outward. It returns the route in the copy, or "" if there is no copy, or if the copy has
+// no route.
 func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 	candidates := 0
 	err = f.eachScope(fr, min(fr.count()-1-len(s.outer)/fr.Size, maxInner), func(scope *code.Scope) (done bool, err error) {

@@ -27,7 +27,7 @@ const (
 	maxInner, innerStep = 40, 8
 	// maxSites limits the number of entries in statements.sites.
 	maxSites = 1 << 15
-	// readTries limits how often a value is read because it changes during the reading. The first reading counts.
+	// readTries limits how often a value is read if it changes during the reading. The first reading is the first try.
 	readTries = 2
 	// settledNS limits the time from the first reading of a value to its confirmation, in ns. In a longer time, Ruby
 	// can free the memory of a frame and its objects, and reuse it for others that look the same.
@@ -45,8 +45,9 @@ type Finder struct {
 	lists      lists
 	tasks      map[taskKey]*task
 	lastNumber sampler.WorkNumber
-	// place is where the last requests were found. copies has the key of the task whose environment was copied last, by
-	// execution context. routed is true if any framework has written a route into an environment.
+	// place is where the Rack environments of the last requests were found. copies has, by execution context, the key
+	// of the request whose environment was copied last. routed is true if any framework has written a route into an
+	// environment.
 	place  Place
 	votes  int // the votes for place (notePlace)
 	routed bool
@@ -191,15 +192,15 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 	return f.onCredit(func() error { return f.lookAnew(s, fr, same) })
 }
 
-// lookAnew searches for a task after the known task could not be confirmed. same is true if the frame of the known task
-// still runs.
+// lookAnew searches for the thread's request or job (task), after the known one could not be confirmed. same is true if
+// the frame of the known task still runs.
 func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	var r reading
 	j, found := 0, false
 	var err error
 	if same {
-		// The variable of the same frame can still hold the same request, of which more is known now. Or it holds the
-		// next request of a loop.
+		// The frame is the same, so its variable may still hold the same request, of which more is known now. Or it
+		// holds the next request of a loop.
 		j = len(s.outer) / fr.Size
 		r.seen = &s.from
 		found, err = f.readCandidate(fr, j, &r)
@@ -235,7 +236,7 @@ func (f *Finder) drop(s *State, fr *Frames) {
 	s.from.Clear()
 }
 
-// take sets s.task to the task in r, which was read from the j-th frame, counted from the outermost.
+// take sets s.task to the request or job (task) in r, which was read from the j-th frame, counted from the outermost.
 func (f *Finder) take(s *State, r *reading, fr *Frames, j int) {
 	before := fr.BornNS
 	if s.ec == fr.EC {
@@ -300,8 +301,8 @@ func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	return 0, nil
 }
 
-// bare returns how many of the outermost frames need not be searched again. They are the same as in the last search,
-// and none of their variables can hold work. The dummy frame does not count.
+// bare returns how many of the outermost frames a search can skip. They are the same as in the last search, and none of
+// their variables can hold work. The dummy frame does not count.
 func (f *Finder) bare(s *State, fr *Frames) int {
 	if s.bareEC != fr.EC {
 		return 0

@@ -78,8 +78,8 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 	})
 }
 
-// paired reports whether the thread's task still runs. If it does, the statement or exception that was just read
-// belongs to the task. It returns true if there is no task.
+// paired reports whether the thread's request or job (task) still runs. If it does, the statement or exception that was
+// just read belongs to the task. It returns true if there is no task.
 func (f *reader) paired(s *State, fr *Frames) bool {
 	if s.task == nil {
 		return true

@@ -20,9 +20,10 @@ const (
 	// captured is how many variables of the code around a block are searched. ddtop does not know the names of these
 	// variables.
 	captured = 8
-	// envWords is the distance from an environment's pointer down to its last variable, in words. In a block, the word
-	// directly below the pointer leads to the environment around the block. The lowest two bits of this word are then 1
-	// (VM_ENV_DATA_INDEX_SPECVAL and GC_GUARDED_PTR of vm_core.h, 2.5 to 4.0).
+	// envWords is the distance from an environment's pointer down to its last variable, in words. An environment has
+	// the variables of a method or block. In a block, the word directly below the pointer leads to the environment
+	// around the block. The lowest two bits of this word are then 1 (VM_ENV_DATA_INDEX_SPECVAL and GC_GUARDED_PTR of
+	// vm_core.h, 2.5 to 4.0).
 	envWords = 3
 )
 

@@ -15,8 +15,8 @@ type liveFrame struct {
 	// the words through which the execution context was found.
 	ec, innermostAt attach.Address
 	leads           []Lead
-	// looks are two copies of the frame's words, read before and after the variables. Two copies are needed because
-	// another frame can replace this frame in between.
+	// looks are two copies of those words that show whether the frame still runs. One is read before the variables, and
+	// one after them. Two copies are needed because another frame can replace this frame in between.
 	looks [2]frameLook
 }
 

@@ -105,7 +105,7 @@ func (l *lists) searchClasses() {
 }
 
 // meet notes an object that a class holds, if it is a class, a Queue, or an Array that is used as a queue. It must be
-// called within objects.Read.
+// called in a function that objects.Read calls.
 func (l *lists) meet(h held) error {
 	n := &l.named
 	if n.seen[h.value] {

@@ -10,8 +10,8 @@ const (
 	// maxPositionWords limits the different words at one position of a path. If there are more words, and most of them
 	// occur only once or twice, they count as values.
 	maxPositionWords = 32
-	// usualVisits is how often the words at a position must occur on average to count as parts of routes, although
-	// there are more than maxPositionWords.
+	// usualVisits is how often the words at a position must occur on average. They then count as parts of routes, even
+	// if there are more than maxPositionWords.
 	usualVisits = 4
 	// maxRoutesAt limits the words at one position that can count as parts of routes, however often they occur.
 	maxRoutesAt = 128
@@ -37,14 +37,14 @@ type paths struct {
 // pathNode is a node in a tree of paths: the paths with the same beginning, with the words that can come next.
 type pathNode struct {
 	words map[string]*pathNode
-	// id is the node that follows if the next part is a value. It is nil if no value has occurred here.
+	// id is the node that follows if the next part of the path is a value. It is nil if no value has occurred here.
 	id *pathNode
 	// visits counts the requests whose path has this beginning. wordVisits counts the requests among them whose next
 	// part is one of words.
 	visits, wordVisits uint64
 	// seen is the number of the last request whose path has this beginning.
 	seen uint64
-	// values is true if all parts that can come next are values, except the ones in words.
+	// values is true if every next part of the path is a value, except the ones in words.
 	values bool
 }
 

@@ -128,8 +128,8 @@ func TestPathsAgainstFloods(t *testing.T) {
 	}
 }
 
-// TestPathsForget passes too many words. ddtop must forget the half of them that is unused for the longest time, all at
-// once. A path in use must stay a route.
+// TestPathsForget passes more words than ddtop remembers. ddtop must forget, all at once, the half that was unused for
+// the longest time. A path in use must stay a route.
 func TestPathsForget(t *testing.T) {
 	var p paths
 	words := make([]string, 0, maxRoutesAt*maxRoutesAt)

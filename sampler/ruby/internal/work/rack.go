@@ -35,25 +35,26 @@ const (
 	envKeys
 )
 
-// envNames are the keys of an environment that are read. Read-only.
+// envNames are the keys of a request's Rack environment that are read. Read-only.
 var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QUERY_STRING", "action_dispatch.request.path_parameters",
 	"sinatra.route", "action_dispatch.route_uri_pattern", "grape.routing_args", "HTTP_X_REQUEST_START", "HTTP_X_QUEUE_START",
 	"REQUEST_URI", "REQUEST_PATH", "HTTP_HOST", "HTTP_USER_AGENT",
 	"action_dispatch.original_path", "action_dispatch.original_request_method"}
 
-// envIdentity are those keys of an environment whose values do not change during a request, and so identify it.
-// Read-only.
+// envIdentity are those keys of a Rack environment whose values do not change during a request. So they identify the
+// request. Read-only.
 var envIdentity = [identityText]int{envURI, envRequestPath, envQuery, envHost, envAgent, envStart}
 
-// envWanted are the keys whose values are read, so that all of them can be fetched at once. Read-only.
+// envWanted are the keys of a Rack environment whose values are read, so that all of them can be fetched at once.
+// Read-only.
 var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters, envSinatra, envPattern, envGrape, envStart, envQueue,
 	envURI, envOriginalPath, envOriginalMethod}
 
 // parameterNames are those keys of Rails' path parameters whose values make up a route. Read-only.
 var parameterNames = []string{"controller", "action"}
 
-// readEnv reads the environment of a request. The Rack specification says that it is a Hash, and that the method and
-// the path are Strings.
+// readEnv reads the Rack environment of a request. The Rack specification says that it is a Hash, and that the method
+// and the path are Strings.
 func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	var values [envKeys]uint64
 	if !f.lookUpVariable(r, envNames[:], values[:]) || values[envMethod] == 0 || values[envPath] == 0 {
@@ -131,7 +132,7 @@ func exceptionStatus(texts *[envKeys]string) string {
 	return status
 }
 
-// envOf returns the values of an environment that can name a route. texts are the texts of those values that are
+// envOf returns the values of a Rack environment that can name a route. texts are the texts of those values that are
 // Strings.
 func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
@@ -173,10 +174,11 @@ func (f *describer) grapeRoute(v uint64) string {
 	return f.text(route[0], maxText)
 }
 
-// maxIdentityText limits how much of a text identityOf reads, in bytes. This much is enough to distinguish tasks.
+// maxIdentityText limits how much of a text identityOf reads, in bytes. This much is enough to distinguish requests and
+// jobs.
 const maxIdentityText = 256
 
-// identityOf returns a checksum of a text, to distinguish tasks. It is zero if there is no text.
+// identityOf returns a checksum of a text, to distinguish requests and jobs. It is zero if there is no text.
 func (f *describer) identityOf(v uint64) uint64 {
 	s := f.text(v, maxIdentityText)
 	if s == "" {

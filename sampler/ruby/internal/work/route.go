@@ -38,7 +38,8 @@ func route(env *Env) (method, rest string, guessed bool) {
 		path := env.Script + env.Path
 		return method, programsOwn(env.Controller, path) + "#" + programsOwn(env.Action, path), false
 	case env.SinatraRoute != "":
-		// The variable has the form "GET /orders/:id". If the route is a regular expression, it is shown unchanged.
+		// The value of sinatra.route has the form "GET /orders/:id". If the route is a regular expression, it is shown
+		// unchanged.
 		verb, pattern, ok := strings.Cut(env.SinatraRoute, " ")
 		if ok && Method(verb) == verb {
 			return verb, Pattern(env.Script) + cut(pattern), false

@@ -60,8 +60,8 @@ func TestHostilePaths(t *testing.T) {
 	}
 }
 
-// TestHostileRoutes passes routes as frameworks leave them in the environment. They can contain a client's words, which
-// must not be shown.
+// TestHostileRoutes passes routes as frameworks leave them in the Rack environment. They can contain a client's words,
+// which must not be shown.
 func TestHostileRoutes(t *testing.T) {
 	for _, c := range []struct {
 		env  Env

@@ -2,9 +2,9 @@ package work
 
 import "strings"
 
-// patternOf returns the Work.Path of a request. This is guess, which is the request's method and the pattern of its
-// path. It returns "" if several routes can have this pattern. That is so if it has an ":id", and in addition either
-// has no words, or no route matched the request.
+// patternOf returns the Work.Path of a request: guess, which is the request's method and the pattern of its path. It
+// returns "" if several routes can have this pattern. This is the case if the pattern has an ":id", and either has no
+// words or no route matched the request.
 func patternOf(guess, endpoint string) string {
 	_, path, ok := strings.Cut(guess, "/")
 	if !ok { // the path is not known yet

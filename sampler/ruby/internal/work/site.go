@@ -24,7 +24,7 @@ type site struct {
 	pool poolRole
 }
 
-// candidate is a variable whose name suggests that it holds a task or a statement.
+// candidate is a variable whose name suggests that it holds a request, a job (together called tasks) or a statement.
 type candidate struct {
 	local int // the variable's number, or receiver
 	read  func(f *describer, scope *code.Scope, r *reading) (found bool)
@@ -90,7 +90,7 @@ func roleOf(origin sampler.Origin, gem, path string) role {
 			}
 		}
 		return roleOther
-	// log_subscriber may hold variables of the last request. So its code counts as other code.
+	// log_subscriber is code that may hold variables of the last request. So it counts as other code.
 	case origin != sampler.OriginGem, strings.Contains(path, "log_subscriber"):
 		return roleOther
 	case gem == "rails": // from git: all gems of Rails are in one folder
@@ -151,8 +151,8 @@ func (f *statements) newSite(scope *code.Scope) *site {
 	return s
 }
 
-// askerOf returns the asker for a variable of a client library's method. It is nil if the variable holds no statement,
-// or holds it only while the method builds the statement.
+// askerOf returns the function that reads a statement from a variable of a client library's method. It is nil if the
+// variable holds no statement, or holds it only while the method builds the statement.
 func askerOf(r role, method, path, local string) asker {
 	switch {
 	case r == roleDatabase && local == "sql" && !buildsSQL(method, path):

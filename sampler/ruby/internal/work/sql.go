@@ -254,7 +254,8 @@ func (n *normalizer) emit(token string) {
 	n.bytes += len(token) + 1
 }
 
-// inList reports whether the last token is "(". Literals are merged only directly after it: (1, 2) becomes (?).
+// inList reports whether the last token is "(". A list of literals is merged into one only if it begins directly after
+// "(": (1, 2) becomes (?).
 func inList(out []string) bool { return len(out) > 0 && out[len(out)-1] == "(" }
 
 func (n *normalizer) text() string {

@@ -35,9 +35,9 @@ type Frames struct {
 	// NowNS is the time of the sample with these frames. SinceNS is a time before the frames were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS and ByNS limit when new work began that a search finds in these frames. They are CLOCK_MONOTONIC in ns.
-	// BornNS is a time before the work began: the execution context was read then, or did not exist yet. It is zero if
-	// no such time is known. ByNS is a time after the work began. If it is zero, NowNS is used instead.
+	// BornNS and ByNS are times before and after new work began, if a search finds new work in these frames. They are
+	// CLOCK_MONOTONIC in ns. At BornNS the execution context was read, or it did not exist yet. BornNS is zero if no
+	// such time is known. If ByNS is zero, NowNS is used instead.
 	BornNS, ByNS int64
 }
 
@@ -61,8 +61,8 @@ func (f *Frames) count() int { return len(f.Raw) / f.Size }
 
 // State keeps the results of searches for a thread's work from tick to tick. The zero value has no results.
 type State struct {
-	// ec is the execution context of the last search. It is zero if there was no search. The search was not before
-	// lookedNS.
+	// ec is the execution context of the last search. It is zero if there was no search. lookedNS is a time at or
+	// before this search.
 	ec       attach.Address
 	lookedNS int64
 	// listedNS is when the frames were last searched for Queues. It is zero if they were never searched.
@@ -161,7 +161,7 @@ type TaskID struct {
 // Hash returns the address of the Ruby Hash of a request or job, such as the Rack environment.
 func (t *TaskID) Hash() uint64 { return t.hash }
 
-// Alike reports whether two TaskIDs are of the same request or job. Two fibers can have it in a variable each.
+// Alike reports whether two TaskIDs are of the same request or job. Two fibers can each have it in a variable.
 func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.identity, &o.identity) }
 
 // Idle reports whether the last search found no work, neither in the running fiber's frames nor in a trace. In this
@@ -178,7 +178,8 @@ func wordsOf(frame []byte) (w [frameWords]byte) {
 	return w
 }
 
-// sameFrames reports whether the task's frame and the frames outward of it are unchanged.
+// sameFrames reports whether the frame that holds the request or job (task), and the frames outward of it, are
+// unchanged.
 func (s *State) sameFrames(f *Frames) bool {
 	n := len(s.outer)
 	if s.task == nil || s.ec != f.EC || n+f.Size > len(f.Raw) || !bytes.Equal(f.Raw[len(f.Raw)-n:], s.outer) {

@@ -9,17 +9,17 @@ import (
 const (
 	// maxTasks limits how many requests and jobs are remembered, including the tasks of suspended fibers.
 	maxTasks = 4096
-	// identityWords is how many values identify a task. They are values in a request's environment or a job's Hash, and
-	// distinguish it from other tasks.
+	// identityWords is how many values identify a task (a request or job). They are values in a request's environment
+	// or a job's Hash, and distinguish it from other tasks.
 	identityWords = 7
 	// identityText is the index of the identity word that is a checksum of a text. It is needed because another task
 	// can later get the address of the text's object.
 	identityText = identityWords - 1
 )
 
-// taskKey identifies a task by its execution context and the address of its Hash. A later task can have the same key.
-// (The address of the variable is not in the key, because it changes while a task runs. If a program keeps a block, the
-// variables of the block's method move to the heap.)
+// taskKey identifies a task (a request or job) by its execution context and the address of its Hash. A later task can
+// have the same key. (The address of the variable is not in the key, because it changes while a task runs. If a program
+// keeps a block, the variables of the block's method move to the heap.)
 type taskKey struct {
 	ec   attach.Address
 	hash uint64
@@ -40,8 +40,8 @@ func (a *leastIdentity) alike(b *leastIdentity) bool {
 // task is a request or a job in progress.
 type task struct {
 	key taskKey
-	// identity are words that stay the same while the task runs. They are needed because the next task can use the same
-	// Hash and the same variable.
+	// identity are words that stay the same while the request or job (task) runs. They are needed because the next task
+	// can use the same Hash and the same variable.
 	identity [identityWords]uint64
 	least    leastIdentity
 	work     sampler.Work
@@ -87,8 +87,8 @@ type reading struct {
 	values         string
 }
 
-// taskOf returns the task for a reading. It is a known task or a new one. beforeNS is a time before the task began, if
-// it is new: the thread did not have it then. beforeNS is zero if no such time is known.
+// taskOf returns the request or job (task) for a reading. It is a known task or a new one. If it is new, it began after
+// beforeNS, because the thread did not have it then. beforeNS is zero if no such time is known.
 func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	t := f.tasks[r.key]
 	unread := t != nil && t.unread != nil && t.seenNS >= beforeNS && t.unread.isOf(r)
@@ -125,8 +125,8 @@ func (f *Finder) newTask(r *reading, nowNS, beforeNS int64) *task {
 	return t
 }
 
-// nameOf completes the name in r with what is known about the task. It stores in the task whether its name is only
-// guessed.
+// nameOf completes the name in r with what is known about the request or job. It stores in the task whether its name is
+// only guessed from its path.
 func (t *task) nameOf(r *reading) {
 	named := !t.guessed && t.work.Endpoint != ""
 	t.proof, t.guessed, t.guess = r.proof, r.path != "", r.guess

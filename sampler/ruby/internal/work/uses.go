@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	// usedFrames limits the frames whose code is read to find out what a thread does with a Queue. They are counted
-	// from the innermost.
+	// usedFrames limits how many innermost frames of a thread are searched for code that uses a Queue.
 	usedFrames = 8
 	// usesNS is used in place of listsNS while a Queue grows: the interval between two searches of a thread's frames,
 	// in ns. usedNS is how long a thread counts as a user of a Queue after ddtop last saw its code use the Queue, in
 	// ns.
 	usesNS, usedNS = int64(3e9), listsNS
-	// grownItems and grownNS say when ddtop begins to search for the code that uses a Queue: it must have grown by
-	// grownItems elements, for grownNS.
+	// grownItems and grownNS say when ddtop begins to search for the code that uses a Queue. It must have grownItems
+	// more elements than its smallest length, and grownNS must have passed since it last had this length.
 	grownItems, grownNS = 10, int64(1e9)
 )
 
@@ -30,7 +29,8 @@ var (
 	taking  = []string{"pop", "shift", "deq"}
 )
 
-// use is when ddtop last saw code of a thread that puts elements into a Queue or takes elements from it.
+// use has two times. At putNS ddtop last saw code of a thread that puts elements into a Queue, and at tookNS code that
+// takes elements from it.
 type use struct{ putNS, tookNS int64 }
 
 // growth is what ddtop knows about the length of a Queue. least is the smallest length so far, and leastNS is the last
@@ -80,7 +80,7 @@ func (l *lists) growthOf(v uint64) *growth {
 }
 
 // noteUses searches the frames of a thread for code that puts elements into a growing Queue, or takes elements from it.
-// Such code has the Queue in a variable or constant, and calls a method that is in putting or taking. For Arrays,
+// Such code has the Queue in a variable or constant, and calls one of the methods in putting or taking. For Arrays,
 // noteArrays finds code that takes elements. It is more exact, because it uses the receiver of the call.
 func (f *Finder) noteUses(id sampler.ThreadID, now int64) {
 	l := &f.lists
@@ -151,7 +151,7 @@ func (g *growth) use(id sampler.ThreadID, u use) {
 }
 
 // reached stores in l.reach those growing Queues to which a scope's code refers. l.operands must have the operands of
-// this code. reached must be called within objects.Read.
+// this code. reached must be called in a function that objects.Read calls.
 func (f *Finder) reached(scope *code.Scope) error {
 	l := &f.lists
 	l.reach = l.reach[:0]
