@@ -9,12 +9,12 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// Limits of the text about the classes of new objects.
+// Limits of the text that lists the classes with the most new objects.
 const (
 	// maxAllocText limits how many classes are named.
 	maxAllocText = 8
-	// minAllocInstants is how many times ddtop must have read the new objects before the text prints shares of classes.
-	// Shares from fewer readings are unreliable.
+	// minAllocInstants is how often ddtop must have counted the new objects by class before the text prints shares.
+	// Shares from fewer counts are unreliable.
 	minAllocInstants = 20
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// contention adds the deadlocks, and the locks for which threads wait, to a dump.
+// contention adds to a dump the deadlocks and the locks for which threads wait.
 func (d *Dump) contention(states []gvl.ThreadState, dict *sampler.Dictionary) {
 	byID := make(map[sampler.ThreadID]*gvl.Detail, len(states))
 	for i := range states {
@@ -61,8 +61,8 @@ func Address(object uint64) *string {
 	return report.TextOrNil(fmt.Sprintf("0x%x", object))
 }
 
-// deadlock writes a cycle of threads that wait for each other, in the form of a JVM thread dump. First comes each
-// thread with the lock that it waits for and this lock's holder. Then come the stacks.
+// deadlock writes a cycle of threads that wait for each other, in the form of a JVM thread dump. First it writes each
+// thread with the lock that it waits for and the holder of this lock. Then it writes the threads' stacks.
 func (t *dumpText) deadlock(c report.DumpDeadlock) {
 	t.printf("\nFound one deadlock: these %d threads wait for each other and can never go on.\n", len(c.Threads))
 	t.printf("%s\n", strings.Repeat("=", 79))
@@ -87,10 +87,10 @@ func (t *dumpText) deadlock(c report.DumpDeadlock) {
 	}
 }
 
-// maxNamedWaiters limits how many waiting threads a line of the locks' table names.
+// maxNamedWaiters limits how many of the threads that wait for a lock are named in the lock's line.
 const maxNamedWaiters = 6
 
-// locks writes a line for each thing that threads wait for.
+// locks writes a line for each lock or other object for which threads wait.
 func (t *dumpText) locks() {
 	if len(t.d.Locks) == 0 {
 		return

@@ -1,3 +1,3 @@
 // Package export writes thread dumps, heaps and the results of stat as text and as JSON. Its subpackages write the
-// formats of other tools. No package below it touches a process or the clock.
+// formats of other tools. Neither export nor its subpackages read a process or the clock.
 package export

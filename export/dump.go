@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// dumpTime is RFC 3339 with all nine digits of nanoseconds.
+// dumpTime is the format of the time in a dump: RFC 3339 with all nine digits of nanoseconds.
 const dumpTime = "2006-01-02T15:04:05.000000000Z07:00"
 
 // Dump is a thread dump that can be written as text and as JSON.
@@ -24,13 +24,13 @@ type Dump struct {
 	fullNames map[sampler.ThreadID]string
 
 	texts []string // the states in words, parallel to Threads
-	// The next three fields have an element for each of Threads. sinceNS is when the thread's state began, if ddtop saw
-	// its beginning. leastNS is the shortest time that the state can have lasted. lasted is the state's length in
-	// words.
+	// The next three fields have an element for each thread of Threads. sinceNS is when the thread's state began, if
+	// ddtop saw its beginning. leastNS is the shortest time that the state can have lasted. lasted is the state's
+	// length in words.
 	sinceNS, leastNS []int64
 	lasted           []string
 	ownOnly          bool
-	// leftOut is true for each thread of Threads that the dump leaves out. It is nil if the dump has all threads.
+	// leftOut is true for each thread of Threads that a filter leaves out of the dump. It is nil if there is no filter.
 	leftOut []bool
 	// nativeLocks are the locks of C code, as WriteText needs them. The field NativeLocks has the same locks for JSON.
 	nativeLocks *sampler.NativeLocks
@@ -194,13 +194,14 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []report.DumpFr
 	return out
 }
 
-// FoldLibraries sets whether WriteText folds frames of libraries (flamegraph.FoldStack). JSON has all frames.
+// FoldLibraries sets whether WriteText shows a run of frames from libraries as one line (flamegraph.FoldStack). JSON
+// always has all frames.
 func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
-// OnlyEndpoints removes each thread unless match accepts the route or the class of its request or job. A thread also
-// stays if match accepts one of its suspended fibers. Other suspended fibers are removed, too. If match is nil, nothing
-// is removed. The holders of the GVL and of locks stay in the dump. Call OnlyEndpoints after SetFibers, which adds the
-// fibers.
+// OnlyEndpoints keeps only the threads that work for a request or job whose endpoint match accepts. The endpoint is a
+// route or a class of jobs. A thread also stays if match accepts one of its suspended fibers. Other suspended fibers
+// are removed. If match is nil, nothing is removed. The dump still names the holders of the GVL and of locks. Call
+// OnlyEndpoints after SetFibers, which adds the fibers.
 func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	if match == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// shopDump is a thread dump of the invented program of package exporttest, a shop.
+// shopDump is a thread dump of the shop, the invented program of package exporttest.
 func shopDump() *Dump { return dumpOf(exporttest.NewShop()) }
 
 func dumpOf(s exporttest.Shop) *Dump { return NewDump(s.Proc, s.Dict, s.Sample, s.States) }
@@ -38,8 +38,8 @@ func TestDumpGolden(t *testing.T) {
 	golden.Check(t, "dump.txt", b.Bytes())
 }
 
-// contract lists the keys of the JSON that scripts can rely on, by their path. A number in a path is an index of an
-// array.
+// contract lists the keys of a dump's JSON that scripts can rely on, each by its path. A number in a path is an index
+// of an array.
 var contract = []string{
 	"pid", "ruby.version", "ruby.description", "ruby.jit", "time", "ractors.0.id", "ractors.0.gvl.owner", "ractors.0.gvl.handover",
 	"ractors.0.gvl.waiting", "ractors.0.gvl.waiting_count", "threads.0.id", "threads.0.tid", "threads.0.name", "threads.0.main",
@@ -180,8 +180,8 @@ func TestStateText(t *testing.T) {
 	}
 }
 
-// FuzzDump: no name in the dump adds a line to the text or reaches the terminal as an escape sequence. Decoding the
-// JSON returns each name unchanged.
+// FuzzDump: whatever names the dump contains, no name may add a line to the text or reach the terminal as an escape
+// sequence. Decoding the JSON must return each name unchanged.
 func FuzzDump(f *testing.F) {
 	for _, s := range []string{"plain", "a\nb", "\x1b[2J", `"quoted"`, "\u202e", "</script>", "é", "\u2028"} {
 		f.Add(s)
@@ -218,8 +218,8 @@ func FuzzDump(f *testing.F) {
 	})
 }
 
-// TestDumpOfPauses: ddtop can stop the process while it reads a dump. If a stop ended before the reading did, the dump
-// is not of one instant. The dump then says how many stops were cut short.
+// TestDumpOfPauses: ddtop can stop the process while it reads a dump. If the process runs again before the reading
+// ends, the dump mixes different instants. The dump then says how many stops were cut short.
 func TestDumpOfPauses(t *testing.T) {
 	s := exporttest.NewShop()
 	s.Sample.PauseNS, s.Sample.Reads.Pauses = 2_500_000, 3

@@ -166,7 +166,7 @@ func (t *dumpText) thread(th *report.DumpThread, i int) {
 	t.printf("\n")
 }
 
-// serving writes the request or job of a thread.
+// serving writes the request or job that a thread works for.
 func (t *dumpText) serving(q *report.StatServing) {
 	if q == nil {
 		return
@@ -183,7 +183,7 @@ func (t *dumpText) serving(q *report.StatServing) {
 	}
 }
 
-// ThreadNotes returns notes about the missing parts of a thread's stack.
+// ThreadNotes returns notes about what a thread's stack lacks, and why.
 func ThreadNotes(th *report.DumpThread) []string {
 	var n []string
 	if th.Failed {

@@ -35,7 +35,7 @@ func dumpGC(s *sampler.Sample) report.DumpGC {
 	return d
 }
 
-// gc writes a line on the collector: "GC: 41 minor, 2 major; last: major (too many old objects), by …; …".
+// gc writes a line on the garbage collector: "GC: 41 minor, 2 major; last: major (too many old objects), by …; …".
 func (t *dumpText) gc() {
 	g := &t.d.GC
 	if !g.Valid {
@@ -62,7 +62,7 @@ func (t *dumpText) gc() {
 	t.printf("\n")
 }
 
-// HeapText describes how full the heap is and how close the next collection is.
+// HeapText describes how full Ruby's heap is and how close the next collection is.
 func HeapText(f *report.GCFigures) string {
 	var b strings.Builder
 	known := func(n ...*int64) bool {
@@ -106,8 +106,8 @@ func CountText(v float64) string {
 	return fmt.Sprint(int64(v))
 }
 
-// statGC writes the collections of a window: their number, their reasons, the code in which they began, and the code
-// that ran the collector.
+// statGC writes the garbage collections of the measured time: their number, their reasons, the code in which they
+// began, and the code that ran the collector.
 func statGC(b *strings.Builder, s report.Stat) {
 	g := &s.GC
 	if !g.Valid {
@@ -155,7 +155,7 @@ func statGC(b *strings.Builder, s report.Stat) {
 	}
 }
 
-// GCPlaceText names a place in the code at which collections began, or whose threads did the collector's work.
+// GCPlaceText names a place in the code: the code in which collections began, or the code that ran the collector.
 func GCPlaceText(p *report.StatCode) string {
 	text := p.Text()
 	if p.Caller != "" {

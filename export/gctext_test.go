@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDumpGC: the dump has one line about the collector, in each phase of a collection.
+// TestDumpGC: a dump must have exactly one line about the garbage collector, whatever phase a collection is in.
 func TestDumpGC(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -70,8 +70,8 @@ func TestStatGC(t *testing.T) {
 	}
 }
 
-// TestCountText: counts have units. Counts that do not fit into an integer have a text, too, because a damaged
-// recording can contain them.
+// TestCountText: large counts have a unit. Counts that do not fit into an integer must have a text, too, because a
+// damaged recording can contain them.
 func TestCountText(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 9999: "9999", 41_200: "41.2 k", 3.4e6: "3.4 M", 1.2e9: "1.2 G", 3e19: "30000000000.0 G"} {
 		if got := CountText(v); got != want {

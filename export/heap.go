@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/growth"
 )
 
-// Limits of the text of a Heap, in rows.
+// Limits of the text that describes a Heap, in rows of its tables.
 const (
 	maxHeapClasses = 30
 	maxHeapGrowing = 10
@@ -25,14 +25,14 @@ const (
 type Heap struct {
 	report.Heap
 	program string
-	// askRows are the rows of code that asked the kernel for memory.
+	// askRows are the rows of the table of code that asked the kernel for memory.
 	askRows []code.Ask
 	// asked is a sentence about the code that asked the kernel for the most memory (AskedText).
 	asked string
 }
 
-// NewHeap makes a Heap from c, the last count of the objects. watch has all counts. It is nil if growth was not
-// measured.
+// NewHeap makes a Heap from c, the last count of the objects. watch has all counts, to find classes that grow. It is
+// nil if growth was not measured.
 func NewHeap(p sampler.Process, c *sampler.HeapCount, watch *growth.Watch) *Heap {
 	h := &Heap{program: ProgramName(p), Heap: report.Heap{
 		PID: p.PID, Title: p.Title,
@@ -142,7 +142,7 @@ func (h *Heap) WriteText(w io.Writer) error {
 	return err
 }
 
-// Read describes how the heap was read, and returns lines about why the figures may be wrong.
+// Read returns two things about how the heap was read: a sentence (how), and lines about why the figures may be wrong.
 func (h *Heap) Read() (how string, doubts []string) {
 	var b strings.Builder
 	h.doubts(&b)
@@ -150,7 +150,8 @@ func (h *Heap) Read() (how string, doubts []string) {
 	return fmt.Sprintf("%s objects, %s. %s", objects, bytes, h.how()), linesOf(&b)
 }
 
-// MemoryLines returns lines about what the memory consists of. It returns none if the memory was not read.
+// MemoryLines returns lines about the kinds of memory that the process uses. It returns none if the memory was not
+// read.
 func (h *Heap) MemoryLines() []string {
 	var b strings.Builder
 	h.memory(&b)
@@ -166,7 +167,8 @@ func (h *Heap) how() string {
 	return readIn(units.Plural(h.Pages, "page", "pages"), h.ReadNS, h.CPUNS, h.PauseNS, h.CopiedBytes)
 }
 
-// readIn describes how, and in how much time, something was read.
+// readIn describes how something (what) was read: its time, and ddtop's CPU time, pause of the process and copied
+// bytes, if known.
 func readIn(what string, ns int64, cpu, pause *int64, copied *uint64) string {
 	text := fmt.Sprintf("%s read in %s", what, units.ProseDuration(ns))
 	if cpu != nil {
@@ -178,7 +180,7 @@ func readIn(what string, ns int64, cpu, pause *int64, copied *uint64) string {
 	return text + ", while the program ran."
 }
 
-// doubts writes why the figures may be wrong.
+// doubts writes the reasons why the heap's figures may be wrong.
 func (h *Heap) doubts(b *strings.Builder) {
 	if h.PagesSkipped > 0 {
 		fmt.Fprintf(b, "%s changed meanwhile and are left out.\n", units.Plural(h.PagesSkipped, "page", "pages"))
@@ -194,7 +196,8 @@ func (h *Heap) doubts(b *strings.Builder) {
 	}
 }
 
-// table writes types or classes. A plus after the bytes means that some objects have more memory of unknown size.
+// table writes a table of types or classes with their objects. A plus after the bytes means that some of the objects
+// have more memory, whose size is not known.
 func (h *Heap) table(b *strings.Builder, what string, list []report.HeapKind) {
 	rows := [][]string{{what, "objects", "old", "survived", "new", "bytes ", "share"}}
 	if h.Heap.Memory != nil {
@@ -223,7 +226,7 @@ func (h *Heap) table(b *strings.Builder, what string, list []report.HeapKind) {
 	writeTable(b, rows)
 }
 
-// SlotLines returns a table of the slots by size. It shows how full their pages are.
+// SlotLines returns a table of the heap's slots by their size. The table shows how full the pages of slots are.
 func (h *Heap) SlotLines() []string {
 	var b strings.Builder
 	h.slots(&b)
@@ -258,7 +261,7 @@ func (h *Heap) slots(b *strings.Builder) {
 	}
 }
 
-// growth writes which classes grow, and how sure this is.
+// growth writes which classes gain objects, and how sure this is.
 func (h *Heap) growth(b *strings.Builder) {
 	g := h.Growth
 	fmt.Fprintf(b, "Growth, by %s in %s with %s:\n", units.Plural(g.Counts, "count", "counts"), units.ProseDuration(g.SpanNS),
@@ -345,7 +348,7 @@ func (h *Heap) Suspect() (k *report.HeapGrowing, others string) {
 	return &list[i], others
 }
 
-// maxOthers limits how many other growing classes are named.
+// maxOthers limits how many growing classes are named besides the suspect.
 const maxOthers = 2
 
 // StoppedText describes how a class grew before it stopped growing.

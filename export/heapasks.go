@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxAskStacks limits the stacks in JSON, maxAskRows the rows of text.
+	// maxAskStacks limits the stacks that asked the kernel for memory in JSON, and maxAskRows limits their rows in
+	// text.
 	maxAskStacks, maxAskRows = 200, 10
 )
 
@@ -58,7 +59,7 @@ func AskedText(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing string) 
 		units.RoundPercent(float64(list[0].Held)/float64(all)), units.ProseDuration(a.UntilNS-a.SinceNS))
 }
 
-// asks writes which code asked the kernel for memory.
+// asks writes a table of the code that asked the kernel for memory.
 func (h *Heap) asks(b *strings.Builder) {
 	a := h.Heap.Memory.Asks
 	switch {

@@ -19,7 +19,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 )
 
-// Named limits of reading a heap dump file.
+// Limits that apply when a heap dump file is read.
 const (
 	// maxDumpLine limits a line of the file, in bytes. A reference takes 22 bytes of it, so an Array can have three
 	// million elements.
@@ -30,7 +30,8 @@ const (
 	dumpNodeBytes, dumpReferenceBytes = 200, 32
 )
 
-// dumpLine is a line as ObjectSpace.dump_all writes it (ext/objspace/objspace_dump.c). Values of objects are left out.
+// dumpLine is a line of a heap dump file as ObjectSpace.dump_all writes it (ext/objspace/objspace_dump.c). It has no
+// field for an object's value.
 type dumpLine struct {
 	Address    string          `json:"address,omitempty"`
 	Type       string          `json:"type"`
@@ -269,7 +270,8 @@ func (d *dumpReader) line(text []byte, most uint64) error {
 	return nil
 }
 
-// finish names the classes of all objects, and turns addresses into references.
+// finish is called after the last line of the file. It names the classes of all objects, and turns addresses into
+// references.
 func (d *dumpReader) finish() {
 	g := d.g
 	known := make(map[uint64]uint32)

@@ -44,8 +44,8 @@ func NewHeapGraph(p sampler.Process, g *heapgraph.Graph, i *sampler.HolderInfo) 
 	return h
 }
 
-// Holders adds the references that keep the objects in set alive. The parameter of is the name of the set, such as a
-// class.
+// Holders adds to h the references that keep the objects in set alive. The parameter "of" is the name of the set, such
+// as a class.
 func (h *HeapGraph) Holders(of string, set []uint32) {
 	found := h.graph.HoldersOf(set, maxHolderPaths)
 	out := &report.HeapHolders{Of: of, Objects: found.Objects, Bytes: found.Size, RetainedBytes: found.Retained,

@@ -11,7 +11,7 @@ import (
 
 // Thresholds of the advice about memory.
 const (
-	// adviceBytes and adviceShare are the smallest saving for which the text gives advice. The saving must be at least
+	// adviceBytes and adviceShare decide when the text has advice on how to save memory. The saving must be at least
 	// adviceBytes, in bytes. It must also be at least adviceShare of all memory of its kind, such as malloc's.
 	adviceBytes, adviceShare = 10_000_000, 0.3
 )
@@ -32,7 +32,8 @@ type Before struct {
 	Count  *sampler.HeapCount
 }
 
-// otherBytes returns the memory that objects have outside their slots, in bytes, such as the text of a long String.
+// otherBytes returns the memory that objects have outside their slots in Ruby's heap, in bytes. An example is the text
+// of a long String.
 func (b *Before) otherBytes() (n uint64) {
 	for i := range b.Count.Types {
 		n += b.Count.Types[i].OtherBytes
@@ -68,7 +69,7 @@ func (b *Before) GrownElsewhere(now *Before) int64 {
 	return n
 }
 
-// grown returns what the growth of the memory consists of. It returns nil if the growth is small.
+// grown returns which kinds of memory have grown between b and now. It returns nil if the growth is small.
 func grown(b, now *Before) *report.HeapMemoryGrown {
 	if b.Memory == nil || b.Count == nil {
 		return nil
@@ -123,8 +124,8 @@ func (h *Heap) GrownText() string {
 	return text
 }
 
-// Memory adds what the memory consists of. h was made from the count c. b is the state before the measurement, to
-// compare with.
+// Memory adds to h which kinds of memory the process uses. c must be the count from which h was made. b is the state
+// before the measurement, to compare with.
 func (h *Heap) Memory(m *sampler.MemoryParts, c *sampler.HeapCount, b Before) {
 	before := b.Memory
 	out := &report.HeapMemory{RSSBytes: m.RSS, PSSBytes: m.PSS, PrivateBytes: m.Private, SwapBytes: m.Swap, Parts: []report.HeapMemoryPart{},

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// TestSuspect: the suspect is the program's own growing class with the most bytes. If only classes of Ruby grow, the
-// suspect is the first of them.
+// TestSuspect: the suspect (the class to examine first) is the program's own growing class with the most bytes. If only
+// classes of Ruby grow, the suspect is the first class in the list.
 func TestSuspect(t *testing.T) {
 	for _, c := range []struct {
 		classes      []string

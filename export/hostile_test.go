@@ -56,8 +56,8 @@ func hostileIntervals(w io.Writer) error {
 	return x.Finish(exporttest.HostileName)
 }
 
-// TestHostileRequests: the text of a request does not reach the terminal as an escape sequence. This holds for dump
-// and stat, as text and as JSON.
+// TestHostileRequests: the text of a request may contain escape sequences, but none may reach the terminal. This must
+// hold for dump and stat, as text and as JSON.
 func TestHostileRequests(t *testing.T) {
 	d := hostileWorld().Dict
 	s := &sampler.Sample{TimeNS: 2e9, Depth: sampler.StackTick, Threads: []sampler.Thread{{ID: 1, Ractor: 1, TID: 7, Serving: exporttest.HostileServing(d)}}}
@@ -88,12 +88,12 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// textFormats are the formats that are not JSON, by the first word of their names below. All other formats must be
-// valid JSON.
+// textFormats are the export formats that are not JSON, by the first word of their names in the test. All other formats
+// must be valid JSON.
 var textFormats = []string{"collapsed", "diff", "svg", "callgrind", "html"}
 
-// TestHostileNamesInExports: no export contains a name as an escape sequence for a terminal. So a user can print each
-// file on a terminal. In formats that are JSON, the strings are also checked after decoding.
+// TestHostileNamesInExports: no export may contain a name as an escape sequence for a terminal, so that a user can
+// print each file. In formats that are JSON, the strings are also checked after decoding.
 func TestHostileNamesInExports(t *testing.T) {
 	m := hostileWorld()
 	list := []weights.Measured{m, m}
@@ -144,7 +144,8 @@ func TestHostileNamesInExports(t *testing.T) {
 	}
 }
 
-// TestHostileNamesInJSON: the JSON of `dump` can be printed on a terminal, and decoding it gives each name back.
+// TestHostileNamesInJSON: if names contain escape sequences, the JSON of `dump` must still be safe on a terminal.
+// Decoding it must return each name unchanged.
 func TestHostileNamesInJSON(t *testing.T) {
 	var b bytes.Buffer
 	if err := export.WriteJSON(&b, map[string]string{"name": exporttest.HostileName}); err != nil {
@@ -157,8 +158,8 @@ func TestHostileNamesInJSON(t *testing.T) {
 	}
 }
 
-// writeBoth passes two measurements to write: m itself, and m's own profile with a tenth of the duration. So the two
-// differ.
+// writeBoth passes two measurements to write. The first is m. The second is m's own profile with a tenth of the
+// duration, so that a comparison of the two shows a difference.
 func writeBoth(w io.Writer, m weights.Measured, write func(io.Writer, diff.Comparable, diff.Comparable, flamegraph.Metric) error) error {
 	a, err := diff.CompareMeasured(m, flamegraph.Wall)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Limits of the lists of a summary in Markdown, in entries. Together they have less than 200 lines. maxMarkdownCell
+// Limits of the lists in a Markdown summary, in entries. Together the lists have less than 200 lines. maxMarkdownCell
 // limits the text of an entry, in bytes.
 const (
 	maxMarkdownFindings  = 20
@@ -43,7 +43,7 @@ func Markdown(s string) string {
 	}))
 }
 
-// cell makes any text safe for a cell in Markdown.
+// cell makes a text safe for a cell of a table in Markdown.
 func cell(s string) string {
 	s = flamegraph.Printable(s)
 	if len(s) > maxMarkdownCell {
@@ -184,8 +184,8 @@ func severityRank(severity string) int {
 	return slices.Index([]string{findings.SeverityInfo.String(), findings.SeverityWarn.String(), findings.SeverityCrit.String()}, severity)
 }
 
-// sharedFinding describes a finding of several processes in one line. The parameter all is the number of processes of
-// all programs together.
+// sharedFinding describes in one line a finding that several processes have. The parameter all is the number of
+// processes of all programs together.
 func sharedFinding(f *report.SharedFinding, all int) string {
 	program := ""
 	if f.Of < all {
@@ -194,7 +194,8 @@ func sharedFinding(f *report.SharedFinding, all int) string {
 	return fmt.Sprintf("%s in %d of %d processes%s, as in pid %d", f.Title, f.Processes, f.Of, program, f.PID)
 }
 
-// A SharedLine is a finding of several processes, as one printable line. PID is a process in which it is worst.
+// A SharedLine is a finding of several processes, as one printable line. PID is the process in which the finding is
+// worst.
 type SharedLine struct {
 	Severity string `json:"severity"`
 	Text     string `json:"text"`

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMarkdownIsBounded: a summary of one process or of many has less than 200 lines. A hostile name cannot end a
-// block, begin a heading, mention a user or add HTML.
+// TestMarkdownIsBounded: a summary in Markdown has less than 200 lines, for one process or for many. A hostile name in
+// it cannot end a block, begin a heading, mention a user or add HTML.
 func TestMarkdownIsBounded(t *testing.T) {
 	hostile := "a|b\n```\n# x @here <b> `c` " + strings.Repeat("y", 5000)
 	s := report.Stat{PID: 7, DurationNS: 1e9}

@@ -31,7 +31,7 @@ func UnknownOf(kind string) string {
 	return "(route not known)"
 }
 
-// statRequests writes how the time divides among requests and jobs.
+// statRequests writes how much of the time each route's requests and each class's jobs took.
 func statRequests(b *strings.Builder, s report.Stat) {
 	r := &s.Requests
 	if len(r.Endpoints) == 0 {
@@ -102,8 +102,8 @@ func EndpointName(e *report.StatEndpoint) string {
 	return flamegraph.Printable(*e.Endpoint)
 }
 
-// EndpointSpan formats ns, a quantile (such as p95) of how long an endpoint's requests took. The quantile counts only
-// requests whose start and end were seen. EndpointSpan returns "–" if there was no such request.
+// EndpointSpan formats ns, a quantile (such as p95) of how long the requests of an endpoint took. It returns "–" if no
+// request of the endpoint was seen from start to end, because the quantile counts only such requests.
 func EndpointSpan(e *report.StatEndpoint, ns int64) string {
 	if e.Measured == 0 {
 		return "–"
@@ -119,7 +119,8 @@ func seenText(atLeast bool) string {
 	return ", as far as seen (shorter ones can be missed)"
 }
 
-// PerSecondText returns how many requests ended per second. A lower bound begins with "≥".
+// PerSecondText returns how many requests of an endpoint ended per second. If the number is only a lower bound, the
+// text begins with "≥".
 func PerSecondText(e *report.StatEndpoint) string {
 	text := fmt.Sprintf("%.1f", e.PerSecond)
 	if e.AtLeast && e.PerSecond >= 0.05 {
@@ -128,8 +129,8 @@ func PerSecondText(e *report.StatEndpoint) string {
 	return text
 }
 
-// slackText returns by how much the lengths of requests in an endpoint's row can be wrong. It returns "" if the error
-// is small.
+// slackText returns by how much the times of requests in an endpoint's row can be wrong. It returns "" if the error is
+// small.
 func slackText(e *report.StatEndpoint) string {
 	shortest := e.P50NS
 	if e.Measured == 0 && !e.LongestAtLeast {
@@ -152,8 +153,9 @@ func LongestText(e *report.StatEndpoint) string {
 	return units.ProseDuration(e.LongestNS)
 }
 
-// WhereText describes where time went, the largest part first: "io 52 % (10.0.0.5:5432 PostgreSQL), waiting 40 %".
-// fiberNS is the time in which a fiber waited and no thread worked for the request.
+// WhereText describes in which states the time of requests went, the largest part first: "io 52 % (10.0.0.5:5432
+// PostgreSQL), waiting 40 %". fiberNS is the time in which a request's fiber waited and no thread worked for the
+// request.
 func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime) string {
 	list := byTime(n, timePart{"unknown", n.Unknown}, timePart{"in a fiber that waits", fiberNS})
 	total := n.Sum() + fiberNS
@@ -171,10 +173,10 @@ func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime)
 	return strings.Join(words, ", ")
 }
 
-// oldLookNS is the age of the list of fibers from which on the text mentions this age, in ns.
+// oldLookNS is an age of the list of fibers, in ns. If the list is at least this old, the text mentions its age.
 const oldLookNS = int64(2e9)
 
-// statRunning writes the requests and jobs in progress at the end, the oldest first.
+// statRunning writes the requests and jobs that were still in progress when the measurement ended, the oldest first.
 func statRunning(b *strings.Builder, s report.Stat) {
 	list := s.Requests.Running
 	if len(list) == 0 {
@@ -200,8 +202,8 @@ func statRunning(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// AgeText returns the age of a request. It returns "≤20 ms" if two samples around the request's beginning were 20 ms
-// apart, so that no more is known. It returns "new" if nothing is known yet.
+// AgeText returns how long ago a request began. If the beginning lies between two samples that are 20 ms apart, and
+// nothing more is known, it returns "≤20 ms". If nothing is known yet, it returns "new".
 func AgeText(q *report.StatServing) string {
 	switch {
 	case q.AtLeast && q.AgeNS == 0:
@@ -228,7 +230,7 @@ func ServingName(q *report.StatServing) string {
 	return name
 }
 
-// Tellings returns lines about a thread's work: its SQL statement, and the exception that it handles.
+// Tellings returns lines about what a thread is doing: its SQL statement, and the exception that it handles.
 func Tellings(q *report.StatServing) []string {
 	var out []string
 	if q.Statement != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ProcessStat is the measurement of one of several processes.
+// ProcessStat is the measurement of one process, for a report about several processes.
 type ProcessStat struct {
 	Process sampler.Process
 	Stat    report.Stat
 }
 
-// ProcessDump is the thread dump of one of several processes.
+// ProcessDump is the thread dump of one process, for a dump of several processes.
 type ProcessDump struct {
 	Process sampler.Process
 	Dump    *Dump
@@ -50,7 +50,8 @@ func sumUp(list []ProcessStat) report.Sum {
 	return out
 }
 
-// sumRow returns the row of the table that sums up all processes. Shares of a GVL and quantiles cannot be summed up.
+// sumRow returns the table's row that sums up all processes. It has no shares of a GVL and no quantiles, because adding
+// these makes no sense.
 func sumRow(s report.Sum) []string {
 	return []string{"all " + units.Plural(s.Processes, "process", "processes"), "", "", strconv.Itoa(s.Threads), "",
 		fmt.Sprintf("%.2f", s.WaitingMean), "", units.Percent(s.CPUShare), "", units.FineBytes(s.RSSBytes),
@@ -158,7 +159,7 @@ func WriteDumps(w io.Writer, list []ProcessDump, relatives []sampler.Relative, f
 	return err
 }
 
-// ProgramName returns the program's name as printable text.
+// ProgramName returns the name of a process's program as printable text.
 func ProgramName(p sampler.Process) string {
 	if name := p.Name(); name != "" {
 		return flamegraph.Printable(name)
@@ -166,7 +167,7 @@ func ProgramName(p sampler.Process) string {
 	return "ruby"
 }
 
-// ProcessName returns a name that tells a process from others: its program and PID.
+// ProcessName returns a name by which users can tell a process from others: its program and PID.
 func ProcessName(p sampler.Process) string {
 	return fmt.Sprintf("%s  pid %d", ProgramName(p), p.PID)
 }
@@ -238,7 +239,7 @@ func writeProcessTable(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// writeRelatives lists the processes that ended or were not sampled.
+// writeRelatives lists the processes that have ended, and processes that were found but not sampled.
 func writeRelatives(b *strings.Builder, list []sampler.Relative, forgotten int) {
 	for _, r := range list {
 		if r.Why == "" {

@@ -33,8 +33,8 @@ func siblings(list []ProcessStat) []report.Sibling {
 	return out
 }
 
-// serverPool returns the pool of threads in which a process serves requests from its own queue. It returns nil if there
-// is no such pool, if there are several, or if a number about the pool is unknown.
+// serverPool returns the pool of threads that serve requests from the process's own queue. It returns nil if there is
+// no such pool, if there are several, or if a number about the pool is unknown.
 func serverPool(s *report.Stat) (found *report.StatPool) {
 	if s.Queues == nil {
 		return nil
@@ -52,8 +52,8 @@ func serverPool(s *report.Stat) (found *report.StatPool) {
 	return found
 }
 
-// mostRunning returns the route with the most requests in progress. If there are several, it returns the one with the
-// oldest request. It returns nil if no request in progress has a known route.
+// mostRunning returns the route with the most requests in progress. If several routes have equally many, it returns the
+// one with the oldest request. It returns nil if no request in progress has a known route.
 func mostRunning(s *report.Stat) (most *string) {
 	counts := make(map[string]int)
 	for i := range s.Requests.Running { // Running has the oldest first

@@ -103,15 +103,15 @@ func statHead(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// tooShort replaces a share if the window was too short to measure it.
+// tooShort is printed instead of a share if the measured time was too short to determine the share.
 const tooShort = "too short to tell"
 
-// cpuTickNS is the unit in which the kernel reports a process's CPU time, in ns (USER_HZ, proc_pid_stat(5)). It rounds
-// user time and system time down separately, so their sum can be two units too small.
+// cpuTickNS is the unit in which the kernel reports a process's CPU time, in ns (USER_HZ, proc_pid_stat(5)). The kernel
+// rounds user time and system time down separately, so their sum can be two units too small.
 const cpuTickNS = 10e6
 
-// CPUText returns the process's share of a CPU. If the kernel's rounding can change it by 1 % or more, the text ends
-// with "± 3 %".
+// CPUText returns how much of a CPU the process used, in percent. If the kernel's rounding of CPU times matters (1 % or
+// more), the text ends with the possible error, such as "± 3 %".
 func CPUText(p *report.StatProcess) string {
 	if p.SpanNS <= 0 {
 		return tooShort
@@ -131,8 +131,8 @@ func SelfText(self *report.StatSelf) string {
 	return Share(*self.CPUNS, self.SpanNS) + " of a CPU"
 }
 
-// OverheadText describes how much of a CPU ddtop may take, and the effect: "it may take 1.5 % (half of --overhead 3%,
-// since no CPU is free), for which it read less often".
+// OverheadText describes how much of a CPU ddtop may take, why, and what this changes: "it may take 1.5 % (half of
+// --overhead 3%, since no CPU is free), for which it read less often".
 func OverheadText(self *report.StatSelf) string {
 	most, why := *self.Overhead, "--overhead"
 	if self.Halved {
@@ -236,7 +236,7 @@ func statColumns() (columns []statColumn) {
 }
 
 // WaitSpan formats f, which is a figure about how long the thread t waited for the GVL, such as its longest wait. It
-// returns "–" if t had no waits or too few of them were measured.
+// returns "–" if t did not wait, or if too few of its waits were measured.
 func WaitSpan(t *report.StatThread, f gvl.Bounded) string {
 	if t.Waits.Count == 0 || !t.Waits.Enough() {
 		return "–"
@@ -393,8 +393,8 @@ func statFoot(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// LacksText returns sentences about the figures that are left out, such as shares of time. Each sentence is about one
-// kind of figure and gives the reason.
+// LacksText returns sentences about the figures that stat does not show because their quality is too low, such as
+// shares of time. Each sentence is about one kind of figure and gives the reason.
 func LacksText(l *report.StatLacks) []string {
 	var out []string
 	for _, x := range []struct {
@@ -408,7 +408,7 @@ func LacksText(l *report.StatLacks) []string {
 	return out
 }
 
-// statLacks writes the figures that are left out, and what would help.
+// statLacks writes which figures stat does not show because of their quality, and what would improve it.
 func statLacks(b *strings.Builder, s *report.Stat) {
 	list := LacksText(&s.Quality.Lacks)
 	for _, text := range list {
@@ -419,7 +419,7 @@ func statLacks(b *strings.Builder, s *report.Stat) {
 	}
 }
 
-// moreQuality returns advice on how to get the figures that are left out.
+// moreQuality returns advice on how to get the figures that stat does not show.
 func moreQuality(self *report.StatSelf) string {
 	if self.Lowered {
 		return "they take more than ddtop may take: --overhead 10% or off"
@@ -427,5 +427,5 @@ func moreQuality(self *report.StatSelf) string {
 	return "they take a longer measurement, or higher rates (--rate, --lock-rate)"
 }
 
-// RateText returns the achieved and the requested rate of reads.
+// RateText returns how often per second ddtop read the process, and how often it should have.
 func RateText(r report.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }

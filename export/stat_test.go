@@ -16,7 +16,8 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// TestStatHasEveryState: each state has exactly one column in stat's table, and its time is part of the sum.
+// TestStatHasEveryState: each state of a thread must have exactly one column in stat's table, and the state's time must
+// be part of the sum.
 func TestStatHasEveryState(t *testing.T) {
 	for s := range gvl.NumStates {
 		var ns [gvl.NumStates]int64
@@ -176,9 +177,9 @@ func TestStatJSONContract(t *testing.T) {
 	}
 }
 
-// TestShortWindowsSayTooShort: a share of a CPU needs two readings of a counter. Without them, stat says that the time
-// was too short, and does not print 0 %. The kernel counts CPU time in units of 10 ms, so a share in a short window has
-// a margin of error.
+// TestShortWindowsSayTooShort: a share of a CPU needs two readings of the CPU time. Without them, stat must say that
+// the time was too short, and must not print 0 %. The kernel counts CPU time in units of 10 ms, so a share in a short
+// measurement has a margin of error.
 func TestShortWindowsSayTooShort(t *testing.T) {
 	s := demoStat()
 	s.Self.CPUNS, s.Self.SpanNS = nil, 0

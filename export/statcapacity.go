@@ -51,7 +51,7 @@ func otherNumbers(n int) []int {
 	return []int{n - step, n + step}
 }
 
-// change returns the text of a share, with its sign.
+// change returns a share as text in percent, with its sign.
 func change(share float64) string {
 	text := units.RoundPercent(math.Abs(share))
 	switch {
@@ -63,8 +63,8 @@ func change(share float64) string {
 	return "+" + text
 }
 
-// oneMoreWorker predicts the effect of one more process. It returns nil unless at least two processes serve requests
-// and all figures are known.
+// oneMoreWorker predicts what one more worker process would change. It returns nil unless at least two processes serve
+// requests and all figures are known.
 func oneMoreWorker(list []ProcessStat) *report.StatWorkers {
 	var out report.StatWorkers
 	for i := range list {

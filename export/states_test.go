@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFlamegraphAgreesWithStat feeds the same random stream of samples to the sums of `ddtop stat` and to a flamegraph.
-// Each thread's time by state must be the same in both, to the nanosecond. The stream has gaps, threads that come and
-// go, late answers of the kernel, and damaged samples.
+// TestFlamegraphAgreesWithStat feeds the same random stream of samples to `ddtop stat` and to a flamegraph. Each
+// thread's time by state must be the same in both, to the nanosecond. The stream has gaps, threads that come and go,
+// late answers of the kernel, and damaged samples.
 func TestFlamegraphAgreesWithStat(t *testing.T) {
 	toldLate := false
 	for seed := uint64(0); seed < 36; seed++ {

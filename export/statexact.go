@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statExact writes how often threads got the GVL in exact mode, and how well the probes that measure it worked.
+// statExact writes how often threads got the GVL, according to exact mode. It also writes how well exact mode's probes
+// worked.
 func statExact(b *strings.Builder, s *report.Stat) {
 	x := s.Exact
 	if x == nil {
@@ -37,7 +38,8 @@ func statExact(b *strings.Builder, s *report.Stat) {
 		float64(p.Hits)/seconds, float64(p.Records)/seconds, p.Lost, cost, p.Agreed, p.Agreed+p.Disagreed)
 }
 
-// exactWait writes the parts of a wait, and which thread held the GVL when the wait began and before the wait ended.
+// exactWait writes the parts of a wait for the GVL. It also writes which thread held the GVL when the wait began, and
+// which thread held it before the wait ended.
 func exactWait(b *strings.Builder, w *report.StatWait, name func(sampler.ThreadID) string) {
 	fmt.Fprintf(b, ": %s in the queue, %s after it was chosen, %s without a CPU", units.ProseDuration(w.NS-w.HandoverNS),
 		units.ProseDuration(w.HandoverNS), units.ProseDuration(w.NoCPUNS))

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// StatLinesHead returns the heading for lines of WriteStatLine. several adds a column for the process.
+// StatLinesHead returns the heading for the lines that WriteStatLine writes. If several is true, it has a column for
+// the process.
 func StatLinesHead(several bool) string {
 	pid := ""
 	if several {
@@ -63,7 +64,7 @@ func WriteStatLine(w io.Writer, l report.TimedLine, several bool) error {
 	return err
 }
 
-// column removes the blanks from a figure, so that scripts find the columns.
+// column removes the blanks within a figure, so that scripts can split a line into columns at blanks.
 func column(s string) string { return strings.ReplaceAll(s, " ", "") }
 
 // WriteStatLineJSON writes a line of `ddtop stat` as JSON.

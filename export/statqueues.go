@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statQueues writes what waits in front of the process: "backlog 6: 4 connections not accepted at 127.0.0.1:9292
-// (limit 1024), 2 requests in puma; puma 3 of 3 busy".
+// statQueues writes which connections and requests wait before a thread serves them: "backlog 6: 4 connections not
+// accepted at 127.0.0.1:9292 (limit 1024), 2 requests in puma; puma 3 of 3 busy".
 func statQueues(b *strings.Builder, q *report.StatQueues) {
 	if q == nil || q.Backlog == nil && q.Why == nil && len(q.Pools) == 0 {
 		return

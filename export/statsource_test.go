@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// TestStatSource: stat names the source of the threads' states. It says nothing about polling unless the user asked
-// for another source.
+// TestStatSource: stat must name the source from which ddtop learned the states of threads. If the source is polling,
+// stat must say nothing, unless the user asked for another source.
 func TestStatSource(t *testing.T) {
 	for _, c := range []struct {
 		is   *report.StatSource

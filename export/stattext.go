@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Limits of the lists of `ddtop stat`, in rows. The JSON has more.
+// Limits of the lists in the text of `ddtop stat`, in rows. The JSON has more entries.
 const (
 	maxBlamedPlaces = 5
 	maxListedWaits  = 5
@@ -23,8 +23,8 @@ const (
 // SmallShare is the smallest share at which the text mentions a part of a whole, such as a class or a cause of waiting.
 const SmallShare = .01
 
-// waitingText writes a line about the time in which threads waited for the GVL. It has the shares of the special kinds
-// of waiting, such as the hand-over and the wait for a CPU. It also has what the threads did before they waited.
+// waitingText writes a line about the time in which threads waited for the GVL. The line has the shares of the special
+// kinds of waiting, such as the hand-over and the wait for a CPU. It also says what the threads did before they waited.
 func waitingText(b *strings.Builder, w *report.StatWaits) {
 	total := w.QueueNS + w.HandoverNS + w.YieldNS + w.CPUSlotNS
 	if total == 0 {
@@ -54,8 +54,8 @@ type timePart struct {
 	ns   int64
 }
 
-// byTime returns a timePart for each state except Unknown, and the timeParts of the parameter more. The longest comes
-// first.
+// byTime returns a timePart for each state except Unknown, together with the timeParts in more. The list is sorted by
+// time, the longest first.
 func byTime(n *report.StatStates, more ...timePart) (list []timePart) {
 	for state, ns := range n.Array() {
 		if gvl.State(state) != gvl.Unknown {
@@ -82,7 +82,7 @@ func afterText(n *report.StatStates, total int64) string {
 	return strings.Join(words, ", ")
 }
 
-// writeFindings writes two lines for each finding. start is the beginning of the window, CLOCK_MONOTONIC in ns.
+// writeFindings writes two lines for each finding. start is when the measurement began, CLOCK_MONOTONIC in ns.
 func writeFindings(b *strings.Builder, list []report.StatFinding, start int64) {
 	if len(list) == 0 {
 		return
@@ -100,7 +100,8 @@ func writeFindings(b *strings.Builder, list []report.StatFinding, start int64) {
 	fmt.Fprintln(b)
 }
 
-// statNotes writes a line for each note of the user. start is the beginning of the window, CLOCK_MONOTONIC in ns.
+// statNotes writes a line for each note that the user wrote. start is when the measurement began, CLOCK_MONOTONIC in
+// ns.
 func statNotes(b *strings.Builder, notes []sampler.Note, start int64) {
 	for _, n := range notes {
 		fmt.Fprintf(b, "NOTE  %s after the start: %s\n", units.ProseDuration(max(n.AtNS-start, 0)), flamegraph.Printable(n.Text))
@@ -127,7 +128,7 @@ func threadNames(s *report.Stat) func(sampler.ThreadID) string {
 	}
 }
 
-// statBlame writes which places in the code made other threads wait.
+// statBlame writes which places in the code held the GVL while other threads waited for it.
 func statBlame(b *strings.Builder, s report.Stat) {
 	if s.Blame.TotalNS == 0 || len(s.Blame.Frames) == 0 {
 		return
@@ -157,7 +158,8 @@ func statBlame(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// BlameParts describes what the holders of the GVL did while others waited, with shares of the waiting.
+// BlameParts describes what the holders of the GVL did while other threads waited for it. Each part has its share of
+// the waiting time.
 func BlameParts(x *report.StatBlame) (parts []string) {
 	for _, k := range []struct {
 		ns   int64
@@ -171,7 +173,7 @@ func BlameParts(x *report.StatBlame) (parts []string) {
 	return parts
 }
 
-// PlaceText returns the text for a place in the code that made threads wait.
+// PlaceText returns the text for a place in the code that held the GVL while threads waited.
 func PlaceText(p report.StatPlace) string {
 	text := p.Text()
 	switch {
@@ -195,7 +197,7 @@ func withPlace(text, path string, line int, uncertain bool) string {
 	return text + doubt(uncertain)
 }
 
-// doubt returns "?" if a line is uncertain, the same mark as on the screen. Otherwise it returns "".
+// doubt returns "?" if the number of a line is uncertain. The screen uses the same mark. Otherwise doubt returns "".
 func doubt(uncertain bool) string {
 	if uncertain {
 		return "?"
@@ -203,7 +205,7 @@ func doubt(uncertain bool) string {
 	return ""
 }
 
-// statLongest writes the longest waits with the states before them.
+// statLongest writes the longest waits for the GVL, and what each thread did before its wait.
 func statLongest(b *strings.Builder, s report.Stat) {
 	if len(s.LongestWaits) == 0 {
 		return
@@ -226,8 +228,8 @@ func statLongest(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// beforeText returns the name of the state before a wait. It cuts off the time spent in this state, because the caller
-// writes this time itself.
+// beforeText names the state in which a thread was before a wait. The words in w end with the time in that state.
+// beforeText removes this time, because the caller writes it itself.
 func beforeText(w *report.StatBefore) string {
 	return strings.TrimSuffix(w.Words, " "+units.ProseDuration(w.NS))
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxFiberServing limits how many requests and jobs of suspended fibers are listed. Fibers with the same stack are
-	// a group: maxFiberEndpoints limits how many different requests and jobs the text names for a group.
+	// maxFiberServing limits how many requests and jobs of suspended fibers are listed. The text joins fibers with the
+	// same stack into a group. maxFiberEndpoints limits how many different requests and jobs it names for a group.
 	maxFiberServing   = 5000
 	maxFiberEndpoints = 6
 )
@@ -81,8 +81,8 @@ func (t *dumpText) suspended(list []report.DumpSuspendedFibers) {
 	}
 }
 
-// fibersServe writes for which requests and jobs a group of fibers with the same stack works. It writes a line for each
-// name, the most frequent first.
+// fibersServe writes the requests and jobs for which a group of fibers with the same stack works. It writes a line for
+// each route or class of jobs, the most frequent first.
 func (t *dumpText) fibersServe(list []report.StatServing) {
 	counts := make(map[string]int)
 	var names []string
@@ -103,7 +103,7 @@ func (t *dumpText) fibersServe(list []report.StatServing) {
 	}
 }
 
-// fibers writes how many fibers are suspended in all threads.
+// fibers writes a line with the number of suspended fibers of all threads.
 func (t *dumpText) fibers() {
 	f := t.d.SuspendedFibers
 	if f == nil || f.Count == 0 {

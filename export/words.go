@@ -4,7 +4,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// Share returns a part of a whole in percent, or "–" if the whole is zero.
+// Share returns part/whole in percent as text, or "–" if the whole is zero.
 func Share(part, whole int64) string {
 	if whole <= 0 {
 		return "–"

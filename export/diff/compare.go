@@ -24,11 +24,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxCompared limits the functions in each table of WriteDifference. The table shows the largest differences.
+// maxCompared limits the functions in each table of WriteDifference. The table has the functions with the largest
+// differences.
 const maxCompared = 20
 
-// Comparable is one of two compared measurements. It has the weight of each stack and state in one metric, such as CPU
-// time.
+// Comparable is one of the two measurements that are compared. It has the weight of each stack and state in one metric,
+// such as CPU time.
 type Comparable struct {
 	// About describes the measurement in one line.
 	About string
@@ -37,13 +38,13 @@ type Comparable struct {
 	stacks     map[comparedKey]int64
 }
 
-// comparedKey is the key of a weight: a stack and a state. The stack is the labels of its frames, outermost first,
-// joined by ";". The state is its word, such as "io".
+// comparedKey identifies a weight by stack and state. The stack is the labels of its frames, outermost first, joined by
+// ";". The state is its word, such as "io".
 type comparedKey struct{ stack, state string }
 
 func (k comparedKey) frames() []string { return strings.Split(k.stack, ";") }
 
-// CompareMeasured returns the weights of one metric of m as a Comparable. It fails if m has too little data for the
+// CompareMeasured returns one metric of the measurement m as a Comparable. It fails if m has too little data for the
 // metric.
 func CompareMeasured(m weights.Measured, metric flamegraph.Metric) (Comparable, error) {
 	if err := m.Enough(metric); err != nil {
@@ -66,14 +67,15 @@ func CompareMeasured(m weights.Measured, metric flamegraph.Metric) (Comparable, 
 	return c, c.check()
 }
 
-// sampleTypes are the names of metrics in profiles. ddtop's own name comes first, then names that other tools use.
+// sampleTypes are the names that a metric has in pprof profiles. ddtop's own name comes first, then the names that
+// other tools use.
 var sampleTypes = map[flamegraph.Metric][]string{
 	flamegraph.Wall: {"wall-time", "wall"}, flamegraph.CPU: {"cpu-time", "cpu"}, flamegraph.Wait: {"gvl-wait"}, flamegraph.Blame: {"blame"},
 	flamegraph.Samples: {"samples", "cpu-samples"}, flamegraph.Allocations: {"alloc-objects", "alloc-samples"},
 }
 
-// CompareProfile returns a pprof profile as a Comparable. The profile may be from ddtop, Datadog, or any tool that
-// records the metric.
+// CompareProfile returns one metric of a pprof profile as a Comparable. The profile may be from ddtop, Datadog, or any
+// tool that records the metric.
 func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, error) {
 	at := -1
 	for _, name := range sampleTypes[metric] {
@@ -94,8 +96,7 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 	for _, s := range p.Sample {
 		var names []string
 		for _, l := range slices.Backward(s.Location) {
-			// In ddtop's profiles, only locations of C functions have addresses. So an address shows that this frame is
-			// a C function.
+			// This frame is a C function: in ddtop's profiles, only the locations of C functions have addresses.
 			if word := s.Label[weights.LabelDdtopState]; len(word) == 1 && l.Address != 0 && chanceNative(word[0]) {
 				continue
 			}
@@ -119,8 +120,8 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 	return c, c.check()
 }
 
-// chanceNative reports whether C functions are left out of the stacks of a state. ddtop reads C functions only in some
-// of the long waits. So the C functions of two measurements of the same code differ by chance.
+// chanceNative reports whether the comparison leaves C functions out of the stacks of a state. ddtop reads C functions
+// only in some of the long waits. So two measurements of the same code would differ in C functions by chance.
 func chanceNative(state string) bool {
 	s, ok := gvl.ParseState(state)
 	return ok && s.InNative()
@@ -175,8 +176,8 @@ func idleState(state string, metric flamegraph.Metric) bool {
 }
 
 // WriteDifference writes the differences between two measurements by state and by function. Values are per second of
-// elapsed time, so that measurements of different length compare. Functions are compared only by name, because a
-// deploy moves files and lines.
+// elapsed time, so that measurements of different length can be compared. Functions are compared only by name, because
+// a new version of the program can move them to other files and lines.
 func WriteDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	states, own, all := comparison{}, comparison{}, comparison{}
 	for i, c := range []*Comparable{&a, &b} {

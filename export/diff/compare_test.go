@@ -38,8 +38,8 @@ func laterShop() weights.Measured {
 	return measured(s)
 }
 
-// TestDifference: two measurements of different lengths are compared by stack and state. All times are per second of
-// the measurement.
+// TestDifference: two measurements of different lengths can be compared by stack and state, because all times are per
+// second of the measurement.
 func TestDifference(t *testing.T) {
 	a, err := CompareMeasured(measured(exporttest.NewShop()), flamegraph.Wall)
 	if err != nil {
@@ -118,8 +118,8 @@ func TestDifferenceOfAProfile(t *testing.T) {
 	}
 }
 
-// TestDifferenceOfOthersProfiles: a CPU profile of another tool can be compared. If the profile lacks the metric,
-// nanoseconds or a duration, the error names what is missing.
+// TestDifferenceOfOthersProfiles: a CPU profile that another tool wrote can be compared. If the profile has no such
+// metric, no nanoseconds or no duration, the error names what is missing.
 func TestDifferenceOfOthersProfiles(t *testing.T) {
 	fn := &profile.Function{ID: 1, Name: "main.work"}
 	at := &profile.Location{ID: 1, Line: []profile.Line{{Function: fn}}}
@@ -145,8 +145,8 @@ func TestDifferenceOfOthersProfiles(t *testing.T) {
 	}
 }
 
-// TestDifferenceWithoutStacksComesLast: time without a stack depends on how well ddtop could read, and not on the
-// program's code. So its row is the last one.
+// TestDifferenceWithoutStacksComesLast: the row for time without a stack must be the last one. This time depends on how
+// well ddtop could read, and not on the program's code.
 func TestDifferenceWithoutStacksComesLast(t *testing.T) {
 	a := Comparable{DurationNS: 1e9, stacks: map[comparedKey]int64{{flamegraph.NoStack, "running"}: 5e5, {"main;Work#a", "running"}: 1e8}}
 	b := Comparable{DurationNS: 1e9, stacks: map[comparedKey]int64{{flamegraph.NoStack, "running"}: 902e6, {"main;Work#a", "running"}: 2e8, {"main;Work#b", "running"}: 5e7}}
@@ -170,8 +170,9 @@ func TestDifferenceWithoutStacksComesLast(t *testing.T) {
 	}
 }
 
-// TestDifferenceOfNativeFrames: ddtop reads the C functions of only some long waits. If one side has C functions and
-// the other side lacks them, ddtop reports no difference, in recordings and in profiles.
+// TestDifferenceOfNativeFrames: ddtop reads the C functions of only some long waits. If one of the compared
+// measurements has C functions and the other has none, ddtop must report no difference. This holds for recordings and
+// for profiles.
 func TestDifferenceOfNativeFrames(t *testing.T) {
 	d := sampler.NewDictionary()
 	ruby := d.InternStackOf([]sampler.FrameID{d.InternFrame(sampler.Frame{Label: "IO.select", C: true}), d.InternFrame(sampler.Frame{Label: "<main>", Path: "a.rb"})})

@@ -17,10 +17,11 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// Limits of the page of a difference. They keep its data at a few MB. The page reports what they leave out.
+// Limits of the page that shows a difference. They keep the page's data at a few MB. The page reports how much they
+// leave out.
 const (
-	// maxDiffStacks limits the stacks of a page. It keeps the stacks that are heaviest in either measurement.
-	// maxDiffNodes limits the nodes of their tree.
+	// maxDiffStacks limits the stacks of a page. The page keeps the stacks that are heaviest in either measurement.
+	// maxDiffNodes limits the nodes of the tree of these stacks.
 	maxDiffStacks = 20_000
 	maxDiffNodes  = 60_000
 	// maxDiffFunctions limits the listed functions. The page lists the largest differences. maxDiffNames limits the
@@ -31,13 +32,13 @@ const (
 	maxDiffNameBytes = 1 << 20
 )
 
-// otherFunctions is the name that stands for all functions beyond maxDiffNames.
+// otherFunctions is the name under which all functions beyond maxDiffNames are added up.
 const otherFunctions = "(other functions)"
 
 var differenceScripts = []string{"states.js", "base.js", "flame.js", "diff.js"}
 
-// differenceData is the input of the page's script. All values are per second of elapsed time: in µs if the metric is
-// a time, otherwise in thousandths.
+// differenceData is the input of the page's script. If the metric is a time, values are in µs per second of elapsed
+// time. Otherwise they are in thousandths per second.
 type differenceData struct {
 	A       string     `json:"a"`
 	B       string     `json:"b"`
@@ -46,14 +47,14 @@ type differenceData struct {
 	States  []string   `json:"states"`
 	Idle    []bool     `json:"idle"`
 	ByState [][2]int64 `json:"byState"`
-	// Names are the names of functions, each followed by −1, because there is no file. Nodes has two numbers for each
-	// node: how many nodes back its caller is (0 if it has none), and the function. Stacks has four numbers for each
-	// stack: the innermost node, the state, the value in A and in B.
+	// Names are the names of functions. A −1 follows each name, because the functions have no file here. Nodes has two
+	// numbers for each node: how many nodes back its caller is (0 if it has none), and the function. Stacks has four
+	// numbers for each stack: the innermost node, the state, the value in A and in B.
 	Names  [][2]any `json:"names"`
 	Nodes  []int    `json:"nodes"`
 	Stacks []int64  `json:"stacks"`
-	// Functions has five numbers for each function: its index, its own value in A and B, and its value with callees
-	// in A and B. Idle states are left out.
+	// Functions has five numbers for each function. The first is its index. The next two are its own value in A and in
+	// B, and the last two its value with callees in A and in B. Idle states are left out.
 	Functions []int64  `json:"functions"`
 	Limits    []string `json:"limits"`
 }
@@ -89,7 +90,7 @@ type differenceBuilder struct {
 	nameBytes int
 }
 
-// value returns v per second of elapsed time, in the page's unit. The parameter of selects the measurement: 0 is A, 1
+// value returns v per second of elapsed time, in the page's unit. The parameter "of" selects the measurement: 0 is A, 1
 // is B.
 func (d *differenceBuilder) value(of int, v int64) int64 {
 	x := float64(v) / (float64(d.both[of].DurationNS) / 1e9)
@@ -148,7 +149,7 @@ func (d *differenceBuilder) heaviest() (list []comparedStack, total, kept int64)
 			list = list[:maxDiffStacks]
 		}
 	}
-	// The order is fixed, so that the same two measurements give the same page.
+	// The names are added in a fixed order, so that the same two measurements always give the same page.
 	for _, word := range d.words() {
 		d.state(word)
 	}
@@ -168,7 +169,8 @@ func (d *differenceBuilder) heaviest() (list []comparedStack, total, kept int64)
 	return list, total, kept
 }
 
-// words returns the names of states in either measurement: ddtop's own in their order, then others.
+// words returns the names of states that occur in either measurement. ddtop's own states come first, in their usual
+// order. States of other tools follow.
 func (d *differenceBuilder) words() []string {
 	seen := make(map[string]bool)
 	for _, c := range d.both {
@@ -188,7 +190,7 @@ func (d *differenceBuilder) words() []string {
 }
 
 // maxDiffStates limits the number of different names for states, because another tool's profile may have any number.
-// Weights with any further name are added to the last of these names.
+// Weights of all states beyond this limit are added to the last name.
 const maxDiffStates = 64
 
 func (d *differenceBuilder) state(word string) int {
@@ -221,7 +223,8 @@ func (d *differenceBuilder) name(s string) int {
 	return i
 }
 
-// stack adds a stack to the page. whole is false if a limit was reached. Then the stack lacks its inner frames.
+// stack adds a stack to the page. If a limit was reached, the stack on the page lacks its inner frames and whole is
+// false.
 func (d *differenceBuilder) stack(s *comparedStack) (whole bool) {
 	at := -1
 	whole = true
@@ -243,7 +246,8 @@ func (d *differenceBuilder) stack(s *comparedStack) (whole bool) {
 	return whole
 }
 
-// comparedFunction is the weight of a function in A and B. own is its own weight, all is its weight with callees.
+// comparedFunction is the weight of a function in A and in B. own is the weight of the function itself, and all is its
+// weight with callees.
 type comparedFunction struct{ own, all [2]int64 }
 
 func (f *comparedFunction) delta() int64 {

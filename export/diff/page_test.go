@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestHTMLDifference: the page has the same figures as the text. The same input gives the same page.
+// TestHTMLDifference: the HTML page of a difference must have the same figures as the text. The same measurements must
+// always give the same page.
 func TestHTMLDifference(t *testing.T) {
 	a, err := CompareMeasured(measured(exporttest.NewShop()), flamegraph.Wall)
 	if err != nil {
@@ -55,8 +56,8 @@ func TestHTMLDifference(t *testing.T) {
 	}
 }
 
-// TestHTMLDifferenceIsBounded: if there are very many stacks, the page has only those with the most time. Making the
-// page takes little memory in addition to the stacks.
+// TestHTMLDifferenceIsBounded: if there are very many stacks, the page must have only the stacks with the most time.
+// Making the page must take little memory in addition to the stacks.
 func TestHTMLDifferenceIsBounded(t *testing.T) {
 	rubytest.Long(t)
 	var both [2]Comparable
@@ -107,7 +108,7 @@ func TestHTMLDifferenceIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzHTMLDifference: no name of a function or state becomes markup.
+// FuzzHTMLDifference: whatever a function or state is called, its name must not become markup on the page.
 func FuzzHTMLDifference(f *testing.F) {
 	f.Add("a", "b")
 	f.Add(exporttest.HostileName, "</script>")

@@ -17,19 +17,21 @@ import (
 )
 
 const (
-	// maxIncidentBytes limits the data of a page, in bytes. With its style and scripts a page then stays below 3 MB.
+	// maxIncidentBytes limits the data of a page, in bytes. The page also has a style and scripts, and stays below 3 MB
+	// in all.
 	maxIncidentBytes = 2_900_000
 	// maxIncidentNodes limits the nodes of each tree of stacks. maxIncidentNames limits the functions of a page.
 	maxIncidentNodes = 40_000
 	maxIncidentNames = 10_000
-	// MaxName is the length at which names are cut, in bytes.
+	// MaxName is the length to which names on a page are cut, in bytes.
 	MaxName = 400
-	// leastIncident is the smallest factor by which the limits of a page are multiplied to make its data fit into
-	// maxIncidentBytes. If the data is still too large at this factor, whole parts of the page are left out.
+	// leastIncident limits how far a page's limits are reduced to make its data fit into maxIncidentBytes: it is the
+	// smallest factor. If the data is still too large at this factor, whole parts of the page are left out.
 	leastIncident = 1.0 / 64
 )
 
-// Parts of a page, the least important first. If a page is too large, parts are left out in this order.
+// These are the parts of a page, the least important first. If a page is too large, its parts are left out in this
+// order.
 const (
 	partFigures = iota
 	partCycles
@@ -45,25 +47,25 @@ const (
 	partFindings
 )
 
-// partNames are the names of the parts. The page lists parts that are left out by these names. The scripts tables.js
-// and dump.js compare some of them.
+// partNames are the names under which the page lists the parts that are left out. The scripts tables.js and dump.js
+// compare some of these names.
 var partNames = [...]string{
 	partFigures: "all figures as text", partCycles: "collections by time", partDumps: "thread dumps", partHeap: "objects", partSingle: "single requests",
 	partWaits: "blame and single waits", partLocks: "locks", partWeights: "the flamegraph, threads by time",
 	partLanes: "the lanes of threads", partRoutes: "routes and jobs", partNotes: "notes", partFindings: "findings",
 }
 
-// Flags of a weight, which is a row of numbers for the page. Each flag says that the row has one more number after the
-// wall time: the CPU time, the blame, or the index of the route.
+// Flags of a weight, which is a row of numbers on the page about the time of a stack. Each flag says that one more
+// number follows the wall time: the CPU time, the blame, or the index of the route.
 const (
 	weightHasCPU = 16 << iota
 	weightHasBlame
 	weightHasServed
 )
 
-// data returns the page's data of one process, as JSON that is safe inside an HTML document. If it exceeds limit
-// bytes, data first makes everything coarser. Then it leaves out the least important parts. Even without any part, the
-// data has a few thousand bytes.
+// data returns the page's data of one process, as JSON that is safe inside an HTML document. If the JSON exceeds limit
+// bytes, data first makes all parts less detailed. Then it leaves out the least important parts. Even without any part,
+// the JSON has a few thousand bytes.
 func (n *Incident) data(limit int) ([]byte, error) {
 	part, without := 1.0, 0
 	for {
@@ -91,7 +93,7 @@ func (n *Incident) data(limit int) ([]byte, error) {
 	}
 }
 
-// coarsen reduces weights, columns and dumps to the given share of their limits.
+// coarsen makes the page less detailed: it reduces weights, columns and dumps to the share part of their limits.
 func (n *Incident) coarsen(part float64) {
 	weights := max(int(maxIncidentWeights*part), 1)
 	n.weights.shrink(weights)
@@ -107,12 +109,13 @@ func (n *Incident) coarsen(part float64) {
 	}
 }
 
-// incidentBuilder makes the data of a page. It gives numbers to functions, files, texts, threads and stacks.
+// incidentBuilder makes the data of a page. On the page, functions, files, texts, threads and stacks are referred to by
+// numbers, which it assigns.
 type incidentBuilder struct {
 	n                  *Incident
 	nodes, names, text int // limits
 	lanes              int // limit of threads with a lane
-	// without is the number of parts that are left out, the least important first.
+	// without is how many parts are left out of the page. The least important parts are left out first.
 	without     int
 	out         incidentData
 	functions   map[flamegraph.FuncKey]int
@@ -121,8 +124,8 @@ type incidentBuilder struct {
 	texts       map[string]int
 	threads     map[sampler.ThreadID]int
 	stacks      map[keptStack]int
-	// route has, for each EndpointID, the index of the endpoint's name in out.Served. The index is zero if the
-	// endpoint's weights were merged into another endpoint.
+	// route has the index in out.Served of the name of each endpoint (a route or class of jobs), by EndpointID. The
+	// index is zero if the endpoint's weights were merged into another endpoint.
 	route  []int64
 	frames []sampler.FrameID
 	// cutNS is the total time of the stacks that lack inner frames because of a limit.
@@ -131,15 +134,15 @@ type incidentBuilder struct {
 	noLane int
 }
 
-// Tree is a tree of functions, or of functions and lines. Each node has the index of its caller's node (−1 if it is
-// outermost), the function and the line.
+// Tree is a tree of functions, or of functions and lines. Each node has the index of its caller's node, the function
+// and the line. The index is −1 if the node has no caller.
 type Tree struct {
 	at   map[[3]int]int
 	list [][3]int
 }
 
-// Add returns the node of a call, which it adds to the tree if needed. It returns −1 if the tree already has limit
-// nodes.
+// Add returns the node of a call. If the tree does not have this node yet, Add adds it. If the tree already has limit
+// nodes, Add returns −1.
 func (t *Tree) Add(parent, function, line, limit int) int {
 	k := [3]int{parent, function, line}
 	if i, ok := t.at[k]; ok {
@@ -226,7 +229,7 @@ func (b *incidentBuilder) build() *incidentData {
 	return o
 }
 
-// has reports whether the page includes a part.
+// has reports whether the page includes a part, or leaves it out because of its size.
 func (b *incidentBuilder) has(part int) bool { return part >= b.without }
 
 func (b *incidentBuilder) addNotes() {
@@ -238,7 +241,7 @@ func (b *incidentBuilder) addNotes() {
 	}
 }
 
-// words makes a text from the target printable and cuts it to the page's limit.
+// words makes a text from the target printable, and cuts it to the length b.text.
 func (b *incidentBuilder) words(s string) string { return cutText(s, b.text) }
 
 // cutText makes a text printable and cuts it to limit bytes. It marks a cut with "…".
@@ -249,7 +252,7 @@ func cutText(s string, limit int) string {
 	return s
 }
 
-// textID returns the number of a text in out.Texts, to which it adds new texts.
+// textID returns the number by which the page refers to a text, its index in out.Texts. It adds new texts to this list.
 func (b *incidentBuilder) textID(s string) int {
 	s = b.words(s)
 	i, ok := b.texts[s]
@@ -320,8 +323,8 @@ func (b *incidentBuilder) threadList(ids []sampler.ThreadID) []int {
 	return out
 }
 
-// otherFunction is the name that the page shows for all functions beyond the limit. cutFunction is the name for the
-// inner frames that a stack lost to a limit.
+// otherFunction is the name that the page shows for all functions beyond the limit maxIncidentNames. cutFunction is the
+// name for the inner frames that a stack lost to a limit.
 const (
 	otherFunction = "(more functions than are kept apart)"
 	cutFunction   = "(inner frames left out)"
@@ -362,8 +365,8 @@ func (b *incidentBuilder) function(f sampler.Frame) int {
 	return i
 }
 
-// stack adds a stack to a tree, with lines or without, and returns the node of its innermost frame. whole is false if
-// the tree had no space for all frames.
+// stack adds a stack to the tree t and returns the node of its innermost frame. lines is true for a tree of functions
+// and lines. whole is false if the tree had no space for all frames.
 func (b *incidentBuilder) stack(t *Tree, id sampler.StackID, lines bool) (at int, whole bool) {
 	b.frames = b.n.dict.Frames(id, b.frames[:0])
 	at = -1

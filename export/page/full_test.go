@@ -66,8 +66,8 @@ func busyIncident(pid, threads, samples int) *Incident {
 	return n
 }
 
-// TestFullPageIsWritten: a page of 64 processes is written and stays below 3 MB. The page names the parts that each
-// process lacks. Every process keeps its threads, and a small process keeps everything.
+// TestFullPageIsWritten: a page of 64 processes stays below 3 MB. The page names the parts that were left out of each
+// process. Every process keeps its threads, and a small process keeps everything.
 func TestFullPageIsWritten(t *testing.T) {
 	const small = 32
 	var list []*Incident
@@ -120,8 +120,8 @@ func TestFullPageIsWritten(t *testing.T) {
 	}
 }
 
-// TestEveryPartCanGo: if the limit is too small for any part, the data of a process are still written. The data name
-// every part that was dropped.
+// TestEveryPartCanGo: if the limit is too small for any part of the page, the data of a process is still written. It
+// names every part that was left out.
 func TestEveryPartCanGo(t *testing.T) {
 	n := busyIncident(7, 40, 60)
 	n.Notes = []sampler.Note{{AtNS: 1e9, Text: strings.Repeat("a note ", 50)}}

@@ -14,8 +14,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/growth"
 )
 
-// leakingHeap is a heap that was counted ten times. From each count to the next, one class gains 200 objects. The heap
-// has more classes than a page lists, and the growing class has the fewest objects.
+// leakingHeap is a heap that was counted ten times. One class gains 200 objects from each count to the next. The heap
+// has more classes than a page lists. The growing class has the fewest objects, so the page lists it only because it
+// grows.
 func leakingHeap(leaked string) *export.Heap {
 	watch := new(growth.Watch)
 	var c *sampler.HeapCount
@@ -77,7 +78,7 @@ func TestPageHasObjects(t *testing.T) {
 	}
 }
 
-// TestHostileClassesOnPage: the name of a class does not become markup.
+// TestHostileClassesOnPage: if the name of a class contains HTML, it must not become markup on the page.
 func TestHostileClassesOnPage(t *testing.T) {
 	n := hostileIncident(exporttest.HostileName)
 	n.Heap = leakingHeap(exporttest.HostileName)

@@ -106,7 +106,8 @@ func Write(w io.Writer, title string, data []byte, scripts []string) error {
 	return nil
 }
 
-// sourceHash returns the expression for a Content Security Policy that allows this inline script or style.
+// sourceHash returns the source expression with which a Content Security Policy allows an inline script or style with
+// this text.
 func sourceHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

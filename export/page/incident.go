@@ -12,15 +12,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Incident collects what an incident's page shows (WriteIncident). It has the states of threads by columns of time, the
-// weights of stacks by slices of time, thread dumps, locks, collections, and a Stat. A measurement of any length fits
-// into bounded memory, because columns and slices become longer over time. The page shows how much each limit cut. An
-// Incident is not safe for concurrent use.
+// Incident collects what the page of an incident shows (WriteIncident). It has the states of threads by columns of
+// time, the weights of stacks by slices of time, thread dumps, locks, collections, and a Stat. Its memory is bounded:
+// in a long measurement, columns and slices become longer. The page shows how much each limit cut. An Incident is not
+// safe for concurrent use.
 type Incident struct {
 	process sampler.Process
 	dict    *sampler.Dictionary
 	measure *measure.Measure
-	// collector divides the measured time among the stacks. It reads the stream of the measurement.
+	// collector divides the measured time among the stacks. It reads the measurement's stream of samples.
 	collector *flamegraph.Collector
 	lanes     incidentLanes
 	weights   incidentWeights
@@ -34,8 +34,8 @@ type Incident struct {
 	finished bool
 	// Notes are the notes that the user wrote during the measurement.
 	Notes []sampler.Note
-	// AllFrames is true if the page, when opened, shows a flamegraph of all frames and also of threads at rest.
-	// Otherwise it shows the program's own code first.
+	// AllFrames is true if the page first shows a flamegraph of all frames and of all threads, even threads at rest.
+	// Otherwise the page first shows the program's own code.
 	AllFrames bool
 	// Heap is a count of the live objects. If it is nil, the page has no table of objects.
 	Heap *export.Heap

@@ -36,8 +36,8 @@ func TestIncidentAddsUp(t *testing.T) {
 		g := streamtest.New(seed, d)
 		n := NewIncident(p, d, nil)
 		stream := stream.New(p)
-		// Slices count a thread at rest as parked (findings.Resting), and lanes use the states of the samples. So each
-		// has its own flamegraph to compare with.
+		// Slices count a thread at rest as parked (findings.Resting), but lanes keep the state that the sample has. So
+		// slices and lanes each need their own flamegraph to compare with.
 		var rolling [2]*flamegraph.Rolling
 		for i := range rolling {
 			var err error
@@ -108,7 +108,8 @@ func TestIncidentAddsUp(t *testing.T) {
 			if k.state == gvl.Unknown { // lanes do not contain time without samples
 				continue
 			}
-			// A cell is a sum of at most a few thousand float32 values. Each is rounded by one part in 2^24.
+			// The bound is a relative error of 1e-3: a cell adds up at most a few thousand float32 values, and each is
+			// rounded by one part in 2^24.
 			if lanes[k] != ns || math.Abs(cells[k]-float64(ns)) > float64(ns)*1e-3+1 {
 				t.Errorf("seed %d, %v: lanes have %d and %g, weights %d", seed, k, lanes[k], cells[k], ns)
 			}
@@ -120,8 +121,8 @@ func TestIncidentAddsUp(t *testing.T) {
 	}
 }
 
-// TestCellText: each column in the text of a lane can be told from the next one, although columns have different
-// lengths.
+// TestCellText: a lane's text joins the codes of all columns, and codes have different lengths. The test checks that
+// the end of each code can be found.
 func TestCellText(t *testing.T) {
 	x := incidentLane{}
 	cell := func(ns map[gvl.State]float32) (c [gvl.NumStates]float32) {
@@ -142,8 +143,8 @@ func TestCellText(t *testing.T) {
 	}
 }
 
-// TestIncidentIsBounded: ten minutes of 50 threads with always new stacks give a page of at most 3 MB. The incident's
-// memory is bounded, too.
+// TestIncidentIsBounded: a page about ten minutes of 50 threads, whose stacks always change, has at most 3 MB. The
+// memory of the Incident is bounded, too.
 func TestIncidentIsBounded(t *testing.T) {
 	d := sampler.NewDictionary()
 	const threads, seconds, rate = 50, 600, 10
@@ -244,7 +245,7 @@ func hostileIncident(name string) *Incident {
 	return n
 }
 
-// TestHostileNamesOnPage: no text of the target becomes markup.
+// TestHostileNamesOnPage: no text from the target may become markup on the page.
 func TestHostileNamesOnPage(t *testing.T) {
 	for _, name := range []string{exporttest.HostileName, `</script><script>alert(1)</script>`, `<!--<script>`, `"><img src=x onerror=alert(1)>`, "]]>", "\xff\xfe", "&lt;b&gt;", ""} {
 		page := incidentPage(t, hostileIncident(name))
@@ -255,7 +256,7 @@ func TestHostileNamesOnPage(t *testing.T) {
 	}
 }
 
-// FuzzHTMLNames: no name becomes markup, whichever part of the page shows it.
+// FuzzHTMLNames: no name may become markup, in whichever part of the page it appears.
 func FuzzHTMLNames(f *testing.F) {
 	for _, name := range []string{"a", exporttest.HostileName, `</script>`, "<!--<script", "\u2028", "]]>", "\x00", strings.Repeat("é", 5000)} {
 		f.Add(name)
@@ -263,7 +264,8 @@ func FuzzHTMLNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) { exporttest.CheckHarmless(t, incidentPage(t, hostileIncident(name))) })
 }
 
-// TestPageNeedsNothing: a page loads nothing from elsewhere, and its security policy forbids the browser to do so.
+// TestPageNeedsNothing: a page must load nothing from elsewhere, and its Content Security Policy must forbid the
+// browser to do so.
 func TestPageNeedsNothing(t *testing.T) {
 	page := string(incidentPage(t, hostileIncident("x")))
 	policy := regexp.MustCompile(`Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)

@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// incidentData is the input of the page's scripts. Times are in ns since the start of the page, and StartMS is that
-// start in ms since 1970. Threads, functions, stacks and texts are referred to by their index in the lists. An index
-// of −1 means none.
+// incidentData is the input of the page's scripts. Times are in ns since the start of the page. StartMS is this start
+// in ms since 1970. Threads, functions, stacks and texts are given as an index in their list. An index of −1 means
+// none.
 type incidentData struct {
 	Title   string         `json:"title"`
 	PID     int            `json:"pid"`
@@ -24,20 +24,20 @@ type incidentData struct {
 	Head    []incidentFact `json:"head"`
 	Notes   []incidentNote `json:"notes"`
 	Limits  []string       `json:"limits"`
-	// Shared are the findings that concern all processes of the page. Only the first process has them.
+	// Shared are the findings that concern all processes of the page. Only the data of the first process has them.
 	Shared []export.SharedLine `json:"shared,omitempty"`
-	// Left names the parts that are left out because the page would be too large.
+	// Left names the parts of the page that are left out because the page would be too large.
 	Left    []string          `json:"left"`
 	Stat    string            `json:"stat"`
 	Columns incidentColumns   `json:"columns"`
 	Threads []*incidentThread `json:"threads"`
-	// Served are the names of routes and classes of jobs. Index 0 means that the thread works for no request and no
-	// job.
+	// Served are the names of routes and classes of jobs. Other fields refer to them by index. Index 0 means that a
+	// thread works for no request and no job.
 	Served []string `json:"served"`
-	// AllFrames is true if the flamegraph begins with all frames and with threads at rest.
+	// AllFrames is true if the flamegraph at first shows all frames, and threads at rest too.
 	AllFrames bool `json:"allFrames"`
-	// Names are the functions: name, index of the file (−1 if there is none), first line, origin, gem, library. The
-	// library is "" for the program's own code, and "-" for an entry that is not a function.
+	// Names has an entry for each function: name, index of the file (−1 if there is none), first line, origin, gem,
+	// library. The library is "" for the program's own code, and "-" for an entry that is not a function.
 	Names [][]any  `json:"names"`
 	Files []string `json:"files"`
 	// Nodes is the tree of stacks, with two numbers for each node: how many nodes back its caller is (0 if it has
@@ -45,8 +45,8 @@ type incidentData struct {
 	Nodes []int `json:"nodes"`
 	Lines []int `json:"lines"`
 	// Slices has the weights of each slice of time. A weight is a row of numbers: thread, stack, state + 16·flags, µs
-	// of wall time. Flag 1 appends µs of CPU, flag 2 µs of blame, and flag 4 the index of the request's route. Stack
-	// −1 means that no stack was read.
+	// of wall time. Each flag adds a number to the row. Flag 1 adds the CPU time in µs, flag 2 the blame in µs, flag 4
+	// the index of the request's route. Stack −1 means that no stack was read.
 	SliceNS int64             `json:"sliceNS"`
 	Slices  [][]int64         `json:"slices"`
 	Found   []incidentFinding `json:"findings"`
@@ -54,7 +54,8 @@ type incidentData struct {
 	Blamed  string            `json:"blamed"`
 	Waits   []incidentWait    `json:"waits"`
 	Routes  []incidentRoute   `json:"routes"`
-	// Capacity predicts the effect of other numbers of threads. It is missing if the program has no pool of threads.
+	// Capacity predicts what another number of threads would change. It is missing if the program has no pool of
+	// threads.
 	Capacity *report.StatCapacity `json:"capacity,omitempty"`
 	Longest  []incidentLong       `json:"longest"`
 	Running  []incidentLong       `json:"running"`
@@ -78,8 +79,8 @@ type incidentNote struct {
 	Text string `json:"text"`
 }
 
-// incidentColumns has the curves of the whole process: waiting threads, CPUs, or bytes. A curve has a value for each
-// of N columns of the timeline, which last NS each. Values are scaled so that 255 stands for the curve's Max.
+// incidentColumns has the curves of the whole process: waiting threads, CPUs, or bytes. The timeline has N columns,
+// each NS long, and a curve has a value for each column. Values are scaled so that 255 means the curve's Max.
 type incidentColumns struct {
 	NS   int64         `json:"ns"`
 	N    int           `json:"n"`
@@ -95,8 +96,8 @@ type incidentCurve struct {
 	Values []int   `json:"v"`
 }
 
-// curve scales n values for the page. of(i) returns the value with index i. The curve's Max is the largest value, but
-// not less than the parameter least. A negative value means unknown, and becomes −1.
+// curve scales n values for the page. of(i) returns the value with index i. Max is the largest value, or least if all
+// values are smaller. A negative value means unknown, and becomes −1.
 func curve(n int, least float64, of func(int) float64) incidentCurve {
 	c := incidentCurve{Max: least, Values: make([]int, n)}
 	for i := range n {
@@ -111,8 +112,8 @@ func curve(n int, least float64, of func(int) float64) incidentCurve {
 	return c
 }
 
-// incidentThread is a thread with its lane, which is its row of states in the timeline. The lane begins in column
-// First.
+// incidentThread is a thread with its lane, which is its row of states in the timeline. First is the column of the
+// timeline in which the lane begins.
 type incidentThread struct {
 	ID    int    `json:"id"`
 	Name  string `json:"name"`
@@ -120,7 +121,7 @@ type incidentThread struct {
 	Rests bool   `json:"rests"`
 	First int    `json:"first"`
 	Cells string `json:"cells"`
-	// NS is the time by state. CPU and Waits are texts about the whole measurement.
+	// NS is the thread's time by state. CPU and Waits are texts about the thread over the whole measurement.
 	NS    [gvl.NumStates]int64 `json:"ns"`
 	CPU   string               `json:"cpu"`
 	Waits string               `json:"waits"`
@@ -141,7 +142,7 @@ type incidentFinding struct {
 	Function int    `json:"function"`
 }
 
-// incidentCharge is code that held the GVL while other threads waited for it (blame).
+// incidentCharge describes code that held the GVL while other threads waited for it, and for how long.
 type incidentCharge struct {
 	Text     string  `json:"text"`
 	Share    float64 `json:"share"`
@@ -158,7 +159,7 @@ type incidentWait struct {
 	Thread int    `json:"thread"`
 }
 
-// incidentRoute describes a route or class of jobs. P50, P95 and Max each have a number in ns and its text.
+// incidentRoute describes a route or class of jobs. P50, P95 and Max each have a time in ns and the same time as text.
 type incidentRoute struct {
 	Name    string               `json:"name"`
 	Served  int                  `json:"served"`
@@ -209,12 +210,13 @@ type incidentCollecting struct {
 	Facts    []incidentFact  `json:"facts"`
 	Triggers []incidentPlace `json:"triggers"`
 	Payers   []incidentPlace `json:"payers"`
-	// Cycles has three numbers for each collection: when a sample first saw it, 1 if it is a major collection, and
-	// the text of its reason.
+	// Cycles has three numbers for each garbage collection: when a sample first saw it, 1 if it is a major collection,
+	// and the index of the text of its reason.
 	Cycles []int64 `json:"cycles"`
 }
 
-// incidentHeap has the live objects by class. Said describes how they were counted, and what is uncertain.
+// incidentHeap has the live objects by class. Said has sentences on how the objects were counted, and what is
+// uncertain.
 type incidentHeap struct {
 	Said    []string        `json:"said"`
 	Classes []incidentClass `json:"classes"`
@@ -239,8 +241,8 @@ type incidentPlace struct {
 	Value string `json:"value"`
 }
 
-// incidentInstant is a thread dump. Threads has six numbers for each thread: thread, state, text about the state, ns
-// in that state, stack in Lines, text of its notes. Each text is an index in Texts.
+// incidentInstant is a thread dump. Threads has six numbers for each thread: thread, state, text about the state, ns in
+// that state, stack, text of its notes. A text is an index in Texts, and the stack is a node in Lines.
 type incidentInstant struct {
 	AtNS    int64             `json:"at"`
 	GVL     []string          `json:"gvl"`
@@ -249,14 +251,14 @@ type incidentInstant struct {
 	Threads []int64           `json:"threads"`
 }
 
-// incidentWaiting describes a lock for which threads wait at an instant.
+// incidentWaiting describes a lock for which threads waited when a thread dump was taken.
 type incidentWaiting struct {
 	Text    string `json:"text"`
 	Holder  int    `json:"holder"`
 	Waiters []int  `json:"waiters"`
 }
 
-// columnsOf returns the figures of the whole process by column.
+// columnsOf returns the curves of the whole process, with a value for each column of the timeline.
 func (n *Incident) columnsOf() incidentColumns {
 	l := &n.lanes
 	cols := l.columns
@@ -290,7 +292,7 @@ func (n *Incident) columnsOf() incidentColumns {
 	return out
 }
 
-// facts returns the figures of the whole measurement.
+// facts returns the figures that the page shows about the whole measurement.
 func (n *Incident) facts() []incidentFact {
 	s := &n.stat
 	var out []incidentFact
@@ -325,7 +327,7 @@ func (n *Incident) facts() []incidentFact {
 	return out
 }
 
-// limits describes what could not be read, and what this page leaves out.
+// limits returns sentences about what ddtop could not read, and what this page leaves out.
 func (n *Incident) limits() []string {
 	s := &n.stat
 	var out []string
@@ -374,7 +376,7 @@ func (n *Incident) limits() []string {
 	return out
 }
 
-// startNS returns when the time of the page begins, CLOCK_MONOTONIC in ns.
+// startNS returns the time at which the page's timeline begins, CLOCK_MONOTONIC in ns.
 func (n *Incident) startNS() int64 { return n.lanes.startNS }
 
 // since converts a time to ns since the start of the page. It moves times outside the page to its start or end.

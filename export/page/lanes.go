@@ -11,20 +11,21 @@ import (
 
 const (
 	// maxIncidentColumns limits the columns of time on a page. maxIncidentCells limits the cells of all threads
-	// together. A cell takes 40 bytes. If there are more of either, each pair of columns is merged into one.
+	// together. A cell takes 40 bytes and has a thread's time in one column. If either limit is exceeded, each pair of
+	// columns is merged into one.
 	maxIncidentColumns = 4096
 	maxIncidentCells   = 1 << 18
-	// minIncidentColumns is the number of columns below which columns are never merged, even if there are too many
-	// cells.
+	// minIncidentColumns limits the merging of columns. Columns are merged only while there are more than this number,
+	// even if there are too many cells.
 	minIncidentColumns = 128
-	// maxIncidentLanes limits the threads that get a lane (a row of cells). With this many lanes, minIncidentColumns
-	// columns take half of maxIncidentCells.
+	// maxIncidentLanes limits the threads that get a lane (a row of cells in the timeline). With this many lanes,
+	// minIncidentColumns columns take half of maxIncidentCells.
 	maxIncidentLanes = maxIncidentCells / minIncidentColumns / 2
 	// incidentColumnNS is the length of a column in ns before any columns are merged.
 	incidentColumnNS = int64(4e6)
 )
 
-// incidentLanes sums up the time of each thread by state, in columns of time. All columns have the same length, which
+// incidentLanes has the time of each thread by state, in columns of time. All columns have the same length, which
 // doubles when there are too many columns.
 type incidentLanes struct {
 	gvl.Ignore
@@ -32,16 +33,16 @@ type incidentLanes struct {
 	columnNS        int64
 	threads         map[sampler.ThreadID]*incidentLane
 	cells           int
-	// columns are the figures of the whole process.
+	// columns are the figures of the whole process, an element for each column of time.
 	columns []incidentColumn
-	// left is the number of threads without a lane, because there were too many.
+	// left is the number of threads without a lane (a row in the timeline), because there were too many threads.
 	left    int
 	leftIDs map[sampler.ThreadID]bool
 	proc    sampler.Proc
 }
 
-// incidentLane is the time of a thread by state, in ns. cells[0] belongs to the page's column with the index first.
-// The thread has no cells for earlier columns.
+// incidentLane is a thread's row in the timeline: its time by state in each column, in ns. cells[0] belongs to the
+// page's column with the index first. The thread has no cells for earlier columns.
 type incidentLane struct {
 	id    sampler.ThreadID
 	first int
@@ -126,7 +127,8 @@ func (l *incidentLanes) Tick(k *gvl.Tick) {
 	l.proc = *p
 }
 
-// split divides an interval into columns, and calls add for each. It drops the part before the first sample.
+// split cuts an interval at the borders of columns, and calls add for the part in each column. It drops the part before
+// the first sample.
 func (l *incidentLanes) split(fromNS, toNS int64, add func(col int, ns float32)) {
 	for from := max(fromNS, l.startNS); from < toNS; {
 		for (toNS-1-l.startNS)/l.columnNS >= maxIncidentColumns {
@@ -146,7 +148,8 @@ func (l *incidentLanes) column(col int) *incidentColumn {
 	return &l.columns[col]
 }
 
-// lane returns a thread's lane. It returns nil if maxIncidentLanes other threads have one already.
+// lane returns a thread's lane, which is its row in the timeline. It returns nil if maxIncidentLanes other threads
+// already have lanes.
 func (l *incidentLanes) lane(id sampler.ThreadID) *incidentLane {
 	if lane, ok := l.threads[id]; ok {
 		return lane
@@ -166,7 +169,7 @@ func (l *incidentLanes) lane(id sampler.ThreadID) *incidentLane {
 	return lane
 }
 
-// double merges each pair of columns into one.
+// double doubles the length of all columns: it merges each pair of columns into one.
 func (l *incidentLanes) double() {
 	l.columnNS *= 2
 	n := (len(l.columns) + 1) / 2
@@ -205,9 +208,9 @@ func (l *incidentLanes) double() {
 	}
 }
 
-// ordered returns the lanes, the lane of the busiest thread first. work has the time of each thread by state, from
-// which ordered computes how busy the thread is. In work, the caller counts a thread at rest as Parked, even if it
-// waited for I/O (findings.Resting).
+// ordered returns the lanes (rows of threads in the timeline), the busiest thread first. work has the time of each
+// thread by state, from which ordered computes how busy the thread is. In work, the time of a thread at rest is Parked,
+// even if the thread waited for I/O (findings.Resting).
 func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64) []*incidentLane {
 	var out []*incidentLane
 	for _, lane := range l.threads {
@@ -263,7 +266,8 @@ func (x *incidentLane) text() string {
 	return string(b)
 }
 
-// cellMixes are the codes for the second state of a cell and its share. The index is state·cellShares + share.
+// cellMixes are the characters that encode the second state of a cell and its share. The index is state·cellShares +
+// share.
 const (
 	cellMixes  = "!#$%()*+,-/:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~"
 	cellShares = 6

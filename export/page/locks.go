@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/account"
 )
 
-// lockText names the lock for which threads wait.
+// lockText names a lock for which threads wait.
 func lockText(l *account.Contended) string {
 	name := lockName(l.Kind, l.Object)
 	if l.LongestNS == 0 {

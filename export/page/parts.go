@@ -21,15 +21,15 @@ const (
 	// maxIncidentDumps limits the thread dumps of a page. maxIncidentDumped limits the threads in all dumps together.
 	maxIncidentDumps  = 128
 	maxIncidentDumped = 16_000
-	// incidentDumpNS is the time between two dumps at the start, in ns. It doubles each time that the page has too
-	// many dumps (thin).
+	// incidentDumpNS is the time between two thread dumps at the start of the measurement, in ns. It doubles each time
+	// that the page has too many dumps (thin).
 	incidentDumpNS = int64(100e6)
 	// maxIncidentLocks limits the locks that are counted separately. maxLockParties limits the threads and the stacks
 	// of each lock.
 	maxIncidentLocks = 1024
 	maxLockParties   = 64
-	// maxIncidentCycles limits the listed collections, maxIncidentRequests the listed longest requests, and
-	// shownLocks the listed locks, which are those with the longest waits.
+	// maxIncidentCycles limits the listed garbage collections, maxIncidentRequests the listed longest requests, and
+	// shownLocks the listed locks. Of the locks, those with the longest waits are listed.
 	maxIncidentCycles   = 1000
 	maxIncidentRequests = 100
 	shownLocks          = 50
@@ -135,8 +135,8 @@ func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
 	d.threads += len(out.threads)
 }
 
-// timelessText describes what a thread does, without the duration. Then the texts of several dumps are equal, and the
-// page stores such a text once.
+// timelessText describes what a thread does, but not for how long. Without the time, dumps often have equal texts, and
+// the page stores such a text only once.
 func timelessText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 	v.SinceNS, v.AtNS, v.MovedNS, v.Detail.DeadlineNS = 0, 0, 0, 0
 	v.WaitsExactly(0, 0)
@@ -147,7 +147,7 @@ func timelessText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 type incidentLocks struct {
 	gvl.Ignore
 	locks map[incidentLockKey]*incidentLock
-	// otherNS is the time of waits for locks beyond the limit.
+	// otherNS is the time of waits for locks that are not counted separately, because there are too many locks.
 	otherNS int64
 }
 
@@ -187,7 +187,8 @@ func (l *incidentLocks) Interval(i *gvl.Interval) {
 	addParty(x.stacks, i.Stack, i.NS())
 }
 
-// addParty adds time to a thread or stack. If m already has maxLockParties others, it adds the time to the ID 0.
+// addParty adds time to a thread or stack in m. If m already has maxLockParties others, it adds the time to ID 0, which
+// sums up all further ones.
 func addParty[K sampler.ThreadID | sampler.StackID](m map[K]int64, id K, ns int64) {
 	if _, ok := m[id]; !ok && len(m) >= maxLockParties {
 		id = 0
@@ -208,13 +209,13 @@ func mostOf[K sampler.ThreadID | sampler.StackID](m map[K]int64, n int) []K {
 	return ids[:min(n, len(ids))]
 }
 
-// incidentGC lists the first collections, up to maxIncidentCycles.
+// incidentGC lists garbage collections, from the beginning of the measurement up to maxIncidentCycles.
 type incidentGC struct {
 	gvl.Ignore
 	trace.Cycles
 }
 
-// Tick records that a collection has begun since the last sample.
+// Tick adds a garbage collection to the list if one has begun since the last sample.
 func (g *incidentGC) Tick(k *gvl.Tick) {
 	if k.GC.Valid {
 		g.Take(k.Sample, func(int64) bool { return len(g.List) < maxIncidentCycles })

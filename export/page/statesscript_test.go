@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/golden"
 )
 
-// TestStatesScript: the file states.js has the same states as the table of package gvl. `go generate` writes the
-// file.
+// TestStatesScript: the file states.js must have the same states as the table of package gvl. `go generate` writes the
+// file, so a difference means that it was not run.
 func TestStatesScript(t *testing.T) {
 	var order []string
 	for _, s := range gvl.OnPages {

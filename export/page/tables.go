@@ -22,7 +22,8 @@ func (b *incidentBuilder) addFindings() {
 	}
 	for _, f := range n.stat.Findings {
 		x := incidentFinding{
-			// Names may be cut shorter than MaxName, but the sentences of a finding may not.
+			// Names are cut to a length that may be shorter than MaxName. The sentences of a finding are cut only at
+			// MaxName.
 			ID: f.ID, Severity: f.Severity, Title: b.words(f.Title), Text: cutText(f.Text, MaxName), Next: cutText(f.Next, MaxName), FromNS: n.since(f.SinceNS),
 			ToNS: n.since(n.lanes.lastNS), GoesOn: f.UntilNS == nil, Threads: b.threadList(f.Threads), Served: 0, Function: b.innermost(f.Stack),
 		}
@@ -39,7 +40,7 @@ func (b *incidentBuilder) addFindings() {
 	}
 }
 
-// served returns the index of a route in out.Served. It returns 0 if no weight belongs to the route.
+// served returns the index of a route in out.Served. It returns 0 if no weight on the page belongs to the route.
 func (b *incidentBuilder) served(name string) int {
 	name = b.words(name)
 	for i, s := range b.out.Served {
@@ -51,7 +52,7 @@ func (b *incidentBuilder) served(name string) int {
 }
 
 // innermost returns the function by which the page names a stack: the innermost function of the program's own code. If
-// the stack has no such function, it is the innermost function.
+// the stack has no own code, it returns the innermost function of all.
 func (b *incidentBuilder) innermost(id sampler.StackID) int {
 	if id == 0 {
 		return -1
@@ -68,7 +69,7 @@ func (b *incidentBuilder) innermost(id sampler.StackID) int {
 	return b.function(b.n.dict.Frame(b.frames[0]))
 }
 
-// named returns the number of the first function that has the name label, or −1 if no function has it.
+// named returns the number of the first function whose name is label, or −1 if there is none.
 func (b *incidentBuilder) named(label string) int {
 	label = b.words(label)
 	for i, f := range b.out.Names {
@@ -186,7 +187,8 @@ func (b *incidentBuilder) addLocks() {
 	}
 }
 
-// parties lists threads with their shares: "worker-1 60 %, worker-2 20 %, 4 more".
+// parties lists the threads that waited for a lock or held it, with their shares: "worker-1 60 %, worker-2 20 %, 4
+// more".
 func (b *incidentBuilder) parties(all map[sampler.ThreadID]int64, named []sampler.ThreadID, whole int64) string {
 	var parts []string
 	for _, id := range named {

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// incidentSliceNS is the length of a slice of time at the start, in ns. If there are too many weights, adjacent
-	// slices are merged. When at most twice minIncidentSlices slices are left, slices are not merged further. The
-	// stacks with the least weight then lose inner frames.
+	// incidentSliceNS is the length of a slice of time at the start, in ns. If the page has too many weights, adjacent
+	// slices are merged. This ends when at most twice minIncidentSlices slices are left. After that, the stacks with
+	// the least weight lose inner frames.
 	incidentSliceNS   = int64(100e6)
 	minIncidentSlices = 60
 	maxIncidentSlices = 1024
-	// maxIncidentWeights limits the weights of a page, in all slices together.
+	// maxIncidentWeights limits the weights of a page, in all slices together. A weight is the time of one stack of a
+	// thread in one state.
 	maxIncidentWeights = 90_000
 )
 
-// cutStack is the value of Key.GC for a stack that has lost its inner frames. Key.GC has no other use here.
+// cutStack marks a stack that has lost its inner frames. It is a value of Key.GC, which has no other use here.
 const cutStack = 1
 
 // incidentWeight is the weight of one flamegraph.Key in one slice of time, in ns.
@@ -32,11 +33,11 @@ func (w incidentWeight) plus(o incidentWeight) incidentWeight {
 	return incidentWeight{w.wallNS + o.wallNS, w.cpuNS + o.cpuNS, w.blameNS + o.blameNS}
 }
 
-// most returns the value by which weights are ranked: the time or the blame, whichever is larger.
+// most returns the value by which weights are sorted to keep the largest: the time or the blame, whichever is larger.
 func (w incidentWeight) most() int64 { return max(w.wallNS, w.blameNS) }
 
-// incidentWeights keeps weights by key, in slices of time. All slices have the same length, which doubles when there
-// are too many. It is a flamegraph.Sink.
+// incidentWeights keeps the weights of stacks by key, in slices of time. All slices have the same length, which doubles
+// when there are too many weights. An incidentWeights is a flamegraph.Sink.
 type incidentWeights struct {
 	startNS, sliceNS int64
 	slices           []map[flamegraph.Key]incidentWeight
@@ -44,9 +45,9 @@ type incidentWeights struct {
 	dict             *sampler.Dictionary
 	// allNS is the sum of all wall time.
 	allNS int64
-	// limit is the maximum number of entries in all slices together.
+	// limit is the largest permitted number of entries in all slices together.
 	limit int
-	// ran counts sampled C stacks of running threads by their functions. Its keys have Key.Ran set.
+	// ran has how often each C stack of a running thread was sampled. Its keys have Key.Ran set.
 	ran map[flamegraph.Key]int64
 }
 
@@ -62,7 +63,7 @@ func (x *incidentWeights) begin(atNS int64) {
 	}
 }
 
-// Add adds weights that were charged at the time atNS.
+// Add adds the weights w, which are time that ended at atNS, to the slice of that time.
 func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	if k.Ran {
 		if _, known := x.ran[k]; known || len(x.ran) < maxIncidentWeights {
@@ -102,7 +103,7 @@ func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights
 	}
 }
 
-// divide divides the time of running threads among the C functions in which they ran.
+// divide divides the time of running threads among the C functions that ran, by how often each was sampled.
 func (x *incidentWeights) divide() {
 	var list []flamegraph.Entry
 	for k, n := range x.ran {
@@ -143,8 +144,8 @@ func (x *incidentWeights) byThread() map[sampler.ThreadID]*[gvl.NumStates]int64 
 	return out
 }
 
-// shrink reduces the entries to at most limit. First it merges slices, then it shortens the stacks with the least
-// weight.
+// shrink reduces the number of entries to at most limit. First it merges slices of time. If this is not enough, it
+// shortens the stacks with the least weight.
 func (x *incidentWeights) shrink(limit int) {
 	for x.entries > limit && len(x.slices) > 2*minIncidentSlices {
 		x.double()
@@ -154,7 +155,7 @@ func (x *incidentWeights) shrink(limit int) {
 	}
 }
 
-// double merges each pair of slices into one.
+// double doubles the length of all slices: it merges each pair of slices into one.
 func (x *incidentWeights) double() {
 	x.sliceNS *= 2
 	n := (len(x.slices) + 1) / 2
@@ -181,11 +182,12 @@ func joinWeights(a, b map[flamegraph.Key]incidentWeight) map[flamegraph.Key]inci
 	return a
 }
 
-// maxShed limits how often shed halves stacks. After 24 times, no frame is left of even the deepest stack.
+// maxShed limits how often shed halves the stacks. After 24 times, even the deepest stack has no frame left.
 const maxShed = 24
 
-// shed drops the inner half of the stacks with the least weight, and merges entries that have become equal. It repeats
-// this until about n entries are left. An entry with a shortened stack keeps its time, thread, state and route.
+// shed makes entries fewer: it drops the inner half of the stacks with the least weight, and merges entries that have
+// become equal. It repeats this until about n entries are left. An entry with a shortened stack keeps its time, thread,
+// state and route.
 func (x *incidentWeights) shed(n int) {
 	for range maxShed {
 		if x.entries <= n {
@@ -203,8 +205,8 @@ func (x *incidentWeights) shed(n int) {
 			break
 		}
 		slices.Sort(all)
-		// About half of the shortened stacks become equal to another stack, and are merged with it. So shed shortens
-		// two stacks for each entry that it must remove.
+		// Shortening removes only about half as many entries as it shortens: the other half do not become equal to
+		// another stack. So shed shortens two stacks for each entry that it must remove.
 		least := all[min(2*(x.entries-n), len(all)-1)]
 		halves := make(map[sampler.StackID]sampler.StackID)
 		x.each(func(k *flamegraph.Key, w incidentWeight) {
@@ -219,8 +221,8 @@ func (x *incidentWeights) shed(n int) {
 	}
 }
 
-// each calls the function change for every entry. This function may change the entry's key. Then each merges entries
-// with equal keys.
+// each calls change for every entry, which may change the entry's key. Then each merges the entries whose keys have
+// become equal.
 func (x *incidentWeights) each(change func(*flamegraph.Key, incidentWeight)) {
 	x.entries = 0
 	for i, s := range x.slices {
@@ -248,7 +250,7 @@ func (x *incidentWeights) outerHalf(id sampler.StackID, known map[sampler.StackI
 	return out
 }
 
-// keptStack is a stack. If cut is true, only its outer part was kept.
+// keptStack is a stack on the page. If cut is true, the page keeps only the outer part of the stack.
 type keptStack struct {
 	id  sampler.StackID
 	cut bool
@@ -256,7 +258,8 @@ type keptStack struct {
 
 func keptStackOf(k *flamegraph.Key) keptStack { return keptStack{k.Stack, k.GC == cutStack} }
 
-// heaviest returns all stacks, the heaviest first. cutNS is the wall time of the stacks that have lost inner frames.
+// heaviest returns all stacks, the one with the most time first. cutNS is the wall time of the stacks that have lost
+// inner frames.
 func (x *incidentWeights) heaviest() (list []keptStack, ns map[keptStack]int64, cutNS int64) {
 	sums := make(map[keptStack]int64)
 	for _, s := range x.slices {

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/exporttest"
 )
 
-// TestAllocationExports: if enough allocations were seen, exports estimate the number of objects. Otherwise a profile
-// has no allocations, and the other formats return an error.
+// TestAllocationExports: if enough allocations were sampled, exports estimate the number of allocated objects.
+// Otherwise a profile has no allocations, and the other formats return an error.
 func TestAllocationExports(t *testing.T) {
 	s := exporttest.NewShop()
 	m := measured(s)

@@ -44,7 +44,7 @@ func (c *callgrindCost) text() string {
 	return strings.Join(words, " ")
 }
 
-// callgrindPlace is a line of a function. function is an index in callgrindWriter.functions.
+// callgrindPlace is a line in a function. The field function is an index in callgrindWriter.functions.
 type callgrindPlace struct{ function, line int32 }
 
 // callgrindCall is a call from a place to a function.
@@ -69,16 +69,16 @@ type callgrindWriter struct {
 	seen      []callgrindCall
 }
 
-// WriteCallgrind writes costs by function, line and call in Callgrind's format, for KCachegrind and
-// callgrind_annotate. Samples do not show how often a function was called. So the count of a call is the number of
-// stacks that contain the call. It is at least 1, because readers add the cost of a call with count 0 to the caller's
-// own cost. If recursion repeats a call in a stack, the call counts once.
+// WriteCallgrind writes costs by function, line and call in Callgrind's format, for KCachegrind and callgrind_annotate.
+// A sampler does not see how often a function is called. So the written count of a call is the number of stacks that
+// contain the call. It is at least 1, because readers add the cost of a call with count 0 to the caller's own cost. If
+// recursion repeats a call in a stack, the call counts once.
 func WriteCallgrind(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteCallgrindOf(w, []Measured{m}, metric)
 }
 
-// WriteCallgrindOf writes several processes into one file, with a part for each, as Callgrind itself does.
-// KCachegrind lists the parts and shows those that the user chooses.
+// WriteCallgrindOf writes several processes into one file, as Callgrind itself does: each process is a part of the
+// file. KCachegrind lists the parts and shows those that the user chooses.
 func WriteCallgrindOf(w io.Writer, list []Measured, _ flamegraph.Metric) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprint(out, "# callgrind format\n")
@@ -113,7 +113,7 @@ func writeCallgrindPart(out *bufio.Writer, m Measured, part, of int, names callg
 	c.write(out, names)
 }
 
-// callgrindNames abbreviates the names of files and functions in all parts of a file.
+// callgrindNames abbreviates the names of files and functions. All parts of a file share these abbreviations.
 type callgrindNames struct{ files, functions callgrindNumbers }
 
 func (c *callgrindWriter) add(e *flamegraph.Entry) {
@@ -144,8 +144,8 @@ func (c *callgrindWriter) add(e *flamegraph.Entry) {
 	}
 }
 
-// at returns the place of a frame. If id is zero, which means no frame, the place is in the function named
-// flamegraph.NoStack.
+// at returns the place (function and line) of a frame. If id is zero, there is no frame, and the place is in the
+// function named flamegraph.NoStack.
 func (c *callgrindWriter) at(id sampler.FrameID) callgrindPlace {
 	if p, ok := c.places[id]; ok {
 		return p
@@ -185,7 +185,8 @@ func (c *callgrindWriter) write(out *bufio.Writer, n callgrindNames) {
 	}
 }
 
-// callgrindNumbers abbreviates names: a name is "(3) name" the first time, and then "(3)".
+// callgrindNumbers abbreviates names by numbers: the format has "(3) name" where a name first occurs, and then only
+// "(3)".
 type callgrindNumbers map[string]int
 
 func (n callgrindNumbers) of(name string) string {
@@ -199,7 +200,7 @@ func (n callgrindNumbers) of(name string) string {
 	return fmt.Sprintf("(%d) %s", len(n), name)
 }
 
-// callgrindName returns a name without the characters that have a meaning in the format.
+// callgrindName returns a name without the characters that have a special meaning in Callgrind's format.
 func callgrindName(s string) string {
 	return strings.TrimSpace(flamegraph.Printable(strings.NewReplacer("\n", " ", "\r", " ").Replace(s)))
 }

@@ -30,8 +30,8 @@ func recursiveShop() Measured {
 
 var callgrindAbbreviation = regexp.MustCompile(`^\((\d+)\)(?: (.*))?$`)
 
-// TestCallgrind reads the file as viewers of the format do. The cost of each function, alone and with its callees,
-// must equal its cost in the stacks.
+// TestCallgrind reads the written file as viewers of Callgrind's format do. The cost of each function, alone and with
+// its callees, must equal its cost in the stacks.
 func TestCallgrind(t *testing.T) {
 	m := recursiveShop()
 	var b bytes.Buffer

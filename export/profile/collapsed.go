@@ -50,7 +50,7 @@ func WriteCollapsed(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return out.Flush()
 }
 
-// CollapsedValue returns a weight in the unit of collapsed stacks: µs, samples or objects.
+// CollapsedValue converts a weight into the unit that collapsed stacks use: µs, samples or objects.
 func CollapsedValue(v int64, metric flamegraph.Metric) int64 {
 	if metric.IsTime() {
 		v = (v + 500) / 1000
@@ -58,8 +58,8 @@ func CollapsedValue(v int64, metric flamegraph.Metric) int64 {
 	return v
 }
 
-// collapseOwn writes the tree of the program's own code. Adjacent frames of other code are merged into one frame, a
-// run. The name of a run leaves out the number of its frames, so that a run has the same name in two measurements.
+// collapseOwn writes the tree of the program's own code. Adjacent frames of other code are merged into one frame. The
+// name of this frame does not say how many frames were merged, so that the name is the same in two measurements.
 func (m Measured) collapseOwn(out *bufio.Writer, metric flamegraph.Metric) {
 	whole := flamegraph.NewBuilder(m.Dict).Build(m.Weights, flamegraph.Options{Metric: metric,
 		Root: func(id sampler.ThreadID) string {

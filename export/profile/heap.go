@@ -33,12 +33,12 @@ func WriteHeap(w io.Writer, of sampler.Process, h *export.Heap) error {
 // heapTypes are the sample types of live objects, as Datadog names them.
 var heapTypes = []profile.ValueType{{Type: "heap-live-samples", Unit: "count"}, {Type: "heap-live-size", Unit: "bytes"}}
 
-// noMethod is the function of a place of allocation outside any method.
+// noMethod is the name of the function if an object was allocated outside any method.
 const noMethod = "(no method)"
 
-// addHeap adds the objects of a heap to a profile, with the sample types heap-live-samples, a number of objects, and
-// heap-live-size in bytes. The outermost function is the class. If the place of allocation is known, the innermost one
-// is the method at this place.
+// addHeap adds the objects of a heap to a profile. It adds two sample types: heap-live-samples, a number of objects,
+// and heap-live-size in bytes. In each sample, the outermost function is the class of the objects. If the place of
+// allocation is known, the innermost function is the method that allocated them.
 func addHeap(p *profile.Profile, program *profile.Mapping, h *export.Heap) {
 	had := len(p.SampleType)
 	for _, t := range heapTypes {

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Labels of a pprof sample (docs/reference/cli.md lists them all). A label that Datadog's Ruby profiler has, too, has
-// Datadog's name here. The value of labelThreadID has the native thread's id and then ddtop's own id: "4253 (3)".
+// Labels of a pprof sample (docs/reference/cli.md lists them all). If Datadog's Ruby profiler has the same label, ddtop
+// uses Datadog's name for it. The value of labelThreadID is the native thread's id and then ddtop's own id: "4253 (3)".
 const (
 	labelThreadID   = "thread id"
 	labelThreadName = "thread name"
@@ -45,11 +45,12 @@ const (
 	EventGC = "gc"
 )
 
-// GCFrame is the outermost frame of samples taken during a collection. Inside it are the frames of the code that the
-// collection interrupted.
+// GCFrame is the outermost frame of samples taken during a garbage collection. Inside it are the frames of the code
+// that the collection interrupted.
 const GCFrame = "Garbage Collection"
 
-// datadogGCReasons and datadogGCCauses translate Ruby's words for why it collects into Datadog's.
+// datadogGCReasons and datadogGCCauses translate Ruby's words for the reason of a garbage collection into Datadog's
+// words.
 var (
 	datadogGCReasons = map[string]string{
 		"nofree": "not enough free slots (NOFREE)", "oldgen": "old generation full (OLDGEN)",
@@ -61,7 +62,8 @@ var (
 	}
 )
 
-// gcLabels adds labels for a collection's reason (flamegraph.Key.GC). It adds nothing if the reason is 0.
+// gcLabels adds labels that say that this is a collection, and for which reason (flamegraph.Key.GC). If the reason is
+// 0, it leaves out the reason.
 func gcLabels(s *profile.Sample, reason uint16) {
 	s.Label[LabelEvent] = []string{EventGC}
 	if reason == 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// labelRun is a measurement of the invented shop, as input for a profile. It has a timeline and sums, and one of its
-// threads has no name.
+// labelRun is a measurement of the invented shop, as input for a profile. It has a Timeline (each interval with its
+// time) and the sums. One of its threads has no name.
 func labelRun(t *testing.T) Measured {
 	t.Helper()
 	s := exporttest.NewShop()
@@ -180,8 +180,8 @@ func TestProfileLabelsOfAKnownRun(t *testing.T) {
 	}
 }
 
-// TestGCLabels: each of Ruby's reasons for a collection gets the words that Datadog uses. If a collection has several
-// reasons, the labels name the reason that Ruby itself names.
+// TestGCLabels: for each of Ruby's reasons for a collection, the labels must have Datadog's word. If a collection has
+// several reasons, the labels must have the reason that Ruby itself names.
 func TestGCLabels(t *testing.T) {
 	for _, c := range []struct {
 		reason uint16
@@ -202,8 +202,8 @@ func TestGCLabels(t *testing.T) {
 	}
 }
 
-// TestTimelineLimit: weights that exceed the timeline's limit are still in the sums. The profile then has a comment
-// about sums without timestamps.
+// TestTimelineLimit: if a measurement has more weights than the timeline may hold, the sums must still have all of
+// them. The profile must then have a comment that some of its sums lack timestamps.
 func TestTimelineLimit(t *testing.T) {
 	process, dict, next := exporttest.Random(3)
 	class, stream := gvl.NewClassifier(process, dict), stream.New(process)

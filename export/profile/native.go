@@ -13,9 +13,9 @@ import (
 )
 
 // nativeLocation returns the location of a frame with C functions. Its mapping is the library or executable, with the
-// build id. Addresses are as in the file's symbol table, so that a server with the file can add missing names.
-// Adjacent functions without a name share one location, which has the address of the innermost one. The SystemName of
-// the location's function lists all their addresses.
+// build id. Addresses are as in that file's symbol table, so that a server that has the file can add missing names.
+// Adjacent functions without a name share one location, with the address of the innermost one. The SystemName of the
+// location's function lists all their addresses.
 func (b *profileBuilder) nativeLocation(f sampler.Frame) *profile.Location {
 	list := f.NativeFrames()
 	if len(list) == 0 { // this frame represents functions that could not be read
@@ -46,8 +46,8 @@ func (b *profileBuilder) nativeLocation(f sampler.Frame) *profile.Location {
 	return l
 }
 
-// innermost returns the innermost Ruby frame of the stack. A C function belongs to no gem, so the gem of this frame is
-// the gem of the sample.
+// innermost returns the innermost Ruby frame of the stack. Its gem becomes the gem of the sample, because a C function
+// belongs to no gem.
 func (b *profileBuilder) innermost() (f sampler.Frame) {
 	for _, id := range b.frames {
 		if f = b.m.Dict.Frame(id); !f.IsNative() {
@@ -62,8 +62,8 @@ type nativeKey struct {
 	system  string
 }
 
-// callOf returns the address of the call instruction that a function is executing, as in the symbol table of the
-// function's file.
+// callOf returns the address of the call instruction that a function is executing. The address is as in the symbol
+// table of the function's file.
 func callOf(n *sampler.NativeFrame) uint64 {
 	if n.Offset > n.Function { // the address is behind the call, where the function continues
 		return n.Offset - 1
@@ -71,8 +71,8 @@ func callOf(n *sampler.NativeFrame) uint64 {
 	return n.Offset
 }
 
-// nativeMapping returns the mapping of a file with C functions. The mapping starts at 0 and covers all addresses, so
-// that readers take addresses as the file's own.
+// nativeMapping returns the mapping of a file with C functions. The mapping starts at 0 and covers all addresses. So
+// readers take an address in it as an address in the file itself.
 func (b *profileBuilder) nativeMapping(f *sampler.Frame) *profile.Mapping {
 	key := "native " + f.Path + " " + f.Native.BuildID
 	m, ok := b.mappings[key]

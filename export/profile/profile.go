@@ -1,5 +1,5 @@
-// Package profile writes profiles: what was measured by thread, stack and state. Its formats are pprof, collapsed
-// stacks, speedscope, callgrind, and a flamegraph as SVG.
+// Package profile writes profiles: how much time and how many objects each thread, stack and state has. Its formats are
+// pprof, collapsed stacks, speedscope, callgrind, and a flamegraph as SVG.
 package profile
 
 import (
@@ -24,31 +24,33 @@ type Measured struct {
 	Process sampler.Process
 	Dict    *sampler.Dictionary
 	Weights *flamegraph.Snapshot
-	// Served describes the EndpointIDs in Weights. If it is nil, no requests and jobs are written.
+	// Served describes the requests and jobs to which the EndpointIDs in Weights refer. If it is nil, no requests and
+	// jobs are written.
 	Served []flamegraph.Served
-	// Trace has the events in order of time. It is nil unless a format needs it.
+	// Trace has the events of the process in order of time. Only some formats need it. For other formats it is nil.
 	Trace *trace.Trace
-	// Timeline has the weights in order of time. If it is nil, pprof profiles have only sums.
+	// Timeline has the weights in order of time, each with its time. If it is nil, pprof profiles have only sums over
+	// the whole measurement.
 	Timeline *Timeline
 	// Heap has the live objects at the end of the measurement. It is nil if they were not counted.
 	Heap *export.Heap
 	// Own is true if collapsed stacks merge adjacent frames that are not the program's own code (flamegraph.Fold).
 	Own bool
-	// AllFrames is true if a flamegraph shows all frames, and threads at rest. If it is false, the graph begins with
+	// AllFrames is true if a flamegraph shows all frames, and threads at rest. If it is false, the graph first shows
 	// the program's own code.
 	AllFrames bool
 }
 
-// Marked returns m with a mark on the names of uncertain frames, so that readers of a file can recognize them. Every
-// export of stacks calls it first.
+// Marked returns m with a mark on the names of uncertain frames, so that readers of a file can recognize these frames.
+// Each function that exports stacks calls Marked first.
 func (m Measured) Marked() Measured {
 	m.Dict = m.Dict.Marked()
 	return m
 }
 
-// Ordered returns the entries that have any weight. Their order is fixed, so that the same measurement gives the same
-// bytes. If served is false, it merges entries that differ only in the request or job. If reasons is false, it merges
-// entries that differ only in the reason of a collection.
+// Ordered returns the entries that have any weight. Their order is fixed, so that the same measurement always gives the
+// same file. If served is false, it merges entries that differ only in the request or job. If reasons is false, it
+// merges entries that differ only in the reason of a garbage collection.
 func (m Measured) Ordered(served, reasons bool) []flamegraph.Entry {
 	out := make([]flamegraph.Entry, 0, len(m.Weights.Entries))
 	for _, e := range m.Weights.Entries {
@@ -94,11 +96,10 @@ func (m *Measured) OnlyEndpoints(match func(name string) bool) {
 	}
 }
 
-// errTooFew means that the sampled allocations are too few to attribute allocations to code. A longer measurement
-// helps.
+// errTooFew means that too few allocations were sampled to say which code allocates. A longer measurement helps.
 var errTooFew = errors.New("too few allocations were seen")
 
-// Enough returns an error if the measurement has too little data for a metric.
+// Enough returns an error if the measurement has too little data for a metric, such as too few sampled allocations.
 func (m Measured) Enough(metric flamegraph.Metric) error {
 	if a := m.Weights.Allocations(); metric == flamegraph.Allocations && !a.Enough() {
 		return fmt.Errorf("allocations of pid %d: %w: %d objects were allocated, in %d instants of reading a stack, and %d are needed; measure for longer, or with a higher --lock-rate",
@@ -107,11 +108,11 @@ func (m Measured) Enough(metric flamegraph.Metric) error {
 	return nil
 }
 
-// Profile returns a pprof profile with the sample types wall-time, cpu-time, gvl-wait and blame in ns, and samples.
-// If enough allocations were sampled, it also has the estimate alloc-objects (flamegraph.AllocEstimate). Some types
-// are repeated under Datadog's names: cpu-samples, timeline (the time of collections), alloc-samples. If m has a
-// Timeline, each sample is one interval of a thread and has the time of the interval's end. Otherwise samples are
-// sums. Both give the same totals.
+// Profile returns a pprof profile with the sample types wall-time, cpu-time, gvl-wait and blame in ns, and samples. If
+// enough allocations were sampled, it also has the estimate alloc-objects (flamegraph.AllocEstimate). Some types are
+// repeated under Datadog's names: cpu-samples, timeline (the time of collections), alloc-samples. If m has a Timeline,
+// each sample is one interval of a thread and has the time of the interval's end. Otherwise each sample is the sum of
+// such intervals. The totals are the same.
 //
 // Two functions differ if their label, file or first line differ. Two locations differ if their function or line
 // differ. This makes pprof's view by line work. The mapping of a location names the origin of its code: the title of
@@ -219,7 +220,7 @@ type profileBuilder struct {
 	objects func(flamegraph.Weights) int64
 }
 
-// Indexes of a sample's values. The values for objects come last, if the profile has them.
+// Indexes in the list of a sample's values. The values for objects come last, because not every profile has them.
 const (
 	valueWall = iota
 	valueCPU
@@ -319,7 +320,7 @@ func (b *profileBuilder) at(f sampler.Frame, m *profile.Mapping) *profile.Locati
 	return l
 }
 
-// mappingOf returns the mapping for a frame's origin.
+// mappingOf returns the mapping that names the origin of a frame's code, such as a gem.
 func (b *profileBuilder) mappingOf(f sampler.Frame) *profile.Mapping {
 	var name string
 	switch f.Origin {

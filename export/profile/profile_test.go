@@ -98,7 +98,7 @@ func TestProfileEmpty(t *testing.T) {
 	}
 }
 
-// TestGoToolPprof: `go tool pprof` can open the file.
+// TestGoToolPprof: `go tool pprof` must be able to open the file that WriteProfile writes.
 func TestGoToolPprof(t *testing.T) {
 	rubytest.Long(t)
 	goTool, err := exec.LookPath("go")
@@ -158,7 +158,7 @@ func TestCollapsedGolden(t *testing.T) {
 	}
 }
 
-// FuzzCollapsed: no name adds a frame or a line.
+// FuzzCollapsed: whatever names a stack contains, no name may add a frame or a line to the collapsed stacks.
 func FuzzCollapsed(f *testing.F) {
 	for _, s := range []string{"a;b", "a\nb 5", "a b", "\r\n", "\u2028", "x 12"} {
 		f.Add(s)
@@ -220,7 +220,8 @@ func TestSpeedscopeGolden(t *testing.T) {
 	if err := json.Indent(&pretty, b.Bytes(), "", " "); err != nil {
 		t.Fatal(err)
 	}
-	// main waits for other threads, and http-1 waits for the network. So the thread that computes is shown first.
+	// The thread main waits for other threads, and http-1 waits for the network. So worker-3, the thread that computes,
+	// must be shown first.
 	if shown := f.Profiles[f.Active].Name; shown != "worker-3" {
 		t.Errorf("%s is shown first", shown)
 	}
@@ -243,8 +244,8 @@ func BenchmarkProfile(b *testing.B) {
 	}
 }
 
-// TestProfileTellsWhereCodeIsFrom: a sample's labels have the origin of its innermost frame. The mappings have the
-// origin of every frame.
+// TestProfileTellsWhereCodeIsFrom: the labels of a sample must name the origin of its innermost frame, such as a gem.
+// The mappings must name the origin of every frame.
 func TestProfileTellsWhereCodeIsFrom(t *testing.T) {
 	d := sampler.NewDictionary()
 	app := d.InternFrame(sampler.Frame{Label: "App#call", Path: "app.rb", Origin: sampler.OriginApp})
@@ -275,7 +276,8 @@ func TestProfileTellsWhereCodeIsFrom(t *testing.T) {
 	}
 }
 
-// TestCollapsedOwn: consecutive frames that are not the program's own code become one frame. No time is lost.
+// TestCollapsedOwn: with Own, consecutive frames that are not the program's own code must become one frame. No time may
+// be lost.
 func TestCollapsedOwn(t *testing.T) {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 1, Name: "web", HasName: true})

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// servedShop is the invented shop, but the time of its first entry is divided among three requests and no request. One
-// of the requests has no name.
+// servedShop is the invented shop with a change: part of the time of its first entry belongs to three requests, and
+// part to no request. One of the requests has no name.
 func servedShop() Measured {
 	m := measured(exporttest.NewShop())
 	served := func(name string, span uint64) flamegraph.Served {
@@ -36,8 +36,8 @@ func servedShop() Measured {
 	return m
 }
 
-// TestProfileServed: a sample of a profile has the thread's request, under the label names that Datadog uses. Other
-// formats have one line for all requests.
+// TestProfileServed: the labels of a pprof sample name the request for which the thread worked, with the label names
+// that Datadog uses. Formats without labels have one line for all requests.
 func TestProfileServed(t *testing.T) {
 	m := servedShop()
 	var b bytes.Buffer
@@ -76,8 +76,8 @@ func TestProfileServed(t *testing.T) {
 	}
 }
 
-// TestOnlyEndpoints: only entries of matching requests are kept, and they are unchanged. Entries without a request
-// are dropped.
+// TestOnlyEndpoints: OnlyEndpoints must keep only the entries of matching requests, and must not change these. It must
+// drop entries without a request.
 func TestOnlyEndpoints(t *testing.T) {
 	m := servedShop()
 	before := len(m.Weights.Entries)

@@ -12,11 +12,11 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// labelPID is a sample's label with the process, in a profile of several processes.
+// labelPID is the label of a sample that has the process's PID. A profile of several processes uses it.
 const labelPID = "pid"
 
-// Profiles returns one pprof profile of several processes. Its samples have labelPID. Its time begins with the first
-// measurement and ends with the last one.
+// Profiles returns one pprof profile of several processes. The label labelPID of a sample names its process. The
+// profile's time begins with the first measurement and ends with the last one.
 func Profiles(list []Measured) (*profile.Profile, error) {
 	var all []*profile.Profile
 	var from, to int64
@@ -44,8 +44,8 @@ func Profiles(list []Measured) (*profile.Profile, error) {
 	return merged, nil
 }
 
-// sameTypes removes the estimate of allocations unless every process has one, because all samples of a profile have
-// the same types.
+// sameTypes makes the sample types of all profiles equal: it removes the estimate of allocations, unless every process
+// has one.
 func sameTypes(all []*profile.Profile) {
 	least := len(all[0].SampleType)
 	for _, p := range all {

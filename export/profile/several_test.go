@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/internal/exporttest"
 )
 
-// twoShops is the made-up shop twice, with two PIDs. ddtop attached to the second shop half a second later.
+// twoShops has the measurement of the invented shop twice, with two PIDs. ddtop attached to the second shop half a
+// second later.
 func twoShops() []Measured {
 	first, second := measured(exporttest.NewShop()), measured(exporttest.NewShop())
 	first.Process.PID, second.Process.PID = 11, 12
@@ -96,7 +97,8 @@ func TestCollapsedAndSpeedscopeOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestFlamegraphOfSeveralProcesses: the outermost frames are the processes. Each has the time of its process.
+// TestFlamegraphOfSeveralProcesses: the outermost frames of the flamegraph must be the processes. Each must have the
+// time of its process.
 func TestFlamegraphOfSeveralProcesses(t *testing.T) {
 	list := twoShops()
 	list[1].Process.Part = "w1"
@@ -115,8 +117,8 @@ func TestFlamegraphOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestCallgrindOfSeveralProcesses: each process has its own part of the file. A name is written out only once per
-// file.
+// TestCallgrindOfSeveralProcesses: each process has its own part of the file. A name is written in full only once per
+// file, and by its number after that.
 func TestCallgrindOfSeveralProcesses(t *testing.T) {
 	var one, all bytes.Buffer
 	list := twoShops()

@@ -22,7 +22,8 @@ type speedscopeFile struct {
 	Active   int    `json:"activeProfileIndex"`
 	Name     string `json:"name"`
 	Exporter string `json:"exporter"`
-	// busiest is the time that the thread of the active profile was at work, or the weight if the metric is no time.
+	// busiest is how long the thread of the active profile was at work. If the metric is not a time, busiest is the
+	// thread's weight.
 	busiest int64
 }
 
@@ -47,8 +48,8 @@ type speedscopeProfile struct {
 }
 
 // WriteSpeedscope writes a file for https://www.speedscope.app, with one profile per thread. The stacks are not in
-// order of time, so the "left heavy" view is the useful one. The state is the innermost frame. The busiest thread is
-// shown first, because a main thread mostly waits for others.
+// order of time, so speedscope's "left heavy" view is the useful one. The innermost frame of a stack is the thread's
+// state. The busiest thread is shown first, and not the main thread, which mostly waits for others.
 func WriteSpeedscope(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteSpeedscopeOf(w, []Measured{m}, metric)
 }

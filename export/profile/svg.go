@@ -59,8 +59,7 @@ func WriteFlamegraphOf(w io.Writer, list []Measured, metric flamegraph.Metric) e
 	return t.WriteSVG(w, title)
 }
 
-// hasOwn reports whether a tree has frames of the program's own code. It calls itself for each child, so the recursion
-// is as deep as the longest stack.
+// hasOwn reports whether a tree has frames of the program's own code. It recurses as deep as the longest stack.
 func hasOwn(n *flamegraph.Node) bool {
 	return n.Own || slices.ContainsFunc(n.Children, hasOwn)
 }

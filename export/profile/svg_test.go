@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFlamegraphHasOwnCodeFirst: like the screen, a flamegraph folds libraries and leaves out threads at rest. With
-// AllFrames it shows both.
+// TestFlamegraphHasOwnCodeFirst: like the screen, a flamegraph merges adjacent frames of libraries and leaves out
+// threads at rest. With AllFrames, it shows these frames and threads.
 func TestFlamegraphHasOwnCodeFirst(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := sampler.StackID(0)

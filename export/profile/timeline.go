@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// maxTimeline limits the intervals of a Timeline. An interval takes about 100 bytes. Intervals past the limit are
-	// only summed up.
+	// maxTimeline limits the intervals of a Timeline. An interval takes about 100 bytes of memory. The time after the
+	// limit is reached is only in the sums.
 	maxTimeline = 1 << 20
 	// timelineMergeNS is the longest interval that results from merging, in ns. Adjacent intervals are merged if their
 	// thread, stack and state are the same.
 	timelineMergeNS = 100_000_000
 	// maxTimelineBack limits how many earlier intervals of a thread Add searches. Add gets CPU time separately from
-	// elapsed time, and searches the interval in which the CPU time was used.
+	// elapsed time. So it must find the interval in which the CPU time was used.
 	maxTimelineBack = 64
 )
 
-// Timeline keeps the weights that a flamegraph.Collector charges, in order of time and as intervals. It is used for
-// profiles with timestamps. A flamegraph.Rolling gets the same weights from the Collector, so the sums of both are
-// equal. A Timeline is not safe for concurrent use.
+// Timeline keeps the weights from a flamegraph.Collector as intervals in order of time, for profiles with timestamps. A
+// flamegraph.Rolling gets the same weights from the Collector, so the sums of the Timeline and the Rolling are equal. A
+// Timeline is not safe for concurrent use.
 type Timeline struct {
 	list []charged
 	// last has, for each thread, the index of its latest interval in list.
 	last map[sampler.ThreadID]int32
-	// early has weights without elapsed time, such as CPU time, for which the list has no recent interval with the same
-	// key. They are added to the next interval with this key.
+	// early has weights without elapsed time, such as CPU time, that have no recent interval with the same key in the
+	// list. They are added to the next interval with this key.
 	early map[flamegraph.Key]flamegraph.Weights
-	// rest has the sums of the weights that came after the list was full.
+	// rest has the sums of the weights that came after the list was full. They have no time.
 	rest  map[flamegraph.Key]flamegraph.Weights
 	limit int
 	// cutNS is when the list became full, or zero if it is not full. lastNS is the time of the latest call of Add, or
@@ -39,8 +39,8 @@ type Timeline struct {
 	cutNS, lastNS int64
 }
 
-// charged is an interval of a thread: the weights that were added to a key, up to the time endNS. before is the index
-// of the thread's previous interval, or −1.
+// charged is an interval of a thread that ends at endNS, with the weights of one key (thread, stack and state). before
+// is the index of the thread's previous interval, or −1.
 type charged struct {
 	flamegraph.Entry
 	endNS  int64
@@ -59,7 +59,8 @@ func NewTimeline() *Timeline {
 // CLOCK_MONOTONIC. It returns 0 if the list has all intervals.
 func (t *Timeline) CutNS() int64 { return t.cutNS }
 
-// Add adds weights from a Collector. If they include elapsed time, the interval ends at atNS.
+// Add adds weights from a Collector for the key k. If the weights include elapsed time, they are an interval that ends
+// at atNS.
 func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	if k.Ran {
 		return // stacks of running threads only divide the weights of a Rolling (flamegraph.Ran)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Limits of a picture of the screen, in cells. Cells outside are left out.
+// Limits of a picture of the screen, in cells. The picture leaves out cells beyond them.
 const (
 	maxScreenWidth  = 1000
 	maxScreenHeight = 500
@@ -16,7 +16,7 @@ const (
 
 // Screen is the content of a screen.
 type Screen struct {
-	// Rows are the cells of each row. A row has as many cells as Width says.
+	// Rows are the rows of the screen with their cells. Each row has Width cells.
 	Rows  [][]ScreenCell
 	Width int
 	// Text is the screen without colours: one line for each row, without trailing blanks.
@@ -25,7 +25,7 @@ type Screen struct {
 
 // ScreenCell is one cell.
 type ScreenCell struct {
-	// Text is the grapheme of the cell. "" and " " are a blank.
+	// Text is the character in the cell (a grapheme). "" and " " are a blank.
 	Text string
 	// Width is the number of cells that Text covers. It is zero for the right half of a wide character.
 	Width int
@@ -43,21 +43,21 @@ type ScreenStyle struct {
 type ScreenOptions struct {
 	// Foreground and Background are the terminal's own colours as #rrggbb. If they are empty, text is light on dark.
 	Foreground, Background string
-	// Title is the picture's accessible title, and is in the frame's bar.
+	// Title is the picture's title for accessibility. It is also shown in the bar at the top of the frame.
 	Title string
 }
 
 const (
 	defaultForeground = "#d8dee9"
 	defaultBackground = "#14171c"
-	// Size of a cell and of the font in SVG user units. Any monospace font is squeezed or stretched to the cell.
+	// Size of a cell and of the font in SVG user units. The picture fits the text of any monospace font to the cells.
 	cellWidth, cellHeight = 8, 17
 	fontSize, baseline    = 13.3, 12.8
 	framePad, frameBar    = 10, 26
 )
 
-// ScreenSVG writes a picture of a screen. Every run of text is fixed to its cells, so the grid is exact in any
-// monospace font. Block elements are drawn as shapes, so that bars have no seams.
+// ScreenSVG writes a picture of a screen. Each piece of text has a fixed width, so the grid of cells is exact in any
+// monospace font. Block elements are drawn as shapes, so that bars have no gaps between their cells.
 func ScreenSVG(w io.Writer, screen Screen, o ScreenOptions) error {
 	if o.Foreground == "" {
 		o.Foreground = defaultForeground
@@ -100,7 +100,7 @@ func (p *painter) screen(rows [][]ScreenCell, width int) {
 	p.printf("</g>\n</svg>\n")
 }
 
-// colors returns the colours of a cell's text and background. Reverse swaps them.
+// colors returns the colours of a cell's text and background. If the style is Reverse, the two are swapped.
 func (p *painter) colors(s ScreenStyle) (fg, bg string, bgSet bool) {
 	fg, bg, bgSet = cmp.Or(s.FG, p.o.Foreground), cmp.Or(s.BG, p.o.Background), s.BG != ""
 	if s.Reverse {
@@ -127,8 +127,8 @@ func (p *painter) backgrounds(row []ScreenCell, y int) {
 	}
 }
 
-// texts draws a row as runs of one style, each with the width of its cells. Wide graphemes and block elements are
-// drawn singly.
+// texts draws the text of a row. It joins adjacent cells of the same style, and draws their text with the width of
+// these cells. Wide graphemes and block elements are drawn singly.
 func (p *painter) texts(row []ScreenCell, y int) {
 	for x := 0; x < len(row); {
 		c := row[x]
@@ -152,9 +152,10 @@ func (p *painter) texts(row []ScreenCell, y int) {
 	}
 }
 
-// collect returns the text from cell x on that can be drawn as one run, and the cell after it. Arrows, dots and wide
-// characters are drawn alone. The main font may lack them, and their width in another font must not move other text. A
-// second blank ends a run, because some renderers drop it. An underlined blank becomes a no-break space instead.
+// collect returns the text from cell x on that can be drawn together, and the index of the next cell. Arrows, dots and
+// wide characters are drawn alone. The main font may lack them, and their width in another font must not move other
+// text. The text ends at a second blank, because some renderers drop this blank. An underlined blank becomes a no-break
+// space instead.
 func (p *painter) collect(row []ScreenCell, x int) (end int, run string) {
 	c := row[x]
 	run = blankText(c)
@@ -173,7 +174,8 @@ func (p *painter) collect(row []ScreenCell, x int) (end int, run string) {
 	return end, run
 }
 
-// blankText returns a cell's text. An underlined blank becomes a no-break space, so that renderers keep it.
+// blankText returns a cell's text. If the cell is an underlined blank, it returns a no-break space, because renderers
+// keep it.
 func blankText(c ScreenCell) string {
 	switch {
 	case c.Text != "" && c.Text != " ":
@@ -184,7 +186,7 @@ func blankText(c ScreenCell) string {
 	return " "
 }
 
-// ordinary reports whether a cell holds a letter, digit or sign that every monospace font has.
+// ordinary reports whether every monospace font has the character in a cell: a letter, a digit or an ordinary sign.
 func ordinary(c ScreenCell) bool {
 	if c.Width != 1 {
 		return false
@@ -197,7 +199,7 @@ func ordinary(c ScreenCell) bool {
 	return true
 }
 
-// run draws text with the width of the given number of cells.
+// run draws the text run at x, y, so that it is exactly as wide as the given number of cells.
 func (p *painter) run(run string, x, y, cells int, s ScreenStyle) {
 	fg, _, _ := p.colors(s)
 	p.printf(`<text x="%d" y="%g" textLength="%d" lengthAdjust="spacingAndGlyphs"`, x*cellWidth, float64(y*cellHeight)+baseline, cells*cellWidth)
@@ -226,7 +228,7 @@ func isBlock(t string) bool {
 	return len(r) == 1 && (r[0] >= 0x2580 && r[0] <= 0x2590 || r[0] == 0x2594 || r[0] == 0x2595)
 }
 
-// block draws a block element as a rectangle and reports whether it did.
+// block draws a block element as a rectangle. It returns false and draws nothing if the cell has another character.
 func (p *painter) block(c ScreenCell, x, y int) bool {
 	if !isBlock(c.Text) {
 		return false

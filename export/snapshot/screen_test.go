@@ -92,8 +92,7 @@ func TestScreenGolden(t *testing.T) {
 	golden.Check(t, "screen.svg", svg(t, demoScreen(), ScreenOptions{Title: "ddtop <demo>"}))
 }
 
-// checkScreenSVG fails the test unless everything in a picture is aligned with the grid of cells and inside the
-// picture.
+// checkScreenSVG fails the test unless everything in a picture lies on the grid of cells and inside the picture.
 func checkScreenSVG(t *testing.T, b []byte, w, h int) {
 	t.Helper()
 	dec := xml.NewDecoder(bytes.NewReader(b))

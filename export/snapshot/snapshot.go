@@ -30,14 +30,14 @@ const (
 	heapJSONFile   = "heap.json"
 )
 
-// maxSnapshotNames limits how many names are tried, each with another number at its end, if a snapshot of the same
-// second exists.
+// maxSnapshotNames limits how many names for a folder are tried. If a snapshot of the same second exists, the next name
+// has another number at its end.
 const maxSnapshotNames = 100
 
-// Snapshot is the data that the snapshot key saves. If a field is nil, or Screen has no rows, the folder lacks the
-// file for it.
+// Snapshot is the data that is saved when the user presses the key for a snapshot. If a field is nil, or Screen has no
+// rows, the folder lacks the file for it.
 type Snapshot struct {
-	// Program and PID name the folder, together with At.
+	// Program and PID, together with At, make the name of the folder.
 	Program string
 	PID     int
 	At      time.Time
@@ -49,21 +49,21 @@ type Snapshot struct {
 	SVGTitle string
 	// SVGColors are the flamegraph's colours, as on the screen. If it is nil, the default colours are used.
 	SVGColors *flamegraph.SVGColors
-	// Summary is a text in Markdown: what is wrong, its cause and what the threads do.
+	// Summary is a text in Markdown: what is wrong with the process, the cause, and what the threads do.
 	Summary string
 	// Screen is the content of the screen.
 	Screen        Screen
 	ScreenOptions ScreenOptions
 	// Recording writes the history as a recording.
 	Recording func(io.Writer) error
-	// Made is called with each new file and the folder it is in: first the snapshot's folder, then its files. It may
-	// be nil.
+	// Made is called for each new file, with the folder that contains it. The first call is for the snapshot's folder,
+	// and the next calls are for the files in it. Made may be nil.
 	Made func(folder *os.Root, made *os.File)
 }
 
-// WriteSnapshot writes a folder <program>-<pid>-<time> into an open folder, and returns its name. It writes the folder
-// under a temporary name, and renames it when all files are complete. Stacks and names can be private: the folder is
-// 0700, its files 0600. After an error nothing is left behind.
+// WriteSnapshot writes a folder <program>-<pid>-<time> into an open folder, and returns its name. It first writes the
+// folder under a temporary name, and renames it when all files are complete. Stacks and names can be private. So the
+// folder has the mode 0700, and its files have 0600. After an error nothing is left behind.
 func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
 	tmp := fmt.Sprintf(".ddtop-snapshot-%016x", rand.Uint64())
 	if err := folder.Mkdir(tmp, 0o700); err != nil {
@@ -99,7 +99,8 @@ func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
 		if _, err := folder.Lstat(name); err == nil {
 			continue
 		}
-		// Another program may have made this folder since Lstat. It is not empty, so rename refuses to replace it.
+		// Another program may have made a folder of this name since Lstat. If that folder is not empty, rename refuses
+		// to replace it.
 		err := folder.Rename(tmp, name)
 		if err == nil {
 			return name, nil

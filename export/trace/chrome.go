@@ -17,8 +17,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Chrome's format needs a thread id for each row. These are the first ids of the rows that represent no native thread.
-// Each kind of row has chromeTIDs ids. They are larger than every thread id of Linux, whose limit is 2^22.
+// Chrome's format needs a thread id for each row. Some rows, such as those for locks, represent no native thread. These
+// are the first ids of such rows. Each kind of row has chromeTIDs ids. They are larger than every thread id of Linux,
+// whose limit is 2^22.
 const (
 	chromeLockTID   = 1_000_000_000 // the GVL of a ractor, by its number
 	chromeThreadTID = 1_500_000_000 // a thread without a native one, by ddtop's id
@@ -45,18 +46,19 @@ type chromeEvent struct {
 	TID      int           `json:"tid"`
 	Scope    string        `json:"s,omitempty"`
 	Color    string        `json:"cname,omitempty"`
-	// Stack is the key of the event's stack in stackFrames.
+	// Stack is the key by which stackFrames, the trace's list of stacks, has the event's stack.
 	Stack string `json:"sf,omitempty"`
 	Args  any    `json:"args,omitempty"`
 }
 
-// chromeArgs are the arguments of a slice. The last four are for a wait for the GVL that exact mode measured, which can
-// have several slices.
+// chromeArgs are the arguments of a slice, which is an interval on a track. The last four are only for a wait for the
+// GVL that exact mode measured. Such a wait can have several slices.
 type chromeArgs struct {
 	At   string `json:"at,omitempty"`
 	In   string `json:"in,omitempty"`
 	What string `json:"what,omitempty"`
-	// Begin is the holder of the GVL when the wait began. End is the last holder before the wait ended.
+	// Begin is the thread that held the GVL when the wait began. End is the thread that held it last before the wait
+	// ended.
 	Begin    string        `json:"held_at_begin_by,omitempty"`
 	End      string        `json:"held_at_end_by,omitempty"`
 	Handover *chromeMicros `json:"hand_over_us,omitempty"`
@@ -70,7 +72,7 @@ type chromeFrame struct {
 	Parent   string `json:"parent,omitempty"`
 }
 
-// chromeMicros is a time in ns that is written in µs with all its digits.
+// chromeMicros is a time in ns. In JSON it is written in µs with all its digits.
 type chromeMicros int64
 
 func (m chromeMicros) MarshalJSON() ([]byte, error) {
@@ -91,7 +93,7 @@ var chromeColors = [gvl.NumStates]string{
 // WriteChrome writes a trace in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing. Each
 // thread has a track with a slice for each state, and a track with a slice for each request or job. Another track shows
 // who holds the GVL. Counters show the number of threads that wait for the GVL, CPU use, memory and allocations. Marks
-// show notes, and the beginnings of collections, of threads and of exactly known time.
+// show notes, and where collections, threads and exactly known time begin.
 //
 // An exactly known wait names the holders of the GVL. The slice of such a wait contains a second slice, which begins
 // when the thread was chosen as the next holder. Times are in µs since the first sample of all traces. WriteChrome
@@ -122,7 +124,7 @@ func WriteChrome(w io.Writer, list []*Trace) error {
 	return cmp.Or(out.err, out.w.Flush())
 }
 
-// chromeWriter writes JSON in pieces. After the first error it writes nothing more.
+// chromeWriter writes JSON piece by piece. After an error of a write, it writes nothing more.
 type chromeWriter struct {
 	w     *bufio.Writer
 	first bool // true until the list has an element
@@ -142,7 +144,7 @@ func (o *chromeWriter) begin(s string) {
 	o.first = true
 }
 
-// next separates the elements of a list. Call it before each element.
+// next writes a comma before each element of a list except the first. Call it before each element.
 func (o *chromeWriter) next() {
 	if !o.first {
 		o.text(",")
@@ -169,7 +171,8 @@ func (s *chromeStacks) key(id sampler.StackID) string {
 	return s.prefix + strconv.FormatUint(uint64(id), 10)
 }
 
-// use returns the key of an event's stack, or "" if the event has none.
+// use returns the key by which an event refers to its stack, and notes that this stack must be written. It returns ""
+// if the event has no stack.
 func (s *chromeStacks) use(id sampler.StackID) string {
 	if _, frame := s.dict.Stack(id); frame == 0 {
 		return ""
@@ -178,7 +181,7 @@ func (s *chromeStacks) use(id sampler.StackID) string {
 	return s.key(id)
 }
 
-// write writes each node of the stacks once.
+// write writes the tree of stacks, each node once.
 func (s *chromeStacks) write(out *chromeWriter) {
 	done := make(map[sampler.StackID]struct{}, len(s.used))
 	for _, id := range slices.Sorted(maps.Keys(s.used)) {
@@ -252,7 +255,7 @@ func (c *chromeProcess) write() {
 
 func lockTID(r sampler.RactorID) int { return chromeLockTID + int(r)%chromeTIDs }
 
-// holder returns the name of the thread that held the GVL. The ID 0 represents threads that no sample listed.
+// holder returns the name of the thread that held the GVL. The ID 0 means a thread that no sample listed.
 func (c *chromeProcess) holder(id sampler.ThreadID) string {
 	if id == 0 {
 		return "a thread that lived too short"
@@ -295,13 +298,13 @@ func (c *chromeProcess) thread(tid int, th *traceThread) {
 	}
 }
 
-// mark writes a mark in the track of a thread.
+// mark writes an event without a length, a mark, into the track of a thread.
 func (c *chromeProcess) mark(tid int, name string, atNS int64) {
 	c.add(chromeEvent{Name: name, Category: "thread", Phase: chromeInstant, Scope: "t", TS: chromeMicros(atNS - c.base), TID: tid})
 }
 
-// tid returns the number of a thread's track: the id of its native thread. Ruby reuses native threads. So if the track
-// of an earlier thread has this number, tid returns a number made from ddtop's own id.
+// tid returns the number of a thread's track. This is the id of its native thread, unless an earlier thread's track has
+// this number, because Ruby reuses native threads. In that case tid returns a number made from ddtop's own id.
 func (c *chromeProcess) tid(id sampler.ThreadID) int {
 	if info, ok := c.dict.Thread(id); ok && info.TID != 0 && !c.tids[int(info.TID)] {
 		c.tids[int(info.TID)] = true
@@ -324,8 +327,8 @@ func (c *chromeProcess) slice(tid int, name, category, color string, fromNS, toN
 	c.add(e)
 }
 
-// where returns the arguments that say where an event happened: the label and the place of the stack's innermost
-// frame.
+// where returns the arguments that show where in the code an event happened: the label and the place of the stack's
+// innermost frame.
 func (c *chromeProcess) where(stack sampler.StackID) (args chromeArgs) {
 	if _, id := c.dict.Stack(stack); id != 0 {
 		f := c.dict.Frame(id)
@@ -355,7 +358,7 @@ func (c *chromeProcess) counters() {
 	for _, p := range t.memory {
 		c.counter("memory", "MB", p.atNS, float64(p.value)/1e6)
 	}
-	// A rate is measured over an interval. The trace shows it from the start of this interval.
+	// A rate is measured between two points of the list. The trace shows it from the earlier point on.
 	rate := func(name, key string, list []tracePoint, scale float64) {
 		for i := 1; i < len(list); i++ {
 			a, b := list[i-1], list[i]

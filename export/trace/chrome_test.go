@@ -48,8 +48,8 @@ func TestChromeGolden(t *testing.T) {
 	golden.Check(t, "chrome.json", bytes.ReplaceAll(text, []byte("},{\"name\""), []byte("},\n{\"name\"")))
 }
 
-// TestChromeFields checks every event against the document Trace Event Format. Each phase must have its fields.
-// Slices of a track must not overlap. The times by state must equal those in the pprof file.
+// TestChromeFields checks every event against the document Trace Event Format. Each kind of event must have its fields.
+// Slices of a track must not overlap. The times by state must equal the times in the pprof file.
 func TestChromeFields(t *testing.T) {
 	list := []measured{shopMeasured(t), randomMeasured(t, 2)}
 	events, _ := chromeOf(t, list...)
@@ -148,8 +148,8 @@ func TestChromeMicros(t *testing.T) {
 	}
 }
 
-// TestChromeStacks: the file has stacks as a tree of frames. The path from a slice's node to the root must be the
-// frames of the slice's stack. The slice has the name of the innermost frame.
+// TestChromeStacks: the file has all stacks in one tree of frames. For each slice, the path from its node to the root
+// must be the frames of its stack. The slice must have the name of the innermost frame.
 func TestChromeStacks(t *testing.T) {
 	m := shopMeasured(t)
 	events, text := chromeOf(t, m, m)
@@ -188,9 +188,10 @@ func TestChromeStacks(t *testing.T) {
 	}
 }
 
-// exactMeasured is 10 ms of two threads, from a stream that knows all changes of the GVL. Thread 1 holds the GVL for 3
-// ms. Thread 2 waits for the GVL for 1.5 ms, and in the last 20.5 µs it is already chosen as the next holder. Then
-// thread 2 holds the GVL for 3 ms and ends. After that, a thread that no sample lists holds the GVL for 0.5 µs.
+// exactMeasured is a measurement of 10 ms with two threads, from a stream that knows all changes of the GVL. Thread 1
+// holds the GVL for 3 ms. Thread 2 waits for the GVL for 1.5 ms, and in the last 20.5 µs it is already chosen as the
+// next holder. Then thread 2 holds the GVL for 3 ms and ends. After that, a thread that no sample lists holds the GVL
+// for 0.5 µs.
 func exactMeasured() measured {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 1, TID: 71, Main: true})
@@ -222,8 +223,8 @@ func exactMeasured() measured {
 	return measured{Trace: t}
 }
 
-// TestChromeExact: the file has exactly known times to the nanosecond. A wait for the GVL is one slice, with the
-// holders of the GVL, the time without a CPU, and the hand-over.
+// TestChromeExact: if times are exactly known, the file has them to the nanosecond. A wait for the GVL is one slice. It
+// names the holders of the GVL, the time without a CPU, and the hand-over.
 func TestChromeExact(t *testing.T) {
 	events, _ := chromeOf(t, exactMeasured())
 	var got []string
@@ -256,7 +257,7 @@ func TestChromeExact(t *testing.T) {
 	}
 }
 
-// TestFirefoxExact: the marker of a wait names the thread that held the GVL, and the parts of the wait.
+// TestFirefoxExact: the marker of a wait for the GVL names the thread that held the GVL, and the parts of the wait.
 func TestFirefoxExact(t *testing.T) {
 	var b bytes.Buffer
 	if err := WriteFirefox(&b, []*Trace{exactMeasured().Trace}); err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// firefoxVersion is the version of the processed profile format that is written. It is the last version in which each
-// thread has its own tables and strings. The profiler converts older versions when it opens them.
+// firefoxVersion is the version of the "processed profile" format that ddtop writes. It is the last version in which
+// each thread has its own tables and strings. The Firefox Profiler converts older versions when it opens them.
 const firefoxVersion = 55
 
-// The categories of a Firefox profile are gvl's states in their order, followed by the origins of frames.
-// firefoxOrigins is the index of the first origin.
+// firefoxOrigins is the index of the first category that is an origin of frames. The categories of a Firefox profile
+// are gvl's states in their order, followed by the origins.
 const firefoxOrigins = int(gvl.NumStates)
 
-// firefoxColors are the colours of states, as the profiler names them. The profiler treats the category "transparent"
-// as idle. It requires a grey category, which it uses for samples without a category.
+// firefoxColors are the colours of states, by their names in the Firefox Profiler. The profiler treats the category
+// "transparent" as idle. It requires a grey category, which it uses for samples without a category.
 var firefoxColors = [gvl.NumStates]string{
 	gvl.Unknown: "grey", gvl.Running: "green", gvl.Stalled: "magenta", gvl.GC: "purple", gvl.Waiting: "red", gvl.Native: "lightblue",
 	gvl.IO: "blue", gvl.Lock: "orange", gvl.Parked: "transparent", gvl.Sleeping: "transparent",
@@ -118,7 +118,7 @@ type firefoxThread struct {
 	Stacks  firefoxTable   `json:"stackTable"`
 	Frames  firefoxTable   `json:"frameTable"`
 	Funcs   firefoxTable   `json:"funcTable"`
-	// Resources say where functions come from. ddtop lists gems here.
+	// Resources lists where functions come from. ddtop writes gems here.
 	Resources     firefoxTable `json:"resourceTable"`
 	NativeSymbols firefoxTable `json:"nativeSymbols"`
 	Markers       firefoxTable `json:"markers"`
@@ -136,7 +136,7 @@ type firefoxSamples struct {
 	CPUDelta []int64 `json:"threadCPUDelta"`
 }
 
-// firefoxTable is a table in the profiler's form, a list for each column.
+// firefoxTable is a table as the Firefox Profiler stores it: a list of values for each column.
 type firefoxTable struct {
 	names   []string
 	columns [][]any
@@ -146,7 +146,7 @@ func newFirefoxTable(names ...string) firefoxTable {
 	return firefoxTable{names, make([][]any, len(names))}
 }
 
-// add adds a row and returns its index.
+// add adds a row with the given values to the table, and returns the row's index.
 func (t *firefoxTable) add(values ...any) int {
 	for i, v := range values {
 		t.columns[i] = append(t.columns[i], v)
@@ -154,7 +154,7 @@ func (t *firefoxTable) add(values ...any) int {
 	return len(t.columns[0]) - 1
 }
 
-// MarshalJSON writes the columns and the number of rows.
+// MarshalJSON writes a table as the Firefox Profiler stores it: the number of rows, and a list for each column.
 func (t firefoxTable) MarshalJSON() ([]byte, error) {
 	out := strconv.AppendInt([]byte(`{"length":`), int64(len(t.columns[0])), 10)
 	for i, name := range t.names {
@@ -193,10 +193,11 @@ const (
 	firefoxInterval = 1
 )
 
-// firefoxResourceLibrary is the profiler's number for a resource that is a library. ddtop uses it for gems.
+// firefoxResourceLibrary is the number that the Firefox Profiler uses for a resource of the kind "library". ddtop uses
+// it for gems.
 const firefoxResourceLibrary = 1
 
-// firefoxMarkerTypes are the types of markers. Each type has a schema in the profile.
+// firefoxMarkerTypes are the types of markers. The profile has a schema for each type.
 var firefoxMarkerTypes = [...]string{"GVL wait", "GC", "Stalled", "IO", "Lock", "Request", "Note"}
 
 // WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format. Each thread is a track.
@@ -316,7 +317,7 @@ func (p *firefoxProfile) addProcess(t *Trace, base int64) {
 
 func firefoxMS(ns int64) float64 { return float64(ns) / 1e6 }
 
-// mark adds a marker. end is nil for a marker without a length.
+// mark adds a marker to a thread. If the marker has no length, end is nil.
 func (t *firefoxThread) mark(category, name int, kind, what string, start float64, end any) {
 	phase := firefoxInstant
 	if end != nil {
@@ -325,7 +326,7 @@ func (t *firefoxThread) mark(category, name int, kind, what string, start float6
 	t.Markers.add(category, firefoxMarker{kind, what}, name, start, end, phase)
 }
 
-// firefoxStrings gives numbers to the strings of a thread.
+// firefoxStrings gives a number to each string of a thread, because a Firefox profile refers to strings by number.
 type firefoxStrings struct {
 	out   *firefoxThread
 	index map[string]int
@@ -342,7 +343,7 @@ func (t *firefoxStrings) of(s string) int {
 	return n
 }
 
-// tidOf returns a thread's native id. If there is none, it returns ddtop's own id as "#3".
+// tidOf returns the id of a thread's native thread. If the thread has none, it returns ddtop's own id as "#3".
 func tidOf(id sampler.ThreadID, info sampler.ThreadInfo) string {
 	if info.TID != 0 {
 		return strconv.Itoa(int(info.TID))

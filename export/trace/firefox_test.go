@@ -37,9 +37,9 @@ func TestFirefoxGolden(t *testing.T) {
 	golden.Check(t, "firefox.json", b.Bytes())
 }
 
-// firefoxTables has the columns of the format's tables, as in src/types/profile.ts and the crate
-// fxprof-processed-profile (version 55). The value of a column is the table whose indexes the column contains. A "?" at
-// its end allows null, a "-" allows -1.
+// firefoxTables has the columns of each table, as in src/types/profile.ts and the crate fxprof-processed-profile
+// (version 55). If a column contains indexes of another table, its value is the name of that table. A "?" at the end of
+// the value means that the column may contain null, and a "-" that it may contain -1.
 var firefoxTables = map[string]map[string]string{
 	"samples":       {"stack": "stackTable", "time": "", "weight": "", "threadCPUDelta": ""},
 	"stackTable":    {"prefix": "stackTable?", "frame": "frameTable"},
@@ -179,8 +179,8 @@ func TestFirefoxFields(t *testing.T) {
 	empty, _ := firefoxOf(t, measured{Trace: New(sampler.Process{PID: 3}, sampler.NewDictionary())})
 	checkFirefox(t, empty)
 
-	// The weights of samples, summed up by state, must equal the wall time in the pprof file. The CPU deltas must equal
-	// its CPU time.
+	// The weights of samples, summed up by state, must equal the wall time in the pprof file. The sum of the CPU deltas
+	// must equal the CPU time in the pprof file.
 	wall, wantWall := map[string]int64{}, map[string]int64{}
 	var cpu, wantCPU int64
 	for _, m := range list {
@@ -221,8 +221,8 @@ func TestFirefoxFields(t *testing.T) {
 		t.Errorf("wall %v and CPU %d, pprof has %v and %d", wall, cpu, wantWall, wantCPU)
 	}
 	for kind, state := range map[string]gvl.State{"GVL wait": gvl.Waiting, "GC": gvl.GC, "Stalled": gvl.Stalled, "IO": gvl.IO, "Lock": gvl.Lock} {
-		// Times in the file are float64 values in ms. After several seconds they are too coarse for single nanoseconds,
-		// so 1000 ns of difference are allowed.
+		// A difference of 1000 ns is allowed: times in the file are float64 values in ms, which are too coarse for
+		// single nanoseconds after several seconds.
 		if d := markers[kind] - wantWall[state.String()]; d < -1000 || d > 1000 {
 			t.Errorf("the markers of %s last %d ns, the state %d", kind, markers[kind], wantWall[state.String()])
 		}

@@ -58,8 +58,9 @@ func newFirefoxBuilder(t *Trace, th *traceThread, base int64) *firefoxBuilder {
 		t: t, dict: dict, base: base, out: out, strings: firefoxStrings{out, make(map[string]int)}, stacks: make(map[firefoxStackKey]int),
 		frames: make(map[firefoxFrameKey]int), funcs: make(map[flamegraph.FuncKey]int), gems: make(map[string]int),
 	}
-	// In this format, a sample's CPU time is the change since the sample before. So the Firefox Profiler ignores the
-	// CPU time of the first sample. An additional sample of zero length comes first, so that no CPU time is lost.
+	// In this format, a sample has the CPU time that was used since the previous sample. So the Firefox Profiler
+	// ignores the CPU time of the first sample. An additional sample of zero length comes first, so that no CPU time is
+	// lost.
 	first := th.spans[0]
 	b.sample(traceSpan{fromNS: first.fromNS, toNS: first.fromNS, stack: first.stack, state: first.state})
 	for _, s := range th.spans {
@@ -88,7 +89,7 @@ func (b *firefoxBuilder) sample(s traceSpan) {
 	x.CPUDelta = append(x.CPUDelta, s.cpuNS)
 }
 
-// stack returns the node of a stack. Its innermost frame has the category of the state.
+// stack returns the node of a stack in the stack table. The category of the stack's innermost frame is the state.
 func (b *firefoxBuilder) stack(id sampler.StackID, state int) int {
 	b.ids = b.dict.Frames(id, b.ids[:0])
 	if len(b.ids) == 0 {
@@ -118,7 +119,7 @@ func (b *firefoxBuilder) node(k firefoxStackKey) int {
 	return n
 }
 
-// orNull returns n, or nil if n is below least. nil is written as null.
+// orNull returns n, or nil if n is below least. nil becomes null in JSON.
 func orNull[T int | int32](n, least T) any {
 	if n < least {
 		return nil
@@ -163,9 +164,9 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 	return n
 }
 
-// marker adds a marker for the span e if the thread waited or was in the collector. Running and idle time gets no
-// marker, because the samples show it. If e is part of a wait for the GVL with exactly known ends, w is this wait.
-// Otherwise w is nil.
+// marker adds a marker for the span e if the thread waited in it or ran the garbage collector. Running and idle time
+// gets no marker, because the samples show it. If e is part of a wait for the GVL whose ends are exactly known, w is
+// this wait. Otherwise w is nil.
 func (b *firefoxBuilder) marker(e traceSpan, w *traceWait) {
 	var kind string
 	switch e.state {

@@ -15,15 +15,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// intervalsVersion is the version of the format of the lines. The format is a contract (docs/reference/jsonl.md). The
-// version changes if readers of the old format cannot read the new one.
+// intervalsVersion is the version of the format of the JSON lines. Other programs rely on the format
+// (docs/reference/jsonl.md). The version changes if readers of the old format cannot read the new one.
 const intervalsVersion = 1
 
-// maxListedThreads limits how many threads an Intervals remembers as already written. After this many, it may write a
+// maxListedThreads limits how many threads an Intervals remembers as already written. If there are more, it may write a
 // thread a second time.
 const maxListedThreads = 1 << 16
 
-// The types of lines, by the value of "type". The field names are a contract.
+// These are the types of the JSON lines. The field "type" of a line names its type. Other programs rely on the field
+// names.
 type (
 	intervalsHeader struct {
 		Type    string `json:"type"` // always "header"
@@ -57,8 +58,8 @@ type (
 		Path  string          `json:"path"`
 		Line  int32           `json:"line"`
 		C     bool            `json:"c"`
-		// Uncertain is true if the frame or its line cannot be trusted. UncertainLine is true if only its line
-		// cannot.
+		// Uncertain is true if the frame is possibly wrong, or its line is. UncertainLine is true if only the line is
+		// possibly wrong.
 		Uncertain     bool    `json:"uncertain"`
 		UncertainLine bool    `json:"uncertain_line"`
 		Origin        string  `json:"origin"`
@@ -75,7 +76,7 @@ type (
 		State  string           `json:"state"`
 		From   int64            `json:"begin_ns"`
 		To     int64            `json:"end_ns"`
-		// Resolution is the uncertainty of the beginning, in ns. It is 0 if the beginning is exact.
+		// Resolution is how far the beginning of the interval can be wrong, in ns. It is 0 if the beginning is exact.
 		Resolution int64               `json:"resolution_ns"`
 		Stack      *sampler.StackID    `json:"stack"`
 		Detail     map[string]any      `json:"detail"`
@@ -83,17 +84,17 @@ type (
 	}
 	intervalsWait struct {
 		Type string `json:"type"` // always "wait"
-		// Thread is null for a thread that no sample listed.
+		// Thread is the waiting thread. It is null if no sample listed the thread.
 		Thread *sampler.ThreadID `json:"thread"`
 		From   int64             `json:"begin_ns"`
 		To     int64             `json:"end_ns"`
-		// Least and Most are bounds of the wait's length. Most is null if the wait may have begun or ended outside
-		// the sampled time.
+		// Least and Most are the shortest and the longest time that the wait can have lasted. Most is null if the wait
+		// may have begun or ended outside the sampled time.
 		Least int64   `json:"least_ns"`
 		Most  *int64  `json:"most_ns"`
 		After *string `json:"after"`
-		// Exact is true if both ends are known to the microsecond. If it is false, the next four fields are null. The
-		// holders are also null if no thread held the GVL.
+		// Exact is true if the beginning and the end of the wait are known to the microsecond. If it is false, the next
+		// four fields are null. The fields that name holders are also null if no thread held the GVL.
 		Exact    bool              `json:"exact"`
 		Handover *int64            `json:"handover_ns"`
 		NoCPU    *int64            `json:"no_cpu_ns"`
@@ -144,16 +145,16 @@ type (
 		To      int64  `json:"end_ns"`
 		Samples uint64 `json:"samples"`
 		Lost    uint64 `json:"lost"`
-		// NotSampled is the length of the time without samples. In this time, the state of each thread is unknown.
+		// NotSampled is how much of the time had no samples, in ns. In this time, the state of each thread is unknown.
 		NotSampled int64   `json:"not_sampled_ns"`
 		Reason     *string `json:"reason"`
 	}
 )
 
 // Intervals writes a stream as lines of JSON (docs/reference/jsonl.md) while it is measured: intervals of threads,
-// waits for the GVL, holders of the GVL, and collections. It writes each thread, frame and stack once, before the
-// first line that refers to it. To know what it has written, it keeps only IDs. The Dictionary's limits bound their
-// number. An Intervals is not safe for concurrent use.
+// waits for the GVL, holders of the GVL, and collections. It writes each thread, frame and stack once, before the first
+// line that refers to it. In memory it keeps only the IDs of what it has written. The Dictionary's limits bound the
+// number of these IDs. An Intervals is not safe for concurrent use.
 type Intervals struct {
 	gvl.Ignore
 	dict   *sampler.Dictionary
@@ -165,10 +166,11 @@ type Intervals struct {
 	frames  map[sampler.FrameID]struct{}
 	stacks  map[sampler.StackID]struct{}
 	buf     []sampler.FrameID
-	// held is the latest hold of each ractor's GVL. It is written only when it has ended, because a hold is one line.
+	// held is the latest hold of each ractor's GVL. A hold is written as one line, so it is kept here until it has
+	// ended.
 	held map[sampler.RactorID]gvl.LockInterval
 	gc   gvl.GCInterval // not written yet
-	// native finds the times in which a thread stays in the same C functions.
+	// native finds the times in which a thread stays in the same C functions. Such times become lines of their own.
 	native gvl.NativeStays
 
 	samples, firstLost, lost uint64
@@ -190,7 +192,7 @@ func NewIntervals(w io.Writer, s *stream.Stream, p sampler.Process, dict *sample
 	return x
 }
 
-// Err returns the error after which nothing more was written, or nil.
+// Err returns the first error of a write, or nil. After an error, nothing more is written.
 func (x *Intervals) Err() error { return x.err }
 
 func (x *Intervals) put(line any) {
@@ -232,8 +234,8 @@ func (x *Intervals) Waited(w *gvl.Wait) {
 	x.put(line)
 }
 
-// known writes a thread unless it was written before, and returns a pointer to the thread's ID for a line. It returns
-// nil, which becomes null in JSON, if id is zero.
+// known returns a pointer to a thread's ID for a JSON line. It first writes the thread itself, unless the thread was
+// written before. If id is zero, it returns nil, which becomes null in JSON.
 func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
 	if id == 0 {
 		return nil
@@ -242,8 +244,8 @@ func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
 	return &id
 }
 
-// Lock extends the pending hold of a ractor's GVL if i continues it. Otherwise Lock writes the pending hold, and i
-// becomes the pending one.
+// Lock gets a part of a hold of a ractor's GVL. If i continues the pending hold, Lock extends that hold. Otherwise it
+// writes the pending hold, and i becomes the pending one.
 func (x *Intervals) Lock(i *gvl.LockInterval) {
 	before, ok := x.held[i.Ractor]
 	if ok && before.ToNS == i.FromNS && before.Thread == i.Thread && before.State == i.State && before.Stack == i.Stack && before.Turn == i.Turn && before.Waiters == i.Waiters &&
@@ -276,8 +278,8 @@ func (x *Intervals) gvl(i *gvl.LockInterval) {
 	x.put(line)
 }
 
-// Collecting extends the pending interval of the collector if i continues it. Otherwise Collecting writes the pending
-// interval, and i becomes the pending one.
+// Collecting gets a part of the time in which the garbage collector ran. If i continues the pending interval of the
+// collector, Collecting extends that interval. Otherwise it writes the pending interval, and i becomes the pending one.
 func (x *Intervals) Collecting(i *gvl.GCInterval) {
 	if x.gc.ToNS == i.FromNS && x.gc.Stack == i.Stack && x.gc.Mode == i.Mode {
 		x.gc.ToNS = i.ToNS
@@ -306,7 +308,7 @@ func (x *Intervals) Tick(k *gvl.Tick) {
 	x.native.Feed(k, x.stayed)
 }
 
-// stayed writes the C functions in which a thread stayed, and the time in which it certainly did not leave them.
+// stayed writes the C functions in which a thread stayed, with the time during which it certainly did not leave them.
 func (x *Intervals) stayed(id sampler.ThreadID, stay *gvl.NativeStay) {
 	stack := x.dict.NativeStack(&sampler.Thread{Stack: stay.Stack, Native: stay.Native})
 	if stay.ToNS <= stay.FromNS || stack.Empty() {
@@ -321,7 +323,7 @@ func (x *Intervals) Note(n sampler.Note) {
 	x.put(intervalsNote{Type: "note", At: n.AtNS, Text: n.Text})
 }
 
-// Finish writes what is still pending, and the last line. Call it after the stream has finished. reason describes how
+// Finish writes the pending lines and then the last line. Call it after the stream has finished. reason describes how
 // the process ended. It is empty if the process did not end or the reason is not known.
 func (x *Intervals) Finish(reason string) error {
 	for _, ractor := range slices.Sorted(maps.Keys(x.held)) {
@@ -338,7 +340,7 @@ func (x *Intervals) Finish(reason string) error {
 	return x.err
 }
 
-// thread writes a thread's data unless the same data was written before.
+// thread writes a line with a thread's data, unless the same data was written before.
 func (x *Intervals) thread(id sampler.ThreadID) {
 	info, _ := x.dict.Thread(id)
 	info.ID, info.FirstSeenNS, info.GoneNS = id, 0, 0
@@ -359,8 +361,8 @@ func (x *Intervals) thread(id sampler.ThreadID) {
 	x.put(line)
 }
 
-// stack writes a stack and its frames unless they were written before, and returns a pointer to the stack's ID for a
-// line. It returns nil, which becomes null in JSON, if id is zero.
+// stack returns a pointer to a stack's ID for a JSON line. It first writes the stack and its frames, unless they were
+// written before. If id is zero, it returns nil, which becomes null in JSON.
 func (x *Intervals) stack(id sampler.StackID) *sampler.StackID {
 	if id == 0 {
 		return nil

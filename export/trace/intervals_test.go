@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// intervalKeys returns the documented keys and their types, by type of line. It reads them from
-// docs/reference/jsonl.md.
+// intervalKeys returns the keys that docs/reference/jsonl.md lists for each type of line, and the type of each key's
+// value.
 func intervalKeys(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/reference/jsonl.md")
@@ -110,9 +110,9 @@ func number(t *testing.T, v map[string]any, key string) int64 {
 	return n
 }
 
-// TestIntervals: the lines are as documented for normal samples, damaged samples and samples with gaps. A line uses
-// only names that an earlier line defines. The intervals of a thread have no gaps. Their sums equal the result of
-// stat, to the nanosecond.
+// TestIntervals: the JSON lines are as documented for normal samples, damaged samples and samples with gaps. A line
+// refers only to threads, frames and stacks that an earlier line defines. The intervals of a thread have no gaps. Their
+// sums equal the result of stat, to the nanosecond.
 func TestIntervals(t *testing.T) {
 	seen := make(map[string]int)
 	for seed := uint64(0); seed < 30; seed++ {
@@ -230,7 +230,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestIntervalsFail: if the first write fails, both Err and Finish return an error.
+// TestIntervalsFail: if already the first write fails, both Err and Finish must return an error.
 func TestIntervalsFail(t *testing.T) {
 	p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()
 	x := NewIntervals(failingWriter{}, stream.New(p), p, dict, "")

@@ -9,15 +9,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// servedSpan is the time in which a thread worked for one request or job without a break.
+// servedSpan is an uninterrupted time in which a thread worked for one request or job.
 type servedSpan struct {
 	fromNS, toNS int64
 	work         sampler.WorkID
 	number       sampler.WorkNumber
 }
 
-// serve adds the request or job of an interval to the thread's spans. It extends the last span if the work is the
-// same.
+// serve adds an interval to the list of times in which the thread worked for a request or job. If the last entry is
+// about the same request or job, serve extends it.
 func (t *Trace) serve(th *traceThread, i *gvl.Interval) {
 	id := i.Serving.Work
 	if id == 0 {
@@ -37,7 +37,7 @@ func (t *Trace) serve(th *traceThread, i *gvl.Interval) {
 }
 
 // servedName returns the name of a request or job. Call it only at the end of the measurement, because ddtop may learn
-// a name after the request has begun.
+// the name only after the request has begun.
 func servedName(dict *sampler.Dictionary, s *servedSpan) string {
 	w := dict.Work(s.work)
 	if w.Endpoint == "" {

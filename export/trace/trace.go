@@ -1,4 +1,4 @@
-// Package trace writes what happened in the order of time: Chrome's trace events, Firefox profiles, and lines of JSON.
+// Package trace writes events in order of time: Chrome's trace events, Firefox profiles, and lines of JSON.
 package trace
 
 import (
@@ -13,23 +13,24 @@ import (
 )
 
 const (
-	// maxTrace limits the entries of a Trace. An entry takes 48 bytes at most. Entries past the limit are dropped
+	// maxTrace limits the entries of a Trace. An entry takes at most 48 bytes. Entries beyond the limit are dropped
 	// (Trace.CutNS).
 	maxTrace = 2 << 20
-	// maxTraceWords limits the number of different descriptions of states that are kept.
+	// maxTraceWords limits how many different texts that describe states a Trace keeps.
 	maxTraceWords = 1 << 16
-	// maxCPUBack limits how many of a thread's last spans are searched for the span in which CPU time was used.
+	// maxCPUBack limits how many of a thread's latest spans are searched, to find the span in which CPU time was used.
 	maxCPUBack = 256
-	// traceMergeNS limits the length of merged spans, in ns. Adjacent spans are merged if the thread does the same in
-	// both, and its state needs no CPU.
+	// traceMergeNS limits the length of merged spans, in ns. Adjacent spans are merged if the thread does the same
+	// thing in both, and its state needs no CPU.
 	traceMergeNS = 1_000_000_000
-	// tracePointNS is the minimum distance between two points of a counter that changes with every sample, in ns.
+	// tracePointNS applies to counters that change with every sample. It is the shortest time between two points of
+	// such a counter, in ns.
 	tracePointNS = 100_000_000
 )
 
-// Trace keeps what happened in order of time, for formats with a time axis: Firefox Profiler and Chrome trace. It reads
-// the same stream as every other export. So its times by thread, stack and state agree with other exports to the ns.
-// CPU time comes from a flamegraph.Collector, for which a Trace is a flamegraph.Sink. A Trace is not safe for
+// Trace keeps intervals and events in order of time, for formats with a time axis: Firefox Profiler and Chrome trace.
+// It reads the same stream as every other export. So its times by thread, stack and state agree with other exports to
+// the ns. CPU time comes from a flamegraph.Collector, for which a Trace is a flamegraph.Sink. A Trace is not safe for
 // concurrent use.
 type Trace struct {
 	gvl.Ignore
@@ -40,7 +41,7 @@ type Trace struct {
 	texts   []string // by number. Number 0 is ""
 	entries int
 	slots   map[int]*traceThread
-	// locks has the holds of each ractor's GVL in order of time.
+	// locks has, for each ractor, the times in which threads held its GVL, in order of time.
 	locks map[sampler.RactorID][]lockSpan
 
 	waiting []tracePoint
@@ -49,7 +50,7 @@ type Trace struct {
 	objects []tracePoint // objects allocated since the process's start
 	cycles  Cycles
 
-	// exactly are the intervals in which all changes of the GVL are known.
+	// exactly has the intervals in which ddtop knows all changes of the GVL.
 	exactly []traceInterval
 
 	firstNS, lastNS int64
@@ -65,32 +66,32 @@ type tracePoint struct{ atNS, value int64 }
 
 type traceInterval struct{ fromNS, toNS int64 }
 
-// traceWait is a wait for the GVL with exactly known ends.
+// traceWait is a wait for the GVL whose beginning and end are exactly known.
 type traceWait struct {
 	fromNS, toNS        int64
 	handoverNS, noCPUNS int64
 	first, last         sampler.ThreadID
 }
 
-// Cycle is a collection whose beginning a sample has seen.
+// Cycle is a garbage collection whose beginning was seen by a sample.
 type Cycle struct {
 	AtNS   int64
 	Reason uint32
 	Minor  bool
 }
 
-// Cycles lists collections whose beginning a sample has seen.
+// Cycles lists the garbage collections whose beginning was seen by a sample.
 type Cycles struct {
 	List []Cycle
-	// Left is the number of collections that are not in the list because it was full.
+	// Left is how many collections are not in the list because the list was full.
 	Left  uint64
 	count uint64
 	known bool
 }
 
-// Take adds a collection to the list if one has begun since the last sample. It first calls room with the time of the
-// sample. If room returns false, the list is full, and Take only counts the collection. Call Take only for samples s in
-// which the collector was read.
+// Take adds a garbage collection to the list if one has begun since the last sample. It first calls room with the time
+// of the sample. If room returns false, the list is full, and Take only counts the collection. Call Take only for a
+// sample s in which ddtop has read the collector's state.
 func (c *Cycles) Take(s *sampler.Sample, room func(atNS int64) bool) {
 	switch {
 	case !c.known || c.count == s.GC.Count:
@@ -117,17 +118,18 @@ type traceThread struct {
 	spans []traceSpan
 	// earlyNS is CPU time that came before the thread's first span.
 	earlyNS int64
-	// detail has the last Detail of each state. words has the number of the text that describes this Detail.
+	// detail is the last Detail that the thread had in each state. words has the number of the text that describes this
+	// Detail.
 	detail [gvl.NumStates]gvl.Detail
 	words  [gvl.NumStates]uint32
 	waits  []traceWait
 	served []servedSpan
-	// endedNS is the time of the last sample that listed the thread. It is zero while samples list it.
+	// endedNS is when the last sample that listed the thread was taken. It is zero while samples still list the thread.
 	endedNS int64
 }
 
-// New returns an empty Trace of the target p. The IDs in its samples belong to d. Attach the Trace to the stream
-// before the Collector that gives it CPU time.
+// New returns an empty Trace of the target p. The IDs in its samples belong to d. The Collector passes CPU time to the
+// Trace. So attach the Trace to the stream before the Collector.
 func New(p sampler.Process, d *sampler.Dictionary) *Trace {
 	return &Trace{
 		process: p, dict: d, threads: make(map[sampler.ThreadID]*traceThread), words: make(map[string]uint32), texts: []string{""},
@@ -169,7 +171,7 @@ func (t *Trace) Interval(i *gvl.Interval) {
 	t.addSpan(th, traceSpan{fromNS: i.FromNS, toNS: i.ToNS, stack: i.Stack, state: i.State, words: t.describe(th, i)})
 }
 
-// Waited adds a wait with exactly known ends.
+// Waited adds a wait for the GVL if its beginning and end are exactly known.
 func (t *Trace) Waited(w *gvl.Wait) {
 	if w.Exact && w.Thread != 0 && t.room(w.FromNS) { // a thread that no sample listed has no track
 		th := t.thread(w.Thread)
@@ -207,8 +209,8 @@ func (t *Trace) Lock(i *gvl.LockInterval) {
 	}
 }
 
-// point adds a value to a counter, unless less than eachNS has passed since the previous point. If eachNS is zero, it
-// also drops a value that equals the previous one.
+// point adds a value to a counter. It drops the value if less than eachNS has passed since the previous point. If
+// eachNS is zero, it also drops a value that equals the previous one.
 func (t *Trace) point(list *[]tracePoint, atNS, value, eachNS int64) {
 	if n := len(*list); n > 0 {
 		if last := (*list)[n-1]; last.value == value && eachNS == 0 || atNS-last.atNS < max(eachNS, 1) {
@@ -220,8 +222,8 @@ func (t *Trace) point(list *[]tracePoint, atNS, value, eachNS int64) {
 	}
 }
 
-// room reports whether another entry fits into the Trace. If it fits, room counts it. Otherwise atNS is noted as
-// CutNS, if it is the first entry to be dropped.
+// room reports whether another entry fits into the Trace, and counts the entry if it fits. If this is the first entry
+// that does not fit, room sets CutNS to atNS.
 func (t *Trace) room(atNS int64) bool {
 	if t.entries >= maxTrace {
 		if t.CutNS == 0 {
@@ -242,8 +244,8 @@ func (t *Trace) thread(id sampler.ThreadID) *traceThread {
 	return th
 }
 
-// describe returns the number of the text that describes an interval's state, or 0 if the state alone says
-// everything. Details change rarely. So describe makes a text only if they have changed.
+// describe returns the number of the text that describes an interval's state. It returns 0 if the state needs no
+// description. The details of a state change rarely, so describe makes a new text only if they have changed.
 func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	switch i.State {
 	case gvl.Running, gvl.Native, gvl.Sleeping:
@@ -257,7 +259,7 @@ func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	if th.words[i.State] != 0 && th.detail[i.State] == d {
 		return th.words[i.State]
 	}
-	// The text has no duration, because the span itself shows its length.
+	// The text must not contain a duration, because the span itself shows how long it is.
 	text := gvl.Describe(gvl.ThreadState{Thread: i.Thread, State: i.State, Detail: d}, t.dict)
 	text = strings.Replace(text, " "+units.ProseDuration(0), "", 1)
 	n, ok := t.words[text]
@@ -273,7 +275,7 @@ func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	return n
 }
 
-// Add adds a thread's CPU time. It is called by a Collector.
+// Add adds a thread's CPU time to its spans. A flamegraph.Collector calls it.
 func (t *Trace) Add(_ int64, k flamegraph.Key, w flamegraph.Weights) {
 	if w.CPUNS > 0 {
 		t.thread(k.Thread).addCPU(k, w.CPUNS)
@@ -294,8 +296,8 @@ func (t *Trace) addSpan(th *traceThread, s traceSpan) {
 	}
 }
 
-// addCPU adds CPU time to the last span with the same stack and state. If there is no such span, it uses the last
-// span. If the thread has no span yet, it keeps the time in earlyNS.
+// addCPU adds CPU time to the last span with the same stack and state. If there is no such span, it adds the time to
+// the thread's last span. If the thread has no span yet, it adds the time to earlyNS.
 func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
 	n := len(th.spans)
 	for i := n - 1; i >= max(n-maxCPUBack, 0); i-- {
@@ -311,7 +313,7 @@ func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
 	}
 }
 
-// onCPU reports whether a thread in this state can use a CPU all the time. Spans of such states are not merged.
+// onCPU reports whether a thread in the state s can use a CPU all the time. Spans of such states are not merged.
 func onCPU(s gvl.State) bool {
 	return s == gvl.Running || s == gvl.GC || s == gvl.Native
 }
@@ -319,7 +321,7 @@ func onCPU(s gvl.State) bool {
 // text returns the description with number n.
 func (t *Trace) text(n uint32) string { return t.texts[n] }
 
-// ordered returns the threads with spans, first the main thread, then the others by ID.
+// ordered returns the threads that have spans. The main thread is first, and the others follow by ID.
 func (t *Trace) ordered() []*traceThread {
 	var out []*traceThread
 	for _, th := range t.threads {
@@ -339,8 +341,8 @@ func (t *Trace) ordered() []*traceThread {
 	return out
 }
 
-// stateSpans returns a thread's time by state. It merges adjacent spans of the same state and keeps the last stack.
-// The result has no CPU time.
+// stateSpans merges adjacent spans of a thread that have the same state, and returns the result. A merged span has the
+// stack of the last one. The result has no CPU time.
 func (th *traceThread) stateSpans() []traceSpan {
 	var out []traceSpan
 	for _, s := range th.spans {
@@ -356,9 +358,9 @@ func (th *traceThread) stateSpans() []traceSpan {
 	return out
 }
 
-// wait returns the exactly timed wait for the GVL that overlaps the span s. It returns nil if there is none. Call it
-// for a thread's spans in order. from is the index in th.waits at which to start, and next the index to pass for the
-// next span.
+// wait returns the wait for the GVL that overlaps the span s, if the wait's ends are exactly known. It returns nil if
+// there is none. Call it for the spans of a thread in order. It searches th.waits from the index from on. next is the
+// index to pass for the next span.
 func (th *traceThread) wait(s *traceSpan, from int) (w *traceWait, next int) {
 	if s.state != gvl.Waiting {
 		return nil, from
@@ -371,7 +373,7 @@ func (th *traceThread) wait(s *traceSpan, from int) (w *traceWait, next int) {
 	return nil, from
 }
 
-// lockSpan is an interval in which a thread held its ractor's GVL. The ID 0 represents threads that no sample listed.
+// lockSpan is an interval in which a thread held its ractor's GVL. The ID 0 means a thread that no sample listed.
 type lockSpan struct {
 	fromNS, toNS int64
 	thread       sampler.ThreadID

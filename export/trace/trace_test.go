@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// traceOf returns the weights and the trace of a stream, collected as the commands do.
+// traceOf returns the weights and the trace of a stream of samples. It collects them in the same way as ddtop's
+// commands.
 func traceOf(t testing.TB, p sampler.Process, d *sampler.Dictionary, n int, next func() *sampler.Sample) measured {
 	t.Helper()
 	r, err := flamegraph.NewRolling(0, 0)
@@ -58,8 +59,8 @@ func randomMeasured(t testing.TB, seed uint64) measured {
 	return traceOf(t, p, d, 800, next)
 }
 
-// TestTraceAgreesWithWeights: wall time by thread and state, and CPU time by thread, equal the pprof file's, to the
-// nanosecond. A thread's spans do not overlap and do not go back in time.
+// TestTraceAgreesWithWeights: wall time by thread and state, and CPU time by thread, must equal the times in the pprof
+// file, to the nanosecond. A thread's spans must not overlap and must not go back in time.
 func TestTraceAgreesWithWeights(t *testing.T) {
 	list := []measured{shopMeasured(t)}
 	for seed := range uint64(10) {
@@ -110,8 +111,8 @@ func TestTraceAgreesWithWeights(t *testing.T) {
 	}
 }
 
-// TestTraceIsBounded: when the limit is reached, the trace keeps no further spans. Its comment says from when on spans
-// are missing.
+// TestTraceIsBounded: when the trace has reached its limit, it keeps no further spans. A comment in the trace says from
+// which time on spans are missing.
 func TestTraceIsBounded(t *testing.T) {
 	m := shopMeasured(t)
 	trace := New(m.process, m.dict)

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bareLoopEnv is an environment variable with a PID, a length and a rate in Hz. If it is set, this test binary runs
-// bareLoop with these values, and no tests.
+// bareLoopEnv is an environment variable with a PID, a length of time and a rate in Hz. If it is set, this test binary
+// runs no tests, but runs bareLoop with these values.
 const bareLoopEnv = "DDTOP_BARE_LOOP"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bareMeter returns bareLoop as a meter, so that benchmarks can measure it in the same way as a profiler.
+// bareMeter returns a meter that measures bareLoop, so that benchmarks can compare bareLoop with a profiler.
 func bareMeter(b *testing.B, name string, rate int) meter {
 	b.Helper()
 	self, err := os.Executable()
@@ -46,8 +46,8 @@ func bareMeter(b *testing.B, name string, rate int) meter {
 	}}
 }
 
-// bareLoop does the least work of a sampler at a rate, as cheaply as Go allows. In each turn it sleeps, and then reads
-// 16 ranges of the process's heap, 512 bytes each. It prints its times in the format of `ddtop stat --json`.
+// bareLoop does the least that any sampler must do, as cheaply as Go allows. In each turn it sleeps, and then reads 16
+// ranges of the process's heap, 512 bytes each. It prints its times in the format of `ddtop stat --json`.
 func bareLoop(pid int, length time.Duration, rate int) error {
 	const (
 		ranges = 16
@@ -88,7 +88,7 @@ func bareLoop(pid int, length time.Duration, rate int) error {
 	return nil
 }
 
-// monotonic returns the time by CLOCK_MONOTONIC, which ddtop's own times use.
+// monotonic returns the time of CLOCK_MONOTONIC, the clock that ddtop uses for its own times.
 func monotonic() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {

@@ -8,16 +8,17 @@ import (
 )
 
 const (
-	// pairs is the number of comparisons. Each compares an interval with the profiler and the interval without it that
-	// comes before.
+	// pairs is the number of comparisons. Each compares an interval in which the profiler runs with the interval before
+	// it, in which no profiler runs.
 	pairs = 3
-	// windowSeconds is the length of each interval. shortSeconds is the length of the run that shows the start-up's
-	// cost.
+	// windowSeconds is the length of each compared interval, in seconds. shortSeconds is the length of a further run,
+	// which shows the cost of the profiler's start-up.
 	windowSeconds = 3
 	shortSeconds  = 1
 )
 
-// BenchmarkRivals measures rbspy and ddtop on the same process, one after the other, with every Ruby at hand.
+// BenchmarkRivals measures rbspy and ddtop on the same process, one after the other. It repeats this with every
+// available Ruby.
 func BenchmarkRivals(b *testing.B) {
 	path, found := findRbspy()
 	if !found {
@@ -41,12 +42,13 @@ func BenchmarkRivals(b *testing.B) {
 	}
 }
 
-// compare measures one profiler. It measures the profiler once, because one run is long enough.
+// compare measures the costs of one profiler on a program. It measures only once, whatever b.N is, because one run is
+// long enough.
 func compare(b *testing.B, p profiler, program *rubytest.Process) {
 	for range b.N {
 		short := p.run(b, program.PID, shortSeconds)
 		if short.refused != "" {
-			// The benchmark is not skipped here, because a skipped benchmark prints no line.
+			// The benchmark is not marked as skipped, because the output would then have no line for it.
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(0, "stacks/s")
 			b.Logf("%s can't read %s: %s", p.name, program.Ruby, short.refused)
@@ -67,7 +69,9 @@ func compare(b *testing.B, p profiler, program *rubytest.Process) {
 	}
 }
 
-// slower compares two intervals by a clock. It returns how many percent fewer turns the second one has per second.
+// slower compares the program's speed in two intervals: without a profiler (before to begin) and with one (begin to
+// end). It returns how many percent fewer turns per second the program makes with the profiler. clock selects wall time
+// or CPU time.
 func slower(before, begin, end progress, clock func(progress) float64) float64 {
 	without := (begin.turns - before.turns) / (clock(begin) - clock(before))
 	with := (end.turns - begin.turns) / (clock(end) - clock(begin))

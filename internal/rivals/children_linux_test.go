@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// childrenWorkers is the number of workers of the master.
+	// childrenWorkers is the number of worker processes that the master process starts.
 	childrenWorkers = 8
 	// childrenRounds is the number of measurements of each figure.
 	childrenRounds = 5
 )
 
-// BenchmarkChildren measures the cost of watching a cluster of Rails workers (`--children`) and of watching one worker
-// alone. It reports the CPU time to attach. It also reports the share of a CPU after that, without requests and under
-// load.
+// BenchmarkChildren measures what it costs to watch a cluster of Rails workers (`--children`) and to watch one worker
+// alone. It reports the CPU time that the attach takes. It also reports the share of a CPU that ddtop takes after that,
+// without requests and under load.
 func BenchmarkChildren(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	app := servertest.StartRails(b, childrenWorkers, 5)
@@ -58,8 +58,8 @@ func BenchmarkChildren(b *testing.B) {
 	}
 }
 
-// attachCost returns the CPU time of a very short measurement, in ms. This is the cost of attaching, the first samples
-// and the report.
+// attachCost returns the CPU time of a very short measurement, in ms. Nearly all of it is for the attach, the first
+// samples and the report.
 func attachCost(b *testing.B, m meter, pid int) float64 {
 	b.Helper()
 	s := m.start(b, pid, 10*time.Millisecond)
@@ -67,7 +67,7 @@ func attachCost(b *testing.B, m meter, pid int) float64 {
 	return float64((s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime()).Microseconds()) / 1e3
 }
 
-// underLoad keeps wrk at work until the returned function is called.
+// underLoad lets wrk send requests to the application until the returned function is called.
 func underLoad(b *testing.B, wrk string, app *servertest.Rails) (stop func()) {
 	b.Helper()
 	cmd := exec.Command(wrk, "--threads", "1", "--connections", strconv.Itoa(2*childrenWorkers), "--duration", "1h",
@@ -83,8 +83,8 @@ func underLoad(b *testing.B, wrk string, app *servertest.Rails) (stop func()) {
 	}
 }
 
-// saidOfSeveral reads ddtop's report about several processes. It returns the time in which all of them were sampled,
-// and the sum of their samples.
+// saidOfSeveral reads ddtop's report about several processes. It returns the time during which every one of them was
+// sampled, and the sum of their samples.
 func saidOfSeveral(out []byte, _ string) (sampled, error) {
 	var s struct{ Processes []json.RawMessage }
 	if err := json.Unmarshal(out, &s); err != nil {

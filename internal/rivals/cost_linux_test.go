@@ -11,12 +11,12 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// idleProgram has threads that sleep, and none that computes.
+// idleProgram is the name of the program in which all threads sleep and none computes.
 const idleProgram = "idle"
 
 // costPrograms are the programs of BenchmarkCost and BenchmarkExact. Each prints "up" when its threads run. For each
-// line of input, each prints three numbers: the work done by the threads that compute, its CPU time, and
-// CLOCK_MONOTONIC, in ns.
+// line of input, it prints three numbers: the work that its threads have done, its CPU time, and CLOCK_MONOTONIC, in
+// ns.
 var costPrograms = []struct{ name, script string }{
 	{idleProgram, costScript(0, 10, 1)},
 	{"10-threads", costScript(2, 8, 0.05)},
@@ -24,8 +24,8 @@ var costPrograms = []struct{ name, script string }{
 	{"500-threads", costScript(2, 498, 0.02)},
 }
 
-// costScript returns a program with named threads that are 30 frames deep. Some compute. The others wake up at an
-// interval.
+// costScript returns a program with named threads that are 30 frames deep. Some of the threads compute. The others
+// sleep, and wake up once per interval of the given length.
 func costScript(computing, sleeping int, seconds float64) string {
 	return fmt.Sprintf(`
 def deep(n, &work)
@@ -43,25 +43,27 @@ end
 `, computing, sleeping, seconds, rowOf)
 }
 
-// rowOf begins the names of the sleeping threads. A benchmark recognizes the first frame with threads by this text.
+// rowOf is the text with which the names of sleeping threads begin. If this text is on the screen, the screen shows
+// threads.
 const rowOf = "sleeps"
 
 const (
-	// costRounds is how often each command is measured. The commands take turns.
+	// costRounds is how often each command is measured. The commands are measured in turns.
 	costRounds = 5
 	// costLength is the length of one measurement.
 	costLength = 2 * time.Second
 )
 
-// measure is a named cost that a benchmark measures, in percent of a CPU. of measures it on a process.
+// measure is a named cost that a benchmark measures, in percent of a CPU. The function "of" measures this cost on a
+// process.
 type measure struct {
 	name string
 	of   func(b *testing.B, pid int) (float64, sampled)
 }
 
 // BenchmarkCost measures ddtop's own CPU time, headless and with the screen, on programs of 10, 100 and 500 threads and
-// an idle one. It also measures bareLoop, which only sleeps and reads as often. The difference between the two is the
-// cost of ddtop's own work. If DDTOP_BENCH_BEFORE names an older ddtop, it is measured, too.
+// on an idle one. For comparison, it measures bareLoop, which only sleeps and reads as often as ddtop. ddtop's own work
+// is the difference. If DDTOP_BENCH_BEFORE names an older ddtop, it is measured, too.
 func BenchmarkCost(b *testing.B) {
 	meters := []meter{bareMeter(b, "bare-loop", 1000), bareMeter(b, "bare-loop-100-Hz", stackRate)}
 	var screens []measure
@@ -100,7 +102,8 @@ func BenchmarkCost(b *testing.B) {
 	}
 }
 
-// reportRates reports the rates that a profiler achieved, if it prints them. A cost means little without its rates.
+// reportRates reports the rates of reads that a profiler achieved, if it prints them. A profiler with low rates seems
+// cheap, so a cost means little without the rates.
 func reportRates(b *testing.B, name string, locks, stacks []float64) {
 	b.Helper()
 	if rate := median(locks); rate > 0 {
@@ -114,7 +117,7 @@ func reportRates(b *testing.B, name string, locks, stacks []float64) {
 // version is a ddtop to measure.
 type version struct{ name, path string }
 
-// versions returns the current ddtop, and the older one that DDTOP_BENCH_BEFORE names.
+// versions returns the ddtop that is built from this folder, and the older one that DDTOP_BENCH_BEFORE names.
 func versions(b *testing.B) []version {
 	b.Helper()
 	all := []version{{"ddtop", buildOwn(b)}}
@@ -124,10 +127,10 @@ func versions(b *testing.B) []version {
 	return all
 }
 
-// stacksAlone are arguments with which ddtop reads stacks at rbspy's rate, and the GVL at the same rate.
+// stacksAlone are arguments with which ddtop reads the GVL no more often than stacks. Its rate of stacks is rbspy's.
 var stacksAlone = []string{"--lock-rate", fmt.Sprint(stackRate)}
 
-// buildOwn builds ddtop in the way it is released.
+// buildOwn builds ddtop from this folder, in the same way as a release is built.
 func buildOwn(b *testing.B) string {
 	b.Helper()
 	own := filepath.Join(b.TempDir(), "ddtop")
@@ -152,11 +155,11 @@ func findRbspy() (path string, found bool) {
 	return path, err == nil
 }
 
-// noRbspy is the message if there is no rbspy.
+// noRbspy is the message that a benchmark prints if rbspy is not installed.
 const noRbspy = "rbspy is neither on PATH nor in ~/.cargo/bin: `cargo install rbspy` gets it (cargo: apt-get install cargo, or https://rustup.rs)"
 
-// theRuby returns the Ruby on which costs are measured. It is Debian's 3.1, because rbspy can read it, or else another
-// one.
+// theRuby returns the Ruby on which costs are measured. If possible it is Debian's 3.1, because rbspy can read this
+// release.
 func theRuby(b *testing.B) rubytest.Ruby {
 	b.Helper()
 	all := rubytest.All(b)

@@ -34,7 +34,8 @@ type exactLoad struct {
 	args         []string
 }
 
-// exactLoads returns the programs of exactScript and of BenchmarkCost.
+// exactLoads returns the programs for measuring exact mode: the kinds of work in exactScript, and the programs of
+// BenchmarkCost.
 func exactLoads() (all []exactLoad) {
 	for _, args := range exactKinds {
 		all = append(all, exactLoad{strings.Join(args, "-"), exactScript, args})
@@ -46,18 +47,19 @@ func exactLoads() (all []exactLoad) {
 }
 
 const (
-	// exactPairs is how often a process is measured in each way. DDTOP_BENCH_PAIRS sets another number.
+	// exactPairs is how often a process is measured in each way: with exact mode, with sampling, and without ddtop.
+	// DDTOP_BENCH_PAIRS sets another number.
 	exactPairs = 20
 	// exactWindow is the length of each measurement.
 	exactWindow = time.Second
-	// exactAttach is how long a benchmark waits for ddtop to begin. Each measurement checks that this was enough, also
-	// for inserting the probes.
+	// exactAttach is how long a benchmark waits for ddtop to begin and to insert its probes. Each measurement checks
+	// that this was enough.
 	exactAttach = time.Second
-	// exactRest is a pause before a measurement without ddtop, for a process that runs by itself.
+	// exactRest is a pause before a measurement without ddtop. It is for a process that runs by itself.
 	exactRest = 200 * time.Millisecond
 )
 
-// exactMeter returns `ddtop stat --exact` with more arguments, as a meter.
+// exactMeter returns a meter that measures `ddtop stat --exact` with more arguments.
 func exactMeter(path, name string, args ...string) meter {
 	m := stat(path, name, append([]string{"--exact"}, args...)...)
 	m.said = func(out []byte, file string) (sampled, error) {
@@ -75,8 +77,8 @@ func exactMeter(path, name string, args ...string) meter {
 	return m
 }
 
-// throughout returns a meter that fails unless exact mode was on all the time. The first and the last sample must lie
-// within the time in which the probes were set.
+// throughout returns a meter that fails unless exact mode was on during the whole measurement. The first and the last
+// sample must lie within the time in which the probes were set.
 func (m meter) throughout() meter {
 	saidBy := m.said
 	m.said = func(out []byte, file string) (sampled, error) {
@@ -96,8 +98,8 @@ func (m meter) throughout() meter {
 	return m
 }
 
-// fullRates returns two meters: sampling at 1 kHz, and exact mode. The cost of exact mode has no limit, neither for
-// ddtop nor for the process. Exact mode must be on all the time.
+// fullRates returns two meters: sampling at 1 kHz, and exact mode. In both, ddtop's own cost has no limit. In exact
+// mode, the cost to the process has no limit either. Exact mode must be on all the time.
 func fullRates(path string) []meter {
 	return []meter{
 		stat(path, "1-kHz", "--overhead", "off"),
@@ -105,13 +107,13 @@ func fullRates(path string) []meter {
 	}
 }
 
-// reportExact reports what exact mode says about itself. These are holds of the GVL, hits of probes and records, per
-// second. Then come its estimates of its cost, in percent of the process's own CPU time, and per hit. It sums up the
-// records without room, and how often exact mode ended by itself. The last figure is the part of the measured time in
-// which it was on.
+// reportExact reports what exact mode says about itself. First come holds of the GVL, hits of probes and records, per
+// second. Then come two estimates of its cost: in percent of the process's own CPU time, and per hit. Then come the
+// number of records that were lost, and how often exact mode ended by itself. The last figure is the share of the
+// measured time in which exact mode was on.
 //
-// onlyThen is true if the process works only during the measurement. Then rates are per second of the measurement, and
-// otherwise per second of exact mode.
+// onlyThen is true if the process works only during the measurement. In this case, rates are per second of the
+// measurement. Otherwise they are per second of exact mode.
 func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 	b.Helper()
 	var turns, hits, records, estimates, hitNS, on []float64
@@ -182,11 +184,11 @@ func pairsWanted(b *testing.B, usual int) int {
 	return n
 }
 
-// did is what a process has done since its start: the number of pieces of work, and its CPU time in ns. at is the time
-// of the answer in ns.
+// did is what a process has done since its start: the number of pieces of work, and its CPU time in ns. at is when it
+// reported this, in ns.
 type did struct{ done, cpu, at float64 }
 
-// asks returns a function that asks a program what it has done.
+// asks returns a function that asks a program how much work it has done.
 func asks(b *testing.B, p *rubytest.Process) func() did {
 	return func() (d did) {
 		p.Send(b, "")
@@ -198,8 +200,8 @@ func asks(b *testing.B, p *rubytest.Process) func() did {
 	}
 }
 
-// seconds returns a function for a process that does no work. Each second counts as a piece of work. The process itself
-// is not asked, because to answer would be more work than it does otherwise.
+// seconds returns the function that measures the work of an idle process: each second counts as a piece of work. It
+// does not ask the process, because to answer would be more work than the process does otherwise.
 func seconds(b *testing.B, pid int) func() did {
 	return func() did {
 		at := float64(monotonic())
@@ -207,19 +209,19 @@ func seconds(b *testing.B, pid int) func() did {
 	}
 }
 
-// processCPU returns the CPU time of a process, with the time of threads that have ended.
+// processCPU returns the CPU time of a process. It includes the CPU time of threads that have ended.
 func processCPU(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	var t unix.Timespec
-	// This is the clock of another process's CPU time, as clock_getcpuclockid(3) makes it. 2 means the scheduler's
-	// clock.
+	// The first argument is the number of another process's CPU clock, as clock_getcpuclockid(3) makes it. The 2 in it
+	// selects the scheduler's clock.
 	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil {
 		b.Fatalf("the CPU time of process %d: %v", pid, err)
 	}
 	return time.Duration(t.Nano())
 }
 
-// payExactly measures a process without ddtop and with each of the meters, in turns.
+// payExactly measures what a process pays: it measures the process without ddtop and with each of the meters, in turns.
 func payExactly(b *testing.B, path string, pid int, ask func() did) {
 	b.Helper()
 	all := fullRates(path)
@@ -232,8 +234,8 @@ func payExactly(b *testing.B, path string, pid int, ask func() did) {
 	windows, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactRest}, all, pid, window)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	reportExact(b, "exact", own[1], false)
-	// cpu has the CPU time for a piece of work, in µs, and speed the pieces per second. The last row of each is without
-	// ddtop.
+	// cpu has the CPU time that a piece of work takes, in µs, and speed has the pieces of work per second. The last row
+	// of each is for the measurements without ddtop.
 	cpu, speed := make([][]float64, len(windows)), make([][]float64, len(windows))
 	for i, of := range windows {
 		for _, d := range of {
@@ -252,7 +254,7 @@ func payExactly(b *testing.B, path string, pid int, ask func() did) {
 	reportChange(b, "exact-beside-1-kHz", shares(own[1]), shares(own[0]))
 }
 
-// shares returns each cost's share of a CPU.
+// shares returns the share of a CPU from each element of costs.
 func shares(costs []ownCost) (all []float64) {
 	for _, c := range costs {
 		all = append(all, c.share)
@@ -260,8 +262,8 @@ func shares(costs []ownCost) (all []float64) {
 	return all
 }
 
-// reportChange compares values with others pair by pair. It reports the median difference in percent, and its
-// interval.
+// reportChange compares each element of values with the same element of others. It reports the median difference in
+// percent, and the 95 % interval of this median.
 func reportChange(b *testing.B, name string, values, others []float64) {
 	b.Helper()
 	var changes []float64

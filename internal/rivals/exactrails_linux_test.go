@@ -14,8 +14,8 @@ import (
 const exactServing = 3 * time.Second
 
 // BenchmarkExactRails measures what exact mode costs a Rails application under load, on a full machine and with a free
-// CPU. Like BenchmarkExact, it takes turns with sampling at 1 kHz and with no profiler. It also measures exact mode
-// with its default budgets. ddtop measures one of the application's two workers.
+// CPU. Like BenchmarkExact, it measures exact mode, sampling at 1 kHz and no profiler, in turns. It also measures exact
+// mode with its default limits of cost. ddtop measures one of the application's two workers.
 func BenchmarkExactRails(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	path, app := buildOwn(b), servertest.StartRails(b, 2, 5)
@@ -33,12 +33,13 @@ func BenchmarkExactRails(b *testing.B) {
 	}
 }
 
-// burdenExactly measures an application under load without ddtop and with each of the meters, in turns.
+// burdenExactly measures what an application under load pays: it measures the application without ddtop and with each
+// of the meters, in turns.
 func burdenExactly(b *testing.B, path string, pid int, load func() answered) {
 	b.Helper()
 	all := append(fullRates(path), exactMeter(path, "exact-usual"))
-	// A measurement without ddtop begins after a pause of exactAttach. So the application rests for the same time
-	// before each measurement.
+	// Before a measurement without ddtop, there is a pause of exactAttach, which is the time that ddtop gets to attach.
+	// So the application rests for the same time before each measurement.
 	results, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactAttach}, all, pid, load)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	for _, of := range []struct {

@@ -18,12 +18,13 @@ const (
 	// which ddtop attaches. fleetLength is the length of a measurement.
 	fleetRounds            = 6
 	fleetWarm, fleetLength = 12 * time.Second, 25 * time.Second
-	// clockTicks is the number of ticks of /proc/PID/stat in a second (proc_pid_stat(5)).
+	// clockTicks is the number of clock ticks per second, the unit of CPU time in /proc/PID/stat (proc_pid_stat(5)).
 	clockTicks = 100
 )
 
-// BenchmarkFleet measures `push --children` with fifty workers that wake up twenty times a second. It reports ddtop's
-// CPU time in percent of a CPU, its memory in MB and its descriptors. Versions are measured in turns.
+// BenchmarkFleet measures `ddtop push --children` with fifty worker processes that wake up twenty times a second. It
+// reports ddtop's CPU time in percent of a CPU, its memory in MB, and its number of descriptors. Versions of ddtop are
+// measured in turns.
 func BenchmarkFleet(b *testing.B) {
 	p := theRuby(b).Start(b, forkedScript, rubytest.Options{})
 	p.Expect(b, "up")
@@ -44,7 +45,7 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
-// pushBeside runs push once and returns its figures.
+// pushBeside runs `ddtop push --children` once on a process, and returns the figures of this run.
 func pushBeside(b *testing.B, path string, pid int) map[string]float64 {
 	b.Helper()
 	var said bytes.Buffer

@@ -24,28 +24,28 @@ import (
 // meter is a profiler whose own CPU time is measured while it samples.
 type meter struct {
 	name string
-	// command samples the process for a length of time from its first sample on, and may write to file.
+	// command samples the process for the given time, counted from its first sample. It may write to file.
 	command func(pid int, length time.Duration, file string) *exec.Cmd
-	// said reads the profiler's report about its own work.
+	// said reads what the profiler reports about its own work, from its output or from file.
 	said func(out []byte, file string) (sampled, error)
 }
 
 // sampled is a profiler's own report about its run: when it sampled, and how often.
 type sampled struct {
-	// from and until are its first and last sample by CLOCK_MONOTONIC. They are zero if the profiler does not report
-	// them.
+	// from and until are when the profiler took its first and its last sample, by CLOCK_MONOTONIC. They are zero if the
+	// profiler does not report these times.
 	from, until time.Duration
 	samples     int
 	// stackHz and lockHz are the rates that the profiler achieved.
 	stackHz, lockHz float64
 	// kernel is the share of a CPU that the profiler's programs in the kernel took, in percent. It is NaN if there were
-	// no programs, or if the kernel did not count their time. BenchmarkQuality makes the kernel count it.
+	// no such programs, or if the kernel did not count their time. BenchmarkQuality makes the kernel count it.
 	kernel float64
-	// exact is the report of exact mode. It is nil without exact mode.
+	// exact is what exact mode reported about itself. It is nil if the profiler did not use exact mode.
 	exact *contract.StatExact
 }
 
-// stat returns `ddtop stat` with more arguments, as a meter.
+// stat returns a meter that measures `ddtop stat` with more arguments.
 func stat(path, name string, args ...string) meter {
 	return meter{name: name, said: saidByStat, command: func(pid int, length time.Duration, _ string) *exec.Cmd {
 		return exec.Command(path, append([]string{"stat", "--json", "--pid", strconv.Itoa(pid), "--duration", length.String()}, args...)...)
@@ -68,8 +68,8 @@ func saidByStat(out []byte, _ string) (sampled, error) {
 	}, nil
 }
 
-// rbspyMeter returns rbspy as a meter. rbspy does not report when it began. Its raw file shows how many stacks it
-// read.
+// rbspyMeter returns a meter that measures rbspy. rbspy does not report when it began. Its raw file shows how many
+// stacks it read.
 func rbspyMeter(path string) meter {
 	p := rbspy(path, "rbspy")
 	return meter{name: p.name,
@@ -93,14 +93,15 @@ type started struct {
 	ended     chan error
 }
 
-// start starts a profiler. It runs for a length of time, or until end is called.
+// start starts a profiler. The profiler runs for the given time, or until end is called.
 func (m meter) start(b *testing.B, pid int, length time.Duration) *started {
 	b.Helper()
 	s := &started{meter: m, pid: pid, file: filepath.Join(b.TempDir(), "out"), ended: make(chan error, 1)}
 	s.cmd = m.command(pid, length, s.file)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.told
-	// The profiler runs as if from another terminal, in its own session. Otherwise the kernel would share out CPUs
-	// differently, because it groups processes by session (sched_autogroup_enabled, proc(5)).
+	// The profiler gets its own session, as if it were started from another terminal. In the same session as the
+	// benchmark, it would get another share of the CPUs, because the kernel groups processes by session
+	// (sched_autogroup_enabled, proc(5)).
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.cmd.Start(); err != nil {
 		b.Fatalf("starting %s: %v", m.name, err)
@@ -119,8 +120,8 @@ func (s *started) atWork(b *testing.B) {
 	}
 }
 
-// end interrupts the profiler and returns its report. The profiler must have sampled from "from" until "until" (times
-// of CLOCK_MONOTONIC). A profiler that failed or was still attaching would seem cheap.
+// end interrupts the profiler and returns its report. It fails the benchmark unless the profiler sampled all the time
+// between from and until (times of CLOCK_MONOTONIC). A profiler that failed or was still attaching would seem cheap.
 func (s *started) end(b *testing.B, from, until time.Duration) sampled {
 	b.Helper()
 	said, late := s.endOrLate(b, from, until)
@@ -152,11 +153,11 @@ func (s *started) endOrLate(b *testing.B, from, until time.Duration) (said sampl
 // nothingMeasured is ddtop's message if it is interrupted before its first sample.
 const nothingMeasured = "it ended before anything was measured"
 
-// stale limits how long a profiler's last sample may lie before the end of the measurement. ddtop samples an idle
-// process 20 times a second, and may have to wait for a CPU on a full machine.
+// stale limits how long before the end of the measurement a profiler may have taken its last sample. ddtop samples an
+// idle process 20 times a second, and may have to wait for a CPU on a full machine.
 const stale = 500 * time.Millisecond
 
-// result returns the profiler's report after its end. err is the error with which it ended.
+// result returns the report of a profiler that has ended. err is the error with which it ended.
 func (s *started) result(b *testing.B, err error) sampled {
 	b.Helper()
 	if err != nil {
@@ -176,8 +177,8 @@ const (
 	// settle is how long a profiler samples before its cost is measured. The first samples cost more, because they read
 	// every name.
 	settle = 500 * time.Millisecond
-	// look is the interval between readings of the profiler's CPU time. The profiler reports only at its end when it
-	// took its first sample. The readings around this time are selected afterwards.
+	// look is the time between two readings of the profiler's CPU time. Only at its end does the profiler report when
+	// it took its first sample. So CPU time is read all the time, and the readings that count are selected afterwards.
 	look = 50 * time.Millisecond
 )
 
@@ -220,11 +221,11 @@ func (m meter) cost(b *testing.B, pid int, length time.Duration) (share float64,
 	return 100 * float64(last.cpu-first.cpu) / float64(last.at-first.at), said
 }
 
-// programTime matches the kernel's figure of how long a program has run.
+// programTime matches the line in which the kernel says how long a BPF program has run.
 var programTime = regexp.MustCompile(`(?m)^run_time_ns:\s*(\d+)$`)
 
-// kernelTime returns how long the programs that a process has loaded into the kernel have run. It is zero if the
-// kernel does not count this time.
+// kernelTime returns how long the BPF programs of a process have run in the kernel. It is zero if the kernel does not
+// count this time.
 func kernelTime(pid int) (sum time.Duration) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
 	if err != nil {
@@ -244,8 +245,8 @@ func kernelTime(pid int) (sum time.Duration) {
 	return sum
 }
 
-// cpuTime returns the CPU time of a process until now, with threads that have ended (clock_getcpuclockid(3)). ok is
-// false if the process has ended.
+// cpuTime returns the CPU time that a process has used until now, including threads that have ended
+// (clock_getcpuclockid(3)). ok is false if the process has ended.
 func cpuTime(pid int) (sum time.Duration, ok bool) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|2), &ts); err != nil {

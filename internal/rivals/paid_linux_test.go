@@ -16,8 +16,8 @@ import (
 
 // paidScript does a fixed piece of work for each line of input. The line is the number of turns. The main thread does
 // the work, 30 frames deep, and four other threads are idle. The work "compute" stays in Ruby code. The work "allocate"
-// takes 256 KB from the kernel in each turn, writes to them and gives them back. So in each turn, the thread takes the
-// write lock of the process's mappings twice, and has 64 page faults.
+// gets 256 KB from the kernel in each turn, writes to them and gives them back. So in each turn, the thread takes the
+// write lock of the process's memory mappings twice, and has 64 page faults.
 const paidScript = `
 $stdout.sync = true
 def deep(n, &work)
@@ -47,20 +47,22 @@ end
 const (
 	// paidPairs is how often the work is done with each profiler, and without one.
 	paidPairs = 20
-	// paidWork is about how much CPU time a piece of work takes.
+	// paidWork is about how much CPU time one piece of work must take. The number of its turns is chosen for this.
 	paidWork = 400 * time.Millisecond
-	// paidTurns is the number of turns of a trial. The trial shows how many turns paidWork needs.
+	// paidTurns is the number of turns of a first trial. The trial shows how many turns take as much CPU time as
+	// paidWork.
 	paidTurns = 500
 )
 
-// paid is the cost of a piece of work. cpu is its thread's CPU time (user and system) and wall its wall time, in ns.
-// faults are the process's minor page faults, and switches the main thread's context switches.
+// paid is what a piece of work costs the process. cpu is its thread's CPU time (user and system) and wall its wall
+// time, in ns. faults are the process's minor page faults, and switches the main thread's context switches.
 type paid struct{ cpu, wall, faults, switches float64 }
 
-// BenchmarkTarget measures what the target pays while it is sampled. It measures a fixed piece of the target's work
-// with each profiler and without one, in turns: CPU time, page faults and context switches. It does so with a free CPU,
-// and on a machine whose CPUs are all busy. faults-caused are the profiler's own faults per second. They matter because
-// a page that a profiler reads first counts as the profiler's fault.
+// BenchmarkTarget measures what the target pays while it is sampled. The target does a fixed piece of work with each
+// profiler and without one, in turns. The benchmark measures CPU time, page faults and context switches, with a free
+// CPU and on a machine whose CPUs are all busy. faults-caused are the page faults that the kernel counts for the
+// profiler, per second. They matter because the fault for a page that a profiler reads first counts as the profiler's,
+// not the target's.
 func BenchmarkTarget(b *testing.B) {
 	all := []meter{bareMeter(b, "bare-loop", 1000)}
 	for _, v := range versions(b) {
@@ -78,7 +80,8 @@ func BenchmarkTarget(b *testing.B) {
 	for _, work := range []string{"compute", "allocate"} {
 		for _, machine := range []string{"free-cpu", "full"} {
 			b.Run(work+"/"+machine, func(b *testing.B) {
-				// glibc returns only blocks larger than this threshold to the kernel at once. It keeps smaller ones.
+				// A freed block goes back to the kernel at once only if it is larger than this threshold. glibc keeps
+				// smaller blocks.
 				p := ruby.Start(b, paidScript, rubytest.Options{Args: []string{work}, Env: []string{"MALLOC_MMAP_THRESHOLD_=131072"}})
 				p.Expect(b, "up")
 				if machine == "full" {
@@ -98,7 +101,7 @@ func pay(b *testing.B, all []meter, p *rubytest.Process) {
 	b.Helper()
 	trial := workFor(b, p, paidTurns)
 	turns := int(paidTurns * float64(paidWork) / trial.cpu)
-	// costs has a list for each profiler, and a last list for the measurements without a profiler.
+	// costs has a list of measurements for each profiler. Its last list is for the measurements without a profiler.
 	costs := make([][]paid, len(all)+1)
 	caused := make([][]float64, len(all))
 	for round := range paidPairs {
@@ -143,7 +146,7 @@ func pay(b *testing.B, all []meter, p *rubytest.Process) {
 	}
 }
 
-// workFor makes the program do a number of turns, and returns the cost.
+// workFor makes the program do a number of turns of its work, and returns what this cost.
 func workFor(b *testing.B, p *rubytest.Process, turns int) paid {
 	b.Helper()
 	faults, switches := faultsOf(b, p.PID), contextSwitches(b, p.PID)
@@ -157,7 +160,7 @@ func workFor(b *testing.B, p *rubytest.Process, turns int) paid {
 	return c
 }
 
-// minorFaults returns the profiler's minor page faults since its start.
+// minorFaults returns the minor page faults of the profiler's own process since its start.
 func (s *started) minorFaults(b *testing.B) float64 {
 	b.Helper()
 	faults, err := minorFaults(s.cmd.Process.Pid)
@@ -182,8 +185,8 @@ func minorFaults(pid int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The line has the process's name in brackets, and the name can contain anything. After the last bracket follow:
-	// state ppid pgrp session tty tpgid flags minflt.
+	// The line has the process's name in brackets, and the name can itself contain brackets and blanks. After the last
+	// bracket come the fields state ppid pgrp session tty tpgid flags minflt.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 8 {
 		return 0, fmt.Errorf("%q has no faults", text)

@@ -33,7 +33,7 @@ type profiler struct {
 	name string
 	// command measures the process for some seconds and writes to file.
 	command func(pid, seconds int, file string) *exec.Cmd
-	// read adds the stacks of the file to the verdict.
+	// read reads the stacks from the file and adds them to the verdict, which counts right and wrong frames.
 	read func(file string, v *verdict) error
 }
 
@@ -67,7 +67,7 @@ func (p profiler) run(b *testing.B, pid, seconds int) measured {
 	return m
 }
 
-// rbspy returns rbspy with more arguments, as a profiler.
+// rbspy returns a profiler that runs rbspy with more arguments.
 func rbspy(path, name string, args ...string) profiler {
 	return profiler{name: name, read: readRbspy, command: func(pid, seconds int, file string) *exec.Cmd {
 		return exec.Command(path, append([]string{"record", "--pid", strconv.Itoa(pid), "--duration", strconv.Itoa(seconds),
@@ -113,16 +113,17 @@ func readRbspy(file string, v *verdict) error {
 		v.looks++ // each stack is of one thread
 		v.judge(strconv.FormatUint(stack.Thread, 10), frames)
 	}
-	// A signal or its time limit ends rbspy, so its gzip stream has no end. This is no error.
+	// rbspy is ended by a signal or by its time limit, so its gzip stream lacks an end. Reading such a file is no
+	// error.
 	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
 }
 
-// reachable lets rbspy read a program that runs by chroot in a root. rbspy takes paths from /proc/PID/maps, and opens
-// them below /proc/PID/root. But these are paths of the host. So a link inside the root, at the host's path, leads back
-// to the root.
+// reachable lets rbspy read a program that runs in a root (chroot). rbspy takes a path from /proc/PID/maps, and opens
+// it below /proc/PID/root. But this path is as the host sees it, and already begins with the root. So reachable makes a
+// link inside the root: the path of the root, seen inside the root, leads back to the root.
 func reachable(b *testing.B, root string) {
 	b.Helper()
 	root, err := filepath.EvalSymlinks(root)
@@ -133,7 +134,7 @@ func reachable(b *testing.B, root string) {
 	if _, err := os.Lstat(link); err == nil {
 		return
 	}
-	// made is the outermost folder that this function creates. It is removed at the end.
+	// made is the outermost of the folders that this function creates. The cleanup removes it with its contents.
 	made := link
 	for parent := filepath.Dir(made); ; parent = filepath.Dir(made) {
 		if _, err := os.Stat(parent); err == nil {
@@ -155,7 +156,7 @@ func reachable(b *testing.B, root string) {
 	}
 }
 
-// ddtop returns ddtop with more arguments, as a profiler.
+// ddtop returns a profiler that runs ddtop with more arguments.
 func ddtop(path, name string, args ...string) profiler {
 	return profiler{name: name, read: readDdtop, command: func(pid, seconds int, file string) *exec.Cmd {
 		return exec.Command(path, append([]string{"record", "--pid", strconv.Itoa(pid), "--duration", strconv.Itoa(seconds),
@@ -163,7 +164,8 @@ func ddtop(path, name string, args ...string) profiler {
 	}}
 }
 
-// readDdtop reads a recording. It judges the stacks of the ticks that read the stacks of all threads.
+// readDdtop reads a recording of ddtop. It judges only the stacks of ticks at which ddtop read the stacks of all
+// threads.
 func readDdtop(file string, v *verdict) error {
 	r, err := recording.Open(file)
 	if err != nil {
@@ -193,7 +195,7 @@ func framesOf(dict *sampler.Dictionary, stack sampler.StackID) (out []frame) {
 	return out
 }
 
-// progress is how far the program has come, by its own report.
+// progress is how many turns the program has made, and its wall time and CPU time, as the program itself reports them.
 type progress struct{ turns, wallNS, cpuNS float64 }
 
 func ask(b *testing.B, p *rubytest.Process) progress {

@@ -25,22 +25,24 @@ import (
 )
 
 const (
-	// qualityRounds is how often each source is measured on each load. DDTOP_BENCH_PAIRS sets another number.
+	// qualityRounds is how often each source of threads' states is measured under each load. DDTOP_BENCH_PAIRS sets
+	// another number.
 	qualityRounds = 3
-	// qualityLength is the length of a measurement. The screen's figures and findings cover the same time.
+	// qualityLength is the length of a measurement. It is the time that the figures and findings on the screen cover,
+	// too.
 	qualityLength = sampler.QualityWindow
-	// qualityThreads is the number of Puma's threads. forkedWorkers is the number of processes of the load with many
-	// processes.
+	// qualityThreads is the number of Puma's threads in the loads with Rails. forkedWorkers is the number of processes
+	// in the load "50-workers".
 	qualityThreads, forkedWorkers = 5, 50
-	// longWaitNS is the shortest wait for the GVL that counts, in ns. longRequestNS is the length from which on a
-	// request is long, in ns.
+	// longWaitNS is the shortest wait for the GVL that counts, in ns. longRequestNS is the shortest time of a request
+	// that counts as long, in ns.
 	longWaitNS, longRequestNS = 1_000_000, 20_000_000
 )
 
 // sourceNames are all sources from which a ddtop can learn the states of threads (`--source`).
 var sourceNames = []string{"switches", "moved", "polling"}
 
-// sources returns the sources of sourceNames that this ddtop has and this machine allows.
+// sources returns the sources from sourceNames that this version of ddtop has and this machine allows.
 func sources(b *testing.B, path string) (out []string) {
 	b.Helper()
 	for _, name := range sourceNames {
@@ -56,7 +58,8 @@ func sources(b *testing.B, path string) (out []string) {
 	return out
 }
 
-// span is an interval in which a native thread was at one place: it held the GVL, waited for it, or had released it.
+// span is an interval in which a native thread did one of three things: it held the GVL, waited for it, or had released
+// it.
 type span struct {
 	tid          int32
 	place        place
@@ -81,8 +84,8 @@ func (s *span) overlap(o *span) int64 {
 	return max(min(s.toNS, o.toNS)-max(s.fromNS, o.fromNS), 0)
 }
 
-// told is what samples show about a process between two times. Samples of exact mode are the truth. Samples from a
-// recording of ddtop are compared with them.
+// told is what samples show about a process in a period of time. Samples of exact mode are taken as the truth. Samples
+// from a recording of ddtop are compared with this truth.
 type told struct {
 	gvl.Ignore
 	fromNS, toNS           int64
@@ -145,7 +148,7 @@ func (k *told) Waited(w *gvl.Wait) {
 	k.waits = append(k.waits, span{tid: k.tids[w.Thread], place: waiting, fromNS: w.FromNS, toNS: w.ToNS})
 }
 
-// finish ends the stream and collects the requests and the quality.
+// finish ends the stream, and takes the requests and the quality from its results.
 func (k *told) finish() {
 	k.measure.Stream().Finish()
 	k.quality = k.measure.Stat(0).Quality.Of
@@ -154,12 +157,12 @@ func (k *told) finish() {
 	}
 }
 
-// lacks reports whether ddtop does not show a kind of figure, because its quality is too low.
+// lacks reports whether ddtop does not show figures of the kind f, because their quality is too low.
 func (k *told) lacks(f sampler.Figure) bool { return k.quality.Lacks(f) != "" }
 
 // offPoints compares each thread's shares of time with the truth, in percentage points. A thread has three shares: with
-// the GVL, waiting for it and without it. The largest of its three differences counts. offPoints returns the mean over
-// the threads, and the worst thread. ok is false if the quality is too low to show the shares.
+// the GVL, waiting for it and without it. The largest of its three differences counts. mean is the mean of this
+// difference over all threads, and worst is the largest. ok is false if the quality is too low to show the shares.
 func (k *told) offPoints(truth *told) (mean, worst float64, ok bool) {
 	if k.lacks(sampler.FigureStates) || k.toNS <= k.fromNS {
 		return 0, 0, false
@@ -192,8 +195,8 @@ func (k *told) offPoints(truth *told) (mean, worst float64, ok bool) {
 	return mean / float64(n), worst, true
 }
 
-// waitsFound returns how many of the truth's waits of at least longWaitNS are in k, in percent. A wait is found if k
-// has at least half of its time. The result is NaN if the truth has no such wait.
+// waitsFound returns how many of the true waits for the GVL are also in k, in percent. Only waits of at least
+// longWaitNS count. A wait is found if k has at least half of its time. The result is NaN if there is no such wait.
 func (k *told) waitsFound(truth *told) float64 {
 	found, of := 0, 0
 	for i := range truth.waits {
@@ -216,10 +219,10 @@ func (k *told) waitsFound(truth *told) float64 {
 	return percent(found, of)
 }
 
-// requestsSeen returns how many requests of the application's log k has, in percent. long is for requests of at least
-// longRequestNS, short for shorter ones. A request counts if k has a request with at least half of its time. Each
-// request of k counts once. off is the median difference between the lengths of long requests in k and in the log, in
-// percent. A result is NaN if there are no such requests.
+// requestsSeen returns how many of the requests in the application's log are also in k, in percent. long is for
+// requests of at least longRequestNS, short for shorter ones. A request is seen if k has a request with at least half
+// of its time. Each request of k counts once. off is by how much the times of long requests in k differ from the log:
+// the median, in percent. A result is NaN if there are no such requests.
 func (k *told) requestsSeen(log []servertest.Logged) (long, short, off float64) {
 	var requests []span
 	for _, l := range log {
@@ -263,16 +266,16 @@ func (k *told) requestsSeen(log []servertest.Logged) (long, short, off float64) 
 	return share(1), share(0), median(lengths)
 }
 
-// railsFull and railsHalf are the names of the loads for which leastQuality has lower limits.
+// railsFull and railsHalf are names of loads. Only for these loads, leastQuality has the worst accepted figures.
 const railsFull, railsHalf = "rails-full", "rails-half"
 
-// qualityLoad is a load, with the process of it that is measured.
+// qualityLoad is a program under load, of which one process is measured.
 type qualityLoad struct {
 	name string
-	// start starts the load and returns the PID.
+	// start starts the load and returns the PID of the process to measure.
 	start func(b *testing.B) int
-	// exact is true if exact mode measures the same seconds, for comparison. log is the path of the application's log
-	// of requests, or "".
+	// exact is true if exact mode measures the process at the same time, for comparison. log is the path of the
+	// application's log of requests, or "".
 	exact bool
 	log   string
 	args  []string
@@ -280,9 +283,9 @@ type qualityLoad struct {
 	judged bool
 }
 
-// BenchmarkQuality measures what ddtop costs at its defaults, and the quality of its figures, by each source. It
-// compares shares of time and waits with exact mode in the same seconds. It compares requests with the application's
-// log. It also counts impossible stacks.
+// BenchmarkQuality measures what ddtop costs at its defaults and how good its figures are, for each source of threads'
+// states. It compares shares of time and waits with exact mode in the same seconds. It compares requests with the
+// application's log. It also counts impossible stacks.
 func BenchmarkQuality(b *testing.B) {
 	path := buildOwn(b)
 	if stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err != nil {
@@ -290,7 +293,7 @@ func BenchmarkQuality(b *testing.B) {
 	} else {
 		defer stats.Close()
 	}
-	// A benchmark that fails prints no figures. So this one collects what is wrong, and fails at the end.
+	// A benchmark that fails at once prints no figures. So this benchmark collects all faults, and fails at the end.
 	var low []string
 	for _, l := range qualityLoads(b) {
 		b.Run(l.name, func(b *testing.B) {
@@ -309,8 +312,8 @@ func BenchmarkQuality(b *testing.B) {
 	}
 }
 
-// qualityLoads returns the loads. It starts the Rails application at once, and each load starts its requests or its own
-// program.
+// qualityLoads returns the loads. It starts the Rails application itself, because several loads use it. Requests and
+// other programs are started later, by the load's function start.
 func qualityLoads(b *testing.B) []qualityLoad {
 	b.Helper()
 	wrk := rubytest.Program(b, "wrk", "wrk")
@@ -348,7 +351,7 @@ func qualityLoads(b *testing.B) []qualityLoad {
 	}
 }
 
-// forkedScript has many processes that wake up and compute a little.
+// forkedScript is a program with many processes, which wake up and compute a little.
 var forkedScript = fmt.Sprintf(`
 %d.times { fork { Thread.new { loop { 2000.times { }; sleep 0.05 } }; sleep } }
 puts "up"
@@ -356,7 +359,8 @@ $stdout.flush
 $stdin.gets
 `, forkedWorkers)
 
-// switchesScript has threads that wait for each other's bytes. It makes tens of thousands of thread switches a second.
+// switchesScript is a program with threads that wait for each other's bytes. It makes tens of thousands of thread
+// switches a second.
 const switchesScript = `
 4.times do
   a, b = IO.pipe
@@ -369,8 +373,8 @@ $stdout.flush
 $stdin.gets
 `
 
-// measureQuality reports the figures of one source. It returns the faults: figures below leastQuality and impossible
-// stacks.
+// measureQuality measures one source of threads' states and reports its figures. It returns the faults: figures below
+// leastQuality and impossible stacks.
 func measureQuality(b *testing.B, path, source string, pid int, l qualityLoad) (low []string) {
 	b.Helper()
 	figures := make(map[string][]float64)
@@ -444,11 +448,11 @@ func measureQuality(b *testing.B, path, source string, pid int, l qualityLoad) (
 	return low
 }
 
-// floors are the worst quality that a benchmark accepts. Waits and requests are shares in percent. A zero share accepts
-// everything.
+// floors are the worst figures that a benchmark accepts. Waits and requests are shares in percent. A share of zero
+// accepts everything.
 type floors struct{ offPoints, waits, longRequests, shortRequests float64 }
 
-// leastQuality is the lowest quality that is accepted, by load and source. BenchmarkQuality fails if Rails is measured
+// leastQuality has the worst figures that are accepted, by load and source. BenchmarkQuality fails if Rails is measured
 // worse, so that a change cannot lower the cost by lowering the quality. These values are what one run of 10 s reaches,
 // with room for chance. They are not the aims. On a half-full machine, most waits are shorter than the time between two
 // readings of polling. So polling finds such a wait only by chance.
@@ -465,7 +469,8 @@ var leastQuality = map[string]map[string]floors{
 	},
 }
 
-// check describes how a figure is below its floor. It returns "" if the figure is good enough.
+// check compares a figure with its floor, the worst accepted value. It returns a message if the figure is worse, and ""
+// otherwise.
 func (f floors) check(name string, v float64) string {
 	switch {
 	case name == "-off-points" && v > f.offPoints:
@@ -480,7 +485,7 @@ func (f floors) check(name string, v float64) string {
 	return ""
 }
 
-// measureRbspy reports what rbspy costs on a load of one process. It reads one thread of the process.
+// measureRbspy reports what rbspy costs on a load with one process. rbspy reads only one thread of the process.
 func measureRbspy(b *testing.B, pid int, l qualityLoad) {
 	b.Helper()
 	path, found := findRbspy()
@@ -498,7 +503,8 @@ func measureRbspy(b *testing.B, pid int, l qualityLoad) {
 	b.ReportMetric(median(rates), "rbspy-stack-Hz")
 }
 
-// keeping returns a ddtop that writes a recording. After a measurement, last holds the contents of the recording.
+// keeping returns a meter that runs ddtop and keeps its recording. After a measurement, last holds the contents of the
+// recording.
 func keeping(path, name string, last *[]*told, args []string) meter {
 	return meter{name: name,
 		command: func(pid int, length time.Duration, file string) *exec.Cmd {
@@ -523,7 +529,7 @@ func keeping(path, name string, last *[]*told, args []string) meter {
 		}}
 }
 
-// exactBeside follows a process in exact mode until the returned function is called. This function reports whether
+// exactBeside measures a process in exact mode until the returned function is called. This function reports whether
 // exact mode was on all the time.
 func exactBeside(b *testing.B, pid int, exact bool) (*told, func() bool) {
 	b.Helper()
@@ -559,8 +565,8 @@ func exactBeside(b *testing.B, pid int, exact bool) (*told, func() bool) {
 	}
 }
 
-// TestOffPoints: offPoints compares only the time in which k has samples, and only threads that the truth has. It
-// returns no result if the quality of k is too low to show shares.
+// TestOffPoints: offPoints must compare only the time in which ddtop has samples (k), and only threads that exact mode
+// has seen, too. It must return no result if the quality of k is too low to show shares.
 func TestOffPoints(t *testing.T) {
 	k := told{toNS: 1000, quality: sampler.Quality{SpanNS: 1e10, IdleNS: 1e10}, times: []span{
 		{1, holding, -50, 500}, {1, waiting, 500, 800}, {1, released, 800, 1100}, {2, holding, 0, 1000}, {3, released, 0, 1000},
@@ -577,8 +583,8 @@ func TestOffPoints(t *testing.T) {
 	}
 }
 
-// TestWaitsFound: a wait counts as found if the same thread waits in k for at least half of the wait's time. Waits that
-// are too short, or that end after k, do not count.
+// TestWaitsFound: a true wait counts as found if the same thread waits in k for at least half of the wait's time. True
+// waits do not count if they are too short or end after the time that k covers.
 func TestWaitsFound(t *testing.T) {
 	const ms = 1_000_000
 	truth := told{waits: []span{
@@ -594,8 +600,8 @@ func TestWaitsFound(t *testing.T) {
 	}
 }
 
-// TestRequestsSeen: a request that ddtop saw counts for only one logged request. This is the request with which it
-// shares the most time.
+// TestRequestsSeen: a request that ddtop saw may count for only one request in the log: the one with which it shares
+// the most time.
 func TestRequestsSeen(t *testing.T) {
 	const ms = 1_000_000
 	logged := func(tid int32, from, to int64) servertest.Logged {

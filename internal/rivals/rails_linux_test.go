@@ -15,28 +15,29 @@ import (
 )
 
 const (
-	// railsPairs is how often requests per second with a profiler are compared with requests per second without one.
+	// railsPairs is how many pairs are measured: the requests per second with a profiler, and without one.
 	railsPairs = 6
 	// railsLength is the length of each measurement.
 	railsLength = 4 * time.Second
-	// attachTime is how long a benchmark waits for a profiler to attach before it measures. started.end checks that
-	// this was enough.
+	// attachTime is how long a benchmark waits for a profiler to attach before it measures. The method end of started
+	// checks that this was enough.
 	attachTime = 1500 * time.Millisecond
-	// railsLimit is longer than any measurement. The profiler is interrupted at the end of its measurement.
+	// railsLimit is the run time that profilers are started with. It is longer than any measurement, because the
+	// benchmark itself interrupts the profiler when a measurement ends.
 	railsLimit = time.Hour
 )
 
-// railsLoads are numbers of connections of wrk. A single connection leaves one of two CPUs free. No name may be a part
-// of another name, because -bench selects benchmarks by parts of names.
+// railsLoads are the loads: a name and the number of connections that wrk opens. A single connection leaves one of two
+// CPUs free. No name may be a part of another name, because -bench selects benchmarks by parts of names.
 var railsLoads = []struct {
 	name        string
 	connections int
 }{{"free-cpu", 1}, {"full", 10}}
 
 // BenchmarkRails measures what ddtop and rbspy cost a Rails application under load (internal/servertest). It reports
-// their own CPU time, requests per second, latencies, and the application's CPU time for a request. One worker of two
-// is profiled. A round has one measurement with each profiler, and one without. Every second round has the reverse
-// order, so that changes of the machine affect all alike.
+// the profilers' own CPU time, requests per second, latencies, and the application's CPU time for a request. One of the
+// application's two workers is profiled. A round has one measurement with each profiler, and one without. Every second
+// round has the reverse order, so that changes of the machine affect all alike.
 func BenchmarkRails(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	var all []meter
@@ -67,14 +68,14 @@ const (
 	// preciseTo percent to each side.
 	leastRequestPairs, mostRequestPairs = 20, 200
 	preciseTo                           = 2.
-	// pairedRequests is the number of requests in each half of a pair, which takes about 3 s. The load asks for the
-	// same pages again after 40 requests. So both halves do the same work.
+	// pairedRequests is the number of requests in each half of a pair: one half with ddtop, one without. A half takes
+	// about 3 s. The load asks for the same pages again after 40 requests, so both halves do the same work.
 	pairedRequests = 240
 )
 
 // BenchmarkPerRequest measures how much more CPU time a request of Rails takes with ddtop. It also measures how many
-// fewer requests are served per second with one connection. It measures pairs with and without ddtop until the
-// interval is narrow.
+// fewer requests per second are served over one connection. It measures pairs with and without ddtop until the 95 %
+// interval of the difference is narrow.
 func BenchmarkPerRequest(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	app := servertest.StartRails(b, 1, 5)
@@ -120,17 +121,17 @@ func perRequest(b *testing.B, m meter, pid int, load func() answered) {
 	}
 }
 
-// served is what an application did under load: requests a second, and latencies in ms.
+// served is what wrk measured of an application under load: requests a second, and latencies in ms.
 type served struct{ rate, p50, p99 float64 }
 
-// answered is what an application did under load. cpu is the CPU time of one of its workers for each request that this
-// worker answered, in ms.
+// answered is what was measured of an application under load. cpu is the CPU time of one of its workers for each
+// request that this worker answered, in ms.
 type answered struct {
 	served
 	cpu float64
 }
 
-// answer puts the shop under load and measures one of its workers.
+// answer puts the shop (the Rails application) under load for the given time, and measures one of its workers.
 func answer(b *testing.B, wrk string, app *servertest.Rails, pid, connections int, length time.Duration) (a answered) {
 	b.Helper()
 	done, cpu := app.Completed(b, pid), processCPU(b, pid)
@@ -154,11 +155,11 @@ func answerAll(b *testing.B, wrk string, app *servertest.Rails, pid, requests in
 	return a
 }
 
-// burden reports what each profiler costs under a load.
+// burden measures an application under load with each profiler and without one, and reports what each profiler costs.
 func burden(b *testing.B, all []meter, pid int, load func() answered) {
 	b.Helper()
-	// A measurement without a profiler begins after a pause of attachTime. So the application rests for the same time
-	// before each measurement.
+	// Before a measurement without a profiler, there is a pause of attachTime, which is the time that a profiler gets
+	// to attach. So the application rests for the same time before each measurement.
 	results, own := inRounds(b, rounds{pairsWanted(b, railsPairs), attachTime, attachTime}, all, pid, load)
 	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
 	reportServed(b, "none", results[len(all)])
@@ -196,7 +197,7 @@ var (
 	latency     = regexp.MustCompile(`\n +(50|99)% +([\d.]+)(us|ms|s) *\n`)
 )
 
-// serve puts the shop under load. length is in whole seconds.
+// serve sends requests to the shop for the given length of time, which must be in whole seconds.
 func serve(b *testing.B, wrk string, app *servertest.Rails, connections int, length time.Duration) served {
 	b.Helper()
 	out, err := exec.Command(wrk, "--threads", "1", "--connections", strconv.Itoa(connections), "--duration", fmt.Sprintf("%ds", int(length.Seconds())),

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/internal/servertest"
 )
 
-// servingScript is a program of ten threads, 30 frames deep, that serve requests of about 20 ms one after the other.
-// This is 50 requests a second for each thread. Each request has an environment of its own, as large as servers make
-// them. Their route is a Rails route.
+// servingScript is a program of ten threads, 30 frames deep. Each thread serves requests of about 20 ms one after the
+// other, 50 a second. Each request has its own environment (env), as large as a real server makes it. The route of all
+// requests is a Rails route.
 const servingScript = `
 def deep(n, env)
   n == 0 ? answer(env) : deep(n - 1, env)
@@ -40,8 +40,8 @@ $stdout.flush
 $stdin.gets
 `
 
-// requestPairs is how often ddtop's cost with the reading of requests is compared with its cost without it. budgetPairs
-// is how often the rates are compared while ddtop's cost has a limit.
+// requestPairs is how often ddtop's cost is compared between reading requests and not reading them. budgetPairs is how
+// often ddtop's rates are compared in the same way, with a limit on its cost.
 const requestPairs, budgetPairs = 7, 7
 
 // BenchmarkRequests measures how much the reading of requests adds to ddtop's cost. It does so on ten threads that
@@ -70,9 +70,9 @@ func BenchmarkRequests(b *testing.B) {
 	})
 }
 
-// compareRequests reports what the reading of requests costs on one process. At full rates, this is the additional cost
-// in percent. With the default limit on ddtop's cost, it reports the rates that ddtop achieves with and without
-// requests.
+// compareRequests reports what the reading of requests costs on one process. At full rates, this is the additional CPU
+// time in percent. If ddtop's cost has its default limit, the reading can make ddtop's rates lower. So compareRequests
+// then reports the rates with and without requests.
 func compareRequests(b *testing.B, path string, pid int) {
 	b.Helper()
 	with, without := inTurns(b, requestPairs, pid, stat(path, "with", "--overhead", "off"), stat(path, "without", "--overhead", "off", "--no-requests"))
@@ -92,11 +92,11 @@ func compareRequests(b *testing.B, path string, pid int) {
 	reportCosts(b, "budget-without", without)
 }
 
-// ownCost is a profiler's share of a CPU, in percent, and its report about its work.
+// ownCost is how much of a CPU a profiler took, in percent, and the profiler's report about its work.
 type ownCost struct {
 	share float64
 	said  sampled
-	// from and until are the measured time by CLOCK_MONOTONIC. Only inRounds sets them.
+	// from and until are the beginning and the end of the measurement by CLOCK_MONOTONIC. Only inRounds sets them.
 	from, until time.Duration
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestJudge: judge finds a wrong line, an impossible call and a frame without a name in stacks with known faults.
+// TestJudge: in stacks with known faults, judge must find a wrong line, an impossible call and a frame without a name.
 func TestJudge(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(calls)); !slices.Equal(got, []string{"turn", "work"}) {
 		t.Fatalf("calls of %v", got)

@@ -6,7 +6,7 @@ import (
 )
 
 // rounds describes how profilers are measured in turns. count is the number of rounds. attach is how long to wait for a
-// profiler to begin before it is measured. rest is the pause before a measurement without a profiler.
+// profiler to begin, before the measurement. rest is the pause before a measurement without a profiler.
 type rounds struct {
 	count        int
 	attach, rest time.Duration
@@ -14,7 +14,7 @@ type rounds struct {
 
 // inRounds makes a process do the same work several times: with each profiler in turn, and without a profiler. Every
 // second round has the reverse order, so that changes of the machine affect all measurements in the same way. done has
-// a list of results for each profiler. Its last list is for the work without a profiler.
+// a list of results for each profiler, and a last list for the work without a profiler.
 func inRounds[T any](b *testing.B, r rounds, all []meter, pid int, work func() T) (done [][]T, own [][]ownCost) {
 	b.Helper()
 	done, own = make([][]T, len(all)+1), make([][]ownCost, len(all))
@@ -36,13 +36,13 @@ func inRounds[T any](b *testing.B, r rounds, all []meter, pid int, work func() T
 	return done, own
 }
 
-// latest limits the time that a profiler gets to begin. If a profiler needs longer, the machine is too busy, and the
-// benchmark fails.
+// latest limits how long a profiler may take to begin. If it takes longer, the machine is too busy, and the benchmark
+// fails.
 const latest = 20 * time.Second
 
 // beside makes a process do work while a profiler measures it. If the profiler begins only after the work has begun,
-// the result does not count. Then the work is repeated, and from now on all profilers get twice the time to begin. This
-// time depends on the machine and cannot be seen from outside.
+// beside drops the result and repeats the work. All profilers then get twice the time to begin. How long they need
+// depends on the machine, and the benchmark cannot see when they begin.
 func beside[T any](b *testing.B, m meter, pid int, attach *time.Duration, work func() T) (T, ownCost) {
 	b.Helper()
 	for {

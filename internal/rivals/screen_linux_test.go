@@ -23,16 +23,17 @@ const (
 	// screenRows and screenCols are the terminal's size.
 	screenRows = 50
 	screenCols = 200
-	// maxDrawn limits the output that is searched for a first row, in bytes. A frame takes tens of KB.
+	// maxDrawn limits how much output is searched for the first row of a thread, in bytes. A drawn frame takes tens of
+	// KB.
 	maxDrawn = 4 << 20
-	// frameTimeout limits the wait for the first row on a full machine.
+	// frameTimeout limits the wait for the first row of a thread. It is long because the machine may be full.
 	frameTimeout = time.Minute
-	// leaveTimeout limits the wait for the screen's end.
+	// leaveTimeout limits the wait for ddtop to end after q was pressed.
 	leaveTimeout = time.Minute
-	// screenSettle is how long a screen is open before its cost is measured. screenLength is the length of the
+	// screenSettle is how long ddtop's screen is open before its cost is measured. screenLength is the length of the
 	// measurement.
 	screenSettle, screenLength = 3 * time.Second, 5 * time.Second
-	// firstFrames is how often the time to the first frame is measured.
+	// firstFrames is how often BenchmarkFirstFrame measures the time to the first frame.
 	firstFrames = 20
 )
 
@@ -41,7 +42,7 @@ type screen struct {
 	cmd    *exec.Cmd
 	master *os.File
 	begun  time.Time
-	// first receives the time from exec until a row of a thread is on the screen.
+	// first receives the time from the start of ddtop (exec) until the screen shows a row of a thread.
 	first chan time.Duration
 	ended chan error
 
@@ -62,7 +63,8 @@ func openScreen(b *testing.B, path string, pid int, args ...string) *screen {
 	}
 	s := &screen{cmd: exec.Command(path, append([]string{"--pid", strconv.Itoa(pid)}, args...)...), master: master, first: make(chan time.Duration, 1), ended: make(chan error, 1)}
 	s.cmd.Dir = b.TempDir()
-	// Do not use the settings of the user that runs this benchmark.
+	// The environment has its own folder for settings, because the settings of the user who runs the benchmark must not
+	// count.
 	s.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "XDG_CONFIG_HOME="+s.cmd.Dir)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = tty, tty, tty
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -77,10 +79,10 @@ func openScreen(b *testing.B, path string, pid int, args ...string) *screen {
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0])`)
 
-// firstRow matches the first frame on the screen that shows a thread, of the programs in this package or of Puma.
+// firstRow matches a row of a thread on the screen. The thread belongs to a program of this package or to Puma.
 var firstRow = regexp.MustCompile(rowOf + "|puma srv")
 
-// read reads the output until the terminal is closed.
+// read reads what ddtop draws until the terminal is closed.
 func (s *screen) read() {
 	buf := make([]byte, 1<<16)
 	seen := false
@@ -90,7 +92,8 @@ func (s *screen) read() {
 		if !seen && n > 0 {
 			s.mu.Lock()
 			s.drawn.Write(buf[:n])
-			// The first frame has each name in one piece. Later frames draw only the cells that have changed.
+			// Only the first frame is sure to have each name in one piece: later frames draw only the cells that have
+			// changed.
 			if firstRow.Match(escapes.ReplaceAll(s.drawn.Bytes(), nil)) {
 				seen = true
 				s.first <- at
@@ -105,7 +108,7 @@ func (s *screen) read() {
 	}
 }
 
-// row waits for the first row of a thread. It returns the time from exec until then.
+// row waits until the screen shows a row of a thread. It returns the time from the start of ddtop (exec) until then.
 func (s *screen) row(b *testing.B) time.Duration {
 	b.Helper()
 	var why error
@@ -123,8 +126,8 @@ func (s *screen) row(b *testing.B) time.Duration {
 	return 0
 }
 
-// leave presses q and waits for the end. A screen that ended before, or ends with an error, fails the benchmark,
-// because its measurements mean nothing.
+// leave presses q and waits until ddtop ends. It fails the benchmark if ddtop has ended before or ends with an error,
+// because the measurement of such a run means nothing.
 func (s *screen) leave(b *testing.B) {
 	b.Helper()
 	defer s.master.Close()
@@ -146,7 +149,7 @@ func (s *screen) leave(b *testing.B) {
 	}
 }
 
-// screenCost returns the share of a CPU that ddtop with its screen takes, in percent, once it shows threads.
+// screenCost returns how much of a CPU ddtop takes with its screen, in percent, after the screen has shown threads.
 func screenCost(b *testing.B, path string, pid int, length time.Duration) float64 {
 	b.Helper()
 	s := openScreen(b, path, pid)
@@ -177,8 +180,8 @@ func (s *screen) cost(b *testing.B, settle, length time.Duration) float64 {
 	return 100 * float64(after-before) / float64(took)
 }
 
-// BenchmarkFirstFrame measures the time from exec until the screen has a row of a thread. It uses the program of 10
-// threads and a worker of Rails.
+// BenchmarkFirstFrame measures the time from ddtop's start (exec) until the screen shows a row of a thread. It uses the
+// program with 10 threads, and a worker of Rails.
 func BenchmarkFirstFrame(b *testing.B) {
 	all := versions(b)
 	b.Run("10-threads", func(b *testing.B) {
@@ -209,14 +212,14 @@ func firstFrame(b *testing.B, all []version, pid int) {
 }
 
 const (
-	// idleRounds is how often BenchmarkIdle measures each source. idleSettle is the pause before a measurement, in
-	// which ddtop's first reads end. idleLength is the length of a measurement.
+	// idleRounds is how often BenchmarkIdle measures each source of threads' states. idleSettle is the pause before a
+	// measurement, in which ddtop finishes its first reads. idleLength is the length of a measurement.
 	idleRounds             = 2
 	idleSettle, idleLength = 33 * time.Second, 30 * time.Second
 )
 
-// BenchmarkIdle measures the screen beside a process that is idle for long. It reports ddtop's CPU time, and its
-// memory in MB.
+// BenchmarkIdle measures ddtop with its screen on a process that is idle for a long time. It reports ddtop's CPU time,
+// and its memory in MB.
 func BenchmarkIdle(b *testing.B) {
 	own := buildOwn(b)
 	p := theRuby(b).Start(b, "10.times { Thread.new { sleep } }; puts 'up'; $stdout.flush; sleep", rubytest.Options{})

@@ -18,18 +18,17 @@ func median(values []float64) float64 {
 // confidence is the confidence of all intervals.
 const confidence = 0.95
 
-// medianInterval returns an interval between two of the values that contains the true median with the given confidence.
-// It is the narrowest such interval that leaves out the same number of values below and above. It is right for any
-// distribution (sign test). With fewer than six values, no interval reaches the confidence. The interval is then from
-// the smallest value to the largest.
+// medianInterval returns the 95 % interval of the median: a range between two of the values that contains the true
+// median with this confidence. It leaves out the same number of values below and above, as many as possible. It is
+// right for any distribution (sign test). With fewer than six values, no range reaches the confidence. The interval is
+// then from the smallest value to the largest.
 func medianInterval(values []float64) (low, high float64) {
 	n := len(values)
 	if n == 0 {
 		return math.NaN(), math.NaN()
 	}
 	sorted := slices.Sorted(slices.Values(values))
-	// outside is the chance that at most k of the n values are below the true median, plus the same chance for values
-	// above it.
+	// outside is the chance that the true median lies outside the interval that leaves out k values at each end.
 	outside, ways, k := 0.0, 1.0, 0
 	for ; k < n/2; k++ {
 		outside += 2 * ways / math.Pow(2, float64(n))
@@ -71,7 +70,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestMedianInterval: the interval begins and ends at the ranks that the tables of the sign test give for 95 %.
+// TestMedianInterval: the interval of the median begins and ends at the ranks that tables of the sign test list for 95
+// %.
 func TestMedianInterval(t *testing.T) {
 	for _, c := range []struct{ n, low, high int }{{1, 1, 1}, {5, 1, 5}, {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {12, 3, 10}, {20, 6, 15}, {100, 40, 61}} {
 		values := make([]float64, c.n)

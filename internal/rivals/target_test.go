@@ -6,8 +6,8 @@ import (
 )
 
 // script is a program in which each called method is called from only one line. So the test knows the right line of
-// each caller. One thread works. For each line of input, the main thread prints the number of turns so far, the time
-// and the process's CPU time.
+// each caller. One thread computes in turns. For each line of input, the main thread prints the number of turns so far,
+// the time and the process's CPU time.
 const script = `
 def first
   i = 0
@@ -58,10 +58,10 @@ while $stdin.gets
 end
 `
 
-// threadsOfScript is the number of the program's threads: main, the working one and nine idle ones.
+// threadsOfScript is the number of the program's threads: the main thread, one that works and nine idle ones.
 const threadsOfScript = 11
 
-// calls has the lines of the script in which one method calls another, by caller and callee.
+// calls maps a caller and a callee to the lines of the script in which the caller calls the callee.
 var calls = callsOf(script)
 
 func callsOf(script string) map[string]map[string]int {
@@ -97,7 +97,7 @@ type verdict struct {
 	refused              string // the profiler's message if it could not read the program
 }
 
-// judge adds one stack to the verdict, innermost frame first.
+// judge adds one stack to the verdict, which counts right and wrong frames. The stack's innermost frame comes first.
 func (v *verdict) judge(thread string, stack []frame) {
 	v.stacks++
 	if v.threads == nil {

@@ -8,13 +8,14 @@ import (
 	"testing"
 )
 
-// A chance has the failures that TooSeldom has reported in one test and that are reported at the test's end.
+// A chance keeps what TooSeldom has reported in one test, until it is reported at the test's end.
 type chance struct {
 	mu       sync.Mutex
 	failures []string
 }
 
-// chances holds the chance of each running test that called OftenEnough, by the test's name.
+// chances has the chance (the failures kept until the end) of each running test that called OftenEnough, by the test's
+// name.
 var chances sync.Map
 
 // OftenEnough declares that the test waits for a racing program to do something often enough within a time. It must be
@@ -30,8 +31,8 @@ func OftenEnough(t *testing.T) {
 	}
 	held := &chance{}
 	chances.Store(t.Name(), held)
-	// Cleanups run in reverse order. This one is registered first, so it runs after the test's subtests and all other
-	// cleanups.
+	// Cleanups run in reverse order. This cleanup is registered first, so it runs after the test's subtests and after
+	// all other cleanups.
 	t.Cleanup(func() {
 		chances.Delete(t.Name())
 		if len(held.failures) == 0 {
@@ -46,8 +47,8 @@ func OftenEnough(t *testing.T) {
 	})
 }
 
-// TooSeldom reports that the test did not see something often enough, and lets the test go on. In a test without
-// OftenEnough, it is the same as t.Errorf.
+// TooSeldom reports that the test did not see something often enough, and lets the test continue. In a test that has
+// not called OftenEnough, it is the same as t.Errorf.
 func TooSeldom(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if !holdSeldom(t, fmt.Sprintf(format, args...)) {
@@ -55,20 +56,20 @@ func TooSeldom(t testing.TB, format string, args ...any) {
 	}
 }
 
-// TooSeldomNow is like TooSeldom, but also ends the test or subtest. If it ends a subtest, go test shows the subtest as
-// skipped, and the test that contains it as failed.
+// TooSeldomNow is like TooSeldom, but also ends the test or subtest. If it ends a subtest, go test reports the subtest
+// as skipped. The test that contains the subtest fails.
 func TooSeldomNow(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if holdSeldom(t, fmt.Sprintf(format, args...)) {
-		// FailNow would mark the test as failed. Then OftenEnough could not see whether the test also failed in
-		// another way.
+		// FailNow would mark the test as failed. OftenEnough could then not see if the test also failed for another
+		// reason.
 		Skip(t, "failed: "+format, args...)
 	}
 	t.Fatalf(format, args...)
 }
 
-// holdSeldom keeps a failure until the end of the test. It returns false if the test has not called OftenEnough. The
-// caller then reports the failure itself.
+// holdSeldom keeps a failure of the kind "seen too seldom" until the end of the test. It returns false if the test has
+// not called OftenEnough. The caller must then report the failure itself.
 func holdSeldom(t testing.TB, failure string) bool {
 	whole, sub, _ := strings.Cut(t.Name(), "/")
 	held, ok := chances.Load(whole)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ChangedCode returns how many bytes of a process's code in memory differ from the files that it comes from. Most of
-// them are breakpoints of exact mode.
+// ChangedCode returns how many bytes of a process's code in memory differ from the files that the code was loaded from.
+// Most of these bytes are breakpoints of exact mode.
 func ChangedCode(t testing.TB, pid int) (bytes int) {
 	t.Helper()
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))

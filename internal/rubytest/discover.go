@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// debian lists Debian's Rubies that scripts/rubies provides, each in a folder for chroot (a root). name is the name of
-// the root.
+// debian lists Debian's Rubies that scripts/rubies provides. Each is in its own root, a folder for chroot. name is the
+// name of the root.
 var debian = []struct{ name, release string }{
 	{"debian-2.7", "2.7"},
 	{"debian-3.1", "3.1"},
@@ -23,7 +23,7 @@ var debian = []struct{ name, release string }{
 }
 
 // foreign lists Debian's Rubies for other CPU architectures that scripts/rubies provides. arch is the architecture as
-// in GOARCH. emulator is the path of the emulator that the script puts into the root.
+// in GOARCH. emulator is the path of the emulator that the script puts into the root, the folder for chroot.
 var foreign = []struct{ name, release, arch, emulator string }{
 	{"debian-2.7-arm64", "2.7", "arm64", "/usr/bin/qemu-aarch64-static"},
 	{"debian-3.1-arm64", "3.1", "arm64", "/usr/bin/qemu-aarch64-static"},
@@ -31,7 +31,8 @@ var foreign = []struct{ name, release, arch, emulator string }{
 	{"debian-3.4-arm64", "3.4", "arm64", "/usr/bin/qemu-aarch64-static"},
 }
 
-// musl lists the Rubies that scripts/rubies builds with musl. name is the name of the root.
+// musl lists the Rubies that scripts/rubies builds with the C library musl. name is the name of a Ruby's root, the
+// folder for chroot.
 var musl = []struct{ name, release string }{{"debian-3.3-musl", "3.3"}}
 
 // Kinds returns all Rubies that scripts/rubies can provide, even those that this machine lacks. Only the fields Name
@@ -50,7 +51,7 @@ func Kinds() []Ruby {
 	return all
 }
 
-// discovery is the result of a search for Rubies. Each test binary searches once.
+// discovery is the result of a search for the Rubies of this machine. Each test binary searches only once.
 type discovery struct {
 	rubies  []Ruby
 	missing []missing
@@ -66,8 +67,8 @@ var discover = sync.OnceValue(func() discovery {
 	return d
 })
 
-// discoverForeign finds the Rubies for other CPU architectures, which run in an emulator. If ddtop runs on an
-// architecture, its Rubies need no emulator.
+// discoverForeign finds the Rubies for other CPU architectures, which run in an emulator. It leaves out Rubies for the
+// architecture of this machine, because they need no emulator.
 var discoverForeign = sync.OnceValue(func() discovery {
 	var d discovery
 	roots, err := debianRoots("foreign")
@@ -81,7 +82,7 @@ var discoverForeign = sync.OnceValue(func() discovery {
 	return d
 })
 
-// discoverMusl finds the Rubies that are linked with musl. It does not build a missing one.
+// discoverMusl finds the Rubies that are linked with musl. If one is missing, discoverMusl does not build it.
 var discoverMusl = sync.OnceValue(func() discovery {
 	var d discovery
 	script, err := scriptPath()
@@ -96,7 +97,8 @@ var discoverMusl = sync.OnceValue(func() discovery {
 	return d
 })
 
-// add adds a wanted Ruby if scripts/rubies has a root for it. Otherwise it notes why the root is missing.
+// add adds a wanted Ruby if scripts/rubies has installed it in a root (a folder for chroot). Otherwise it notes why the
+// root is missing.
 func (d *discovery) add(roots map[string]Ruby, err error, name, release string) {
 	r, ok := roots[name]
 	switch {
@@ -111,8 +113,9 @@ func (d *discovery) add(roots map[string]Ruby, err error, name, release string) 
 
 var rubiesLine = regexp.MustCompile(`^(debian-([0-9.]+)(?:-[a-z0-9]+)?) ([0-9.]+) (/.+)$`)
 
-// debianRoots returns the roots that scripts/rubies has. which selects "native" or "foreign" roots. If one is missing,
-// the script installs it first. If this fails, debianRoots returns the roots that exist, and an error.
+// debianRoots returns the roots (folders for chroot) of Debian's Rubies, from scripts/rubies. which selects "native" or
+// "foreign" roots. The script first installs the ones that are missing. If this fails, debianRoots returns the roots
+// that exist, and an error.
 func debianRoots(which string) (map[string]Ruby, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("the Rubies of Debian run on Linux only")
@@ -150,7 +153,7 @@ func parseRoots(out []byte) map[string]Ruby {
 	return roots
 }
 
-// scriptPath finds scripts/rubies in the module that the test runs in.
+// scriptPath finds the script scripts/rubies in the module whose test runs.
 func scriptPath() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -168,7 +171,7 @@ func scriptPath() (string, error) {
 	}
 }
 
-// hostRubies returns the CRubies of this machine: on PATH, of rbenv, under /opt/rubies, and the ones that
+// hostRubies returns the CRubies of this machine: those on PATH, in rbenv and under /opt/rubies, and those that
 // DDTOP_TEST_RUBIES names. An executable that is found twice counts once.
 func hostRubies() []Ruby {
 	candidates := filepath.SplitList(env("DDTOP_TEST_RUBIES"))
@@ -203,8 +206,8 @@ func hostRubies() []Ruby {
 	return rubies
 }
 
-// probe runs a Ruby to ask for its version. path is an executable or a folder in which a Ruby is installed. For a shim
-// of rbenv, the result names the real executable. ok is false for other engines (JRuby, TruffleRuby).
+// probe runs a Ruby to find out its version. path is an executable or a folder in which a Ruby is installed. If path is
+// a shim of rbenv, the result names the real executable. ok is false for other engines (JRuby, TruffleRuby).
 func probe(path string) (Ruby, bool) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, "bin", "ruby")

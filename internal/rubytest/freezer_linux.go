@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Freezer freezes and thaws a process by a cgroup.
+// Freezer stops (freezes) and continues (thaws) all threads of a process by a cgroup.
 type Freezer struct {
 	file, freeze, thaw string
 	// state is the path of a file that shows whether the whole cgroup is frozen. The file contains the line frozen or
@@ -19,8 +19,9 @@ type Freezer struct {
 	state, frozen, thawed string
 }
 
-// NewFreezer puts a process into a new cgroup, inside another new cgroup. Freeze freezes the outer one. If v2 is true,
-// both are in the hierarchy v2, otherwise in the freezer controller of v1. The test is skipped if this is not possible.
+// NewFreezer puts a process into a new cgroup, inside another new cgroup. Freeze freezes the outer cgroup. If v2 is
+// true, both cgroups are in the hierarchy v2, otherwise in the freezer controller of v1. The test is skipped if this is
+// not possible.
 func NewFreezer(t testing.TB, pid int, v2 bool) *Freezer {
 	t.Helper()
 	point := freezerMount(t, v2)
@@ -44,8 +45,8 @@ func NewFreezer(t testing.TB, pid int, v2 bool) *Freezer {
 	}
 	t.Cleanup(func() {
 		f.Thaw(t)
-		// A process that has left its cgroup or was killed is still in it for a moment, and such a cgroup cannot be
-		// removed.
+		// For a moment, a process still counts as a member of a cgroup that it has left, or in which it was killed.
+		// During this moment, the cgroup cannot be removed.
 		_ = os.WriteFile(filepath.Join(point, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 		for _, d := range []string{dir, parent} {
 			for end := time.Now().Add(Timeout); os.Remove(d) != nil; time.Sleep(time.Millisecond) {
@@ -61,7 +62,8 @@ func NewFreezer(t testing.TB, pid int, v2 bool) *Freezer {
 	return f
 }
 
-// freezerMount returns where the hierarchy is mounted, or "" if it is not mounted.
+// freezerMount returns where the cgroup hierarchy (v2, or the freezer of v1) is mounted. It returns "" if it is not
+// mounted.
 func freezerMount(t testing.TB, v2 bool) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")

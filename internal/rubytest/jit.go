@@ -4,16 +4,16 @@ import (
 	"testing"
 )
 
-// asksJIT is a Ruby program that prints "yes" if its Ruby was built with the JIT. Ruby 3.1 has YJIT, but its
-// configuration does not mention it.
+// asksJIT is a Ruby program that prints "yes" if its Ruby was built with the given JIT. Ruby 3.1 needs a special case:
+// it has YJIT, but its configuration does not mention it.
 const asksJIT = `require "rbconfig"
 name = ARGV[0].upcase
 said = RbConfig::CONFIG["#{name}_SUPPORT"]
 puts (said ? said != "no" : RubyVM.const_defined?(name)) ? "yes" : "no"
 $stdout.flush`
 
-// HasJIT reports whether the interpreter was built with a just-in-time compiler, "yjit" or "zjit". Without it Ruby
-// ignores the option --yjit with a warning, and does not start with --zjit.
+// HasJIT reports whether the interpreter was built with the just-in-time compiler name, "yjit" or "zjit". A Ruby
+// without it ignores the option --yjit with a warning, and does not start with --zjit.
 func (r Ruby) HasJIT(t testing.TB, name string) bool {
 	t.Helper()
 	p := r.Start(t, asksJIT, Options{Args: []string{name}})
@@ -21,7 +21,8 @@ func (r Ruby) HasJIT(t testing.TB, name string) bool {
 	return p.Line(t) == "yes"
 }
 
-// Variant is a way to start Ruby, such as with a JIT. It changes where Ruby keeps the data that ddtop reads.
+// Variant is a way to start Ruby, such as with a JIT. In each variant, Ruby keeps some of the data that ddtop reads in
+// another place.
 type Variant struct {
 	Name     string
 	RubyArgs []string
@@ -35,9 +36,9 @@ func (v Variant) Apply(o Options) Options {
 	return o
 }
 
-// Variants returns the ways in which the interpreter can run a program. The first is without options. There is a
-// variant for each JIT of the interpreter, in which the JIT compiles methods from their first or second call on. From
-// 3.3 on there is a variant in which Ruby's threads share native threads (M:N).
+// Variants returns the ways in which the interpreter can run a program. The first is without options. For each JIT of
+// the interpreter there is a variant that compiles methods from their first or second call on. From Ruby 3.3 on there
+// is a variant in which Ruby's threads share native threads (M:N).
 func (r Ruby) Variants(t testing.TB) []Variant {
 	t.Helper()
 	out := []Variant{{Name: "plain"}}

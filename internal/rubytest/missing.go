@@ -11,10 +11,10 @@ import (
 //go:embed programs/missing.rb
 var missingProgram string
 
-// StartMissing starts a program with a thread named "asleep". The program can make a page of this thread's stack
-// unreadable. A process that reads the page then waits until the program gives the page back. The same happens with
-// swap on a disk that hangs. The program obeys the lines "take", "give", "count" and "exit". "count" prints how many
-// loops the thread named "busy" has done. After "exit" the exit code is 7. The test is skipped if the kernel has no
+// StartMissing starts a program that can make a page of its memory unreadable: a page of the stack of its thread
+// "asleep". A process that reads the page then waits until the program gives the page back. The same happens with swap
+// on a disk that hangs. The program obeys the lines "take", "give", "count" and "exit". "count" prints how many loops
+// the thread named "busy" has done. After "exit" the exit code is 7. The test is skipped if the kernel has no
 // userfaultfd(2) for this user.
 func (r Ruby) StartMissing(t testing.TB, o Options) *Process {
 	t.Helper()
@@ -37,7 +37,8 @@ func (p *Process) Take(t testing.TB) {
 	p.Expect(t, "taken")
 }
 
-// Give makes the page readable again, and waits until the program reports that the thread with this stack went on.
+// Give makes the page readable again. It waits until the program reports that the thread to whose stack the page
+// belongs went on.
 func (p *Process) Give(t testing.TB) {
 	t.Helper()
 	p.Send(t, "give")

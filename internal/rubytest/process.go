@@ -23,7 +23,7 @@ import (
 // compiles something else and has a busy disk. On such a machine, writing and syncing 192 MB took over three minutes.
 const Timeout = 5 * time.Minute
 
-// emulatedTimeout is the Timeout of a Ruby in an emulator. Such a Ruby is ten times as slow.
+// emulatedTimeout is used in place of Timeout for a Ruby in an emulator. Such a Ruby is ten times as slow.
 const emulatedTimeout = 5 * Timeout
 
 // Timeout returns how long tests wait for programs on this Ruby.
@@ -34,8 +34,8 @@ func (r Ruby) Timeout() time.Duration {
 	return Timeout
 }
 
-// maxUnread is the number of lines that the test has not read yet and that are kept for it. With more lines, the
-// program blocks in its write.
+// maxUnread limits the lines of output that are kept until the test reads them. If there are more, the program blocks
+// when it writes.
 const maxUnread = 1 << 14
 
 // Options describe how a program is started. The zero value is an ordinary start.
@@ -45,17 +45,17 @@ type Options struct {
 	Name string
 	// RubyArgs come before the script (for example --yjit), and Args after it.
 	RubyArgs, Args []string
-	// Env is added, as KEY=value, to a small fixed environment: PATH, HOME, LANG=C.UTF-8. If the Ruby has an emulator,
-	// the environment also has DDTOP_TEST_EMULATOR. A program that starts Rubies itself puts this value before each
-	// command.
+	// Env has variables as KEY=value. They are added to a small fixed environment: PATH, HOME, LANG=C.UTF-8. If the
+	// Ruby has an emulator, the environment also has DDTOP_TEST_EMULATOR, the command of the emulator. A program that
+	// starts Rubies itself must put this command before each of them.
 	Env []string
 
 	// OwnMounts gives the program a mount namespace of its own (Linux, root). No other process sees what it mounts.
 	OwnMounts bool
 
-	// Wrap is a program of the host, with arguments, that is started in place of Ruby. It starts outside of Ruby.Root,
-	// in the script's folder. Ruby's executable and its arguments are appended to Wrap's arguments, and Wrap must run
-	// them in the Root. Process.PID is the PID of Wrap.
+	// Wrap is a program of the host, with its arguments, that is started in place of Ruby. It starts outside of
+	// Ruby.Root, in the script's folder. Ruby's executable and Ruby's arguments are appended to Wrap's arguments, and
+	// Wrap must run them in the Root. Process.PID is the PID of Wrap.
 	Wrap []string
 	// OwnPIDs gives the program a PID namespace of its own (Linux, root), in which it is process 1.
 	OwnPIDs bool
@@ -65,7 +65,7 @@ type Options struct {
 
 // Process is a running program. At the end of the test, all processes of its process group are killed.
 type Process struct {
-	// PID is the process id, in this PID namespace.
+	// PID is the process id as this test process sees it (in its own PID namespace).
 	PID int
 	// Ruby is the interpreter that runs the program.
 	Ruby Ruby
@@ -80,8 +80,8 @@ type Process struct {
 	stop   sync.Once
 }
 
-// Start writes the script into a new folder (in the Ruby's root) and runs it. The test fails if the program cannot be
-// started. The test is skipped if starting the program needs root, and the test does not run as root.
+// Start writes the script into a new folder (inside the Ruby's root) and runs it. The test fails if the program cannot
+// be started. If the start needs root and the test does not run as root, the test is skipped.
 func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	t.Helper()
 	if r.Root != "" && os.Geteuid() != 0 {
@@ -94,7 +94,7 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	}
 	hostDir, err := os.MkdirTemp(filepath.Join(r.Root, os.TempDir()), "ddtop-test-")
 	if err != nil && r.Root != "" {
-		// The Ruby's root may lack the folder that TMPDIR names, so the new folder is in the root's /tmp.
+		// The new folder is in the /tmp of the Ruby's root, because the root may lack the folder that TMPDIR names.
 		hostDir, err = os.MkdirTemp(filepath.Join(r.Root, "tmp"), "ddtop-test-")
 	}
 	if err != nil {
@@ -132,8 +132,8 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Dir = dir
-	// TMPDIR is the script's folder. So temporary files of the program are removed together with its script, however it
-	// ends.
+	// TMPDIR is the script's folder. So the program's temporary files are removed together with the script, even if the
+	// program is killed.
 	p.cmd.Env = append([]string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "TMPDIR=" + p.Dir, "LANG=C.UTF-8"}, o.Env...)
 	if r.Emulator != "" {
 		p.cmd.Env = append(p.cmd.Env, "DDTOP_TEST_EMULATOR="+r.Emulator)
@@ -146,8 +146,8 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 		ownPIDs(p.cmd.SysProcAttr)
 	}
 	p.cmd.Stderr = p.stderr
-	// A child of the program may inherit stderr and keep it open. After this delay, Wait returns although stderr is
-	// open.
+	// A child of the program may inherit stderr and keep it open after the program ends. After this delay, Wait returns
+	// even if stderr is still open.
 	p.cmd.WaitDelay = time.Second
 	stdout, errOut := p.cmd.StdoutPipe()
 	stdin, errIn := p.cmd.StdinPipe()
@@ -163,7 +163,7 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	}()
 	go func() {
 		<-read // Wait closes the pipe, so everything must be read before
-		// The error is not needed, because ProcessState says how the process ended, too.
+		// The error of Wait is not needed: ProcessState also says how the process ended.
 		_ = p.cmd.Wait()
 		close(p.exited)
 	}()
@@ -190,8 +190,8 @@ func (p *Process) readLines(stdout io.Reader) {
 	}
 }
 
-// Line returns the next line of the program's output. The test fails if none comes within the Ruby's Timeout, or if the
-// program ends before.
+// Line returns the next line of the program's output. The test fails if no line comes within the Ruby's Timeout, or if
+// the program ends first.
 func (p *Process) Line(t testing.TB) string {
 	t.Helper()
 	timer := time.NewTimer(p.Ruby.Timeout())
@@ -208,7 +208,7 @@ func (p *Process) Line(t testing.TB) string {
 	return ""
 }
 
-// Expect reads lines until one that contains want, and returns it.
+// Expect reads lines of the program's output until a line contains want, and returns this line.
 func (p *Process) Expect(t testing.TB, want string) string {
 	t.Helper()
 	for {
@@ -219,7 +219,7 @@ func (p *Process) Expect(t testing.TB, want string) string {
 	}
 }
 
-// JSON reads lines until one that is a JSON object or array and decodes it into v.
+// JSON reads lines of the program's output until a line is a JSON object or array. It decodes this line into v.
 func (p *Process) JSON(t testing.TB, v any) {
 	t.Helper()
 	for {
@@ -250,7 +250,7 @@ func (p *Process) CloseStdin(t testing.TB) {
 	}
 }
 
-// Signal sends a signal to the process alone.
+// Signal sends a signal to the process, and not to other processes of its group.
 func (p *Process) Signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(p.PID, sig); err != nil {
@@ -288,7 +288,7 @@ func (p *Process) waitExited() bool {
 	}
 }
 
-// Stderr returns the end of what the program wrote to standard error (at most 64 KiB).
+// Stderr returns what the program wrote to standard error, at most the last 64 KiB.
 func (p *Process) Stderr() string { return p.stderr.String() }
 
 // Stop kills the process group and waits for the process. It is called automatically at the end of the test. Calling
@@ -307,9 +307,9 @@ func (p *Process) Stop(t testing.TB) {
 	})
 }
 
-// starter starts commands on one thread that lives until the test binary ends. A test binary that panics or times out
-// runs no cleanup. So programs ask the kernel to kill them when the thread that started them ends. Go may end any
-// thread, unless a goroutine is locked to it (LockOSThread).
+// starter starts all commands on one thread that lives until the test binary ends. A test binary that panics or times
+// out runs no cleanup. So a started program asks the kernel to kill it when the thread that started it ends. Go may end
+// any thread, unless a goroutine is locked to it (LockOSThread).
 var starter = sync.OnceValue(func() func(*exec.Cmd) error {
 	type request struct {
 		cmd  *exec.Cmd
@@ -329,14 +329,14 @@ var starter = sync.OnceValue(func() func(*exec.Cmd) error {
 	}
 })
 
-// StartTied starts a command that asks to be killed when the thread that started it ends (Pdeathsig, prctl(2)). This
-// thread ends with the test binary.
+// StartTied starts a command that the kernel kills when the thread that started it ends (Pdeathsig, prctl(2)). This
+// thread ends with the test binary, so the command does, too.
 func StartTied(cmd *exec.Cmd) error { return starter()(cmd) }
 
 // maxStderr limits how much of a program's standard error is kept, in bytes.
 const maxStderr = 64 << 10
 
-// tail keeps the last bytes that are written to it.
+// tail keeps the last maxStderr bytes that are written to it.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

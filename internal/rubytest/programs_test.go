@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestParkedStaysParked: a parked program reports its stacks twice, the second time after a garbage collection. Since
+// TestParkedStaysParked: a program with parked threads reports its stacks before and after a garbage collection. Since
 // its threads stay parked, both reports must be equal.
 func TestParkedStaysParked(t *testing.T) {
 	Each(t, func(t *testing.T, r Ruby) {
@@ -110,7 +110,7 @@ func TestStatesAreThere(t *testing.T) {
 	})
 }
 
-// checkKernel compares what the program and the kernel report about the same thread.
+// checkKernel compares what the program reports about a thread with what the kernel reports about it.
 func checkKernel(t *testing.T, p *Process, thread StateTruth) {
 	t.Helper()
 	proc := fmt.Sprintf("/proc/%d", p.PID)

@@ -12,7 +12,7 @@ func env(name string) string { return os.Getenv(name) }
 
 func onCI() bool { return env("CI") == "true" }
 
-// reasons keeps why tests were skipped, by test name, because testing.T has no method that returns it.
+// reasons keeps the reason why each test was skipped, by test name, because testing.T has no method that returns it.
 type reasons struct {
 	mu     sync.Mutex
 	byTest map[string]string
@@ -37,11 +37,12 @@ func (r *reasons) take(test string) string {
 	return reason
 }
 
-// recorded holds the pairs of test and Ruby that are already in the record, because a test may start many programs.
+// recorded has the pairs of test and Ruby that are already in the record of the tests that ran. A test may start many
+// programs, but is recorded only once for each Ruby.
 var recorded sync.Map
 
-// recordAtEnd records, at the end of the test, that the test ran on r or was skipped. A test that calls it several
-// times for one Ruby is recorded once.
+// recordAtEnd writes a record of the test when the test ends: whether it ran on r or was skipped. If a test calls it
+// several times for one Ruby, one record is written.
 func recordAtEnd(t testing.TB, r Ruby) {
 	type pair struct{ test, ruby string }
 	key := pair{t.Name(), r.Name}
@@ -58,15 +59,15 @@ func recordAtEnd(t testing.TB, r Ruby) {
 	})
 }
 
-// record appends one line to the file that DDTOP_TEST_RECORD names.
+// record appends one line about a test to the file that DDTOP_TEST_RECORD names.
 func record(what, version, test, reason string) {
 	appendLine("DDTOP_TEST_RECORD",
 		strings.TrimSpace(strings.Join([]string{what, version, test, strings.ReplaceAll(reason, "\n", " ")}, " ")))
 }
 
 // appendLine appends a line to the file that an environment variable names. It does nothing if the variable is not set.
-// The line is written at once with O_APPEND, so that the test binaries of several packages can share the file. Errors
-// are printed on stderr: the lines are counted later, and a missing one would make the count wrong.
+// It writes the line in one write with O_APPEND, because the test binaries of several packages share the file. It
+// prints errors on stderr: the lines are counted later, and a missing line would make the count wrong.
 func appendLine(variable, line string) {
 	path := env(variable)
 	if path == "" {
@@ -85,7 +86,7 @@ func appendLine(variable, line string) {
 }
 
 // Report adds a line to the report of `make verify` and to the test's log. The line says what was measured, with its
-// unit and the bound that it must keep. DDTOP_TEST_REPORT names the report's file.
+// unit and the bound within which it must be. DDTOP_TEST_REPORT names the report's file.
 func Report(t testing.TB, format string, args ...any) {
 	t.Helper()
 	line := fmt.Sprintf(format, args...)

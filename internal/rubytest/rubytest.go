@@ -32,7 +32,7 @@ import (
 
 // Ruby is an interpreter that tests can run programs on.
 type Ruby struct {
-	// Name is unique among the Rubies found: debian-3.3, or host-3.4.9.
+	// Name is the name of this Ruby, such as debian-3.3 or host-3.4.9. No other Ruby of this machine has the same name.
 	Name string
 	// Version is RUBY_VERSION: 3.3.8.
 	Version string
@@ -40,9 +40,9 @@ type Ruby struct {
 	Root string
 	// Bin is the path of the ruby executable, as seen inside Root.
 	Bin string
-	// Emulator is the path, inside Root, of an emulator that runs Bin if Bin is for another machine. It is "" for a
-	// Ruby that needs no emulator. With an emulator, the started process is the emulator. Then the process's memory,
-	// threads, thread IDs and kernel's figures belong to the emulator.
+	// Emulator is the path of an emulator inside Root, if Bin is for another CPU architecture. It is "" for a Ruby that
+	// needs no emulator. With an emulator, the started process is the emulator. Then the process's memory, threads,
+	// thread IDs and kernel's figures belong to the emulator.
 	Emulator string
 }
 
@@ -81,15 +81,15 @@ func NeedExact(t testing.TB, r Ruby) {
 // String returns the name and the version.
 func (r Ruby) String() string { return r.Name + " (" + r.Version + ")" }
 
-// missing is a Debian Ruby that is not available, with the reason.
+// missing is one of Debian's Rubies that is not installed here, and the reason why.
 type missing struct {
 	name, version, reason string
 }
 
-// All returns every available Ruby, Debian's first, in the order of their releases. A missing Debian Ruby is recorded
-// as skipped, and fails the test with CI=true. Without any Ruby the test is skipped. With -short, All returns only the
-// newest Ruby. Callers run a subtest for each Ruby, with the Ruby's name, so that another run can test the other
-// Rubies.
+// All returns every available Ruby, Debian's first, in the order of their releases. If a Debian Ruby is missing, this
+// is recorded as skipped, and with CI=true the test fails. If no Ruby is available, the test is skipped. With -short,
+// All returns only the newest Ruby. Callers run a subtest for each Ruby, with the Ruby's name, so that another run can
+// test the other Rubies.
 func All(t testing.TB) []Ruby {
 	t.Helper()
 	found := short(t, wanted(t, discover()))
@@ -106,23 +106,24 @@ func All(t testing.TB) []Ruby {
 	return found.rubies
 }
 
-// Each runs test as a subtest, named after the Ruby, on every available Ruby. With -short it uses only the newest. For
-// a missing Debian Ruby, the subtest is skipped, or fails with CI=true. For Rubies of other machines use EachForeign.
+// Each runs test as a subtest on every available Ruby. The subtest has the Ruby's name. With -short, Each uses only the
+// newest Ruby. For a missing Debian Ruby, the subtest is skipped, or fails with CI=true. For Rubies of other CPU
+// architectures use EachForeign.
 func Each(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	each(t, short(t, wanted(t, discover())), test)
 }
 
-// EachVersion is like Each, for tests in which only the version of Ruby matters, and neither the build nor the
-// installation. If two Rubies have the same version, the subtest of the second is skipped. This is often the host's
-// Ruby, because one of Debian's Rubies usually has the same version.
+// EachVersion is like Each, but uses one Ruby of each version. It is for tests that depend only on the version of Ruby,
+// and not on the build or the installation. If two Rubies have the same version, the subtest of the second is skipped.
+// This is often the host's Ruby, because one of Debian's Rubies usually has the same version.
 func EachVersion(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Each(t, onePerVersion(test))
 }
 
-// onePerVersion returns a test that skips a Ruby if an earlier one of the wanted Rubies has the same version (see
-// wanted).
+// onePerVersion returns a test that skips a Ruby if an earlier Ruby has the same version. Only Rubies that
+// DDTOP_TEST_ONLY allows count (wanted).
 func onePerVersion(test func(t *testing.T, r Ruby)) func(t *testing.T, r Ruby) {
 	return func(t *testing.T, r Ruby) {
 		for _, other := range wanted(t, discover()).rubies {
@@ -137,8 +138,8 @@ func onePerVersion(test func(t *testing.T, r Ruby)) func(t *testing.T, r Ruby) {
 	}
 }
 
-// OldestAndNewest is like Each, for tests that hardly depend on the Ruby. The subtests of Rubies between the oldest and
-// the newest are skipped.
+// OldestAndNewest is like Each, for tests that hardly depend on the version of Ruby. It runs the test only on the
+// oldest and the newest Ruby, and skips the subtests of the others.
 func OldestAndNewest(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Each(t, func(t *testing.T, r Ruby) {
@@ -150,8 +151,8 @@ func OldestAndNewest(t *testing.T, test func(t *testing.T, r Ruby)) {
 	})
 }
 
-// EachRelease is like Each, but with one Ruby of every release, even with -short. It is for tests of what all other
-// tests rely on: where Ruby keeps its data, and what Ruby reports about itself.
+// EachRelease is like Each, but with one Ruby of every release, even with -short. It is for tests of basic facts, on
+// which all other tests rely: where Ruby keeps its data, and what Ruby reports about itself.
 func EachRelease(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	found := wanted(t, discover())
@@ -161,7 +162,7 @@ func EachRelease(t *testing.T, test func(t *testing.T, r Ruby)) {
 	each(t, found, test)
 }
 
-// onePerRelease returns the first Ruby of each release, and records the others as left out.
+// onePerRelease returns the first Ruby of each release. It records the other Rubies as left out.
 func onePerRelease(t testing.TB, rubies []Ruby) []Ruby {
 	var first []Ruby
 	seen := make(map[[2]int]bool)
@@ -177,8 +178,8 @@ func onePerRelease(t testing.TB, rubies []Ruby) []Ruby {
 	return first
 }
 
-// short returns the Rubies on which a test runs, out of the found ones. With -short this is only the newest, and short
-// records the others as left out. Otherwise it returns all.
+// short returns the Rubies from found on which a test runs. With -short this is only the newest Ruby, and short records
+// the others as left out. Without -short, it returns all.
 func short(t testing.TB, found discovery) discovery {
 	if !testing.Short() || len(found.rubies) == 0 {
 		return found
@@ -195,16 +196,16 @@ func short(t testing.TB, found discovery) discovery {
 	return discovery{rubies: []Ruby{first}}
 }
 
-// EachForeign runs test as a subtest on every Ruby of another machine, in its emulator. With -short it is skipped. For
-// a missing Ruby, the subtest is skipped, or fails with CI=true.
+// EachForeign runs test as a subtest on every Ruby for another CPU architecture, in its emulator. With -short the test
+// is skipped. For a missing Ruby, the subtest is skipped, or fails with CI=true.
 func EachForeign(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Long(t)
 	each(t, wanted(t, discoverForeign()), test)
 }
 
-// EachMusl runs test as a subtest on the Rubies that are linked with musl, as in Alpine. With -short it is skipped. For
-// a missing Ruby, the subtest is skipped even with CI=true, because building that Ruby takes minutes.
+// EachMusl runs test as a subtest on the Rubies that are linked with musl, as in Alpine. With -short the test is
+// skipped. For a missing Ruby, the subtest is skipped even with CI=true, because building that Ruby takes minutes.
 func EachMusl(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Long(t)
@@ -240,8 +241,8 @@ func each(t *testing.T, found discovery, test func(t *testing.T, r Ruby)) {
 	}
 }
 
-// One returns a Ruby of the newest available release, for tests that can use any release. If there is none, it skips
-// the test, or fails it with CI=true.
+// One returns a Ruby of the newest available release. It is for tests that work with any release. If there is no Ruby,
+// it skips the test, or fails it with CI=true.
 func One(t testing.TB) Ruby {
 	t.Helper()
 	found := wanted(t, discover())
@@ -282,8 +283,8 @@ func newest(rubies []Ruby) Ruby {
 	return best
 }
 
-// Program returns the path of a program that a test runs. If it is missing, the test is skipped and names Debian's
-// package.
+// Program returns the path of a program that a test needs. If the program is missing, the test is skipped, and the
+// message names the Debian package that has it.
 func Program(t testing.TB, command, pkg string) string {
 	t.Helper()
 	path, err := exec.LookPath(command)
@@ -293,8 +294,8 @@ func Program(t testing.TB, command, pkg string) string {
 	return path
 }
 
-// Long skips a test with -short, so that `make test` stays fast. It is for tests that take long, or that check less
-// against the truth than other tests. `make test-rest` runs the skipped tests.
+// Long skips the test with -short, so that `make test` stays fast. Tests call it if they take long, or if other tests
+// check ddtop more strictly. `make test-rest` runs the skipped tests.
 func Long(t testing.TB) {
 	t.Helper()
 	if Short(t) {
@@ -302,8 +303,8 @@ func Long(t testing.TB) {
 	}
 }
 
-// Short is like testing.Short. With -short it also records the test as left out, so that `make test-rest` runs all of
-// it later.
+// Short reports whether -short is set, like testing.Short. If it is set, Short also records the test as left out, so
+// that `make test-rest` later runs the whole test.
 func Short(t testing.TB) bool {
 	if testing.Short() {
 		leftOut(t.Name())
@@ -311,10 +312,11 @@ func Short(t testing.TB) bool {
 	return testing.Short()
 }
 
-// leftOut records a test or subtest that -short left out.
+// leftOut records that -short left out a test or subtest.
 func leftOut(name string) { record("left", testedPackage(), name, "") }
 
-// Skip skips the test and keeps the reason, which is written into the record of the tests that ran (DDTOP_TEST_RECORD).
+// Skip skips the test and keeps the reason. The reason is later written into the record of the tests that ran
+// (DDTOP_TEST_RECORD).
 func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	reason := fmt.Sprintf(format, args...)
@@ -322,7 +324,7 @@ func Skip(t testing.TB, format string, args ...any) {
 	t.Skip(reason)
 }
 
-// wanted returns the Rubies whose names match DDTOP_TEST_ONLY, or all if it is not set.
+// wanted returns the Rubies whose names match DDTOP_TEST_ONLY. If the variable is not set, it returns all.
 func wanted(t testing.TB, all discovery) discovery {
 	t.Helper()
 	pattern := env("DDTOP_TEST_ONLY")

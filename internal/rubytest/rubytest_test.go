@@ -47,7 +47,7 @@ func TestEachRubyRunsWhatItSaysItIs(t *testing.T) {
 	})
 }
 
-// TestEachVersion: EachVersion runs the test on one Ruby of each version, the first.
+// TestEachVersion: if several Rubies have the same version, EachVersion must run the test only on the first of them.
 func TestEachVersion(t *testing.T) {
 	var all, ran []string
 	Each(t, func(t *testing.T, r Ruby) {
@@ -61,7 +61,8 @@ func TestEachVersion(t *testing.T) {
 	}
 }
 
-// TestOldestAndNewest: of all Rubies, only the oldest and the newest run. If there is only one release, one Ruby runs.
+// TestOldestAndNewest: OldestAndNewest must run the test only on the oldest and the newest Ruby. If there is only one
+// release, it must run the test on one Ruby.
 func TestOldestAndNewest(t *testing.T) {
 	all := All(t)
 	var want, ran []string
@@ -89,7 +90,8 @@ func TestStopKillsTheWholeGroup(t *testing.T) {
 	`, Options{})
 	child := p.Line(t)
 	p.Stop(t)
-	// The parent of the child was killed. So the killed child is a zombie until its new parent has waited for it.
+	// The child's parent was killed, so the child gets a new parent. Until the new parent has waited for it, the killed
+	// child is a zombie.
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
 	for deadline := time.Now().Add(Timeout); ; <-poll.C {
@@ -113,8 +115,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestMissingRubies: with CI=true, a Ruby that cannot be fetched fails the test. Otherwise it skips the test with the
-// reason.
+// TestMissingRubies: if a Ruby cannot be fetched, the test that needs it must be skipped with the reason. With CI=true,
+// it must fail.
 func TestMissingRubies(t *testing.T) {
 	if env(nested) != "" {
 		Each(t, func(*testing.T, Ruby) {})
@@ -173,10 +175,10 @@ func TestRecordOfWhatRan(t *testing.T) {
 	}
 }
 
-// nested is set in the environment of a test that runs itself again.
+// nested is an environment variable. It is set in the process in which a test runs itself again.
 const nested = "DDTOP_TEST_NESTED"
 
-// again runs the test in a process of its own, with additions to its environment. So the test can fail or be skipped
+// again runs the same test in a process of its own, with additions to its environment. There it can fail or be skipped
 // without an effect on this run.
 func again(t *testing.T, environment ...string) (string, error) {
 	t.Helper()
@@ -204,7 +206,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestOnePerRelease: with -short, one Ruby of each release runs. The others are recorded as left out.
+// TestOnePerRelease: with -short, a test of EachRelease must run on one Ruby of each release. The other Rubies are
+// recorded as left out.
 func TestOnePerRelease(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "record")
 	t.Setenv("DDTOP_TEST_RECORD", file)

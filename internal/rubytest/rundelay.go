@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// RunDelay returns how long a process's threads have waited for a CPU since they began, all together. This is the time
-// in the kernel's run queue, while other threads had the CPUs. Threads that have ended do not count.
+// RunDelay returns how long the threads of a process have waited for a CPU since they began, summed up. While a thread
+// waits in the kernel's run queue, other threads have the CPUs. Threads that have ended do not count.
 func RunDelay(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	_, delay := schedstat(t, pid)
 	return delay
 }
 
-// CPUTime returns the time that a process's threads have spent on a CPU since they began, all together. The kernel
-// updates it when a thread leaves its CPU, and with each tick of its own clock. If the time does not grow, no thread
+// CPUTime returns how long the threads of a process have been on a CPU since they began, summed up. The kernel updates
+// this time when a thread leaves its CPU, and at each tick of the kernel's clock. If the time does not grow, no thread
 // has run for longer than such a tick. Threads that have ended do not count.
 func CPUTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
@@ -27,7 +27,8 @@ func CPUTime(t testing.TB, pid int) time.Duration {
 	return cpu
 }
 
-// RunDelays returns the same times as RunDelay, but for each native thread.
+// RunDelays returns, for each native thread of a process, how long it has waited for a CPU. RunDelay returns the sum of
+// these times.
 func RunDelays(t testing.TB, pid int) map[int32]time.Duration {
 	t.Helper()
 	delays := make(map[int32]time.Duration)
@@ -35,7 +36,7 @@ func RunDelays(t testing.TB, pid int) map[int32]time.Duration {
 	return delays
 }
 
-// schedstat adds up the times of all threads.
+// schedstat returns the times that all threads of a process have been on a CPU (cpu), and have waited for one (delay).
 func schedstat(t testing.TB, pid int) (cpu, delay time.Duration) {
 	t.Helper()
 	eachSchedstat(t, pid, func(_ int32, ran, waited time.Duration) { cpu, delay = cpu+ran, delay+waited })

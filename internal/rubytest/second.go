@@ -12,14 +12,15 @@ import (
 //go:embed host/second.c
 var secondSource []byte
 
-// StartInSecondThread starts a program in which a second native thread runs Ruby, and the first waits in pause(2). So
-// it resembles a host program that embeds Ruby.
+// StartInSecondThread starts a program in which Ruby runs in a second native thread, while the first waits in pause(2).
+// This resembles a host program that embeds Ruby.
 func (r Ruby) StartInSecondThread(t testing.TB, script string, o Options) *Process {
 	t.Helper()
 	return r.StartPreloaded(t, script, o, secondSource)
 }
 
-// StartPreloaded starts a program with a preloaded library, whose functions replace others. source is its C code.
+// StartPreloaded starts a program with a preloaded library (LD_PRELOAD), which replaces functions of other libraries.
+// source is the library's C code.
 func (r Ruby) StartPreloaded(t testing.TB, script string, o Options, source []byte) *Process {
 	t.Helper()
 	if r.Emulator != "" {

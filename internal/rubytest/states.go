@@ -2,7 +2,8 @@ package rubytest
 
 import "testing"
 
-// States is what the program states.rb reports of its threads. The names of states are the same as in ddtop's JSON.
+// States is what the Ruby program states.rb reports about its threads. The names of states are the same as in ddtop's
+// JSON.
 type States struct {
 	Ruby    string
 	PID     int
@@ -19,42 +20,44 @@ func (s *States) Thread(name string) (StateTruth, bool) {
 	return StateTruth{}, false
 }
 
-// StateTruth is a thread of states.rb, and what ddtop must see of it from outside. A field with its zero value is not
+// StateTruth is a thread of states.rb, and what ddtop must report about this thread. A field with its zero value is not
 // checked.
 type StateTruth struct {
 	Name string
 	// TID is the native thread ID. It is 0 for a thread that Ruby itself started, on a release before 3.1.
 	TID int32
 	// States are the states that the thread can be in. It is in the first one most of the time. A thread that waits has
-	// only one state, and stays in it. Up to Ruby 3.2 there is an exception while a group computes. Threads that sleep,
-	// are parked, or wait for a lock or a child then wake up in turn for an instant. Ruby uses them to measure time
-	// slices.
+	// only one state, and stays in it. Up to Ruby 3.2 there is an exception while threads of a group compute. Threads
+	// that sleep, are parked, or wait for a lock or a child then wake up in turn for an instant. Ruby uses them to
+	// measure time slices.
 	States []string
-	// Must are the states that must be seen when the thread is watched for two seconds.
+	// Must are the states that ddtop must see at least once if it watches the thread for two seconds.
 	Must []string
-	// Object is what the thread waits for: Mutex, Monitor, Queue, SizedQueue, ConditionVariable, Thread.
+	// Object is the class of what the thread waits for: Mutex, Monitor, Queue, SizedQueue, ConditionVariable, Thread.
 	Object string
 	// Holder is the name of the thread that holds the lock, or of the thread that this thread joins.
 	Holder string
-	// FDs are the descriptors that the thread waits for. Kind is the kind of the first one: pipe, tcp, udp, unix,
-	// listener.
+	// FDs are the descriptors that the thread waits for. Kind is the kind of the first descriptor: pipe, tcp, udp,
+	// unix, listener.
 	FDs  []int32
 	Kind string
-	// Remote and Local are the socket's ends as address:port, or a unix socket's path (inside the Ruby's root).
+	// Remote and Local are the two ends of the socket for which the thread waits, as address:port. For a unix socket
+	// they are its path (inside the Ruby's root).
 	Remote, Local string
 	// Child is the PID of the child process that the thread waits for.
 	Child int
-	// Timed reports whether the wait has an end. It is nil if this is not checked.
+	// Timed reports whether the thread waits with a timeout. It is nil if this is not checked.
 	Timed *bool
 }
 
-// The groups of threads that StartStates can add to those that wait.
+// These are groups of threads. StartStates always starts the threads that wait, and adds the groups that the test
+// names.
 const (
-	// GroupSpin has two threads that compute: they alternate between running and waiting.
+	// GroupSpin has two threads that compute. Each alternates between running and waiting for the GVL.
 	GroupSpin = "spin"
 	// GroupGC has a thread that collects garbage again and again.
 	GroupGC = "gc"
-	// GroupNative has threads on a CPU without the GVL: a large read of /dev/urandom, and zlib.
+	// GroupNative has threads that use a CPU without the GVL: one reads much from /dev/urandom, and one runs zlib.
 	GroupNative = "native"
 	// GroupStalled has a thread that sleeps in the kernel for 200 ms at a time and keeps the GVL.
 	GroupStalled = "stalled"
@@ -62,8 +65,8 @@ const (
 	GroupDeadlock = "deadlock"
 )
 
-// StartStates starts a program with a thread in each state that waits, and with the threads of the groups. It returns
-// the program once all are in their states.
+// StartStates starts a program that has a thread in each kind of waiting state, and the threads of the given groups. It
+// returns when all threads are in their states.
 func (r Ruby) StartStates(t testing.TB, o Options, groups ...string) (*Process, States) {
 	t.Helper()
 	o.Name = "states.rb"

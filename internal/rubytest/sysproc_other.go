@@ -4,7 +4,7 @@ package rubytest
 
 import "syscall"
 
-// sysProcAttr starts a program in a process group of its own, inside root unless root is "".
+// sysProcAttr makes a program start in its own process group, and inside root unless root is "".
 func sysProcAttr(root string) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Chroot: root, Setpgid: true}
 }

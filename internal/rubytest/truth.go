@@ -21,7 +21,7 @@ var (
 	ractors string
 )
 
-// Truth is what a program's Ruby reports about its own threads.
+// Truth is what Ruby, inside the started program, reports about its own threads. Tests compare ddtop's results with it.
 type Truth struct {
 	// Ruby is RUBY_VERSION. Description is RUBY_DESCRIPTION.
 	Ruby, Description string
@@ -30,7 +30,7 @@ type Truth struct {
 	Threads []TruthThread
 }
 
-// ReporterName is the name of the thread that writes the truth. The truth does not contain this thread.
+// ReporterName is the name of the thread that writes the Truth. The Truth has all threads except this one.
 const ReporterName = "reporter"
 
 // Thread returns the thread of that name.
@@ -47,20 +47,20 @@ func (tr *Truth) Thread(name string) (TruthThread, bool) {
 type TruthThread struct {
 	// Name is Thread#name. Every thread has a name, and all names differ.
 	Name string
-	// TID is the native thread id, from Ruby (3.1 and later) or from the thread's own gettid. It is 0 if neither is
-	// known (a thread that the standard library started on a release before 3.1).
+	// TID is the native thread id, from Ruby (3.1 and later) or from the thread's own call of gettid. It is 0 if
+	// neither is known. This can happen before 3.1, for a thread that the standard library started.
 	TID  int32
 	Main bool
 	// Ractor is the ractor's own number (1 is the main one) in the report of StartRactors. In other reports it is 0,
 	// because all threads belong to the main ractor.
 	Ractor int
-	// Status is the word of Thread#inspect: run, sleep, sleep_forever, dead.
+	// Status is the status in the text of Thread#inspect: run, sleep, sleep_forever, dead.
 	Status string
 	// Frames are Thread#backtrace_locations, innermost first.
 	Frames []TruthFrame
-	// Fibers are the fibers that are suspended because they have resumed another one. The first has resumed the running
-	// fiber, the next has resumed the first, and so on. Each has its Fiber#backtrace_locations. They are known from
-	// Ruby 3.0 on, and only for the threads "fiber" and "nested fibers". They are empty for all other threads.
+	// Fibers are the fibers that are suspended because they have resumed another fiber. The first has resumed the
+	// running fiber, the next has resumed the first, and so on. Each has its Fiber#backtrace_locations. Ruby reports
+	// them from 3.0 on, and only for the threads "fiber" and "nested fibers". For all other threads, Fibers is empty.
 	Fibers []struct{ Frames []TruthFrame }
 }
 
@@ -73,8 +73,8 @@ type TruthFrame struct {
 	BaseLabel    string `json:"base_label"`
 }
 
-// StartParked starts a program with 250 or so named threads, which are parked in every shape of stack that Ruby makes.
-// Once all are parked, it returns the program and what Ruby reports about the threads. They stay parked until the
+// StartParked starts a program with 250 or so named threads, which are parked in stacks of every kind that Ruby makes.
+// When all are parked, it returns the program and what Ruby reports about the threads. They stay parked until the
 // program reads a line (see Retell).
 func (r Ruby) StartParked(t testing.TB, o Options) (*Process, Truth) {
 	t.Helper()
@@ -86,8 +86,8 @@ func (r Ruby) StartParked(t testing.TB, o Options) (*Process, Truth) {
 	return p, truth
 }
 
-// StartRactors starts a program with three threads in each of three ractors, all parked, and returns it with the truth.
-// The test is skipped on releases before 3.0, which have no ractors.
+// StartRactors starts a program with three threads in each of three ractors, all parked. It returns the program and
+// what Ruby reports about the threads. The test is skipped on releases before 3.0, which have no ractors.
 func (r Ruby) StartRactors(t testing.TB, o Options) (*Process, Truth) {
 	t.Helper()
 	if !r.AtLeast(3, 0) {

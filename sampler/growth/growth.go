@@ -1,8 +1,8 @@
 // Package growth finds the classes whose number of objects grows, by comparing successive counts of the heap.
 //
 // Only old objects count, because young ones come and go. Some old objects are garbage, which stays until a major
-// collection. So growth is certain only if each of several major collections leaves more objects of the class than the
-// one before. Until that many major collections have run, a class that grows all the time is reported as unconfirmed.
+// collection. So growth is certain only after several major collections, each of which leaves more objects of the class
+// than the one before. Until then, a class that grows all the time is reported as unconfirmed.
 package growth
 
 import (
@@ -15,68 +15,73 @@ import (
 )
 
 const (
-	// maxPoints limits the counts that are kept. If there are more, every second count is dropped.
+	// maxPoints limits how many counts of the heap are kept. If there are more, every second count is dropped.
 	maxPoints = 256
 	// minSteps is how many steps, from one count to the next, are needed before a class is reported. minMajors is how
-	// many major collections are needed before the growth is confirmed. By chance, hardly one in ten thousand classes
-	// that go up and down rises so often (TestGrowthOfMany).
+	// many major collections are needed before its growth is confirmed. If classes go up and down at random, hardly one
+	// in ten thousand rises this often by chance (TestGrowthOfMany).
 	minSteps, minMajors = 5, 7
-	// riseShare is the share of the steps in which a growing class must rise. A step counts as a rise only if its rate
-	// is at least steadyShare of the average rate. So a cache that filled up at the beginning is not reported.
+	// riseShare is the share of the steps in which a growing class must rise. Small rises do not count: the rate in a
+	// step must be at least steadyShare of the average rate. So a cache that filled up at the beginning is not
+	// reported.
 	riseShare, steadyShare = 0.85, 0.25
 	// minRise and minRate are the smallest growth of a class that is reported: in objects, and in objects per second.
 	minRise, minRate = 20, 0.5
-	// leakNS is how long a class must grow to be reported as a leak, in ns. Most caches are full by then. A leak does
-	// not slow down: in the last third of the time, its rate is at least leakPace times the rate in the first third.
+	// leakNS is how long a class must grow to be reported as a leak, in ns. Most caches are full by then. Also, a leak
+	// must not slow down: in the last third of the time, its rate is at least leakPace times the rate in the first
+	// third.
 	leakNS, leakPace = int64(5 * 60e9), 0.7
-	// fullShare limits how much a class may still grow and count as a full cache: by its size divided by fullShare.
+	// fullShare decides when a class counts as a full cache, which has stopped growing. The class may still grow by its
+	// size divided by fullShare.
 	fullShare = 100
 )
 
 // Class is a class that grows.
 type Class struct {
 	Name string
-	// From and To are the numbers of old objects at the first and the last count. If Confirmed is true, they contain no
-	// garbage.
+	// From and To are the numbers of old objects at the first and the last count. If Confirmed is true, these numbers
+	// contain no garbage.
 	From, To uint64
-	// PerSecond is the growth in objects per second. BytesPerSecond is the same in bytes, at their present mean size.
+	// PerSecond is the growth in objects per second. BytesPerSecond is the same growth in bytes, computed from the
+	// present mean size of the objects.
 	PerSecond, BytesPerSecond float64
 	// Confirmed means that several major collections have run, and each left more objects than the one before.
 	Confirmed bool
-	// Leak means that the class has grown for five minutes and does not slow down. A cache that is still filling can
-	// look the same for a shorter time.
+	// Leak means that the class has grown for five minutes and does not slow down. A cache that is still filling looks
+	// the same, but usually for a shorter time.
 	Leak bool
 	// StoppedNS is when the class stopped growing, CLOCK_MONOTONIC in ns. It is zero while the class grows.
 	StoppedNS int64
-	// atNS is the time of the last count in which it grew.
+	// atNS is the time of the last count in which the class grew.
 	atNS int64
 }
 
-// Watch compares counts. Its zero value has no counts.
+// Watch compares successive counts of the heap. Its zero value has no counts.
 type Watch struct {
 	points []point
-	// seen is the number of all counts, including counts that cannot be compared.
+	// seen is the number of all counts. It includes counts that cannot be compared, because no collection ran or
+	// objects moved.
 	seen            int
 	firstNS, lastNS int64
 	last            *sampler.HeapCount
-	// growing are the classes that grow now. stopped has the classes whose growth was confirmed and has stopped, by
-	// name.
+	// growing are the classes that grow now. stopped has, by name, the classes that have stopped growing, if their
+	// growth was confirmed.
 	growing []Class
 	stopped map[string]Class
-	// restNS has a time for each class that has ever stopped growing: the last count in which the class had not grown
-	// again. Counts before this time are not used to find out whether the class grows.
+	// restNS is used for a class that has stopped growing: it is the last count at which the class had still not grown
+	// again. Only counts after this time are used to find out whether the class grows again.
 	restNS map[string]int64
 }
 
-// point is a count that can be compared with the point before it, because at least one collection ran between them.
-// Objects become old only by a collection, so without one the number of old objects says nothing.
+// point is a count of the heap that can be compared with the previous point, because at least one collection ran
+// between them. Objects become old only by a collection. Without one, the number of old objects says nothing.
 type point struct {
 	ns                  int64
 	collections, majors uint64
 	old                 map[string]uint64
 }
 
-// Add takes the next count. It ignores a count during which objects moved.
+// Add adds the next count of the heap. It ignores a count during which objects moved (Compacted).
 func (w *Watch) Add(c *sampler.HeapCount) {
 	if w.seen++; w.seen == 1 {
 		w.firstNS = c.BeganNS
@@ -103,8 +108,8 @@ func (w *Watch) Add(c *sampler.HeapCount) {
 	w.follow(w.growing, p)
 }
 
-// follow finds the classes that grow now. The classes in before grew at the previous count: follow notes which of them
-// have stopped growing.
+// follow finds the classes that grow now. The parameter before has the classes that grew at the previous count. follow
+// notes which of these have stopped growing.
 func (w *Watch) follow(before []Class, now point) {
 	w.growing = w.named()
 	if w.stopped == nil {
@@ -136,7 +141,7 @@ func (w *Watch) Counts() (taken, compared int) { return w.seen, len(w.points) }
 // SpanNS returns the time from the first count to the last, in ns.
 func (w *Watch) SpanNS() int64 { return w.lastNS - w.firstNS }
 
-// Enough reports whether there are enough counts to report a class that grows.
+// Enough reports whether enough counts were compared to tell if a class grows.
 func (w *Watch) Enough() bool { return len(w.points) > minSteps }
 
 // Majors returns the number of major collections since the first count.
@@ -188,8 +193,8 @@ func (w *Watch) named() []Class {
 	return list
 }
 
-// afterMajors returns, for each major collection, the index of the first point after it. All other points are left out,
-// because many of their objects can be garbage.
+// afterMajors returns, for each major collection, the index of the first count after it. It leaves out all other
+// counts, because they can contain much garbage.
 func (w *Watch) afterMajors() (list []int) {
 	list = []int{}
 	for i := 1; i < len(w.points); i++ {
@@ -200,18 +205,18 @@ func (w *Watch) afterMajors() (list []int) {
 	return list
 }
 
-// series is the number of a class's old objects over time. A value is lowered if any later value is smaller. So objects
-// that go away later do not count.
+// series is the number of a class's old objects over time, without objects that go away later: if a later value is
+// smaller, each value before it is lowered to it.
 type series struct {
 	ns     []int64
 	values []uint64
-	// drop is the largest decrease from one count to the next, before values are lowered.
+	// drop is the largest decrease from one count to the next, in the values as they were counted.
 	drop uint64
 }
 
-// series returns the series of a class. The parameter at has the indices of the points to use. If at is nil, series
-// uses all points. If at has many points, several neighbours become one value, the smallest of them. It contains the
-// least garbage.
+// series returns the number of a class's old objects over time. The parameter at has the indices of the points to use.
+// If at is nil, series uses all points. If there are many points, several neighbours become one value, the smallest of
+// them. The smallest contains the least garbage.
 func (w *Watch) series(name string, at []int) (s series) {
 	n, index := len(w.points), func(i int) int { return i }
 	together, first := 1, 0
@@ -250,7 +255,7 @@ func (s *series) rate() float64 {
 	return float64(s.values[last]-s.values[0]) * 1e9 / float64(s.ns[last]-s.ns[0])
 }
 
-// leaks reports whether the series has grown for leakNS and does not slow down.
+// leaks reports whether the number of objects has grown for at least leakNS and does not slow down.
 func (s *series) leaks() bool {
 	last := len(s.values) - 1
 	if last < 3 || s.ns[last]-s.ns[0] < leakNS {
@@ -262,7 +267,8 @@ func (s *series) leaks() bool {
 	return end.rate() >= leakPace*first.rate()
 }
 
-// rises reports whether the series grows all the time. In total, it must grow by at least its largest drop.
+// rises reports whether the series grows all the time. Its growth in total must be at least as large as its largest
+// drop.
 func (s *series) rises() bool {
 	last, rate := len(s.values)-1, s.rate()
 	if rate < minRate || s.values[last]-s.values[0] < max(minRise, s.drop) {

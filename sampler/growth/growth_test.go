@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// program makes counts of an invented program, one every two seconds. A count has the objects that are alive, and the
-// garbage that has become old since the last major collection.
+// program makes counts of the heap of an invented program, one every two seconds. A count has the objects that are
+// alive, and the garbage that has become old since the last major collection.
 type program struct {
 	alive   func(second float64) float64
 	garbage float64 // per second
@@ -41,8 +41,8 @@ func TestGrowth(t *testing.T) {
 		name    string
 		p       program
 		seconds float64
-		// rate is the expected rate of the class that is reported, or zero if none is reported. sure is true if the
-		// growth is confirmed, and leak if it is a leak.
+		// rate is the growth that the test expects to be reported for the class, or zero if none. sure is true if the
+		// growth must be confirmed, and leak if it must be reported as a leak.
 		rate float64
 		sure bool
 		leak bool
@@ -92,8 +92,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestGrowthStops: while a cache fills, its class is reported as growing. When the cache is full, the class is reported
-// as stopped, with the rate that it had. When it grows again, it is reported as growing again.
+// TestGrowthStops: while a cache fills, its class must be reported as growing. When the cache is full, the class must
+// be reported as stopped, with the rate that it had. If it grows again, it must be reported as growing again.
 func TestGrowthStops(t *testing.T) {
 	alive := func(s float64) float64 { return min(20000, 1000*s) + 100*max(0, s-60) }
 	for _, c := range []struct {
@@ -116,8 +116,8 @@ func TestGrowthStops(t *testing.T) {
 	}
 }
 
-// TestGrowthOfMany: of ten thousand classes that change all the time without growing, at most two are reported as
-// growing.
+// TestGrowthOfMany: ten thousand classes gain and lose objects all the time without growing. At most two of them may be
+// reported as growing.
 func TestGrowthOfMany(t *testing.T) {
 	noise := rand.New(rand.NewPCG(3, 4))
 	named := 0
@@ -131,8 +131,8 @@ func TestGrowthOfMany(t *testing.T) {
 	}
 }
 
-// TestGrowthWithoutCollections: without a collection no object becomes old, so such counts are not compared. Counts
-// during which objects moved are not compared either.
+// TestGrowthWithoutCollections: counts between which no collection ran must not be compared, because no object became
+// old. Counts during which objects moved must not be compared either.
 func TestGrowthWithoutCollections(t *testing.T) {
 	var w Watch
 	for i := range 50 {
@@ -144,7 +144,8 @@ func TestGrowthWithoutCollections(t *testing.T) {
 	}
 }
 
-// TestGrowthIsBounded: if growth is watched for a long time, few counts are kept, and a leak is still reported.
+// TestGrowthIsBounded: if growth is watched for a long time, only few counts may be kept, and a leak must still be
+// reported.
 func TestGrowthIsBounded(t *testing.T) {
 	w := program{alive: func(s float64) float64 { return 20 * s }, major: 30}.watch(2 * 5000)
 	if len(w.points) > maxPoints {

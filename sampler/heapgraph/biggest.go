@@ -11,22 +11,23 @@ const (
 	MaxValue = 64
 )
 
-// Big is a large object. It can also represent several Strings with the same bytes, and is then the first of them.
+// Big is a large object. It can also represent several Strings with the same bytes. Its Node is then the first of them.
 type Big struct {
 	Node     uint32
 	Size     uint64
 	Length   uint64
 	Retained uint64
-	// Reached is true if a path of references leads from a root to the object. Otherwise the object has no Path.
+	// Reached is true if the object can be reached from a root over references. Otherwise it has no Path.
 	Reached bool
 	Path    Path
-	// Objects is how many equal Strings there are. Wasted is the memory that would be saved if only the largest
-	// existed, in bytes.
+	// Objects is how many Strings have the same bytes. Wasted is how much memory would be saved if only the largest of
+	// them existed, in bytes.
 	Objects int
 	Wasted  uint64
 }
 
-// Largest returns the objects of a type with the most memory of their own, at most limit, the largest first.
+// Largest returns the objects of a type that have the most memory themselves, without the objects that they refer to.
+// It returns at most limit objects, the largest first.
 func (g *Graph) Largest(typ string, limit int) []Big {
 	var list []uint32
 	want, ok := g.nameIndex[typ]
@@ -46,17 +47,17 @@ func (g *Graph) Largest(typ string, limit int) []Big {
 	return out
 }
 
-// Copies are the Strings that have the same bytes as others.
+// Copies describes the Strings of a heap that have the same bytes as another String.
 type Copies struct {
 	// Strings is how many Strings were compared, and Different is how many different texts they have. Wasted is the
-	// size of the copies that are not needed, in bytes.
+	// size of the superfluous copies, in bytes.
 	Strings, Different int
 	Wasted             uint64
-	// Groups are ordered by the wasted bytes, the most first.
+	// Groups has an element for each text that several Strings have. The text that wastes the most bytes comes first.
 	Groups []Big
 }
 
-// Copies compares the Strings whose bytes were read.
+// Copies finds Strings with the same bytes, among the Strings whose bytes were read. limit limits the returned groups.
 func (g *Graph) Copies(limit int) (c Copies) {
 	type group struct {
 		first          uint32
@@ -97,7 +98,7 @@ func (g *Graph) Copies(limit int) (c Copies) {
 	return c
 }
 
-// explain fills in the sizes and the path of each node.
+// explain fills in the sizes and the path from a root for each object in list.
 func (g *Graph) explain(list []Big) {
 	g.plan()
 	g.dominate()

@@ -1,7 +1,7 @@
 package heapgraph
 
-// none marks a node that no root reaches. In the algorithm, the number 0 is a virtual root that refers to all roots,
-// and node n has the number n+1.
+// none marks a node that no root reaches. In the algorithm, the number 0 means a virtual root that refers to all roots,
+// and node n of the graph has the number n+1.
 const none = ^uint32(0)
 
 // dominate computes the dominator of each object, and the memory that each object retains. The dominator is the
@@ -47,8 +47,8 @@ func (g *Graph) dominate() {
 		stack = append(stack, step{at: at})
 	}
 	reached := len(walk)
-	// From here on, a node's number is its position in the walk from the roots. The nodes that refer to node n are
-	// before[begin[n]:begin[n+1]].
+	// From here on, the number of a node is its position in the walk from the roots. The nodes that refer to the node n
+	// are before[begin[n]:begin[n+1]].
 	begin := make([]uint32, reached+1)
 	each := func(f func(from, to uint32)) {
 		for at := range reached {
@@ -118,7 +118,8 @@ func (g *Graph) dominate() {
 	}
 }
 
-// Retained returns how much memory would be free if an object were gone, in bytes. ok is false if no root reaches it.
+// Retained returns how much memory would become free if the object n were gone, in bytes. ok is false if no root
+// reaches the object.
 func (g *Graph) Retained(n uint32) (bytes uint64, ok bool) {
 	g.dominate()
 	return g.retained[n], g.dominators[n] != none

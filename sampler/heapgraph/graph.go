@@ -1,21 +1,23 @@
-// Package heapgraph finds which references keep an object alive, by the references between all objects of a heap. The
-// graph can come from a process's memory, a core file or a file that ObjectSpace.dump_all wrote.
+// Package heapgraph finds out why an object stays alive: which references lead to it from a root. It uses the
+// references between all objects of a heap. The heap can come from a process's memory, a core file or a file that
+// ObjectSpace.dump_all wrote.
 package heapgraph
 
 import "slices"
 
 // Bounds of a graph.
 const (
-	// MaxNodes limits the slots of a graph. Numbers of nodes have 32 bits, and this limit is so small that larger
-	// numbers remain free for marks.
+	// MaxNodes limits the slots of a graph. The number of a node has 32 bits. The limit leaves the highest bits free,
+	// which are used as marks.
 	MaxNodes = 1 << 28
-	// MaxEdges bounds the references. A heap has two or three times as many references as objects.
+	// MaxEdges limits how many references a graph can have. A heap has two or three times as many references as
+	// objects.
 	MaxEdges = 1 << 29
-	// MaxLabels bounds the names of constants and variables that are kept.
+	// MaxLabels limits how many different names of constants and variables a graph keeps.
 	MaxLabels = 1 << 20
 )
 
-// Types of objects that need special treatment in paths from a root to an object. The names are as in
+// These are types of objects that are treated specially in paths from a root to an object. The names are as in
 // ObjectSpace.count_objects.
 const (
 	TypeClass, TypeModule, TypeString, TypeArray, TypeHash = "T_CLASS", "T_MODULE", "T_STRING", "T_ARRAY", "T_HASH"
@@ -28,8 +30,8 @@ type Node struct {
 	// Size is the memory of the object in bytes: its slot, and the memory that it has outside the slot, if that was
 	// counted.
 	Size uint64
-	// Class is the index in Graph.Names of the name of the object's class. For a class or module, it is the index of
-	// its own name. Type is the index of the type's name. Zero means that the slot has no object.
+	// Class is the index in Graph.Names of the name of the object's class. If the object is itself a class or module,
+	// it is the index of its own name. Type is the index of the type's name. Zero means that the slot has no object.
 	Class, Type uint32
 	// Content is the hash of a String's bytes. It is zero if they were not read.
 	Content uint64
@@ -52,7 +54,8 @@ type Root struct {
 	Node uint32
 }
 
-// edge is a reference from one object to another. label is the name of the constant or variable that contains it.
+// edge is a reference from one object to another. label is the index of the name of the constant or variable that holds
+// the reference.
 type edge struct{ from, to, label uint32 }
 
 // Graph is the objects of a heap and their references. Add nodes, edges and roots, then call Finish once.
@@ -63,10 +66,11 @@ type Graph struct {
 	Names, Labels []string
 	// Facts has more facts about each node, by the node's number. It is empty unless the caller asks for facts.
 	Facts []Fact
-	// Values has the first MaxValue bytes of some Strings by their nodes: of those that Largest and Copies return
-	// first. It is empty unless the caller asks for values. It is for the screen, and must not be written into a file.
+	// Values has the first MaxValue bytes of some Strings, by their nodes. These are the Strings that Largest and
+	// Copies return first. Values is empty unless the caller asks for values. It is for the screen, and must not be
+	// written into a file.
 	Values map[uint32]string
-	// Roots are in order of preference. If several paths to an object are equally short, the path from the first root
+	// Roots are in order of preference: if several paths to an object are equally short, the path from the earlier root
 	// is shown.
 	Roots []Root
 	// Cut means that some references were left out because there are too many.
@@ -89,11 +93,11 @@ func New() *Graph {
 	return g
 }
 
-// Name returns the index of a class's or type's name.
+// Name returns the index in Names of the name of a class or type. It adds a new name to Names.
 func (g *Graph) Name(s string) uint32 { return index(s, &g.Names, g.nameIndex) }
 
-// Label returns the index of a constant's or variable's name. It is zero for a new name if there are MaxLabels names
-// already.
+// Label returns the index in Labels of the name of a constant or variable. It adds a new name, unless there are already
+// MaxLabels names. In that case it returns zero.
 func (g *Graph) Label(s string) uint32 {
 	if len(g.Labels) >= MaxLabels {
 		return g.labelIndex[s]
@@ -131,7 +135,7 @@ func (g *Graph) Type(n uint32) string { return g.Names[g.Nodes[n].Type] }
 // ClassName returns the name of a node's class.
 func (g *Graph) ClassName(n uint32) string { return g.Names[g.Nodes[n].Class] }
 
-// Finish orders the references by the node that they begin at. After Finish, no nodes or references may be added.
+// Finish sorts the references by the object from which they lead. After Finish, no nodes or references may be added.
 func (g *Graph) Finish() {
 	n := len(g.Nodes)
 	g.first = make([]uint32, n+1)
@@ -150,7 +154,7 @@ func (g *Graph) Finish() {
 	g.edges = nil
 }
 
-// References returns what a node refers to, and the labels of the references.
+// References returns the nodes to which a node refers, and the label of each reference.
 func (g *Graph) References(n uint32) (to, labels []uint32) {
 	a, b := g.first[n], g.first[n+1]
 	return g.to[a:b], g.labels[a:b]

@@ -30,8 +30,8 @@ func reach(g *Graph, without int) []bool {
 	return seen
 }
 
-// TestRetained: in random graphs, the retained size of an object is the size of all objects that become unreachable
-// without it.
+// TestRetained: in random graphs, the retained size of an object must be the size of all objects that become
+// unreachable if the object is removed.
 func TestRetained(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -127,8 +127,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestPathsOfTree: a tree has a hundred thousand objects, and each refers to two others by the variables @left and
-// @right. Steps that repeat are merged, so all objects together have at most two paths.
+// TestPathsOfTree: in a tree of a hundred thousand objects, each refers to two others by the variables @left and
+// @right. Repeated steps of a path are merged. So all objects together must have at most two paths.
 func TestPathsOfTree(t *testing.T) {
 	g := New()
 	typ, class := g.Name("T_OBJECT"), g.Name("Tree")
@@ -149,7 +149,8 @@ func TestPathsOfTree(t *testing.T) {
 	}
 }
 
-// TestUnreached: the graph reports objects that no root reaches. The retained size of a set counts no object twice.
+// TestUnreached: objects that no root reaches must be counted as unreached. The retained size of a set of objects must
+// not count an object twice.
 func TestUnreached(t *testing.T) {
 	g := build([]string{"x1", "x2", "x3"}, [][3]string{{"x1", "x2", "@n"}}, [][2]string{{"$a", "x1"}})
 	h := g.HoldersOf(g.OfClass("x"), 5)

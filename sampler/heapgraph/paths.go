@@ -7,12 +7,13 @@ import (
 )
 
 const (
-	// rootMark is added to a number in Graph.parents if this is the number of a root, and not of a node.
+	// rootMark marks a root in Graph.parents: it is added to a number there if the number is a root's, and not a
+	// node's.
 	rootMark = 1 << 31
-	// maxSteps limits the steps of a path that are shown. The middle of a longer path is left out.
+	// maxSteps limits how many steps of a path are shown. If a path is longer, its middle is left out.
 	maxSteps = 24
-	// maxRepeat is the longest cycle, in steps, that a path shows only once. For example, a linked list of any length
-	// is shown as Node → Node.
+	// maxRepeat is the length of the longest cycle that a path shows only once, in steps. For example, a linked list of
+	// any length is shown as Node → Node.
 	maxRepeat = 3
 )
 
@@ -63,16 +64,15 @@ type Step struct {
 	// Label is the name of the constant or variable that refers to the object. Class is the name of the object's class.
 	// Both can be empty.
 	Label, Class string
-	// Repeated means that the path has several objects of this kind one after the other, and shows only one step for
-	// them.
+	// Repeated means that the path has several such steps one after the other, and shows only one of them.
 	Repeated bool
-	// Node is the object. If the step is repeated, it is one of the objects.
+	// Node is the object to which the step leads. If the step is repeated, Node is one of the objects.
 	Node uint32
 }
 
 // Path is a path of references from a root to some objects.
 type Path struct {
-	// Root is what begins the path, such as "$cache", or a class with its variable: "Store::CACHE".
+	// Root is where the path begins, such as "$cache", or a class with its variable: "Store::CACHE".
 	Root  string
 	Steps []Step
 	// Cut means that steps in the middle are left out.
@@ -81,7 +81,8 @@ type Path struct {
 	// objects keep alive.
 	Objects        int
 	Size, Retained uint64
-	// Holder is the first object of the path. HolderRetained is the memory that would be free without it, in bytes.
+	// Holder is the first object of the path. HolderRetained is how much memory would become free without this object,
+	// in bytes.
 	Holder         uint32
 	HolderRetained uint64
 }
@@ -116,7 +117,7 @@ func (p *Path) String() string {
 	return b.String()
 }
 
-// pathKey identifies a path in a pathTree: the number of the path without its last step, and the last step.
+// pathKey identifies a path in a pathTree by two things: its last step, and the number of the path before this step.
 type pathKey struct {
 	parent int32
 	label  string
@@ -124,7 +125,7 @@ type pathKey struct {
 	typ    uint32 // a class and its objects have the same class name
 }
 
-// pathTree holds the different paths to some objects.
+// pathTree stores the different paths to some objects as a tree, so that paths share their first steps.
 type pathTree struct {
 	g     *Graph
 	of    []int32 // 1 + the index in keys of each node's path, or zero
@@ -183,8 +184,9 @@ func (t *pathTree) step(n uint32) int32 {
 	return id
 }
 
-// loop reports whether the path that ends with key repeats its last steps. If it does, loop returns the earlier step
-// that key repeats. In a cycle of one step, such as in a tree of one class, the names of the variables may differ.
+// loop reports whether the path that ends with key repeats its last steps. If it does, loop also returns the earlier
+// path that ends with the same step. In a cycle of one step, such as in a tree of one class, the names of the variables
+// may differ.
 func (t *pathTree) loop(key pathKey) (int32, bool) {
 	var last [2 * maxRepeat]pathKey
 	last[0] = key
@@ -263,20 +265,21 @@ func (t *pathTree) show(id int32) Path {
 	return p
 }
 
-// Holders are the paths to the objects of a set.
+// Holders has the paths of references that lead to the objects of a set, and so keep them alive.
 type Holders struct {
 	Objects        int
 	Size, Retained uint64
-	// Unreached is the number of objects without a path: they are garbage, or something refers to them that was not
-	// read.
+	// Unreached is the number of objects without a path. Such an object is garbage, or ddtop has not read what refers
+	// to it.
 	Unreached     int
 	UnreachedSize uint64
-	// Paths are ordered by the number of objects, the most first. More says how many are left out.
+	// Paths are sorted by the number of objects to which they lead, the largest first. More is how many paths are left
+	// out.
 	Paths []Path
 	More  int
 }
 
-// HoldersOf returns the references that keep the objects of a set alive, as at most limit paths.
+// HoldersOf returns the paths of references that keep the objects of a set alive, at most limit paths.
 func (g *Graph) HoldersOf(set []uint32, limit int) Holders {
 	g.plan()
 	g.dominate()
@@ -322,7 +325,8 @@ func (g *Graph) HoldersOf(set []uint32, limit int) Holders {
 	return h
 }
 
-// within returns for each node whether an object of the set dominates it. Then that object retains the node.
+// within returns, for each node, whether some object of the set retains it. An object retains a node if it dominates
+// the node: no root reaches the node without it.
 func (g *Graph) within(set []uint32) []bool {
 	in, inner := make([]bool, len(g.Nodes)), make([]bool, len(g.Nodes))
 	for _, n := range set {

@@ -16,9 +16,9 @@ import (
 )
 
 // aloneCode is C code that starts a thread that Ruby does not know. The thread spends its time in the functions small
-// and large, and adds up the time of each. It does not count iterations, because their speed depends on the address of
-// the code. It leaves out rounds in which it had no CPU. The lengths of rounds are short and random, so that they do
-// not follow the period of a clock.
+// and large, and adds up the time in each. It does not count iterations, because their speed depends on the address of
+// the code. It does not count rounds in which it had no CPU. The lengths of rounds are short and random, so that they
+// do not follow the period of a clock.
 const aloneCode = `
 #include <pthread.h>
 #include <x86intrin.h>
@@ -40,8 +40,8 @@ int start(void) { pthread_t id; return pthread_create(&id, 0, work, 0); }
 `
 
 // TestRunningThreadsThatRubyDoesNotKnow: with --native, ddtop reads whole C stacks of a thread that Ruby does not know.
-// The thread measures how its time divides between two functions. The stacks must divide between them in the same way.
-// Samples must not contain these stacks, because they belong to no Ruby thread.
+// The thread itself measures its time in two functions. ddtop's stacks must divide between the two functions in the
+// same proportion. Samples must not contain these stacks, because they belong to no Ruby thread.
 func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)
@@ -50,8 +50,8 @@ func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "own.c"), []byte(aloneCode), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Without -Bsymbolic, calls go through the linker's table (PLT). This table would be in the stacks as a function
-	// without a name.
+	// Without -Bsymbolic, calls go through the linker's table (PLT). The stacks would then have this table as a
+	// function without a name.
 	gcc := exec.Command(rubytest.Program(t, "gcc", "gcc libc6-dev"), "-O1", "-shared", "-fPIC", "-pthread",
 		"-Wl,-Bsymbolic", "-o", "own.so", "own.c")
 	gcc.Dir = dir
@@ -135,7 +135,7 @@ func TestRunningThreadsThatRubyDoesNotKnow(t *testing.T) {
 	}
 }
 
-// aloneTimes asks the program how long its thread has been in small and in large.
+// aloneTimes asks the program how long its thread has been in the functions small and large.
 func aloneTimes(t *testing.T, p *rubytest.Process) (times [2]uint64) {
 	t.Helper()
 	p.Send(t, "times")

@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/native/clock"
 )
 
-// asksProgram calls each function of asks.c from its own Ruby method. After each call it prints how many bytes of
+// asksProgram calls each function of asks.c from a different Ruby method. After each call it prints how many bytes of
 // memory the function has asked the kernel for.
 const asksProgram = `
 require "fiddle"
@@ -55,7 +55,7 @@ func startAsking(t *testing.T, r rubytest.Ruby) *rubytest.Process {
 	return p
 }
 
-// asksOf adds up the stacks that have the same function of asks.c and the same Ruby method.
+// asksOf adds up the memory of stacks that have the same function of asks.c and the same Ruby method.
 func asksOf(d *sampler.Dictionary, a *sampler.MemoryAsks) map[string]sampler.MemoryAsk {
 	out := make(map[string]sampler.MemoryAsk)
 	for _, x := range a.Stacks {
@@ -97,8 +97,8 @@ func TestAsks(t *testing.T) {
 			return bytes
 		}
 		want := make(map[string]sampler.MemoryAsk)
-		// expect calls a function of asks.c that asks for a block of memory of this size. If block is zero, malloc
-		// decides how much it asks the kernel for.
+		// expect calls a function of asks.c that asks for a block of memory of the size block. If block is zero, malloc
+		// decides how much memory it asks the kernel for.
 		expect := func(name string, block uint64, held bool) {
 			m := sampler.MemoryAsk{Bytes: ask(name, 10)}
 			if block > 0 {
@@ -164,7 +164,7 @@ func followAsks(t *testing.T, p *rubytest.Process) (*Source, Asks) {
 }
 
 // TestTooManyAsks: if a program asks for memory very often, ddtop copies only few of its stacks, but still counts all
-// calls. It must report that it does not know what is still mapped.
+// calls. It must report that it does not know how much of the memory is still mapped.
 func TestTooManyAsks(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)

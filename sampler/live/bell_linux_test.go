@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// samplingThread returns the TID of the only thread of this process that samples. It recognizes the thread by its exact
-// timers (the kernel's timer slack).
+// samplingThread returns the TID of the only thread of this process that samples. It recognizes the thread by its timer
+// slack, which is smaller than usual.
 func samplingThread(t *testing.T) (tid int) {
 	t.Helper()
 	for _, line := range changedThreads(t) {
@@ -30,9 +30,9 @@ func samplingThread(t *testing.T) (tid int) {
 	return tid
 }
 
-// TestIdleProcessRings: if a thread of an idle process gets a CPU, the kernel wakes ddtop's clock within 20 ms in most
-// cases. Ticks are at least 125 ms apart, so they alone would notice only one move in six in this time. While no thread
-// moves, the clock wakes up once a second.
+// TestIdleProcessRings: if a thread of an idle process gets a CPU, the kernel must wake ddtop's clock within 20 ms in
+// most cases. The clock's own ticks are at least 125 ms apart, so they would notice only one move in six within 20 ms.
+// While no thread gets a CPU, the clock must wake up only once a second.
 func TestIdleProcessRings(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -81,8 +81,8 @@ func TestIdleProcessRings(t *testing.T) {
 	if soon < enough {
 		t.Errorf("%d of %d moves were known within %v", soon, tries, time.Duration(soonNS))
 	}
-	// If the clock did not rest, an idle process would have a tick every 125 to 250 ms. Two seconds are enough to see
-	// the difference.
+	// If the clock did not rest, it would tick every 125 to 250 ms although the process is idle. Two seconds are enough
+	// to see this.
 	const restsForNS, mostWakes = 2_000_000_000, 4
 	woken := func() int64 {
 		t.Helper()
@@ -108,8 +108,8 @@ func TestIdleProcessRings(t *testing.T) {
 			t.Fatalf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
 		default:
 			t.Logf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
-			// Family uses what it knows about a process until one of its threads moves. Then it reads the process's
-			// role again.
+			// Family keeps what it knows about a process while no thread of it gets a CPU. After a thread has got a
+			// CPU, it reads the process's role again.
 			asked := func() int64 {
 				t.Helper()
 				if _, err := s.Family(); err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// alternates computes in turns of 3 to 9 ms. Every second turn is at the bottom of a deep stack, which is expensive to
-// read. The first turn is such a turn. At its end the program prints when each turn began and ended, in ns of
-// CLOCK_MONOTONIC.
+// alternates is a program that computes in turns of 3 to 9 ms. Every second turn, beginning with the first, computes at
+// the bottom of a deep stack, which is expensive to read. At its end the program prints when each turn began and ended,
+// in ns of CLOCK_MONOTONIC.
 const alternates = `
 def now; Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond); end
 def down(n, &b); n == 0 ? b.call : down(n - 1, &b); end
@@ -85,9 +85,10 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	if all := looks[len(looks)-1].ns - looks[0].ns; lowered < all/2 {
 		t.Errorf("the rates were lowered in %d of %d ns: the budget is to force that", lowered, all)
 	}
-	// Each sample represents the time around it, its cell. Its error is the part of the cell in which the program was
-	// in the other phase. These errors are added up for each episode of turnsOf turns. The sums of different episodes
-	// do not depend on each other. So the test can compute from them how far the total may deviate by chance.
+	// Each sample represents the time around it, which is called its cell. The sample's error is the part of the cell
+	// in which the program was in the other phase. The errors of turnsOf turns, an episode, are added up. The sums of
+	// different episodes do not depend on each other. So the test can compute from them how far the total may deviate
+	// by chance.
 	var sum, squares, hits, clock, deep, turn, variance float64
 	turns, of := 0, -1
 	for i := 2; i < len(looks)-1; i++ {
@@ -122,11 +123,11 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	}
 }
 
-// turnsOf is how many times the program goes through its phases in one episode, a part of the test's time. An episode
-// must be longer than the interval between two ticks.
+// turnsOf is how many times the program goes through its phases in one episode. The test's time is divided into
+// episodes, and an episode must be longer than the interval between two ticks.
 const turnsOf = 8
 
-// deepIn returns how long the program was in the deep phase between two times, by its log.
+// deepIn returns how long the program computed with the deep stack between two times, according to its log.
 func deepIn(at []int64, from, to int64) (ns float64) {
 	k, _ := slices.BinarySearch(at, from)
 	for i := max(k-4, 0) / 4 * 4; i+1 < len(at) && at[i] < to; i += 4 {

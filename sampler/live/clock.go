@@ -39,7 +39,7 @@ func (s *Source) clocked(ctx context.Context, emit func(*sampler.Sample)) error 
 	return err
 }
 
-// run is the loop of the clock. It occupies an OS thread, which ends with it.
+// run is the loop of the clock, which does all sampling. It occupies an OS thread, which ends when run returns.
 func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	pace.RaisePriority()
 	s.priority = pace.KernelPriority()
@@ -116,7 +116,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 			due = min(due, pace.Monotonic()+every)
 		}
 		sleep.Unless(due, over)
-		// Two selects with one channel each are cheaper than a select with both, which would lock both channels.
+		// Two selects with one channel each are cheaper than one select with two channels, which would lock both.
 		select {
 		case <-ctx.Done():
 			undo()
@@ -240,7 +240,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		if cause := err; err != nil {
 			if now-s.lastCheck > failCheckNS {
-				// If the process has called exec, all that is known about its memory is wrong. So check whether it has.
+				// If the process has called exec, the addresses that ddtop knows are wrong. So check for this now.
 				s.lastCheck = now
 				err = errors.Join(err, attach.ErrGone)
 			}
@@ -254,7 +254,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		}
 		s.failing.Succeeded()
 		if at := sample.TimeNS + sample.ReadNS; at-seen > reuseNS && !s.proc.Alive() {
-			// Memory is read by PID, and PIDs are reused. If the process still lives now, the memory was its own.
+			// Memory is read by PID, and PIDs are reused. If the process still lives, the memory was its own.
 			if err := s.gone(attach.ErrGone); err != nil {
 				return err
 			}
@@ -277,7 +277,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	}
 }
 
-// nameStacks names the stacks of changes before this sample. It also notes which threads serve a request or job in it.
+// nameStacks names the stacks of earlier GVL changes. It also notes which threads serve requests or jobs in the sample.
 func nameStacks(s *Source, sample *sampler.Sample) {
 	if x := s.exact.now.Load(); x != nil {
 		x.nameStacks()
@@ -314,8 +314,8 @@ func serves(s *Source, sample *sampler.Sample) bool {
 	return false
 }
 
-// fetchesItself reports whether this clock must wake up between ticks to learn which threads begin work. If a process
-// is idle and was never seen to serve requests, ticks are enough. This saves two thirds of the wake-ups.
+// fetchesItself reports whether the clock must wake up between ticks to learn which threads begin work. For a process
+// that is idle and never served requests, ticks are enough. This saves two thirds of the wake-ups.
 func fetchesItself(s *Source, sleep *pace.Sleeper, slow bool) bool {
 	switch x := s.switches.now.Load(); {
 	case x == nil || !x.on() || x.glances():
@@ -343,8 +343,8 @@ func (s *Source) glances() *switchRun {
 	return nil
 }
 
-// last emits one more sample with all counters when Run ends. It does not stop the target. If the read fails, it emits
-// nothing.
+// last takes one more sample, with all counters, when Run ends. It does not stop the target. If the read fails, no
+// sample is emitted.
 func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	if sample.TimeNS == 0 {
 		return // no sample was taken at all
@@ -367,7 +367,7 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	emit(sample)
 }
 
-// learnMoves returns when each thread last had a CPU, so that a tick can leave out threads that had none. It also notes
+// learnMoves returns when each thread last had a CPU, so that a tick need not read threads that had none. It also notes
 // threads that have begun work, and finds the requests that BPF programs have copied.
 func (s *Source) learnMoves(cost *pace.Meter) (moves ruby.Moves) {
 	if x := s.switches.now.Load(); x != nil && s.pauses == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// ractorsProgram has one ractor that makes garbage, and two that only count and make none. So only the first can run a
-// collection.
+// ractorsProgram has one ractor that makes garbage, and two that only count. Since counting makes no garbage, only the
+// first ractor can cause a garbage collection.
 const ractorsProgram = `
 Warning[:experimental] = false
 counters = 2.times.map do |i|
@@ -25,8 +25,8 @@ $stdout.flush
 sleep
 `
 
-// TestOneRactorCollects: of the threads of several ractors, ddtop must show at most one in the collector at a time.
-// This thread must belong to the ractor that makes garbage.
+// TestOneRactorCollects: a program has threads in several ractors. In each sample, at most one thread may be shown in
+// the collector, and it must belong to the ractor that makes garbage.
 func TestOneRactorCollects(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -18,13 +18,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// coreNS is the time of a core file's sample, in ns. It is an invented time: a core does not contain CLOCK_MONOTONIC.
+// coreNS is the invented time of a core file's sample, in ns: a core does not contain CLOCK_MONOTONIC.
 const coreNS = 1
 
 // coreTries limits how often Once reads a core. The first read learns how large stacks are, which helps later ones.
 const coreTries = 3
 
-// Core is a Source of the single sample in a core file. The sample has only Ruby's memory.
+// Core is a Source with one sample, which comes from a core file. The sample has only what Ruby's memory shows.
 type Core struct {
 	core   *attach.Core
 	module *attach.Module
@@ -39,7 +39,7 @@ type Core struct {
 }
 
 // OpenCore finds the Ruby VM in a core file. files says where to find the files that the process had mapped. OpenCore
-// uses only MaxDepth, Dictionary, Redactor, OwnCode, Values, Debug and Progress of opts.
+// uses only these fields of opts: MaxDepth, Dictionary, Redactor, OwnCode, Values, Debug, Progress.
 func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Options) (*Core, error) {
 	if err := opts.defaults(); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (c *Core) open(ctx context.Context, opts Options) error {
 // Process describes the process that was dumped. AttachedAt is when the core was written.
 func (c *Core) Process() sampler.Process { return c.info }
 
-// Dictionary returns the dictionary of the sample's IDs.
+// Dictionary returns the dictionary with which the IDs in the sample can be looked up.
 func (c *Core) Dictionary() *sampler.Dictionary { return c.own.View(c.names.View(c.dict)) }
 
 // Missing returns the number of bytes that the core file lacks because it was cut short.
@@ -143,8 +143,8 @@ func (c *Core) NativeThreads() ([]NativeThread, error) {
 	return out, nil
 }
 
-// NativeStacks reads the native stacks of the sampled threads, and of further threads by TID (others). sample must come
-// from Once. A core does not change, so threads that were running are read, too. Locks of C code are not read.
+// NativeStacks reads the native stacks of the sampled threads, and of other threads by TID (others). sample must come
+// from Once. A core does not change, so even the stacks of running threads can be read. Locks of C code are not read.
 func (c *Core) NativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
@@ -179,12 +179,12 @@ func (c *Core) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 	return sampler.ErrEnded
 }
 
-// End returns the end of the process: it was dumped.
+// End returns how the process ended: it was dumped into this core file.
 func (c *Core) End() (sampler.End, bool) {
 	return sampler.End{AtNS: coreNS, Reason: "was dumped into a core file"}, true
 }
 
-// Close closes the core file and the files that it refers to.
+// Close closes the core file and the mapped files that were opened with it.
 func (c *Core) Close() error {
 	c.native.Close()
 	if c.module != nil {

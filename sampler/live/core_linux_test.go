@@ -35,14 +35,14 @@ func gcore(t *testing.T, pid int) (path string, whole bool) {
 	return path, !strings.Contains(string(out), lost)
 }
 
-// kernelCore lets the kernel write a core of a process. For this, it kills the process by a signal.
+// kernelCore makes the kernel write a core of a process, by killing the process with a signal.
 func kernelCore(t *testing.T, p *rubytest.Process) string {
 	t.Helper()
-	// SIGTRAP is the signal, because Ruby handles all other signals that make the kernel write a core.
+	// SIGTRAP is the only usable signal: Ruby handles all other signals that make the kernel write a core.
 	return kernelCoreBy(t, p, func() { p.Signal(t, syscall.SIGTRAP) })
 }
 
-// kernelCoreBy is like kernelCore, but the function die ends the process.
+// kernelCoreBy is like kernelCore, but calls the function die to end the process.
 func kernelCoreBy(t *testing.T, p *rubytest.Process, die func()) string {
 	t.Helper()
 	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
@@ -81,20 +81,20 @@ func openCore(t *testing.T, path, root string) *Core {
 	return c
 }
 
-// TestCoreTruth compares the threads of a core that the kernel wrote with what the parked program reports of itself,
+// TestCoreTruth compares the threads in a core that the kernel wrote with what the parked program reports about them,
 // frame by frame.
 func TestCoreTruth(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		began := time.Now().Truncate(time.Second) // files may have their times in whole seconds
-		// The core has the paths of mapped files as the process saw them, inside its own root. So OpenCore gets this
-		// root.
+		// The paths of mapped files in the core are as the process saw them, inside its own root. So OpenCore needs the
+		// path of this root.
 		compareCore(t, openCore(t, kernelCore(t, p), r.Root), p, truth, began, true)
 	})
 }
 
-// TestCoreOfGDB is like TestCoreTruth, but for a core that gcore wrote. One Ruby is enough, because what gdb writes
-// does not depend on the Ruby.
+// TestCoreOfGDB is like TestCoreTruth, but for a core that gdb's gcore wrote. One Ruby is enough, because gdb writes a
+// core in the same way for every Ruby.
 func TestCoreOfGDB(t *testing.T) {
 	rubytest.Long(t) // gdb reads libruby's debug information first
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
@@ -107,7 +107,8 @@ func TestCoreOfGDB(t *testing.T) {
 	})
 }
 
-// compareCore compares a core's threads with the program's own report. The core was written after the time began.
+// compareCore compares the threads in a core with the program's own report. The core must have been written after the
+// time began. whole is true if the core has all of the memory.
 func compareCore(t *testing.T, c *Core, p *rubytest.Process, truth rubytest.Truth, began time.Time, whole bool) {
 	t.Helper()
 	s, err := c.Once(context.Background())
@@ -166,10 +167,9 @@ func coreDifference(dict *sampler.Dictionary, stack sampler.StackID, want []ruby
 	return ""
 }
 
-// TestCoreStates compares the states of a core's threads with what the program reports of them. If a state follows from
-// memory alone, it must be right. If only the kernel could name a state, it must be unknown, and never another state.
-// The native stacks of the same core must equal eu-stack's, and the stacks of waiting threads must fit their Ruby
-// frames.
+// TestCoreStates compares the states of threads in a core with what the program reports about its threads. If memory
+// alone shows a state, the state must be right. If only the kernel could name a state, the state must be unknown. The
+// native stacks must equal those in eu-stack's output, and the stacks of waiting threads must fit their Ruby frames.
 func TestCoreStates(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartStates(t, rubytest.Options{})
@@ -208,8 +208,8 @@ func TestCoreStates(t *testing.T) {
 	})
 }
 
-// TestCoreErrors: OpenCore returns an error for a core that is cut short, and for a core without its mapped files. It
-// also refuses the given files if none belongs to the core.
+// TestCoreErrors: OpenCore must return an error for a core that is cut short, and for a core whose mapped files are
+// missing. It must also refuse the given files if none of them belongs to the core.
 func TestCoreErrors(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})

@@ -23,9 +23,9 @@ import (
 )
 
 // euStackOfCore returns what elfutils' eu-stack reads in a core: the addresses of each thread's frames, innermost
-// first. eu-stack opens the mapped files by the names in the core. In a core by the kernel, these names are as the
-// process saw them. So eu-stack runs in the process's root, from a copy in the program's folder. In a core by gcore,
-// the names are as this process sees them.
+// first. eu-stack opens the mapped files by the names in the core. In a core that the kernel wrote, these names are as
+// the process saw them. So eu-stack runs in the process's root, from a copy in the program's folder. In a core that
+// gcore wrote, the names are as this process sees them.
 func euStackOfCore(t *testing.T, p *rubytest.Process, core string) map[int32][]uint64 {
 	t.Helper()
 	program := rubytest.Program(t, "eu-stack", "elfutils")
@@ -78,7 +78,7 @@ func euStackOfCore(t *testing.T, p *rubytest.Process, core string) map[int32][]u
 	return out
 }
 
-// stacksOfCore reads a core's native stacks. It fails the test if this takes longer than onceLimit.
+// stacksOfCore reads the native stacks in a core. It fails the test if this takes longer than onceLimit.
 func stacksOfCore(t *testing.T, c *Core) NativeStacks {
 	t.Helper()
 	sample, err := c.Once(t.Context())
@@ -96,7 +96,7 @@ func stacksOfCore(t *testing.T, c *Core) NativeStacks {
 	return stacks
 }
 
-// inCall reports whether a thread was in a system call when the core was written. In this case, its register orig_rax
+// inCall reports whether a thread was in a system call when the core was written. During a call, the register orig_rax
 // is not negative (arch/x86/entry).
 func inCall(c *Core, tid int32) bool {
 	const origAX = 15
@@ -127,8 +127,8 @@ func checkNativeStates(t *testing.T, c *Core, said rubytest.States) {
 	}
 }
 
-// compareNative compares the native stacks of all threads in a core with eu-stack's, frame by frame to the thread's
-// start.
+// compareNative compares the native stacks of all threads in a core with the stacks from eu-stack. It compares all
+// frames, down to the start of the thread.
 func compareNative(t *testing.T, c *Core, truth map[int32][]uint64) {
 	t.Helper()
 	space, err := native.NewSpace(c.core)
@@ -165,8 +165,9 @@ func compareNative(t *testing.T, c *Core, truth map[int32][]uint64) {
 	t.Logf("%d threads, %d frames", len(truth), frames)
 }
 
-// TestCoreOfCrash: the stack of a crashed thread contains three parts: the functions with which Ruby reports the crash,
-// the signal, and the C function that crashed. The report maps libruby a second time, which must not confuse ddtop.
+// TestCoreOfCrash: the stack of a crashed thread must contain three parts: the functions with which Ruby reports the
+// crash, the signal, and the C function that crashed. To write its report, Ruby maps libruby a second time, which must
+// not confuse ddtop.
 func TestCoreOfCrash(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets; Process.kill(:SEGV, $$)", rubytest.Options{})
@@ -192,9 +193,9 @@ func TestCoreOfCrash(t *testing.T) {
 	})
 }
 
-// TestCoreWithOtherRegisters replaces the registers in a core by wrong values. First it keeps the program counter, and
-// sets the others to random addresses. Then it sets all of them to random numbers. ddtop must not show a function that
-// only a wrong register could lead to.
+// TestCoreWithOtherRegisters replaces the registers in a core by wrong values: first all but the program counter by
+// random addresses, and then all by random numbers. ddtop must not show a function to which only a wrong register could
+// lead.
 func TestCoreWithOtherRegisters(t *testing.T) {
 	r := rubytest.One(t)
 	p, _ := r.StartStates(t, rubytest.Options{})
@@ -250,7 +251,8 @@ func TestCoreWithOtherRegisters(t *testing.T) {
 			t.Fatalf("%d notes of registers and %d stacks for %d threads", notes, len(stacks), len(tids))
 		}
 		for id, stack := range stacks {
-			// The Process.detach thread has no Ruby frames to compare with.
+			// The thread from Process.detach is an exception: it has no Ruby frames with which its stack could be
+			// compared.
 			if stack.Missing == "" && len(stack.Frames) > test.most {
 				t.Errorf("%s: thread %d has %+v", test.name, id, stack.Frames)
 			}

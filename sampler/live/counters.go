@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// besideEvery is the interval between reads of the slow counters, and between searches for the names of sockets. With
-// many processes, ddtop skips some reads of the counters, but makes at least one in slowTurns.
+// besideEvery is the interval between reads of the slow counters, and between searches for names of sockets. If ddtop
+// samples many processes, it skips reads of the counters, but makes at least one in slowTurns.
 const (
 	besideEvery = time.Second
 	slowTurns   = 4
@@ -21,13 +21,13 @@ const (
 	queuesNS = 1_000_000_000
 )
 
-// beside starts a goroutine that names sockets and reads slow counters. The returned function ends it, and waits.
+// beside starts a goroutine that names sockets and reads slow counters. The returned function stops it, and waits.
 func (s *sampling) beside() func() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// All Sources wake up at the same instants: a wake-up of ddtop costs as much as the work of one turn.
+		// All Sources wake up at the same instants, because a wake-up of ddtop costs as much as the work that follows.
 		tick := time.NewTimer(pace.UntilTurn(besideEvery, 0))
 		defer tick.Stop()
 		var locks lockWatch
@@ -41,7 +41,7 @@ func (s *sampling) beside() func() {
 				return
 			case <-tick.C:
 				tick.Reset(pace.UntilTurn(besideEvery, besideEvery/2))
-				// If this fails, the screen shows the sockets without a name.
+				// An error is not reported: the screen then shows the sockets without a name.
 				_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 				if turn%min(max(s.sharers.Load()/procSharers, 1), slowTurns) == 0 {
 					s.readSlow()
@@ -61,7 +61,7 @@ func (s *sampling) readSlow() {
 	s.slowNow.Store(&now)
 }
 
-// busy reports whether anything ran, waited or collected garbage in a sample.
+// busy reports whether any thread ran, waited for the GVL or collected garbage in a sample.
 func busy(s *sampler.Sample) bool {
 	if s.GC.During {
 		return true
@@ -80,7 +80,7 @@ func busy(s *sampler.Sample) bool {
 	return false
 }
 
-// slowCounters adds the counters that are read at a low rate to a sample. If all is true, it reads them now.
+// slowCounters adds to a sample the counters that are read only seldom. If all is true, it reads all of them now.
 func (s *sampling) slowCounters(sample *sampler.Sample, all bool) {
 	now := sample.TimeNS
 	every := min(kernelview.ProcNS*max(int64(s.sharers.Load())/procSharers, 1), slowProcNS)

@@ -11,9 +11,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestCountersAtLowRates samples at the low rates that a small limit on ddtop's cost leaves on a full machine. The CPU
-// counters of threads must still be recent. The last sample must have the counters up to the end, because otherwise CPU
-// time would be missing. The test needs a process, because only the clock knows both the rates and the end of sampling.
+// TestCountersAtLowRates samples at the low rates that a small limit on ddtop's cost leaves on a full machine. Even
+// then, the CPU counters of threads must be recent. The last sample must have the counters up to the end, because
+// otherwise CPU time would be missing. The test samples a real process, because only the clock knows both the rates and
+// the end of sampling.
 func TestCountersAtLowRates(t *testing.T) {
 	for _, window := range []time.Duration{0, time.Second} {
 		t.Run(window.String(), func(t *testing.T) { countersAtLowRates(t, window) })
@@ -36,7 +37,7 @@ func countersAtLowRates(t *testing.T, window time.Duration) {
 	s := open(t, p.PID, live.Options{StackRate: 1, LockRate: 5, Window: window})
 	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 	defer cancel()
-	// read has the time of each thread's last reading of its counters.
+	// read has, for each thread, when its counters were last read.
 	read := map[sampler.ThreadID]int64{}
 	var endedNS, lastNS int64
 	samples, lockReads := 0, 0

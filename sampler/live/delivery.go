@@ -9,12 +9,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/handover"
 )
 
-// delivery adds changes of the GVL to samples and emits them. The goroutine that called Run uses it, not the clock.
+// delivery adds changes of the GVL to samples and emits them. The goroutine that called Run does this, not the clock.
 type delivery struct {
 	mode     *exactMode
 	switched *switchMode
 	emit     func(*sampler.Sample)
-	// first starts slow work. It is called before the first sample is passed on, and is nil afterwards.
+	// first starts work that may be slow. It is called just before the first sample is emitted, and set to nil.
 	first func()
 	// The field from is the run of exact mode, and switches the run that follows thread switches. Unused ones are nil.
 	from     *exactRun
@@ -31,10 +31,10 @@ func (d *delivery) fetch() {
 	}
 }
 
-// ready reports whether all changes up to a time are known, or never will be.
+// ready reports whether all changes of the GVL up to the time ns are known, or will never be known.
 func (d *delivery) ready(ns int64) bool { return d.behind(ns) <= 0 }
 
-// behind returns how long to wait, in ns, until ddtop can know all changes up to a given time.
+// behind returns how long to wait, in ns, until all changes of the GVL up to a time can be known.
 func (d *delivery) behind(ns int64) int64 {
 	var behind int64
 	if d.from != nil {
@@ -46,7 +46,7 @@ func (d *delivery) behind(ns int64) int64 {
 	return behind
 }
 
-// wait waits until all changes up to a time are known. Call it after the clock has ended. It takes milliseconds.
+// wait waits some milliseconds, until all GVL changes up to a time are known. Call it after the clock has ended.
 func (d *delivery) wait(ns int64) {
 	if x := d.mode.now.Load(); x != nil {
 		x.withoutClock()
@@ -59,7 +59,7 @@ func (d *delivery) wait(ns int64) {
 	}
 }
 
-// deliver adds the changes to a sample and passes it to emit.
+// deliver adds the changes of the GVL to a sample and passes the sample to emit.
 func (d *delivery) deliver(s *handover.Sample) {
 	if d.first != nil {
 		d.first()
@@ -74,16 +74,16 @@ func (d *delivery) deliver(s *handover.Sample) {
 	d.emit(&s.Sample)
 }
 
-// listing is the last list that maps addresses of threads to their IDs (listThreads).
+// listing is the last list of threads, which maps each thread's address in memory to its ID (listThreads).
 type listing struct {
 	list *exact.List
-	// number is the version of the reader's list. incomplete is true if a thread in the list had no native thread yet.
+	// number is the version of the reader's thread list. incomplete is true if a thread had no native thread yet.
 	number     uint64
 	incomplete bool
 }
 
-// listThreads updates the list that maps addresses of threads to their IDs. The list is needed because changes name
-// threads by address. If wanted is false, listThreads drops the list. Only the clock calls listThreads.
+// listThreads updates the list that maps addresses of threads to their IDs, because changes of the GVL name threads by
+// address. If wanted is false, listThreads drops the list. Only the clock calls listThreads.
 func (s *sampling) listThreads(wanted bool) {
 	l := &s.listing
 	if !wanted {

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// TestStatesCountFromBeforeTheirReading: ddtop first reads the state of each thread, and then follows its changes. The
-// states must count from a time before the reading. So if a thread joins the queue during the reading, its record is
-// later than its state.
+// TestStatesCountFromBeforeTheirReading: ddtop first reads the state of each thread, and then follows changes by
+// records. The time of these states must be before the reading. So if a thread queues for the GVL during the reading,
+// the record of this change is later than the thread's state, and counts.
 func TestStatesCountFromBeforeTheirReading(t *testing.T) {
 	p := rubytest.One(t).Start(t, `100.times { Thread.new { sleep } }; puts 1; $stdout.flush; gets`, rubytest.Options{})
 	p.Line(t)

@@ -13,8 +13,8 @@ import (
 )
 
 // TestNothingIsLostAtTheEnd: samples are delivered in batches. If sampling ends in the middle of a batch, ddtop must
-// deliver all samples that it has read. They must come in order, each tick once. This holds if the user quits and if
-// the process ends.
+// deliver all samples that it has read, in order, and each only once. This must hold if the user quits and if the
+// process ends.
 func TestNothingIsLostAtTheEnd(t *testing.T) {
 	for name, end := range map[string]func(p *rubytest.Process, stop context.CancelFunc){
 		"quit":             func(_ *rubytest.Process, stop context.CancelFunc) { stop() },
@@ -54,8 +54,8 @@ func TestNothingIsLostAtTheEnd(t *testing.T) {
 }
 
 // TestOpenAcrossExec: a process calls exec while ddtop opens it. openProgram must return ErrReplaced, because a Source
-// of the first program would report the program's end at once. Only a real exec changes what the kernel reports of a
-// process, so no cheaper test can replace this one.
+// of the first program would report the program's end at once. The test needs a real exec, because nothing else changes
+// what the kernel reports about a process.
 func TestOpenAcrossExec(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, `$stdout.sync = true

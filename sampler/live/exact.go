@@ -6,18 +6,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// DefaultExactCost is the share of its own CPU time that the probes of exact mode may cost a process.
+// DefaultExactCost limits the cost of exact mode's probes to this share of the process's own CPU time.
 const DefaultExactCost = 0.03
 
-// ErrExact means that the GVL of the process cannot be followed exactly.
+// ErrExact means that ddtop cannot follow every change of this process's GVL.
 var ErrExact = errors.New("exact mode can't follow this process")
 
 // ExactOptions are the options of Source.Exact.
 type ExactOptions struct {
-	// MaxCost is the largest share of the process's CPU time that the probes may cost. Zero means DefaultExactCost.
-	// One means no limit.
+	// MaxCost limits the cost of the probes, as a share of the process's CPU time. Zero means DefaultExactCost, and one
+	// means no limit.
 	MaxCost float64
-	// LibC puts the probes into the C library, even if probes in libruby's functions would be enough. It is for tests.
+	// LibC is for tests. It puts the probes into the C library, even if probes in libruby's functions are enough.
 	LibC bool
 	// Untried allows a kind of processor on which exact mode has not run yet (docs/reference/exact.md#on-arm64).
 	Untried bool
@@ -29,12 +29,12 @@ type ExactReport struct {
 	FromNS, ToNS int64
 	// Hits is how often a thread hit a probe. Lost is how many records were dropped because the buffer was full.
 	Hits, Lost uint64
-	// CostNS is the estimated time for which probes delayed threads, in ns. CPUNS is the process's CPU time, which
-	// includes CostNS. HitNS is the cost of one hit, in ns.
+	// CostNS is the estimated time for which probes delayed the process's threads, in ns. CPUNS is the process's CPU
+	// time, which includes CostNS. HitNS is the cost of one hit, in ns.
 	CostNS, CPUNS, HitNS int64
 	Checks               exact.Checks
-	// Ended says in a clause why exact mode ended by itself. It is empty if it did not. If Wrong is true, its results
-	// cannot be trusted.
+	// Ended says in a clause why exact mode ended by itself. It is empty if exact mode did not end by itself. If Wrong
+	// is true, the results are not reliable.
 	Ended string
 	Wrong bool
 }

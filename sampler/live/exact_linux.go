@@ -23,14 +23,14 @@ const (
 	// watchEvery is how often records are fetched while no samples come. narrowEvery is how often ddtop searches for
 	// probes that never make a record.
 	watchEvery, narrowEvery = time.Second, 100 * time.Millisecond
-	// exactBehindNS is the age from which on a record is used, in ns. Until then an earlier record may still come,
+	// exactBehindNS is how old a record must be before it is used, in ns. Until then an earlier record may still come,
 	// because a thread can lose its CPU before it writes its record.
 	exactBehindNS = 5_000_000
 	// costEveryNS is the shortest interval between two checks of the cost, in ns. A check covers at least the last
 	// costSpanNS, but at most the time of the last maxSpans checks.
 	costEveryNS, costSpanNS, maxSpans = 200_000_000, 1_000_000_000, 8
-	// freeCost is the share of a CPU that the probes may always cost. In a mostly idle process each hit of a probe
-	// costs much, because its threads must be woken.
+	// freeCost is the share of a CPU that the probes may cost in any case. In a mostly idle process each hit is
+	// expensive, because the thread must first be woken.
 	freeCost = 0.001
 	// checkFrom is the number of holds of the GVL that a check needs. wrongFrom limits the share of sampled holds
 	// that disagree with the records, and unclosedFrom the share of holds without an end. Beyond these limits the
@@ -40,20 +40,20 @@ const (
 	// movesProve is how many changes of the GVL's holder sampling must see without any record, to prove that records
 	// are missing. A single change proves nothing: sampling may see it before its record is made.
 	movesProve = 3
-	// doubtFrom is how many holds ddtop must know to report no changes while wrongFrom or unclosedFrom is exceeded.
-	// After checkFrom holds, it ends exact mode.
+	// doubtFrom is for when wrongFrom or unclosedFrom is exceeded. From this many holds on, ddtop reports no changes of
+	// the GVL. From checkFrom holds on, it ends exact mode.
 	doubtFrom = 10
 )
 
-// exactRun follows the GVL of a process by probes, while the process is sampled.
+// exactRun is one run of exact mode: it follows the GVL of a process by probes, while the process is sampled.
 type exactRun struct {
 	source *Source
 	clock  int32 // the kernel's clock ID for the process's CPU time
 	max    float64
-	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero until the end.
+	// fromNS and toNS are when exact mode began and ended, CLOCK_MONOTONIC in ns. Until it ends, toNS is zero.
 	fromNS int64
 	toNS   atomic.Int64
-	// fedNS is the time up to which all records were used for changes. lookedNS is when records were last fetched.
+	// fedNS is the time up to which records were turned into changes. lookedNS is when records were last fetched.
 	fedNS, lookedNS atomic.Int64
 
 	quit chan struct{} // closed when toNS is set
@@ -62,15 +62,15 @@ type exactRun struct {
 	mu     sync.Mutex // guards the following fields
 	probes *probe.Probes
 	to     *exact.Machine
-	// changes collects the changes for samples. changed counts them.
+	// changes collects the changes of the GVL until they are added to samples. changed counts them.
 	changes *exact.Collector
 	changed uint64
 	report  ExactReport
-	// withTarget is true if the run ended because the target ended.
+	// withTarget is true if this run of exact mode ended because the target ended.
 	withTarget bool
 	err        error
 	closed     bool
-	// pending are records that are not used yet. They wait for earlier records, or for the name of their stack.
+	// pending are records that are not used yet: an earlier record may still come, or their stack has no name yet.
 	pending []pendingRecord
 	stacks  *stacknames.Stacks
 	counts  probe.Counts
@@ -83,7 +83,7 @@ type exactRun struct {
 	exact.Witness
 }
 
-// pendingRecord is a record that is not used yet. If it ends a wait, stack is the wait's stack without a name.
+// pendingRecord is a record that is not used yet. If it ends a wait for the GVL, stack is the wait's unnamed stack.
 type pendingRecord struct {
 	exact.Record
 	stack *stacknames.Unnamed
@@ -107,7 +107,7 @@ func (x *exactRun) cpu() (int64, error) {
 // on reports whether the run has not ended.
 func (x *exactRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind returns how long to wait, in ns, until all records up to a time are used: 0 if they are or never will be.
+// behind returns how long to wait, in ns, for all records up to the time ns. It is 0 if they are used or never will be.
 func (x *exactRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -115,7 +115,7 @@ func (x *exactRun) behind(ns int64) int64 {
 	return max(ns+exactBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes to a sample, and keeps its holder for comparison. behind must return 0 for the sample's time.
+// fill adds changes of the GVL to s, and keeps s's holder to compare. behind must return 0 for s.TimeNS.
 func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -162,8 +162,8 @@ func (x *exactRun) run() {
 	x.finish()
 }
 
-// narrow removes the probes of calls that never make a record. If a record is missing, it puts all in again.
-// On a full machine this can take seconds, in which others must be able to fetch records.
+// narrow removes the probes of calls that never make a record. If a record is missing, it inserts all probes again. On
+// a full machine this can take seconds. Other goroutines must be able to fetch records meanwhile.
 func (x *exactRun) narrow() {
 	x.mu.Lock()
 	missing := x.to.Checks().Unclosed > 0 && x.counts.Lost == 0
@@ -171,7 +171,7 @@ func (x *exactRun) narrow() {
 	x.probes.Narrow(missing)
 }
 
-// look fetches records, uses the records older than exactBehindNS, and calls limit. Any goroutine may call it.
+// look fetches records, uses those older than exactBehindNS, and checks the limits. Any goroutine may call it.
 func (x *exactRun) look() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -226,7 +226,7 @@ func (x *exactRun) stacked(s *stacknames.Taken) {
 	}
 }
 
-// feed uses the records up to a time. It stops earlier at a record whose stack has no name yet.
+// feed turns records up to a time into changes. It stops before the first record whose stack has no name yet.
 func (x *exactRun) feed(untilNS int64) {
 	untilNS = rounded(untilNS)
 	byTime := func(a, b pendingRecord) int { return cmp.Compare(a.NS, b.NS) }
@@ -263,7 +263,7 @@ func (x *exactRun) feed(untilNS int64) {
 	}
 }
 
-// forgetGone ends threads that are gone without a last record, because it was lost. Else they would keep their state.
+// forgetGone ends threads whose last record was lost. Otherwise they would keep their last state for ever.
 func (x *exactRun) forgetGone(atNS int64) {
 	x.lostNS = 0
 	tids, err := x.source.proc.TIDs(nil)
@@ -279,7 +279,7 @@ func (x *exactRun) forgetGone(atNS int64) {
 // changeUnit is the unit of the times of changes, in ns (sampler.Change).
 const changeUnit = 100
 
-// rounded rounds a time down to changeUnit. Two records of a thread stay in order, because they are further apart.
+// rounded rounds a time down to changeUnit. This keeps two records of a thread in order: they are further apart.
 func rounded(ns int64) int64 { return ns - ns%changeUnit }
 
 // fits reports whether the records agree with each other and with samples. It is true for fewer holds than turns says.
@@ -289,12 +289,12 @@ func (x *exactRun) fits(turns uint64) bool {
 	return (seen < turns || float64(c.Disagreed) <= wrongFrom*float64(seen)) && (c.Runs < turns || float64(c.Unclosed) <= unclosedFrom*float64(c.Runs))
 }
 
-// movedUnseen reports whether samples saw the GVL's holder change at least the given number of times without a record.
+// movedUnseen reports whether samples saw the GVL's holder change at least so many times although there is no record.
 func (x *exactRun) movedUnseen(times int) bool {
 	return x.Moved >= times && x.to.Checks().Records == 0 && x.counts.Lost == 0
 }
 
-// limit ends the run if the records are wrong, the probes cost too much, or the process has several ractors.
+// limit ends exact mode if records are wrong, the probes cost too much, or the process has several ractors.
 func (x *exactRun) limit(now int64) {
 	if x.Ractors {
 		x.endAt(now, "the process has made ractors, and the threads of one alone can be followed", false)
@@ -331,7 +331,7 @@ func (x *exactRun) limit(now int64) {
 	}
 }
 
-// cost returns the length of the measured time, the probes' cost in it, and the other CPU time of the process, in ns.
+// cost returns the length of the last spans, what the probes cost in them, and the process's other CPU time, in ns.
 func (x *exactRun) cost() (span, cost, own int64) {
 	if len(x.spans) == 0 {
 		return 0, 0, 0
@@ -341,7 +341,7 @@ func (x *exactRun) cost() (span, cost, own int64) {
 	return b.atNS - a.atNS, cost, max(b.cpuNS-a.cpuNS-cost, 0)
 }
 
-// end ends the run because the process has ended. It does nothing if the run has already ended.
+// end ends exact mode because the process has ended. If exact mode has already ended, it does nothing.
 func (x *exactRun) end(why string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -349,7 +349,7 @@ func (x *exactRun) end(why string) {
 	x.endAt(pace.Monotonic(), why, false)
 }
 
-// endAt ends the run unless it has ended. Records after this are incomplete and not used. run removes the probes.
+// endAt ends the run, unless it has ended. Later records are incomplete, so they are not used. run removes the probes.
 func (x *exactRun) endAt(now int64, why string, wrong bool) {
 	if !x.on() {
 		return
@@ -360,7 +360,7 @@ func (x *exactRun) endAt(now int64, why string, wrong bool) {
 	close(x.quit)
 }
 
-// finish removes the probes, which takes some tenths of a second, and passes on the remaining records.
+// finish removes the probes, which takes some tenths of a second. It then uses the remaining records.
 func (x *exactRun) finish() {
 	defer close(x.done)
 	detached := x.probes.Detach()
@@ -399,7 +399,7 @@ func (x *exactRun) status() sampler.ExactStatus {
 	return st
 }
 
-// close removes the probes if they are still there, and returns the report.
+// close removes the probes if the process still has them, and returns the report of this run of exact mode.
 func (x *exactRun) close() (ExactReport, error) {
 	x.mu.Lock()
 	x.endAt(pace.Monotonic(), "", false)
@@ -414,11 +414,11 @@ func (x *exactRun) stop() error {
 	return err
 }
 
-// nameStacks names stacks of waits. The clock calls it, because only the clock may use the reader.
+// nameStacks names the stacks of waits for the GVL. Only the clock may call it, because it uses the clock's reader.
 func (x *exactRun) nameStacks() { x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
-// withoutClock lets records be used without names of their stacks, until the clock names stacks again.
+// withoutClock allows the use of records whose stacks have no name, until the clock names stacks again.
 func (x *exactRun) withoutClock() { x.stacks.WithoutClock() }
 
-// maxHeld is how many records may wait for the name of a stack. A sample has no room for more.
+// maxHeld limits the records that wait for the name of a stack. A sample has no room for the changes of more records.
 const maxHeld = 1 << 13

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// openExact starts a program and opens it. It skips the test if probes cannot be used here.
+// openExact starts a program and opens it for exact mode. It skips the test if this machine does not allow probes.
 func openExact(t *testing.T, r rubytest.Ruby, program string, o rubytest.Options) (*rubytest.Process, *live.Source) {
 	t.Helper()
 	if err := probe.Try(false); err != nil {
@@ -65,8 +65,8 @@ func watchExactly(t *testing.T, s *live.Source, done func(*sampler.Sample) bool)
 	return c, report
 }
 
-// turns returns a function done for watchExactly. It returns true when threads other than the main one have got the GVL
-// n times.
+// turns returns a function that can be passed to watchExactly as done. It returns true when threads other than the main
+// thread have got the GVL n times in all.
 func turns(p *rubytest.Process, n int) func(*sampler.Sample) bool {
 	return func(x *sampler.Sample) bool {
 		for _, c := range x.Changes.List {
@@ -78,8 +78,8 @@ func turns(p *rubytest.Process, n int) func(*sampler.Sample) bool {
 	}
 }
 
-// TestExactFollows: two threads compute and take turns. ddtop must see both hold the GVL, and at least one hold that
-// begins after a wait.
+// TestExactFollows: two threads compute and take turns. Exact mode must report that both held the GVL. At least one of
+// these holds must begin after a wait.
 func TestExactFollows(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, `$stdout.sync = true
@@ -102,8 +102,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// sends returns a function done for watchExactly. At the first sample, it sends the process a line. It returns true
-// when the process has answered with the text in done.
+// sends returns a function that can be passed to watchExactly as done. At the first sample, it sends the process a
+// line. It returns true when the process has answered with the text in the parameter done.
 func sends(t *testing.T, p *rubytest.Process, done string) func(*sampler.Sample) bool {
 	sent, over := false, make(chan struct{})
 	return func(*sampler.Sample) bool {
@@ -120,8 +120,8 @@ func sends(t *testing.T, p *rubytest.Process, done string) func(*sampler.Sample)
 	}
 }
 
-// TestExactChurn: a program starts and ends threads all the time. ddtop must see each of them hold the GVL, and must
-// keep none of them after its end.
+// TestExactChurn: a program starts and ends threads all the time. Exact mode must report that each thread held the GVL,
+// and must forget each thread after its end.
 func TestExactChurn(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		const born = 3000
@@ -138,8 +138,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestExactForks: a process that forks is still followed. Its children have a copy of its memory, but ddtop does not
-// count their threads.
+// TestExactForks: a process forks while exact mode follows it. Exact mode must continue. The child processes have a
+// copy of the process's memory, but their threads must not count as threads of the process.
 func TestExactForks(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, `$stdout.sync = true
@@ -150,14 +150,15 @@ $stdin.gets
 puts "forked"
 $stdin.gets`, rubytest.Options{})
 		c, report := watchExactly(t, s, sends(t, p, "forked"))
-		// Two threads are allowed: the main thread and the sleeping one. Ruby's timer thread is not a Ruby thread.
+		// At most two threads may remain: the main thread and the sleeping one. Ruby's timer thread is not a Ruby
+		// thread.
 		if report.Wrong || len(c.since) > 2 {
 			t.Errorf("threads %v; %+v", c.since, report)
 		}
 	})
 }
 
-// TestExactRefuses: if a process cannot be followed in exact mode, ddtop refuses it and names the reason.
+// TestExactRefuses: if exact mode cannot follow a process, ddtop must refuse it and name the reason.
 func TestExactRefuses(t *testing.T) {
 	const plain = `$stdout.sync = true
 puts "ready"

@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestExactDoubt: while most sampled holds of the GVL contradict the records, samples have no changes. When enough of
-// them agree again, samples have changes again. These begin with each thread's state, and contain nothing from the time
-// of doubt.
+// TestExactDoubt: while most holds of the GVL in samples contradict the probes' records, samples must have no changes
+// of the GVL. When most holds agree again, samples must have changes again. The first changes must give each thread's
+// state, and contain nothing from the time of doubt.
 func TestExactDoubt(t *testing.T) {
 	const thread, tid = 0x1000, 1
 	x := &exactRun{fromNS: 1, changes: exact.NewCollector(1)}

@@ -12,9 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactForgets: when a thread has ended, the changes of samples do not contain it. The threads of this test end in
-// different ways. They end by themselves, are killed at any place, end by another thread's exception, or belong to a
-// child process.
+// TestExactForgets: after a thread has ended, the changes of the GVL in samples must not contain it. The threads of
+// this test end in different ways: by themselves, killed at any place, by another thread's exception, or in a child
+// process.
 func TestExactForgets(t *testing.T) {
 	const program = `$stdout.sync = true
 Thread.report_on_exception = false
@@ -49,8 +49,8 @@ $stdin.gets`
 				sent = true
 				go func() { p.Send(t, "go"); p.Expect(t, "done"); close(over) }()
 			case doneNS != 0 && c.toNS > doneNS:
-				// A native thread ends a little after its Ruby thread, so it may still exist at this sample. Then the
-				// next sample is checked.
+				// A native thread ends a little after its Ruby thread. If it still exists at this sample, the next
+				// sample is checked.
 				if settled = len(c.missing(p.PID)) == 0; settled {
 					cancel()
 				}
@@ -75,7 +75,7 @@ $stdin.gets`
 	})
 }
 
-// missing returns the native threads that have a state here, although the kernel does not list them.
+// missing returns the native threads that still have a state in the changes, although the kernel does not list them.
 func (c *changing) missing(pid int) []string {
 	var tids []string
 	for tid := range c.states {

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactGroup: exact mode is switched on and off for each process of a Group separately.
+// TestExactGroup: in a Group of several processes, exact mode can be switched on and off for each process separately.
 func TestExactGroup(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		if err := probe.Try(false); err != nil {

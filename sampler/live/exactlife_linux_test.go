@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactModeEnds: exact mode ends and names the reason if, for example, the process ends or makes a ractor. If the
-// process still lives, sampling continues, and samples have no changes of the GVL.
+// TestExactModeEnds: exact mode must end and name the reason if, for example, the process ends or makes a ractor. If
+// the process still lives, sampling must continue, without changes of the GVL in samples.
 func TestExactModeEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		last, says string
@@ -67,8 +67,7 @@ func TestExactModeEnds(t *testing.T) {
 					t.Errorf("%+v", st)
 				}
 				if c.goesOn {
-					// Exact mode can be requested again after it has ended. It must start, or be refused with the
-					// reason.
+					// Exact mode has ended, and is requested again. It must start, or be refused with the reason.
 					err := s.Exact(t.Context(), live.ExactOptions{MaxCost: 1})
 					if name == "becomes dear" && err != nil || name == "makes a ractor" && err == nil {
 						t.Errorf("asked for again: %v", err)
@@ -79,8 +78,8 @@ func TestExactModeEnds(t *testing.T) {
 	}
 }
 
-// TestExactModePhases: a program logs when it computed without giving up the GVL, and when it slept. The changes of
-// samples must agree with this log.
+// TestExactModePhases: a program logs when it computed without giving up the GVL, and when it slept. The changes of the
+// GVL in samples must agree with this log.
 func TestExactModePhases(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		const phases = 40
@@ -121,8 +120,8 @@ $stdin.gets`, rubytest.Options{})
 				}
 			})
 		}()
-		// The program waits for a line. It gets the line after the first sample with changes, which can come late on a
-		// full machine.
+		// The program waits for a line before it begins. The test sends the line after the first sample with changes of
+		// the GVL, which can come late on a full machine.
 		select {
 		case <-known:
 		case <-ctx.Done():
@@ -138,8 +137,8 @@ $stdin.gets`, rubytest.Options{})
 		if _, err := s.EndExact(); err != nil {
 			t.Fatal(err)
 		}
-		// While the thread computes, it holds the GVL all the time. Between two phases it sleeps, so it releases the
-		// GVL and gets it again.
+		// While the thread computes, it must hold the GVL all the time. Between two phases of computing it sleeps, so
+		// it must release the GVL and get it again.
 		for i, phase := range log {
 			state, released := sampler.GVLGone, 0
 			for _, y := range told {
@@ -158,9 +157,9 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestExactModeHungTaker: if the consumer of samples hangs, ddtop still removes probes that are too expensive. When the
-// consumer continues, it first gets the samples from before the removal, with changes. Later samples have no changes of
-// the GVL.
+// TestExactModeHungTaker: if the function that takes samples hangs, ddtop must still remove probes that are too
+// expensive. When this function continues, it must first get the samples from before the removal, with changes of the
+// GVL. Later samples must have no changes.
 func TestExactModeHungTaker(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, `$stdout.sync = true
@@ -202,7 +201,7 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestExactModeClose: Close removes the probes of a Source. A closed Source refuses to insert new ones.
+// TestExactModeClose: Close must remove the probes of a Source. A closed Source must refuse to insert new probes.
 func TestExactModeClose(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, "$stdout.sync = true\nputs 'ready'\n$stdin.gets", rubytest.Options{})
@@ -213,7 +212,7 @@ func TestExactModeClose(t *testing.T) {
 		if report, err := other.EndExact(); err != nil || report != (live.ExactReport{}) || other.ExactStatus() != (sampler.ExactStatus{}) {
 			t.Errorf("%+v, %v, %+v before", report, err, other.ExactStatus())
 		}
-		// Two Sources follow one process. If one of them ends, the other must continue.
+		// Two Sources follow the same process. If one of them ends exact mode, the other must continue.
 		for _, x := range []*live.Source{s, other} {
 			if err := x.Exact(t.Context(), live.ExactOptions{MaxCost: 1}); err != nil {
 				t.Fatal(err)
@@ -237,8 +236,8 @@ func TestExactModeClose(t *testing.T) {
 	})
 }
 
-// TestExactModePark: when Park returns, the process has no probes, not even probes that were just being inserted.
-// resume inserts them again.
+// TestExactModePark: when Park returns, the process must have no probes, not even probes that were just being inserted.
+// The function that Park returns must insert them again.
 func TestExactModePark(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		p, s := openExact(t, r, "$stdout.sync = true\nputs 'ready'\n$stdin.gets", rubytest.Options{})

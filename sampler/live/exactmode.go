@@ -12,18 +12,18 @@ type exactMode struct {
 	mode[exactRun, *exactRun]
 	// options are the options with which exact mode was last switched on.
 	options ExactOptions
-	// moreNS is the time until which TakeMore lets probes cost sampler.MoreExactCost, CLOCK_MONOTONIC in ns.
+	// moreNS is until when TakeMore lets probes cost more (sampler.MoreExactCost), CLOCK_MONOTONIC in ns.
 	moreNS atomic.Int64
 }
 
 // Exact puts probes into the process until EndExact is called or a limit is reached (ExactStatus). Meanwhile samples
-// carry Changes, and all ticks come at the stack rate. Any goroutine may call it, also without Run. Errors are
-// ErrExact, ruby.ErrNoScheduler, errors of package probe and errors of reading.
+// have Changes, and all ticks come at the rate for stacks. Any goroutine may call it, even if Run does not run. Errors
+// are ErrExact, ruby.ErrNoScheduler, errors of package probe and errors of reading.
 func (s *Source) Exact(ctx context.Context, o ExactOptions) error {
 	return s.exact.begin(ctx, s.info.PID, "exact mode", "exact mode is on", s.exactWith(o))
 }
 
-// exactWith returns a function that inserts the probes, and keeps o if that succeeds. Its caller must hold exact.mu.
+// exactWith returns a function that inserts the probes. If this succeeds, it keeps o. Its caller must hold exact.mu.
 func (s *Source) exactWith(o ExactOptions) func(context.Context) (*exactRun, error) {
 	return func(ctx context.Context) (*exactRun, error) {
 		x, err := s.openExact(ctx, o)
@@ -34,7 +34,7 @@ func (s *Source) exactWith(o ExactOptions) func(context.Context) (*exactRun, err
 	}
 }
 
-// parkExact removes the probes until resume is called. A ddtop that ctrl-z has stopped could not check their cost.
+// parkExact removes the probes until resume is called: a ddtop that was stopped by ctrl-z could not check their cost.
 func (s *Source) parkExact() (resume func()) {
 	m := &s.exact
 	on, ok := m.park()
@@ -49,7 +49,7 @@ func (s *Source) parkExact() (resume func()) {
 	}
 }
 
-// EndExact removes the probes, which takes some tenths of a second. The report is empty if exact mode never was on.
+// EndExact removes the probes, in some tenths of a second. If exact mode was never on, the report is empty.
 func (s *Source) EndExact() (ExactReport, error) {
 	s.exact.mu.Lock()
 	defer s.exact.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Source) EndExact() (ExactReport, error) {
 	return ExactReport{}, nil
 }
 
-// ExactStatus returns the state of exact mode. Any goroutine may call it.
+// ExactStatus returns the state of exact mode, such as whether it is on. Any goroutine may call it.
 func (s *Source) ExactStatus() sampler.ExactStatus {
 	if x := s.exact.now.Load(); x != nil {
 		return x.status()

@@ -14,20 +14,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// changing collects the changes of the GVL in samples. It fails the test if a change is impossible after the one
-// before.
+// changing collects the changes of the GVL from samples. It fails the test if a change cannot follow the change before.
 type changing struct {
 	t *testing.T
-	// toNS is the time up to which the last sample's changes are known. It is zero if that sample had none.
+	// toNS is the time up to which all changes are known from the last sample. It is zero if that sample had no
+	// changes.
 	toNS    int64
 	states  map[int32]sampler.GVLState // by native thread
 	since   map[int32]int64
 	threads map[sampler.ThreadID]int // changes of threads that samples list
-	// turns counts how often each native thread got the GVL. waits counts how many of these holds came after a wait.
+	// turns is how often each native thread got the GVL. waits is how many of these holds began after a wait.
 	turns map[int32]int
 	waits int
-	// known counts the samples with changes. fresh counts the samples that begin with each thread's state, because they
-	// do not continue the changes of the sample before. unlisted counts changes of threads that no sample lists.
+	// known counts the samples with changes. fresh counts the samples that begin with each thread's state, because
+	// their changes do not continue the changes of the previous sample. unlisted counts changes of threads that no
+	// sample lists.
 	samples, known, fresh, changes, unlisted int
 	fromNS                                   int64
 	lastNS, gapNS                            int64
@@ -82,7 +83,8 @@ func (c *changing) take(s *sampler.Sample) {
 	}
 }
 
-// change adds one change. If begins is true, it is not a change but the state of a thread at the beginning.
+// change checks and adds one change of the GVL. If begins is true, y is not a change, but the state that a thread has
+// at the beginning.
 func (c *changing) change(y *sampler.Change, begins bool) {
 	old, known := c.states[y.TID]
 	if known && !begins && old == sampler.GVLHeld && y.State == old && y.Stack != 0 {
@@ -117,8 +119,8 @@ func (c *changing) change(y *sampler.Change, begins bool) {
 	}
 }
 
-// TestExactSamples: between the changes of one sample and the next there is no gap in time, and each change is possible
-// after the one before.
+// TestExactSamples: between the changes in one sample and the changes in the next, there must be no gap in time. Each
+// change must be possible after the change before it.
 func TestExactSamples(t *testing.T) {
 	for name, load := range map[string]string{
 		"computing":     `4.times { Thread.new { n = 0; loop { n += 1 } } }`,
@@ -172,8 +174,8 @@ func TestExactSamples(t *testing.T) {
 	}
 }
 
-// probesOpen lists the descriptors of BPF programs, their maps and their attachments that this process has open. It
-// leaves out the iterator that reads the native stacks of threads that wait for long.
+// probesOpen lists the BPF descriptors that this process has open: programs, their maps and their attachments. It
+// leaves out the iterator that reads the native stacks of threads that wait for a long time.
 func probesOpen(t *testing.T) (open []string) {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -198,9 +200,9 @@ func probesOpen(t *testing.T) (open []string) {
 	})
 }
 
-// TestExactOnAndOff switches exact mode on and off while samples are taken. Each time, the samples in between must have
-// changes. Afterwards the process's code must be unchanged, and no descriptor left open. The longest gap between
-// samples is printed, but not checked.
+// TestExactOnAndOff switches exact mode on and off while samples are taken. While it is on, the samples must have
+// changes. Afterwards the process's code must be unchanged, and no descriptor left open. The test prints the longest
+// gap between samples, but does not check it.
 func TestExactOnAndOff(t *testing.T) {
 	times := 50
 	if rubytest.Short(t) {

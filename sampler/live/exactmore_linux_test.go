@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestExactModeMayCostMore: while TakeMore allows it, exact mode continues although it costs more than --exact-cost.
-// Soon after TakeMore's time has ended, exact mode ends because of its cost. The program computes between its system
-// calls, so the probes cost it one to five percent.
+// TestExactModeMayCostMore: TakeMore allows exact mode to cost more than --exact-cost for some time. During this time,
+// exact mode must continue. Soon after, it must end because of its cost. The program computes between its system calls,
+// so the probes cost it one to five percent.
 func TestExactModeMayCostMore(t *testing.T) {
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		_, s := openExact(t, r, `$stdout.sync = true
@@ -25,8 +25,8 @@ loop { w.syswrite("x"); r.sysread(1); 20_000.times { } }`, rubytest.Options{})
 		if err := s.Exact(ctx, live.ExactOptions{MaxCost: 1e-4}); err != nil {
 			t.Fatal(err)
 		}
-		// The limit is for the cost of a second, and is checked five times a second. So two seconds are enough to
-		// exceed it.
+		// The limit is for the mean cost in a second, and is checked five times a second. So after two seconds, ddtop
+		// must have noticed that the cost exceeds it.
 		const longEnough = 2_000_000_000
 		began := s.ExactStatus().SinceNS
 		if err := s.Run(ctx, func(x *sampler.Sample) {

@@ -50,8 +50,8 @@ $stdin.gets`, rubytest.Options{})
 				}
 				owner = x.Ractors[0].OwnerStart
 			}
-			// A sample comes later than it was taken. So the first samples here may be from before exact mode began,
-			// and are not checked.
+			// A sample arrives some time after it was taken. The first samples here may be from before exact mode
+			// began, so they are not checked.
 			if moves > 3*movesProve && x.Changes.Known() {
 				t.Errorf("changes are called known after the GVL was seen to change hands %d times: %+v", moves, x.Changes)
 			}
@@ -74,8 +74,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestPanicRefusesOneProcess: if ddtop panics while it opens a process or inserts probes, it returns an error that
-// names the process. Other processes can still be opened.
+// TestPanicRefusesOneProcess: if ddtop panics while it opens a process or inserts probes, it must return an error that
+// names the process. It must still be able to open other processes.
 func TestPanicRefusesOneProcess(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, "$stdout.sync = true\nputs %q(ready)\n$stdin.gets", rubytest.Options{})

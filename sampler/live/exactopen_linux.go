@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// delaysAtOnce is how many threads' time without a CPU is read at once. Sampling waits until these are read.
+	// delaysAtOnce limits how many threads' times without a CPU are read in one go, during which sampling waits.
 	delaysAtOnce = 256
-	// fewSharers is the largest number of sampled processes with which each gets a ring buffer of full size.
+	// fewSharers limits full-size ring buffers: if ddtop samples more processes than this, each gets a smaller one.
 	fewSharers = 4
 )
 
@@ -42,7 +42,7 @@ func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, erro
 	return apart.Result(ctx, &s.exact.opening, func() (*exactRun, error) { return s.follow(ctx, o) }, func(x *exactRun) { _ = x.stop() })
 }
 
-// checkClock refuses a process in another time namespace, where CLOCK_MONOTONIC differs from the clock of the probes
+// checkClock refuses a process in another time namespace, because its CLOCK_MONOTONIC differs from the probes' clock
 // (time_namespaces(7)).
 func checkClock(pid int) error {
 	const help = "run ddtop in the same time namespace as the process, where that is the machine's own"
@@ -61,7 +61,7 @@ func checkClock(pid int) error {
 	return nil
 }
 
-// exactPlaces finds the memory that probes read, and the code places for probes (in libc if libc is true).
+// exactPlaces finds the memory that probes read, and the places in code for probes (in the C library if libc is true).
 func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Scheduler, code probe.Code, err error) {
 	defer attach.Recovered(s.proc.PID(), &err)
 	if err = s.ownThreads(ctx, ErrExact); err != nil {
@@ -78,7 +78,7 @@ func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Sch
 	return scheduler, code, err
 }
 
-// ownThreads returns an error that wraps kind if several of the process's threads may share a native thread.
+// ownThreads returns an error that wraps kind unless each Ruby thread of the process has its own native thread.
 func (s *subject) ownThreads(ctx context.Context, kind error) error {
 	const tries = 3 // a full machine may answer too late, but each try that hangs keeps a thread
 	var env map[string]string
@@ -98,7 +98,7 @@ func (s *subject) ownThreads(ctx context.Context, kind error) error {
 	return nil
 }
 
-// follow puts the probes in. After a panic it removes them and returns the panic as an error.
+// follow inserts the probes. If it panics, it removes them and returns the panic as an error.
 func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err error) {
 	pid := s.proc.PID()
 	defer attach.Recovered(pid, &err)
@@ -133,7 +133,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 			err = errors.Join(err, x.probes.Close())
 		}
 	}()
-	// If the caller has given up in the meantime, the probes are removed again.
+	// If the caller has cancelled ctx in the meantime, the probes are removed again.
 	if err := errors.Join(x.begin(ctx, &scheduler), ctx.Err()); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 	return x, nil
 }
 
-// readThreads reads the list of threads, again if it changes meanwhile. Then it calls then, which may use the reader.
+// readThreads reads the list of threads, again if it changes meanwhile. It then calls then, which may use the reader.
 func (s *Source) readThreads(ctx context.Context, then func() error) error {
 	const tries = 50
 	var err error
@@ -192,7 +192,7 @@ func (s *subject) probeCode(o probe.CodeOptions) (probe.Code, error) {
 	return probe.FindCode(s.proc, module, maps, o)
 }
 
-// begin makes a first record of each thread's state. Otherwise a thread that does not move would have no record.
+// begin makes a first record of each thread's state. A thread that does not move would otherwise have no record.
 func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	read, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
 		x.pending = append(x.pending, pendingRecord{Record: exact.Record{

@@ -13,9 +13,8 @@ import (
 )
 
 // loggedCalls is a program with threads that call their own methods one after the other. In each call the thread gives
-// the GVL away and waits for it several times, within C functions, blocks and other methods. The program logs each
-// call. When it gets a line, it prints for each call the method's name with the thread's number, the begin, and the
-// end.
+// up the GVL and waits for it several times, within C functions, blocks and other methods. The program logs each call.
+// When it gets a line, it prints for each call the method's name with the thread's number, the beginning, and the end.
 const loggedCalls = `$stdout.sync = true
 require "json"
 io = IO.pipe
@@ -57,9 +56,9 @@ $stdin.gets`
 
 var ofLog = regexp.MustCompile(`^[a-z]+_\d$`)
 
-// TestExactStacks: if a wait for the GVL has a stack, its method must agree with the program's log. The log says in
-// which method the thread was at that time. This holds for short waits too, and for any order of threads. A wait
-// without a stack has the method of a nearby sample. The test only counts how many of these methods are wrong.
+// TestExactStacks: if a wait for the GVL has a stack, its method must be the method that the thread was in, by the
+// program's log. This must hold for short waits too, and for any order of threads. A wait without a stack gets the
+// method of a nearby sample. For these waits, the test only counts how many methods are wrong.
 func TestExactStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -114,7 +113,7 @@ func TestExactStacks(t *testing.T) {
 			}
 			return ""
 		}
-		// A thread's number is part of the names of its methods.
+		// The names of a thread's methods end with the thread's number. So a method's name shows which thread ran it.
 		numbers := make(map[sampler.ThreadID]byte)
 		exact, sampled, wrong, kinds := 0, 0, 0, make(map[string]int)
 		for i := range told.waits {

@@ -20,9 +20,9 @@ type exactTimes struct {
 	tids      map[sampler.ThreadID]int32
 	intervals []gvl.Interval
 	waits     []gvl.Wait
-	// broken is true if samples have a gap: they were too far apart, or a sample lacks a thread that an earlier one
-	// listed. It is also true if a sample had no changes although the sample before it had some. known is true if the
-	// last sample had changes.
+	// broken is true if samples have a gap: two samples are too far apart, or a thread is missing that an earlier
+	// sample listed. It is also true if a sample has no changes although the sample before it had some. known is true
+	// if the last sample had changes.
 	broken, known bool
 }
 
@@ -49,7 +49,7 @@ const (
 	released
 )
 
-// span is an interval in which a native thread held the GVL, waited for it, or had released it.
+// span is an interval in which a native thread did one of three things: hold the GVL, wait for it, or have it released.
 type span struct {
 	tid          int32
 	does         doing
@@ -64,20 +64,20 @@ type spanWait struct {
 	firstHolder, lastOne int32
 }
 
-// replayed computes intervals and waits from the changes in samples, one change after the other. A stream.Stream
-// computes the same, and the test compares both.
+// replayed computes intervals and waits from the changes in samples, one change after the other. A stream.Stream also
+// computes them, and the test compares the results.
 type replayed struct {
 	unchosen bool // no thread is ever chosen (Ruby up to 3.2)
 	threads  map[int32]*replayedThread
-	// holder is the thread that has the GVL. chosen is the thread that gets the GVL next. last is the thread that had
-	// it before holder. Each is zero if there is no such thread. freedNS is when a thread last gave the GVL away.
+	// holder is the thread that holds the GVL, chosen is the next holder, and last is the holder before. Each is zero
+	// if there is no such thread. freedNS is when a thread last gave up the GVL.
 	holder, chosen, last int32
 	freedNS              int64
 	spans                []span
 	waits                []spanWait
 }
 
-// replayedThread is the state of a thread since its last change.
+// replayedThread is the state of a thread, and what is known about it since its last change.
 type replayedThread struct {
 	is                sampler.GVLState
 	sinceNS, chosenNS int64
@@ -85,7 +85,7 @@ type replayedThread struct {
 	first             int32
 }
 
-// doingOf returns what a thread with the state g does with the GVL.
+// doingOf returns what a thread in the state g does with the GVL: hold it, wait for it, or have it released.
 func doingOf(g sampler.GVLState) doing {
 	switch g {
 	case sampler.GVLHeld:
@@ -126,8 +126,8 @@ func (r *replayed) take(c *sampler.Changes) {
 		if g.State == sampler.GVLGone {
 			delete(r.threads, g.TID)
 		}
-		// A thread can give the GVL away and queue for it at the same time, when another thread is chosen. It then
-		// waits for the chosen thread, which is its first holder.
+		// A thread can give up the GVL and queue for it at the same time, when another thread is chosen. It then waits
+		// for the chosen thread, which is the first holder during its wait.
 		if g.State == sampler.GVLChosen {
 			for tid, x := range r.threads {
 				if tid != g.TID && doingOf(x.is) == waiting && x.sinceNS == g.AtNS && x.first == 0 {
@@ -185,10 +185,11 @@ func (r *replayed) finish(atNS int64) {
 	}
 }
 
-// TestExactStream: package gvl computes times and waits from samples with changes. They must equal what the test
-// computes from the changes alone, for each thread to the nanosecond. Each wait must have the same hand-over, the same
-// time without a CPU, and the same holders of the GVL. A thread counts from its first change. For a thread that was new
-// when the probes were inserted, this change can come long after the first sample that lists the thread.
+// TestExactStream: package gvl computes the times of threads and their waits from samples with changes. The result must
+// equal what the test computes from the changes alone, for each thread to the nanosecond. Each wait must have the same
+// hand-over, the same time without a CPU, and the same holders of the GVL. A thread counts from its first change. If
+// the thread was new when the probes were inserted, this change can come long after the first sample that lists the
+// thread.
 func TestExactStream(t *testing.T) {
 	rubytest.OftenEnough(t)
 	for name, load := range map[string]string{
@@ -346,7 +347,7 @@ func (f *exactFed) keep(x *sampler.Sample, states []gvl.ThreadState) {
 	f.samples, f.states = append(f.samples, s), append(f.states, slices.Clone(states))
 }
 
-// doingIn returns what the thread does with the GVL in an interval.
+// doingIn returns what the thread of an interval does with the GVL: hold it, wait for it, or have it released.
 func doingIn(i *gvl.Interval) doing {
 	switch {
 	case i.State.Held():
@@ -408,7 +409,7 @@ func (f *exactFed) show(t *testing.T, told *exactTimes, truth *replayed, beginNS
 	}
 }
 
-// differ returns the first time at which two lists of spans differ. It returns zero if there is none.
+// differ returns the first time at which two lists of spans differ. If they do not differ, it returns zero.
 func differ(a, b []span, fromNS, toNS int64) int64 {
 	times := []int64{fromNS}
 	for _, list := range [][]span{a, b} {

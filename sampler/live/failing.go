@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// failedRestNS is the least time between two ticks, in ns, once ticks have failed for pace.FailingAfterNS. A
-	// failing tick costs as much as one that succeeds.
+	// failedRestNS is the shortest time between two ticks, in ns, after all ticks have failed for pace.FailingAfterNS.
+	// Ticks become rarer because a failing tick costs as much as one that succeeds.
 	failedRestNS = 100e6
-	// refusedForNS is how long the kernel must refuse all reads before Run gives up a living process, in ns. It does
-	// not give up after other failures, which can be temporary.
+	// refusedForNS is how long the kernel must refuse all reads before Run stops although the process lives, in ns.
+	// After other failures, which can be temporary, Run does not stop.
 	refusedForNS = 10e9
 )
 
-// errNoMemory is the error if the process has not ended, but none of its threads has memory (attach.ErrGone).
+// errNoMemory is the error if a process lives, but none of its threads has memory (attach.ErrGone).
 var errNoMemory = errors.New("none of its threads has memory: it is about to end, or to run another program")
 
-// Failing returns since when no sample could be read, and why. err is nil until reads have failed for a second.
+// Failing returns since when all reads have failed, and why. If this is less than a second, err is nil.
 func (s *sampling) Failing() (sinceNS int64, err error) { return s.failing.Lasting() }
 
-// retry notes a failed tick, and decides whether Run gives up.
+// retry notes that a tick failed. It returns an error if Run must stop.
 func (s *sampling) retry(c *pace.Clock, now int64, err error) error {
 	if errors.Is(err, attach.ErrGone) { // the process lives, as gone has checked
 		err = errNoMemory
@@ -40,7 +40,7 @@ func (s *sampling) retry(c *pace.Clock, now int64, err error) error {
 	return nil
 }
 
-// Silent returns how long the current tick has lasted. It keeps growing if the target's memory or the kernel hangs.
+// Silent returns how long the current tick has lasted. If memory or the kernel hangs, this time keeps growing.
 func (s *sampling) Silent() time.Duration {
 	if began := s.tickBegan.Load(); began != 0 {
 		return time.Duration(pace.Monotonic() - began)

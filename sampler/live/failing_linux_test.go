@@ -19,7 +19,8 @@ import (
 )
 
 // TestFailedReadsAreNoEnd: the kernel refuses to open files, for several reasons that have nothing to do with the
-// process. ddtop must never treat such a failure as the end of the process. It must still see the real end.
+// process. ddtop must never take such a failure for the end of the process. It must still notice when the process
+// really ends.
 func TestFailedReadsAreNoEnd(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
@@ -110,8 +111,8 @@ func withoutFiles(t *testing.T, reason unix.Errno, fn func()) {
 	}
 }
 
-// TestFailingIsSaidInTime: the screen calls Failing several times per second. If reads have failed for 1.5 s, Failing
-// must return the error. After a single failed tick, it must return no error.
+// TestFailingIsSaidInTime: the screen calls Failing several times per second, to show the error. If reads have failed
+// for 1.5 s, Failing must return the error. After a single failed tick, it must return no error.
 func TestFailingIsSaidInTime(t *testing.T) {
 	refused := errors.New("no")
 	for _, c := range []struct {
@@ -133,8 +134,8 @@ func TestFailingIsSaidInTime(t *testing.T) {
 	}
 }
 
-// TestSearchesRest: if a search for processes takes long, ddtop waits longer before the next one. So searches take at
-// most a hundredth of the time.
+// TestSearchesRest: if a search for processes takes long, ddtop must wait longer before the next search. All searches
+// together may take at most a hundredth of the time.
 func TestSearchesRest(t *testing.T) {
 	for takes, want := range map[time.Duration]time.Duration{
 		time.Millisecond: time.Second, 20 * time.Millisecond: 2 * time.Second, 50 * time.Millisecond: 5 * time.Second, time.Second: 10 * time.Second,

@@ -8,11 +8,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/fair"
 )
 
-// noUser is the user of a process whose user cannot be read.
+// noUser is used as the user of a process if the process's user cannot be read.
 const noUser = -1
 
 // inTurns returns the processes in the order in which they get free places: a Group samples at most g.places processes.
-// If there are too few places, users take turns. n is the number of sampled processes.
+// If there are too few places, users get them in turn. n is the number of sampled processes.
 func (g *Group) inTurns(living []*relative, n int) []*relative {
 	var wanting []*relative
 	taken := make(map[int]int)
@@ -33,7 +33,7 @@ func (g *Group) inTurns(living []*relative, n int) []*relative {
 	return fair.Turns(wanting, userOf, taken)
 }
 
-// noPlace returns the reason, in words, why a process that can be read is not sampled.
+// noPlace returns the text that explains why a process is not sampled although it can be read.
 func (g *Group) noPlace(r *relative) string {
 	why := fmt.Sprintf("not sampled: %d processes already are, which is the limit", g.places)
 	if r.yielded {
@@ -43,8 +43,8 @@ func (g *Group) noPlace(r *relative) string {
 }
 
 // makeWay moves places between users if all places are used. The user with the most places loses the oldest one to a
-// user with fewer. This ends when the receiver would get as many places as the giver. Processes that the caller named
-// keep their places. A place is free once its Source is Done. n is the number of sampled processes.
+// user with fewer. This ends if the receiver would get as many as the giver has. Processes that the caller named keep
+// their places. A place is free once its Source is Done. n is the number of sampled processes.
 func (g *Group) makeWay(living []*relative, n int) {
 	if g.opts.Find == nil || n < g.places {
 		return
@@ -88,7 +88,7 @@ func (g *Group) makeWay(living []*relative, n int) {
 }
 
 // forgetFor makes room for r in g.list if another user has more processes there than r's user. It drops an unsampled
-// process of the user with the most. A later search finds it again. It returns the other living processes.
+// process of the user with the most processes. A later search finds it again. It returns the other living processes.
 func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
 	r.readUser()
 	count := make(map[int]int)
@@ -112,7 +112,7 @@ func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
 	return slices.Delete(living, most, most+1)
 }
 
-// readUser reads the user of a process, once.
+// readUser finds out which user a process belongs to. It reads this only once.
 func (r *relative) readUser() {
 	if r.userRead {
 		return
@@ -123,5 +123,5 @@ func (r *relative) readUser() {
 	}
 }
 
-// userOf returns the user of a process. readUser must have been called before.
+// userOf returns the user of a process. Call readUser before it.
 func userOf(r *relative) int { return r.user }

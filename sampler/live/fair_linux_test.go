@@ -14,7 +14,7 @@ import (
 )
 
 // TestPlaceIsGivenToAnotherUser: the processes of one user have all places when a process of another user starts. This
-// process gets the place that was used longest. When it ends, the first user gets the place back.
+// process must get the place that has been in use longest. When it ends, the first user must get the place back.
 func TestPlaceIsGivenToAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, for processes of two users")

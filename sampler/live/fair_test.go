@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestForgetsForOthers: if one user fills the list of processes, another user's processes still get half of it. A
-// process that is sampled stays in the list.
+// TestForgetsForOthers: if one user's processes fill the list, another user's processes must still get half of it. A
+// process that is sampled must stay in the list.
 func TestForgetsForOthers(t *testing.T) {
 	g := &Group{}
 	for range 10 {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// stillFamilyNS is how long the role of a process is kept, in ns, while none of its threads gets a CPU. Without a CPU,
-// it can neither change its title nor start a process.
+// stillFamilyNS is how long the role of a process stays valid, in ns, if none of its threads gets a CPU. Without a CPU,
+// the process can neither change its title nor start a process.
 const stillFamilyNS = 10_000_000_000
 
 // Family returns the role that the process has in its service now. It reads /proc. Any goroutine may call it. After an
@@ -30,7 +30,7 @@ func (s *subject) Family() (sampler.Family, error) {
 }
 
 // family reads the title of the process, and finds the processes below it that run the same program. If these are
-// workers with its own name, the process is their master.
+// workers with the name of this process, it is their master.
 func (s *subject) family(title string) (f sampler.Family, err error) {
 	if f.Part, f.Now, err = s.proc.Part(); err != nil {
 		return f, err

@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// quietNS is the time without any record after which records are fetched less often, in ns.
+	// quietNS is how long no record must come before ddtop fetches records less often, in ns.
 	quietNS = 1_000_000_000
 	// manyWorkEveryNS is how often records are fetched if there are more than manyRuns processes, in ns. The interval
-	// grows to restWorkEveryNS while rings have room and no process with new records serves requests.
+	// grows to restWorkEveryNS if the rings have room and the processes with new records serve no requests.
 	manyRuns, manyWorkEveryNS, restWorkEveryNS = 8, 25_000_000, 100_000_000
 )
 
 // fetcher fetches the records of all followed processes, if there are several. So the sampling loop (clock) of an idle
-// process can sleep. The fetcher wakes only the clocks of processes in which a thread has begun work.
+// process can sleep. The fetcher wakes a process's clock only if one of its threads has begun work.
 type fetcher struct {
 	mu      sync.Mutex
 	runs    []*switchRun
 	several atomic.Bool
-	// running is true while there is a goroutine that fetches.
+	// running is true while a goroutine runs that fetches the records.
 	running bool
 }
 
 // fetching is the fetcher of all Sources, because they share one ring.
 var fetching fetcher
 
-// is reports whether the fetcher fetches records, or soon will.
+// is reports whether the fetcher fetches the records, or soon begins to. If not, each clock fetches its own.
 func (f *fetcher) is() bool { return f.several.Load() }
 
 func (f *fetcher) join(x *switchRun) {
@@ -56,7 +56,7 @@ func (f *fetcher) leave(x *switchRun) {
 	f.several.Store(len(f.runs) > 1)
 }
 
-// of returns the followed processes. It returns nil if the fetcher must end.
+// of returns the followed processes, or nil if the fetcher must end because there is at most one.
 func (f *fetcher) of() []*switchRun {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,8 +95,8 @@ func (f *fetcher) run() {
 	}
 }
 
-// fetchEach fetches the records of processes. had is true if there were any. soon is true if the next fetch must come
-// soon, because a process with records serves requests or the rings fill up.
+// fetchEach fetches the records of all processes. had is true if there were any. soon is true if the next fetch must
+// come soon: a process with records serves requests, or the rings fill up.
 func fetchEach(runs []*switchRun, now int64) (had, soon bool) {
 	for _, x := range runs {
 		taken, crowded := x.empty()
@@ -115,7 +115,7 @@ func fetchEach(runs []*switchRun, now int64) (had, soon bool) {
 	return had, soon
 }
 
-// empty takes all records of the shared ring, unless x is busy or has ended. crowded is true if the ring fills up.
+// empty takes all records from the shared ring, unless x is locked or has ended. crowded is true if the ring fills up.
 func (x *switchRun) empty() (taken, crowded bool) {
 	if !x.mu.TryLock() {
 		return false, false
@@ -128,8 +128,8 @@ func (x *switchRun) empty() (taken, crowded bool) {
 	return x.programs.Fetch() == nil, crowded // look reports the error
 }
 
-// fetch takes the waiting records of a process. It wakes the clock if a thread has begun work, or if a stack needs a
-// name. had is false if the process is not followed. serves is true if it was seen to serve requests.
+// fetch takes the waiting records of one process. It wakes the process's clock if a thread has begun work or a stack
+// needs a name. had is false if following has ended. serves is true if the process was seen to serve requests.
 func (x *switchRun) fetch(now int64) (had, serves bool) {
 	if !x.mu.TryLock() {
 		return true, false // the goroutine that has the lock fetches

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestFetcherRuns: while several processes are followed, one goroutine fetches their records. While there is only one
-// process or none, no such goroutine runs.
+// TestFetcherRuns: while several processes are followed, one goroutine must fetch the records of all. While one process
+// or none is followed, no such goroutine may run.
 func TestFetcherRuns(t *testing.T) {
 	var f fetcher
 	running := func() bool {
@@ -47,7 +47,7 @@ func TestFetcherRuns(t *testing.T) {
 	}
 }
 
-// seenFeed notes whether the end of the thread tid was among the records, and when the last record came.
+// seenFeed notes when the last record came. It also notes whether one of the records was the end of the thread tid.
 type seenFeed struct {
 	switchFeed
 	tid    int32
@@ -65,8 +65,8 @@ func (f *seenFeed) Drain(emit func(*switches.Record)) error {
 	})
 }
 
-// fetchedTwo follows two processes, without a clock that samples them. The processes sleep briefly again and again, and
-// exit at the end of standard input.
+// fetchedTwo starts two processes and follows them, but no clock samples them. The processes sleep briefly again and
+// again, and exit at the end of standard input.
 func fetchedTwo(t *testing.T) (p [2]*rubytest.Process, runs [2]*switchRun, feeds [2]*seenFeed) {
 	t.Helper()
 	if err := CheckSwitches(); err != nil {
@@ -96,8 +96,8 @@ func fetchedTwo(t *testing.T) (p [2]*rubytest.Process, runs [2]*switchRun, feeds
 	return p, runs, feeds
 }
 
-// TestFetcherWaitsForNobody: while another goroutine has locked the records of one process, ddtop must still fetch the
-// records of other processes. The records of the first process come after the lock is released.
+// TestFetcherWaitsForNobody: another goroutine has locked the records of one process. Meanwhile, ddtop must still fetch
+// the records of other processes. The records of the first process come after the lock is released.
 func TestFetcherWaitsForNobody(t *testing.T) {
 	_, runs, feeds := fetchedTwo(t)
 	later := func(i int, of int64) {
@@ -137,8 +137,8 @@ func TestFetcherWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestFetcherEndOfAProcess: when a process ends, ddtop must pass on the record of its end before it stops following the
-// process. It must still follow the other process.
+// TestFetcherEndOfAProcess: when one of two followed processes ends, ddtop must pass on the record of its end before it
+// stops following it. It must continue to follow the other process.
 func TestFetcherEndOfAProcess(t *testing.T) {
 	p, runs, feeds := fetchedTwo(t)
 	p[0].Send(t, "")

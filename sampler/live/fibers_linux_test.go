@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// fibersProgram has fibers in all conditions. Some are suspended, at several depths, in two threads or by an
+// fibersProgram has fibers in all conditions. Some are suspended: at several depths, in two threads, or by an
 // Enumerator. Others have not begun, have finished, are running, or have resumed the running fiber. The program prints
-// the stacks of the suspended fibers, which Ruby knows from 3.0 on.
+// the stacks of the suspended fibers. Ruby can report these stacks from 3.0 on.
 const fibersProgram = `
 require "json"
 def deep(n); n.zero? ? Fiber.yield : deep(n - 1); end
@@ -41,7 +41,7 @@ puts JSON.generate(stacks: said)
 $stdout.flush
 STDIN.read`
 
-// TestFibers: ddtop finds the suspended fibers of a process with the stacks that Ruby reports.
+// TestFibers: ddtop must find all suspended fibers of a process, with the same stacks that Ruby itself reports.
 func TestFibers(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// servingFibers has two threads, each with 300 fibers that wait within a request. Every third fiber handles an
-	// exception. A few more fibers wait without a request.
+	// servingFibers is a program with two threads, each with 300 fibers that wait within a request. Every third fiber
+	// handles an exception. A few more fibers wait, but not within a request.
 	servingFibers = `
 class Tagged < StandardError; end
 def call(env, n)
@@ -35,7 +35,7 @@ park(0)
 Thread.new { park(1); sleep }.tap { |t| sleep 0.01 until t.stop? && $keep.size == 4 }
 puts "ready"; $stdout.flush
 STDIN.read`
-	// servingTasks has 400 tasks of Async. Each waits within a request.
+	// servingTasks is a program with 400 tasks of the gem Async. Each waits within a request.
 	servingTasks = `
 require "async"
 def call(env) = sleep(1 << 20)
@@ -47,7 +47,8 @@ Async do |task|
 end`
 )
 
-// TestFibersServe: ddtop reports the request and the exception of each suspended fiber.
+// TestFibersServe: for each suspended fiber, ddtop must report the request that it serves and the exception that it
+// handles.
 func TestFibersServe(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
@@ -70,8 +71,8 @@ func TestFibersServe(t *testing.T) {
 	})
 }
 
-// fibersServe checks that each thread has the right number of suspended fibers that serve a request. The path of a
-// request is /K/N, with the thread's number K and the fiber's number N.
+// fibersServe checks that each thread has the right number of suspended fibers, each with its own request. The path of
+// a request is /K/N, with the thread's number K and the fiber's number N.
 func fibersServe(t *testing.T, p *rubytest.Process, values bool, threads, each int) {
 	t.Helper()
 	src := open(t, p.PID, live.Options{Values: values})
@@ -121,7 +122,7 @@ func fibersServe(t *testing.T, p *rubytest.Process, values bool, threads, each i
 	rubytest.Report(t, "%d requests of suspended fibers in %.1f ms", len(numbers), float64(found.ReadNS)/1e6)
 }
 
-// TestFibersFollowed: samples have the suspended fibers of a process, with the request that each serves.
+// TestFibersFollowed: samples must contain the suspended fibers of a process, with the request that each fiber serves.
 func TestFibersFollowed(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()

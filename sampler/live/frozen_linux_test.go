@@ -11,11 +11,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// waits collects the waits that a stream reports, and the intervals in which threads ran.
+// waits collects the waits for the GVL that a stream reports, and the intervals in which threads ran.
 type waits struct {
 	gvl.Ignore
 	list []gvl.Wait
-	// ran has the intervals in which a thread ran.
+	// ran has the intervals in which the threads ran.
 	ran []gvl.Interval
 }
 
@@ -27,15 +27,15 @@ func (w *waits) Interval(i *gvl.Interval) {
 
 func (w *waits) Waited(x *gvl.Wait) { w.list = append(w.list, *x) }
 
-// TestFrozenWhileWatched freezes a process whose threads want the GVL, and thaws it. No wait may include the time in
-// which the process was frozen, and no thread may wait in that time.
+// TestFrozenWhileWatched freezes a process whose threads want the GVL, and lets it continue. No wait for the GVL may
+// include the time in which the process was frozen. No thread may be shown as waiting in that time.
 func TestFrozenWhileWatched(t *testing.T) {
 	rubytest.OftenEnough(t)
 	frozenWhileWatched(t, live.FromPolling)
 }
 
-// TestFrozenWhileFollowed is like TestFrozenWhileWatched, for a process that ddtop follows by the kernel's reports of
-// thread switches or moves. No thread may run while the process is frozen.
+// TestFrozenWhileFollowed is like TestFrozenWhileWatched, but ddtop follows the process by the kernel's reports of
+// thread switches, or of threads that get or lose a CPU. No thread may run while the process is frozen.
 func TestFrozenWhileFollowed(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -73,8 +73,8 @@ func frozenWhileWatched(t *testing.T, from live.From) {
 			}
 			switch {
 			case thawedNS != 0:
-				// On a full machine, a thread may get the GVL for the first time long after the thaw. So the test waits
-				// for an ended wait.
+				// On a full machine, a thread may get the GVL only long after the thaw. So the test waits until a wait
+				// has ended after the process was frozen.
 				waited := slices.ContainsFunc(got.list, func(w gvl.Wait) bool { return w.ToNS > frozenNS })
 				return waited && x.TimeNS-thawedNS > stretchNS
 			case thawNS != 0:
@@ -121,8 +121,8 @@ func frozenWhileWatched(t *testing.T, from live.From) {
 			}
 		}
 		for _, i := range got.ran {
-			// The freezer needs a moment to stop each thread. A sample knows only that the process was frozen at the
-			// sample's time, and what a thread did until the next sample is unknown.
+			// The freezer needs a moment to stop each thread. A sample shows only that the process was frozen when the
+			// sample was taken. What a thread did until the next sample is unknown, so this time is allowed.
 			ns := min(i.ToNS, thawNS) - max(i.FromNS, frozenNS)
 			if ns > max(stretchNS/4, nextNS-frozenNS) {
 				t.Errorf("v2 %v: a thread ran for %d ms while the process was frozen", v2, ns/1e6)

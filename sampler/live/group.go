@@ -18,25 +18,25 @@ const (
 	// MaxProcesses limits how many processes of a Group are sampled at a time.
 	MaxProcesses = 64
 	// groupStackRate and groupLockRate are the rates of all processes of a Group together, in Hz. If there are more
-	// than four, each is read less often than its options say. So the cost does not grow with their number. A single
-	// process may use more, if the user asks for it.
+	// than four, each process is read less often than its options say. So ddtop's cost does not grow with their number.
+	// A single process may be read more often, if the user asks for it.
 	groupStackRate = 4 * DefaultStackRate
 	groupLockRate  = 4 * defaultLockRate
 )
 
 // GroupOptions are the options of OpenGroup.
 type GroupOptions struct {
-	// Options apply to each process. The rates are lower if the limit on ddtop's CPU time is too small.
+	// Options apply to each process. The limit on ddtop's CPU time can make the rates lower than they say.
 	Options
-	// Children selects the processes below the named ones, present and future, at any depth.
+	// Children adds the processes below the named ones, at any depth: those that exist and those that start later.
 	Children bool
-	// Pending allows that OpenGroup finds no Ruby at first, because the program has just been started.
+	// Pending allows that OpenGroup finds no Ruby at first, for a program that has just been started.
 	Pending bool
-	// Find returns further processes that are followed like named ones. It leaves out processes for which known is
-	// true. One goroutine calls it every second. With Find, there may be no process at first, and a Group never ends by
-	// itself. If Find is nil, only the named processes are followed.
+	// Find returns more processes to follow, like named ones. It leaves out processes for which known is true. One
+	// goroutine calls it every second. With Find, a Group may have no process at first, and never ends by itself. If
+	// Find is nil, only the named processes are followed.
 	Find func(known func(pid int) bool) []int
-	// LetGo makes Done drop the Source. This frees the 300 KB that the Source has learned about its process.
+	// LetGo lets Done drop the Source. This frees 300 KB of memory, which describe the Source's process.
 	LetGo bool
 }
 
@@ -44,7 +44,7 @@ type GroupOptions struct {
 type Group struct {
 	opts  GroupOptions
 	roots []int
-	// places is the largest number of processes sampled at a time. It is MaxProcesses, except in tests.
+	// places limits how many processes are sampled at a time. It is MaxProcesses, except in tests.
 	places int
 	room   *sampler.Room
 
@@ -53,13 +53,13 @@ type Group struct {
 	forgotten int
 	closed    bool
 	waiting   []*relative // processes whose Source was not passed to join yet
-	// foundAt is when Find was called last. The searching goroutine alone uses it, findAfter and unsettled.
+	// foundAt is when Find was last called. Only the searching goroutine uses foundAt, findAfter and unsettled.
 	foundAt time.Time
-	// findAfter is how long after foundAt Find is called again at the earliest.
+	// findAfter is the shortest time from foundAt to the next call of Find.
 	findAfter time.Duration
-	// unsettled is how long until all processes that the last search skipped as too young are old enough, or zero.
+	// unsettled is how long until the processes that the last search skipped as too young are old enough, or zero.
 	unsettled time.Duration
-	// births finds new processes. Only the searching goroutine uses it.
+	// births finds processes that have just started. Only the searching goroutine uses it.
 	births kernel.Births
 	// unseen is true if one of roots could not be read yet. Only the searching goroutine uses it.
 	unseen bool
@@ -79,7 +79,7 @@ func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, erro
 	}
 	g.look(ctx)
 	if g.unsettled > 0 && !opts.Pending {
-		// The caller may measure at once. So wait for workers that have just been forked.
+		// The caller may begin to measure at once. So wait until workers that have just been forked are found, too.
 		select {
 		case <-ctx.Done():
 		case <-time.After(g.unsettled):
@@ -137,7 +137,7 @@ func (g *Group) open(ctx context.Context, pid int, boot time.Duration) (*Source,
 	return Open(ctx, pid, opts)
 }
 
-// adopt gives a process its Source, so that it is sampled.
+// adopt gives a process the Source that samples it.
 func (g *Group) adopt(r *relative, src *Source) {
 	p := src.Process()
 	g.mu.Lock()
@@ -148,7 +148,7 @@ func (g *Group) adopt(r *relative, src *Source) {
 	g.waiting = append(g.waiting, r)
 }
 
-// Follow passes each Source to join, and searches for new and ended processes. See sampler.Group.
+// Follow searches for new and ended processes, and passes the Source of each new one to join. See sampler.Group.
 func (g *Group) Follow(ctx context.Context, join func(sampler.Source)) error {
 	next := time.NewTimer(lookEvery)
 	defer next.Stop()
@@ -173,7 +173,7 @@ func (g *Group) Follow(ctx context.Context, join func(sampler.Source)) error {
 	}
 }
 
-// over reports whether all sources have ended for good.
+// over reports whether all Sources have ended and no new one can come.
 func (g *Group) over() bool {
 	if g.opts.Find != nil || g.unseen {
 		return false
@@ -181,7 +181,7 @@ func (g *Group) over() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.list {
-		// A process that is not a Ruby may call exec and become one. So it counts, too.
+		// A process that is not a Ruby may become one by exec. So the Group is not over while it lives.
 		if r.EndedAt.IsZero() && (r.src != nil || r.done || r.Root || g.opts.Children) {
 			return false
 		}
@@ -202,7 +202,7 @@ func (g *Group) sources() []*Source {
 	return out
 }
 
-// share divides the rates and the memory limits among the sampled processes.
+// share divides the Group's rates and memory limits among the sampled processes.
 func (g *Group) share() {
 	list := g.sources()
 	n := float64(max(len(list), 1))
@@ -237,12 +237,12 @@ func (g *Group) Done(src sampler.Source) {
 	}
 	g.mu.Unlock()
 	if found != nil {
-		// The error is ignored, because the Source only reads: closing cannot lose data.
+		// An error of Close is ignored: the Source only reads, so no data can be lost.
 		_ = found.Close()
 	}
 }
 
-// Relatives returns the processes found so far, and how many were forgotten. See sampler.Group.
+// Relatives returns the processes found so far, and how many ended ones were forgotten. See sampler.Group.
 func (g *Group) Relatives() ([]sampler.Relative, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -96,7 +96,7 @@ func (f family) pid(begins string) int {
 	return pid
 }
 
-// followed is a Group that is being followed, with the newest sample of each of its Sources.
+// followed is a Group on which Follow runs, with the newest sample of each of its Sources.
 type followed struct {
 	t     *testing.T
 	group *live.Group
@@ -145,7 +145,8 @@ func follow(t *testing.T, g *live.Group) *followed {
 	return f
 }
 
-// until waits for a condition. If the condition never holds, the message lists the Group's processes.
+// until waits until ok returns true. If this never happens, the test fails, and the message lists the Group's
+// processes.
 func (f *followed) until(what string, ok func() bool) {
 	f.t.Helper()
 	deadline := time.Now().Add(rubytest.Timeout)
@@ -162,14 +163,14 @@ func (f *followed) until(what string, ok func() bool) {
 	}
 }
 
-// relatives returns the processes with this PID that the Group has found, in order.
+// relatives returns what the Group reports about each process that had this PID, in order.
 func (f *followed) relatives(pid int) []sampler.Relative {
 	list, _ := f.group.Relatives()
 	return slices.DeleteFunc(list, func(r sampler.Relative) bool { return r.PID != pid })
 }
 
-// sampled waits until a process has a sample with at least the given number of threads. It returns the Source and the
-// newest such sample.
+// sampled waits for a sample of a process with at least the given number of threads. It returns the process's Source
+// and the newest such sample.
 func (f *followed) sampled(pid, threads int) (sampler.Source, *sampler.Sample) {
 	f.t.Helper()
 	var src sampler.Source
@@ -200,7 +201,8 @@ func (f *followed) endOf(pid int, why string) {
 	})
 }
 
-// TestGroupFollowsForks follows a master whose workers begin, end, fork and call exec.
+// TestGroupFollowsForks follows a master process whose workers begin, end, fork and call exec. The Group must notice
+// each of these.
 func TestGroupFollowsForks(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		f := startFamily(t, r)
@@ -265,7 +267,7 @@ func writeOther(t *testing.T, path string) {
 	const base, headers = 0x400000, 64 + 56
 	machine, code := elf.EM_X86_64, []byte{0xb8, 34, 0, 0, 0, 0x0f, 0x05, 0xeb, 0xf7} // mov eax, 34, syscall, jump back
 	if runtime.GOARCH == "arm64" {
-		// mov w8, 73 (ppoll), then mov x0 to x4, 0, then svc 0, then a jump back
+		// The code is: mov w8, 73 (ppoll), then mov x0 to x4, 0, then svc 0, then a jump back.
 		machine, code = elf.EM_AARCH64, []byte{0x28, 0x09, 0x80, 0x52, 0x00, 0x00, 0x80, 0xd2, 0x01, 0x00, 0x80, 0xd2,
 			0x02, 0x00, 0x80, 0xd2, 0x03, 0x00, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4, 0xfa, 0xff, 0xff, 0x17}
 	}
@@ -285,8 +287,8 @@ func writeOther(t *testing.T, path string) {
 	}
 }
 
-// checkWorker compares the TIDs of a forked worker's threads with the kernel's. On 3.1 and 3.2, Ruby itself is wrong
-// here: it keeps the parent's thread ID for the thread that forked.
+// checkWorker compares the TIDs of a forked worker's threads with the kernel's list. They must be right even on 3.1 and
+// 3.2, where Ruby itself is wrong: it keeps the parent's thread ID for the thread that forked.
 func checkWorker(t *testing.T, src sampler.Source, s *sampler.Sample, spinner string) {
 	t.Helper()
 	pid := src.Process().PID
@@ -312,8 +314,8 @@ func hasThread(src sampler.Source, s *sampler.Sample, name string) bool {
 	})
 }
 
-// TestGroupOfSeveral opens two processes by their PIDs, one of them twice. The Group has each process once, and no
-// others. Follow ends when both have ended.
+// TestGroupOfSeveral opens two processes by their PIDs, one of them twice. The Group must have each process once, and
+// no other process. Follow must return when both processes have ended.
 func TestGroupOfSeveral(t *testing.T) {
 	r := rubytest.One(t)
 	f := startFamily(t, r)
@@ -346,7 +348,7 @@ func TestGroupOfSeveral(t *testing.T) {
 	}
 }
 
-// TestGroupBelowAShell: ddtop refuses a shell without a Ruby below it, with and without Children.
+// TestGroupBelowAShell: if no Ruby runs below a shell, ddtop must refuse the shell, with and without Children.
 func TestGroupBelowAShell(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 300; true")
 	if err := cmd.Start(); err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// countLimit limits the time of CountHeap. With 3 % of a CPU, this time is enough for a hundred million objects.
+// countLimit limits the time of CountHeap. With 3 % of a CPU, a hundred million objects can be counted in it.
 const countLimit = 5 * time.Minute
 
-// CountHeap counts the objects of Ruby's heap by type and class (ruby.Reader.CountHeap). It takes no more of a CPU
-// than Options.Overhead, divided among the processes that are read. Do not call it during Run. The error is
+// CountHeap counts the objects of Ruby's heap by type and class (ruby.Reader.CountHeap). It takes at most the share of
+// a CPU in Options.Overhead, which is divided among the processes. Do not call it during Run. The error is
 // sampler.ErrEnded if the process has ended, or an error of ctx. Any other error says why the heap cannot be read.
 func (s *Source) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
 	var cpu int64
@@ -72,7 +72,7 @@ func ReadMemory(ctx context.Context, s *Source) (*sampler.MemoryParts, error) {
 	})
 }
 
-// paced calls f within the limit on ddtop's CPU time. f must call rest often. paced stores f's CPU time in cpu, in ns.
+// paced calls f within the limit on ddtop's CPU time. So f must call rest often. cpu gets f's CPU time, in ns.
 func paced[T any](ctx context.Context, s *Source, cpu *int64, f func(ctx context.Context, rest func()) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, countLimit)
 	defer cancel()
@@ -90,7 +90,7 @@ func paced[T any](ctx context.Context, s *Source, cpu *int64, f func(ctx context
 	return out, err
 }
 
-// rests spreads work over time, so that it takes at most a share of a CPU. A share of zero means no limit.
+// rests adds pauses to work, so that it takes at most a share of a CPU. A share of zero means no limit.
 type rests struct {
 	ctx   context.Context
 	share float64
@@ -98,7 +98,7 @@ type rests struct {
 	spent int64
 }
 
-// rest sleeps until the work since the last call is within the share, or until ctx ends.
+// rest sleeps until the work since the last call is within the permitted share of a CPU, or until ctx ends.
 func (r *rests) rest() {
 	ns := r.meter.Since()
 	r.spent += ns

@@ -13,15 +13,15 @@ import (
 
 // These constants limit how long a process is stopped while its memory is copied.
 const (
-	// fastCopyMB and slowCopyMB are the times to copy one MB, measured on an idle and on a full machine with two CPUs.
+	// fastCopyMB and slowCopyMB are how long it takes to copy one MB, measured on two CPUs, idle and fully used.
 	fastCopyMB, slowCopyMB = 310 * time.Microsecond, 760 * time.Microsecond
-	// lateCopy and lateCopyTimes limit a stop: lateCopyTimes the time that slowCopyMB predicts, plus lateCopy. lateCopy
-	// is the time to stop all threads, because on a full machine each waits for a CPU first.
+	// lateCopy and lateCopyTimes limit a stop to lateCopyTimes the time that slowCopyMB predicts, plus lateCopy.
+	// lateCopy is for stopping all threads: on a full machine, each must first get a CPU.
 	lateCopy, lateCopyTimes = 500 * time.Millisecond, 3
 )
 
-// The target may take more memory before it stops. So the copy has additional room: one part in spareCopyPart, and
-// spareCopy bytes. If this is too little, ddtop doubles it, and tries up to copyTries times.
+// The target may get more memory before it stops, so the copy has spare room: one part in spareCopyPart, and spareCopy
+// bytes. If this is too little, ddtop doubles it and tries again, up to copyTries times in all.
 const (
 	spareCopyPart = 8
 	spareCopy     = 16 << 20
@@ -29,9 +29,9 @@ const (
 )
 
 // PauseHeap stops a process once, and copies all of its writable memory. CountHeap and HeapGraph then read that copy,
-// until release is called. Before the stop, it passes the size and the expected shortest and longest time to before. It
-// refuses to stop the process if there are more than most bytes to copy. If the memory does not fit into the copy, the
-// target resumes at once, and another stop follows. The Source needs Options.Pause. The error says why there is no
+// until release is called. Before the stop, it calls before with the size and the expected shortest and longest time.
+// It refuses to stop the process if there are more than most bytes to copy. If the memory does not fit into the copy,
+// the target resumes at once, and another stop follows. The Source needs Options.Pause. The error says why there is no
 // copy. After an error the process runs.
 func PauseHeap(ctx context.Context, s *Source, most uint64, before func(bytes uint64, fast, slow time.Duration)) (z *sampler.HeapPause, release func(), err error) {
 	if s.pauses == nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pairProgram has 20,000 objects of each of two classes. After each line of input it makes more pairs without a
-// collection, until SIGUSR1 or up to 500,000 pairs. From 3.3 on, the two classes are on different pages, because their
-// slots have different sizes.
+// pairProgram is a program with 20,000 objects of each of two classes. After each line of input it makes more pairs, an
+// object of each class, without a collection. It stops at SIGUSR1 or at 500,000 pairs. From 3.3 on, the two classes are
+// on different pages, because their slots have different sizes.
 const pairProgram = `
 class Small; end
 class Wide; def initialize; @a = @b = @c = @d = @e = @f = @g = @h = @i = @j = @k = @l = 1; end; end
@@ -55,8 +55,8 @@ func pairs(t *testing.T, s *live.Source) (small, wide int, count *sampler.HeapCo
 	return small, wide, count
 }
 
-// stopOnce copies the memory of the process. On a full machine a thread may get no CPU in time to stop, and the copy
-// fails. Then stopOnce tries again.
+// stopOnce stops the process and copies its memory. On a full machine the copy can fail, because a thread must get a
+// CPU to stop. stopOnce then tries again.
 func stopOnce(t *testing.T, s *live.Source, before func(bytes uint64, fast, slow time.Duration)) (*sampler.HeapPause, func()) {
 	t.Helper()
 	for try := 0; ; try++ {
@@ -71,10 +71,10 @@ func stopOnce(t *testing.T, s *live.Source, before func(bytes uint64, fast, slow
 	}
 }
 
-// TestPauseHeap counts the objects of a program that makes pairs of objects all the time. So at any instant, it has the
-// same number of objects of both classes. The newest object may be missing, and a collection may keep one that is on
-// the stack. A copy of one instant must show equal numbers. From 3.3 on, a count without a stop must not, because the
-// program changes the heap meanwhile.
+// TestPauseHeap counts the objects of a program that makes pairs of objects all the time. So at any instant, two
+// classes have the same number of objects. The newest object may be missing, and a collection may keep an object that
+// is on the stack. A copy of one instant must show equal numbers. From 3.3 on, a count without a stop must show
+// different numbers, because the program changes the heap meanwhile.
 func TestPauseHeap(t *testing.T) {
 	const copies, passes, slack, kept, made = 3, 50, 4, 20_000, 500_000
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
@@ -140,8 +140,8 @@ func TestPauseHeap(t *testing.T) {
 	})
 }
 
-// TestPauseHeapTakesAll compares the size of a copy with the kernel's figures for a process at rest. Memory that was
-// never written is in the copy as zeros, but takes no memory there.
+// TestPauseHeapTakesAll compares the size of a copy with the kernel's figures for a process at rest. The copy must have
+// all of the memory. Memory that was never written is in the copy as zeros, but takes no memory there.
 func TestPauseHeapTakesAll(t *testing.T) {
 	p := rubytest.One(t).Start(t, `keep = Array.new(300_000) { |i| "string #{i}" }; Array.new(50) { Thread.new { sleep } }; puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -153,8 +153,8 @@ func TestPauseHeapTakesAll(t *testing.T) {
 	before := anonymousOf(t, p.PID)
 	z, release := stopOnce(t, s, func(uint64, time.Duration, time.Duration) {})
 	defer release()
-	// The data segments of the program and its libraries have pages that were read but never written. The copy has
-	// them, but the kernel does not count them as anonymous memory.
+	// The data segments of the program and its libraries have pages that were read but never written. The copy contains
+	// these pages, but the kernel does not count them as anonymous memory.
 	const unwritten = 2 << 20
 	if after := anonymousOf(t, p.PID); z.Bytes < before || z.Bytes > after+unwritten || after > before+unwritten {
 		t.Errorf("%d bytes were copied, and %d to %d are resident", z.Bytes, before, after)
@@ -164,7 +164,7 @@ func TestPauseHeapTakesAll(t *testing.T) {
 	}
 }
 
-// anonymousOf returns the resident memory of a process without its files, as the kernel reports it.
+// anonymousOf returns how much resident memory of a process is not backed by a file, as the kernel reports it.
 func anonymousOf(t *testing.T, pid int) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
@@ -184,7 +184,8 @@ func anonymousOf(t *testing.T, pid int) uint64 {
 	return 0
 }
 
-// TestPauseHeapOfTraced: if strace or a debugger traces a process, ddtop cannot trace it too, and must not stop it.
+// TestPauseHeapOfTraced: if strace or a debugger already traces a process, ddtop cannot trace it, too. So ddtop must
+// return an error and not stop the process.
 func TestPauseHeapOfTraced(t *testing.T) {
 	p := rubytest.One(t).Start(t, "puts 'ready'; $stdout.flush; $stdin.gets", rubytest.Options{})
 	p.Expect(t, "ready")

@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// concurrentBase has the parts of concurrent-ruby's other files that its thread pool needs.
+// concurrentBase is Ruby code that replaces other files of concurrent-ruby. It has the parts of them that the thread
+// pool needs.
 const concurrentBase = `
 module Concurrent
   def self.monotonic_time; Process.clock_gettime(Process::CLOCK_MONOTONIC); end
@@ -30,10 +31,10 @@ module Concurrent
 end
 `
 
-// jobServers is a program with the classes and variables in which three gems keep threads and jobs. These are GoodJob 4
-// (lib/good_job/scheduler.rb), Solid Queue 1 (lib/solid_queue/pool.rb and processes/poller.rb) and Que 2
-// (lib/que/worker.rb and job_buffer.rb). Debian has no packages of these gems. Their executors are concurrent-ruby's
-// own code, which the test puts before this program.
+// jobServers is a program with the classes and variables in which three gems keep threads and jobs. The gems are
+// GoodJob 4 (lib/good_job/scheduler.rb), Solid Queue 1 (lib/solid_queue/pool.rb and processes/poller.rb) and Que 2
+// (lib/que/worker.rb and job_buffer.rb). Debian has no packages of these gems. The executors that they use are the real
+// code of concurrent-ruby, which the test puts before this program.
 const jobServers = `
 require "monitor"
 Dir.mkdir("solid_queue"); Dir.mkdir("solid_queue/processes"); Dir.mkdir("que")
@@ -157,8 +158,9 @@ $stdout.puts "ready"; $stdout.flush
 sleep
 `
 
-// TestJobPools: ddtop reads how many threads, busy threads and queued jobs GoodJob, Solid Queue and Que have. It must
-// leave out other pools of concurrent-ruby. A dispatcher of Solid Queue runs no jobs, so it has no pool.
+// TestJobPools: ddtop must report how many threads, busy threads and queued jobs GoodJob, Solid Queue and Que have. It
+// must leave out other pools of concurrent-ruby. It must report no pool for a dispatcher of Solid Queue, which runs no
+// jobs.
 func TestJobPools(t *testing.T) {
 	ruby := rubytest.Program(t, "ruby", "ruby")
 	path, err := exec.Command(ruby, "-e", `puts Gem::Specification.find_by_name("concurrent-ruby").full_gem_path`).Output()

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// firstEnds is a program whose first thread ends by pthread_exit after a line of input. Its other thread waits at a
-// pipe.
+// firstEnds is a program whose first thread ends by pthread_exit after a line of input. Its other thread waits for data
+// from a pipe.
 const firstEnds = `require "fiddle"
 $stdout.sync = true
 r, $w = IO.pipe
@@ -24,8 +24,7 @@ Fiddle::Function.new(Fiddle.dlopen(nil)["pthread_exit"], [Fiddle::TYPE_VOIDP], F
 `
 
 // TestCountersWithoutTheFirstThread: a process's files in /proc belong to its first thread, and become useless when
-// this thread ends. ddtop must open the files of another thread instead, and still read memory, peers and the
-// environment.
+// this thread ends. ddtop must then use the files of another thread, and still read memory, peers and the environment.
 func TestCountersWithoutTheFirstThread(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, firstEnds, rubytest.Options{})

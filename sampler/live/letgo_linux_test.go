@@ -17,8 +17,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// TestGroupLetsGo: with LetGo, a Group keeps only the line about a process that has ended, and not its Source.
-// Otherwise each restart of a server's workers would cost memory, because the last 256 ended processes are remembered.
+// TestGroupLetsGo: with LetGo, a Group keeps only a line about a process that has ended, and drops its Source.
+// Otherwise each restart of a server's workers would cost memory, because a Group remembers the last 256 ended
+// processes.
 func TestGroupLetsGo(t *testing.T) {
 	f := startFamily(t, rubytest.One(t))
 	g, err := live.OpenGroup(t.Context(), []int{f.PID}, live.GroupOptions{Children: true, LetGo: true})
@@ -98,7 +99,7 @@ func TestGroupLetsGo(t *testing.T) {
 	if list, _ := g.Relatives(); len(list) != 1+len(workers) {
 		t.Errorf("%d processes were met: %+v", len(list), list)
 	}
-	// If a process becomes another program by exec, it is still followed, although its first Source has been dropped.
+	// A worker becomes another program by exec. It must still be followed, although its first Source has been dropped.
 	again := f.fork("again")
 	until("a worker's Source", locked(func() bool { return sources[again].Value() != nil }))
 	mu.Lock()

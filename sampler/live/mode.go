@@ -11,44 +11,44 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 )
 
-// mode switches on and off one way to follow the process: exact mode, thread switches, or C stacks of running threads.
+// mode switches one way to follow the process on and off: exact mode, thread switches, or running threads' C stacks.
 type mode[T any, F follower[T]] struct {
-	// now is the current run of the mode, or the last one. It is nil if there was none yet.
+	// now is the present run of the mode, or the last run if the mode is off. It is nil if there was no run.
 	now atomic.Pointer[T]
 	// opening runs the code that begins to follow the process. mu is held while the mode is switched on or off. It also
-	// guards closed, which is true after the final end.
+	// guards closed, which is true when the mode has ended for good.
 	opening apart.Lane
 	mu      sync.Mutex
 	closed  bool
-	// closing cancels an attempt to begin, which may hold mu for long. It is closed before the final end locks mu.
+	// closing cancels a start of the mode, which may hold mu for long. close closes it before it locks mu.
 	closing   chan struct{}
 	closeOnce sync.Once
 }
 
-// follower is one run in which a mode follows the process, from its beginning to its end.
+// follower is one run of a mode: it follows the process from its beginning to its end.
 type follower[T any] interface {
 	*T
 	on() bool
-	// end ends the run, unless it has ended.
+	// end ends the run. If the run has already ended, it does nothing.
 	end(why string)
 	// stop ends the run, and waits until all its work is done.
 	stop() error
 }
 
-// is reports whether the mode is on. It reads only variables of ddtop, so it never waits for the target.
+// is reports whether the mode is on. It never waits for the target, because it reads only ddtop's own variables.
 func (m *mode[T, F]) is() bool {
 	x := m.now.Load()
 	return x != nil && F(x).on()
 }
 
-// over ends the run because the target has ended.
+// over ends the mode's run because the target has ended.
 func (m *mode[T, F]) over(why string) {
 	if x := m.now.Load(); x != nil {
 		F(x).end(why)
 	}
 }
 
-// stop ends the run and waits for it. The caller holds mu, or has closed the mode.
+// stop ends the mode's run and waits for its end. The caller holds mu, or has closed the mode.
 func (m *mode[T, F]) stop() error {
 	if x := m.now.Load(); x != nil {
 		return F(x).stop()
@@ -56,7 +56,7 @@ func (m *mode[T, F]) stop() error {
 	return nil
 }
 
-// close ends the mode for good. When all work of the mode has ended, it calls the function last.
+// close switches the mode off for good. When all work of the mode has ended, it calls last.
 func (m *mode[T, F]) close(last func() error) error {
 	m.closeOnce.Do(func() { close(m.closing) })
 	m.mu.Lock()
@@ -65,7 +65,7 @@ func (m *mode[T, F]) close(last func() error) error {
 	return m.opening.Close(func() error { return errors.Join(m.stop(), last()) })
 }
 
-// begin switches the mode on. If the mode is on, the error has the text in already.
+// begin switches the mode on. If the mode is already on, it returns an error with the text in already.
 func (m *mode[T, F]) begin(ctx context.Context, pid int, name, already string, open func(context.Context) (F, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (m *mode[T, F]) begin(ctx context.Context, pid int, name, already string, o
 	return m.start(ctx, open)
 }
 
-// start does the work of begin. The caller holds mu. The mode must be off and not closed.
+// start switches the mode on, for begin. The caller holds mu. The mode must be off and not closed.
 func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -97,11 +97,11 @@ func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, e
 	return err
 }
 
-// parkPatience is how long park waits until another goroutine has switched the mode on or off.
+// parkPatience limits how long park waits while another goroutine switches the mode on or off.
 const parkPatience = 30 * time.Second
 
-// park ends the mode and leaves mu locked. So the mode stays off until the caller unlocks mu. on is true if the mode
-// was on. ok is false if park gave up, because mu stayed locked for parkPatience, for example by a read that hangs.
+// park switches the mode off and leaves mu locked. So the mode stays off until the caller unlocks mu. on is true if the
+// mode was on. ok is false if mu stayed locked for parkPatience, for example by a read that hangs: park then gives up.
 func (m *mode[T, F]) park() (on, ok bool) {
 	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -113,8 +113,8 @@ func (m *mode[T, F]) park() (on, ok bool) {
 	return on, true
 }
 
-// Park prepares for a stop of ddtop by a signal. It removes probes, stops following thread switches, and prevents ticks
-// until resume is called. It does not wait for a tick that hangs. Any goroutine may call it.
+// Park prepares for a stop of ddtop by a signal (ctrl-z). It removes probes, stops following thread switches, and
+// prevents ticks until resume is called. It does not wait for a tick that hangs. Any goroutine may call it.
 func (s *Source) Park() (resume func()) {
 	resumed := both(s.parkExact(), s.parkSwitches())
 	for deadline := time.Now().Add(apart.LetGoAfter); !s.ticking.TryLock(); time.Sleep(time.Millisecond) {

@@ -23,24 +23,24 @@ const (
 	// glanceLateNS is how old the clock's last glance may be, in ns. A glance is a short read of the states of threads,
 	// without their stacks. If the last glance is older, Drain makes one itself.
 	glanceLateNS = 60_000_000
-	// wholeGlance is the largest number of threads of which a glance reads all. If there are more, it reads one in
-	// glanceTurns of the threads that had no CPU. From Ruby 3.3 on, other threads can queue these.
+	// wholeGlance is the largest number of threads of which a glance reads all. If there are more, threads that had no
+	// CPU are read in only one of glanceTurns glances. From Ruby 3.3 on, other threads can queue them.
 	wholeGlance, glanceTurns = 64, 8
-	// delaysPerLook is for how many threads one glance reads the time without a CPU, 2 µs each. If there are more
-	// threads, the next glance reads other ones.
+	// delaysPerLook limits of how many threads a glance reads the time without a CPU, because each takes 2 µs. If there
+	// are more threads, the next glance reads others.
 	delaysPerLook = 8
-	// maxMovedRecords limits the records that wait until Drain takes them. They take about 20 MB.
+	// maxMovedRecords limits the records that are kept until Drain takes them. This many take about 20 MB.
 	maxMovedRecords = 1 << 17
-	// followsAtOnce limits how many threads one glance begins to follow. Each takes about 20 µs.
+	// followsAtOnce limits how many threads a glance begins to follow, because each takes about 20 µs.
 	followsAtOnce = 256
 )
 
-// movedFeed makes records of changes, from the kernel's reports of threads that get or lose a CPU and from glances.
+// movedFeed makes records of GVL changes, from glances and the kernel's reports of threads that get or lose a CPU.
 type movedFeed struct {
 	source    *Source
 	scheduler ruby.Scheduler
 
-	// atNS is the time of the last glance. beforeNS is the time of the glance before it.
+	// atNS is the time of the last glance (a short read of threads' states), and beforeNS the time of the one before.
 	atNS, beforeNS atomic.Int64
 
 	mu     sync.Mutex
@@ -49,7 +49,7 @@ type movedFeed struct {
 	list   []movedThread
 	listed uint64 // version of list in the reader
 	place  map[int32]int
-	// started are the TIDs of new threads that are not followed yet.
+	// started has the TIDs of new threads that ddtop does not follow yet.
 	started []int32
 	from    int // offset of the first word that is read, in an rb_thread_t
 	ranges  []attach.Range
@@ -64,7 +64,7 @@ type movedFeed struct {
 	closed  bool
 }
 
-// movedThread is a thread of the reader's list. buf has memory for the words of it that a glance reads.
+// movedThread is a thread of the reader's list. A glance reads some words of its memory into buf.
 type movedThread struct {
 	addr attach.Address
 	tid  int32
@@ -130,7 +130,7 @@ func (f *movedFeed) takeList(most int) error {
 	return nil
 }
 
-// follow begins to follow a thread. It does nothing if the thread has ended.
+// follow begins to follow a thread. If the thread has ended, it does nothing.
 func (f *movedFeed) follow(tid int32) error {
 	if f.moves.Follows(tid) {
 		return nil
@@ -148,10 +148,10 @@ func (f *movedFeed) follow(tid int32) error {
 	return nil
 }
 
-// moveLateNS is how late the kernel may deliver an event, in ns, compared with other events of the same time.
+// moveLateNS is how much later than other events of the same time the kernel may deliver an event, in ns.
 const moveLateNS = 1_000_000
 
-// catchUp takes the kernel's events since the last call.
+// catchUp takes the events that the kernel has reported since the last call.
 func (f *movedFeed) catchUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,7 +162,7 @@ func (f *movedFeed) catchUp() {
 	}
 }
 
-// keep keeps a record until Drain takes it.
+// keep stores a record until Drain takes it.
 func (f *movedFeed) keep(r *switches.Record) {
 	if len(f.records) >= maxMovedRecords {
 		f.records = f.records[:0]
@@ -172,8 +172,8 @@ func (f *movedFeed) keep(r *switches.Record) {
 	f.records = append(f.records, *r)
 }
 
-// look makes a glance at the threads. It reports whether any thread runs or waits for the GVL. Only the clock calls it,
-// because only the clock may begin to follow threads and read their counters.
+// look makes a glance at the threads: it reads their states. It reports whether any thread runs or waits for the GVL.
+// Only the clock calls it, because only the clock may begin to follow threads and read their counters.
 func (f *movedFeed) look() (busy bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -232,7 +232,7 @@ func (f *movedFeed) read() {
 	f.lost = lost
 }
 
-// readWords reads the GVL's owner. It also reads the scheduler's words about each thread that may have changed.
+// readWords reads the GVL's owner. For each thread that may have changed, it reads the scheduler's words in memory.
 func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
 	f.rules.Note()
 	f.turn++
@@ -279,13 +279,13 @@ func (f *movedFeed) readWords(g *switches.Glance, clock bool) bool {
 	return true
 }
 
-// glances reports whether the clock must make glances at threads between two samples.
+// glances reports whether the clock must read the threads' states between two samples, too.
 func (x *switchRun) glances() bool { return x.moved != nil }
 
-// catchUp takes the kernel's events since the last call. The clock calls it.
+// catchUp takes the events that the kernel has reported since the last call. The clock calls it.
 func (x *switchRun) catchUp() { x.moved.catchUp() }
 
-// glance makes a glance at the threads, and reports whether any thread is busy. The clock calls it.
+// glance reads the states of threads, and reports whether any thread is busy. The clock calls it.
 func (x *switchRun) glance() (busy bool) { return x.moved.look() }
 
 // knownNS returns the time up to which all changes of the GVL are known.
@@ -308,7 +308,7 @@ func (f *movedFeed) Drain(emit func(*switches.Record)) error {
 	return f.failed
 }
 
-// DrainStacks does nothing: here all stacks come from samples, and not with records.
+// DrainStacks does nothing, because in this mode stacks come only from samples.
 func (f *movedFeed) DrainStacks(func(*bpf.Stack)) error { return nil }
 
 // Counts returns how many records were made.

@@ -21,7 +21,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// moved opens a process that ddtop follows by its threads' moves: the kernel reports when a thread gets or loses a CPU.
+// moved opens a process with options that make ddtop follow its threads' moves: the kernel reports when a thread gets
+// or loses a CPU.
 func moved(t *testing.T, pid int) *live.Source {
 	t.Helper()
 	s, err := live.Open(t.Context(), pid, live.Options{From: live.FromMoved})
@@ -36,10 +37,10 @@ func moved(t *testing.T, pid int) *live.Source {
 	return s
 }
 
-// perfDescriptors counts the perf descriptors of this process, by which ddtop follows threads.
+// perfDescriptors counts the descriptors of perf events in this process. ddtop needs them to follow threads.
 func perfDescriptors(t *testing.T) int { return descriptors(t, "perf_event") }
 
-// descriptors counts the descriptors of this process that are of a kind.
+// descriptors returns how many open descriptors of the given kind this process has.
 func descriptors(t *testing.T, kind string) (n int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -100,7 +101,8 @@ func TestMovedTakesOver(t *testing.T) {
 	}
 }
 
-// churning makes threads that live for a few ms. After a line of input it replaces itself by another program.
+// churning is a program that makes threads that live for a few ms. After a line of input it replaces itself by another
+// program.
 const churning = `
 Thread.report_on_exception = false
 Thread.new { loop { 8.times.map { Thread.new { sleep 0.002; 500.times { |i| i * i } } }.each(&:join) } }
@@ -110,8 +112,8 @@ $stdin.gets
 exec RbConfig.ruby, "-e", "sleep 60"
 `
 
-// TestMovedChurn: ddtop follows threads that come and go, and closes their descriptors when they end. When the process
-// calls exec, ddtop must stop following it.
+// TestMovedChurn: ddtop must follow threads that start and end all the time, and close a thread's descriptor when the
+// thread ends. When the process calls exec, ddtop must stop following it.
 func TestMovedChurn(t *testing.T) {
 	before := perfDescriptors(t)
 	r := rubytest.One(t)
@@ -150,17 +152,17 @@ puts 1; $stdout.flush
 $stdin.gets
 `
 
-// refusal is an environment variable. If it is set, the test binary is a process in which the kernel forbids something.
-// Its value is the reason that ddtop must report.
+// refusal is an environment variable. If it is set, this test binary runs as a process in which the kernel forbids
+// something. Its value is the reason that ddtop must report.
 const refusal = "DDTOP_TEST_REFUSAL"
 
-// strictest is the reason that ddtop reports if the machine forbids perf to all processes without privileges. Debian's
-// kernels have level 3 for this. Other kernels do not know level 3.
+// strictest is the reason that ddtop must report if the machine forbids perf to all processes without privileges.
+// Debian's kernels have level 3 of perf_event_paranoid for this. Other kernels do not know level 3.
 const strictest = "perf is forbidden by kernel.perf_event_paranoid=3"
 
-// TestMovedRefused: if the kernel does not report moves of threads, ddtop must poll the process and give the reason.
-// The test tries three causes: a filter of system calls as in containers, a machine that forbids perf, and too few
-// descriptors.
+// TestMovedRefused: if the kernel does not report when threads get or lose a CPU, ddtop must poll the process and give
+// the reason. The test tries three causes: a filter of system calls as in containers, a machine that forbids perf, and
+// too few descriptors.
 func TestMovedRefused(t *testing.T) {
 	switch os.Getenv(refusal) {
 	case "":
@@ -225,8 +227,8 @@ func TestMovedRefused(t *testing.T) {
 	}
 }
 
-// TestMovedTwice: two Sources follow a process by its threads' moves, and a third by its thread switches. When one of
-// them ends, the others go on.
+// TestMovedTwice: two Sources follow a process by the kernel's reports of threads that get or lose a CPU. A third
+// follows it by its thread switches. When one of the three ends, the others must continue.
 func TestMovedTwice(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, switching, rubytest.Options{})

@@ -2,22 +2,22 @@ package live
 
 import "sync/atomic"
 
-// movesSlots is the number of slots. Threads share slots by TID: if one had a CPU, a tick reads all of them.
+// movesSlots is the number of slots, which threads share by TID. If one had a CPU, a tick reads all in its slot.
 const movesSlots = 1 << 12
 
-// lostNS is how long after a loss of records ddtop does not know which threads had a CPU, in ns.
+// lostNS is how long ddtop does not know which threads had a CPU after records were lost, in ns.
 const lostNS = 1_000_000_000
 
 // moves knows when each thread last had a CPU, from records of the kernel. Any goroutine may use it.
 type moves struct {
-	// fromNS is the time since which moves are known. It is set before first use.
+	// fromNS is since when it is known which threads had a CPU. It is set before first use.
 	fromNS int64
 	at     [movesSlots]atomic.Int64
-	// newest is the time of the last move of any thread.
+	// newest is when any thread of the process last had a CPU.
 	newest atomic.Int64
 }
 
-// note records that a thread had a CPU at a time.
+// note notes that the thread tid had a CPU at the time ns.
 func (m *moves) note(tid int32, ns int64) {
 	slot := &m.at[uint32(tid)%movesSlots]
 	if ns > slot.Load() {
@@ -28,5 +28,5 @@ func (m *moves) note(tid int32, ns int64) {
 	}
 }
 
-// last returns when a thread last had a CPU. It returns fromNS if the thread had no CPU since fromNS.
+// last returns when a thread last had a CPU. If this was before fromNS, or never, it returns fromNS.
 func (m *moves) last(tid int32) int64 { return max(m.fromNS, m.at[uint32(tid)%movesSlots].Load()) }

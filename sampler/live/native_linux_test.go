@@ -20,7 +20,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pin binds all threads of a process to one CPU.
+// pin makes all threads of a process run on the same CPU only.
 func pin(t *testing.T, pid, cpu int) {
 	t.Helper()
 	var set unix.CPUSet
@@ -40,7 +40,7 @@ func pin(t *testing.T, pid, cpu int) {
 	}
 }
 
-// runDelay returns how long a thread was ready and had no CPU, in ns, as the kernel reports.
+// runDelay returns how long a thread was ready to run but had no CPU, in ns, as the kernel reports.
 func runDelay(t *testing.T, pid int, tid int32) int64 {
 	t.Helper()
 	path := fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid)
@@ -55,8 +55,9 @@ func runDelay(t *testing.T, pid int, tid int32) int64 {
 	return delay
 }
 
-// TestNativeWithoutACPU: a thread that works without the GVL shares one CPU with three other programs. So in most of
-// its native time it has no CPU. ddtop must report this time separately, and equal to the kernel's count.
+// TestNativeWithoutACPU: a thread works in C code without the GVL, and shares one CPU with three other programs. So in
+// most of this time it has no CPU. ddtop must report the time without a CPU separately, and it must equal the kernel's
+// count.
 func TestNativeWithoutACPU(t *testing.T) {
 	p := rubytest.One(t).Start(t, `
 		Thread.new { Thread.current.name = "native"; f = File.open("/dev/urandom", "rb"); loop { f.sysread(32 << 20) } }
@@ -98,8 +99,8 @@ func TestNativeWithoutACPU(t *testing.T) {
 	var id sampler.ThreadID
 	var tid int32
 	var before, first, last int64
-	// mixed is how much the kernel's counter grew between two readings if the thread was not in the native state all
-	// the time between them.
+	// mixed is how much the kernel's counter grew between two readings between which the thread was not always in the
+	// native state.
 	var mixed int64
 	readAt, whole := int64(0), false
 	sampledAt, gapNS := int64(0), stream.ReachOf(s.Process()).GapNS
@@ -150,8 +151,8 @@ func TestNativeWithoutACPU(t *testing.T) {
 			continue
 		}
 		t.Logf("native %v, of it without a CPU %v; the kernel counts %v in all", time.Duration(th.NS.Native), time.Duration(th.NoCPU.Native), time.Duration(last-first))
-		// The kernel counts a wait for the CPU when the wait ends, even if it began before the first reading. So the
-		// counter can grow by more than the native time, and ddtop limits its result to the native time.
+		// The kernel counts a wait for the CPU when the wait ends, even if the wait began before the first reading. So
+		// the counter can grow by more than the native time. ddtop limits its result to the native time.
 		if th.RunDelayNS == nil || *th.RunDelayNS != last-first || th.NoCPU.Native != min(last-first-mixed, th.NS.Native) {
 			t.Errorf("without a CPU %d, native %d; the samples say %d, of which %d at changes of state", last-first, th.NoCPU.Native, last-first, mixed)
 		}

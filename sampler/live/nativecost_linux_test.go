@@ -21,9 +21,10 @@ func cpuUsed(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkNativeStays asks for the native stacks of threads that stay in the same place. By the clock of the samples
-// it asks ten times a second, as the screen does if it wants all native stacks. first-cpu-ns is the CPU time of the
-// first round, which opens the files. The metric read must be zero, because a stack that stays is read only once.
+// BenchmarkNativeStays measures the cost of native stacks of threads that do not move. It asks for them ten times a
+// second by the samples' clock, as the screen does if it shows all native stacks. first-cpu-ns is the CPU time of the
+// first round, which opens the files. The metric read must be zero, because the stack of a thread that does not move is
+// read only once.
 func BenchmarkNativeStays(b *testing.B) {
 	p, _ := rubytest.One(b).StartStates(b, rubytest.Options{})
 	s, err := Open(b.Context(), p.PID, Options{})
@@ -75,9 +76,9 @@ func BenchmarkNativeStays(b *testing.B) {
 	b.ReportMetric(float64(read()-had), "read")
 }
 
-// BenchmarkNativeStacks reads the native stacks of all threads of a program in which about 70 wait. It reads them as if
-// each thread had moved since the last time. The metric is CPU time. At ten reads a second, 1 ms for a read is 1 % of a
-// CPU. Without CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN the registers come from /proc:
+// BenchmarkNativeStacks reads the native stacks of all threads of a program in which about 70 wait. It reads each stack
+// again, as if the thread had moved since the last read. The metric is CPU time. At ten reads a second, 1 ms for a read
+// is 1 % of a CPU. Without CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN the registers come from /proc:
 //
 //	setpriv --bounding-set=-sys_admin,-bpf,-perfmon go test -run=- -bench=NativeStacks ./sampler/live
 func BenchmarkNativeStacks(b *testing.B) {

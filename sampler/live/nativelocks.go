@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// lockWaitNS is how long ddtop continues to read locks of C code after it last saw a thread wait for one, in ns.
+	// lockWaitNS is how long ddtop still reads locks of C code after the last thread was seen to wait for one, in ns.
 	lockWaitNS = 3_000_000_000
-	// maxLockRounds limits how many times one dump reads all threads to find the holders of locks.
+	// maxLockRounds limits how often ddtop reads all threads for one dump, to find the holders of locks.
 	maxLockRounds = 32
-	// lockRoundGap is the pause between two rounds over all threads.
+	// lockRoundGap is the pause after ddtop has read all threads once, before it reads them again.
 	lockRoundGap = 10 * time.Millisecond
 )
 
@@ -24,7 +24,7 @@ type lockWatch struct {
 	failed bool
 }
 
-// readLocks reads the locks of C code if threads wait for them, or did so within lockWaitNS.
+// readLocks reads the locks of C code, if a thread was seen to wait for such a lock within the last lockWaitNS.
 func (s *sampling) readLocks(ctx context.Context, w *lockWatch, now int64) {
 	if at := s.view.LockWaitNS.Load(); at == 0 || now-at > lockWaitNS || w.failed {
 		if s.locksNow.Load() != nil {
@@ -49,7 +49,7 @@ func (s *sampling) readLocks(ctx context.Context, w *lockWatch, now int64) {
 	s.publish(w.reader, now, func(tid int32) sampler.ThreadID { return ids[tid] })
 }
 
-// tellTIDs passes a table of Ruby's threads by TID to readLocks, while threads wait for locks of C code.
+// tellTIDs passes the IDs of Ruby's threads, by TID, to readLocks while threads wait for locks of C code.
 func (s *sampling) tellTIDs(sample *sampler.Sample) {
 	if at := s.view.LockWaitNS.Load(); at == 0 || sample.TimeNS-at > lockWaitNS ||
 		sample.TimeNS-s.lastTIDs < lockWaitNS/6 {
@@ -70,8 +70,8 @@ func idsByTID(sample *sampler.Sample) map[int32]sampler.ThreadID {
 	return ids
 }
 
-// nativeLocks reads the locks of C code that threads wait for now. For a moment, it repeats this until it knows the
-// holder of each lock.
+// nativeLocks reads the locks of C code for which threads wait now. If the holder of a lock is not known, it tries
+// again for a moment.
 func (s *sampling) nativeLocks(ctx context.Context, sample *sampler.Sample) (*sampler.NativeLocks, error) {
 	r, err := nativelock.New(s.proc, s.vmPath, s.info.Machine)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *sampling) nativeLocks(ctx context.Context, sample *sampler.Sample) (*sa
 	return s.locksNow.Load(), nil
 }
 
-// publish stores the locks of a round for the samples. undecided is true if the holder of any lock is still unknown.
+// publish stores the locks that a round has found, for samples. undecided is true if a lock's holder is not known yet.
 func (s *sampling) publish(r *nativelock.Reader, now int64, id func(int32) sampler.ThreadID) (undecided bool) {
 	list, undecided := r.Judge(id)
 	var lost []uint64

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// heldLocks has a thread that holds two locks of C code. One is a mutex. The other is the C library's own lock in
-// syslog, held because standard error is a full pipe. A second thread waits for both, and so does a forked child, in
-// another order. The child's main thread holds a third lock, for which another thread of the child waits.
+// heldLocks is a program with a thread that holds two locks of C code. One is a mutex. The other is the C library's own
+// lock in syslog, held because standard error is a full pipe. A second thread waits for both, and so does a forked
+// child, in another order. The child's main thread holds a third lock, for which another thread of the child waits.
 const heldLocks = `
 require "fiddle"
 require "io/nonblock"
@@ -53,9 +53,9 @@ puts "child #{child}"
 loop { sleep 0.01 }
 `
 
-// TestLocksOfCode: if a living thread of the process holds a lock, ddtop names it as held. A forked child can have a
-// lock whose holder exists only in the parent. ddtop must report this lock as lost. Mutexes name their owner. The C
-// library's locks do not.
+// TestLocksOfCode: if a thread that lives holds a lock, ddtop must report the lock as held. A forked child can have a
+// lock whose holder exists only in the parent. ddtop must report such a lock as lost. A mutex names its owner in
+// memory, but a lock of the C library does not.
 func TestLocksOfCode(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, heldLocks, rubytest.Options{})
@@ -71,8 +71,8 @@ func TestLocksOfCode(t *testing.T) {
 			"at mutex": {State: sampler.LockInherited, FromPID: int32(p.PID)},
 			"at own":   {State: sampler.LockHeld},
 		}
-		// glibc 2.31, in the root with Ruby 2.7, writes to standard error before it takes its lock. So the lock is not
-		// held there.
+		// In the root with Ruby 2.7, glibc 2.31 writes to standard error before it takes the lock of syslog. So this
+		// lock is not held there.
 		if !strings.HasPrefix(r.Version, "2.") {
 			inParent["at syslog"] = sampler.NativeLock{State: sampler.LockUnknown, Library: "libc"}
 			inChild["at syslog"] = sampler.NativeLock{State: sampler.LockInherited, FromPID: int32(p.PID), Library: "libc"}
@@ -98,8 +98,8 @@ func awaitWrite(t *testing.T, pid int) {
 	t.Fatal("the holder never writes")
 }
 
-// checkLocks waits until each thread in want waits for the expected lock. ddtop must never report a held lock as lost,
-// or a lost lock as held.
+// checkLocks waits until each thread in want waits for the lock that want has for it. ddtop must never report a held
+// lock as lost, or a lost lock as held.
 func checkLocks(t *testing.T, pid int, want map[string]sampler.NativeLock, holder string) {
 	t.Helper()
 	read := nativeSource(t, pid)

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 )
 
-// NativeThread is one of a process's native threads as the kernel knows it.
+// NativeThread is what the kernel reports about a native thread of the process.
 type NativeThread struct {
 	// TID is the thread's ID in ddtop's own PID namespace.
 	TID int32
@@ -18,8 +18,8 @@ type NativeThread struct {
 	CPUNS int64
 }
 
-// NativeThreads lists all native threads of the process, Ruby's and others, oldest first. Threads that end meanwhile
-// are left out. It costs about 20 µs for each thread. It must not be called while Run or Once runs. The error is one
+// NativeThreads lists all native threads of the process, Ruby's and others, oldest first. It leaves out threads that
+// end meanwhile. It costs about 20 µs for each thread. It must not be called while Run or Once runs. The error is one
 // of package kernel, or attach.ErrNoAnswer.
 func (s *Source) NativeThreads() ([]NativeThread, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), onceLimit)

@@ -10,24 +10,24 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// maxNativeStacks bounds the threads whose native stacks are read at once.
+// maxNativeStacks limits of how many threads the native stacks are read in one go.
 const maxNativeStacks = 4096
 
-// standNS is how often tellPlaces notes the places of the threads whose native stacks are wanted, in ns.
+// standNS is how often tellPlaces notes where threads are whose native stacks are wanted, in ns.
 const standNS = 500_000_000
 
-// NativeStacks has the native stacks of a process's threads: the C functions that they are in.
+// NativeStacks has the native stacks of a process's threads: for each thread, the C functions that are active in it.
 type NativeStacks struct {
-	// Ruby has, for each of Ruby's threads, the native stack below its innermost Ruby frame. Others has the native
+	// Ruby has, for each Ruby thread, the C functions that its innermost Ruby frame called. Others has the native
 	// stacks of other threads, by TID.
 	Ruby   map[sampler.ThreadID]sampler.NativeStack
 	Others map[int32]sampler.NativeStack
-	// Locks are the locks of C code that threads wait for. It is nil if none do.
+	// Locks are the locks of C code for which threads wait. It is nil if no thread waits for one.
 	Locks *sampler.NativeLocks
 }
 
-// NativeStacks reads the native stacks of the threads of a sample that Once took, and of other threads. Threads that
-// run are left out. The error says why there are no native stacks at all.
+// NativeStacks reads the native stacks of a sample's threads, and of other threads by TID. The sample must come from
+// Once. Threads that run are left out. The error says why there are no native stacks at all.
 func (s *Source) NativeStacks(ctx context.Context, sample *sampler.Sample, others []int32) (NativeStacks, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
@@ -81,7 +81,7 @@ func nativeStacksOf(ctx context.Context, r *cstacks.Reader, of cstacks.Subject, 
 	return out, nil
 }
 
-// rubyStacks reads the native stacks of Ruby's threads. again lists the threads to retry after all others.
+// rubyStacks reads the native stacks of Ruby's threads. It returns the threads to retry later, after all others.
 func rubyStacks(ctx context.Context, r *cstacks.Reader, threads []*sampler.Thread,
 	to map[sampler.ThreadID]sampler.NativeStack) (again []*sampler.Thread, err error) {
 	for _, t := range threads {
@@ -113,7 +113,7 @@ func (s *sampling) nativeSubject() cstacks.Subject {
 		}}
 }
 
-// controlsOf reads a thread's control frames again (ruby.Reader.Controls).
+// controlsOf reads the Ruby frames (control frames) of a thread again (ruby.Reader.Controls).
 func controlsOf(r *ruby.Reader, id sampler.ThreadID) (control []native.Control, whole, same bool) {
 	frames, whole, same := r.Controls(id)
 	control = make([]native.Control, len(frames))
@@ -123,7 +123,7 @@ func controlsOf(r *ruby.Reader, id sampler.ThreadID) (control []native.Control, 
 	return control, whole, same
 }
 
-// tellPlaces tells readNative where the threads are whose native stacks are wanted. It leaves out running threads.
+// tellPlaces notes for readNative where the threads are whose native stacks are wanted, except running threads.
 func (s *sampling) tellPlaces(sample *sampler.Sample) {
 	if sample.TimeNS-s.lastPlaces < standNS {
 		return
@@ -152,17 +152,17 @@ func (s *sampling) tellPlaces(sample *sampler.Sample) {
 	s.places.Store(&places)
 }
 
-// nativeStays adds C functions to the Ruby stacks of samples. Only the sampling goroutine (the clock) uses it.
+// nativeStays adds C functions to the Ruby stacks in samples, while a thread stays in them. Only the clock uses it.
 type nativeStays struct {
 	changes uint64
 	at      map[sampler.ThreadID]nativeStay
-	// order has, for each thread of the last sample in the sample's order, its stack with C functions.
+	// order has an entry for each thread of the last sample, in its order: the thread's stack with C functions.
 	order []nativeStay
 	// filled is true if C functions were added to a stack of the last sample.
 	filled bool
 }
 
-// nativeStay has a thread's Ruby stack. The field native is the same stack with C functions, or zero if it has none.
+// nativeStay has a thread's Ruby stack. native is the stack that also has C functions, or zero if there is none.
 type nativeStay struct {
 	id            sampler.ThreadID
 	stack, native sampler.StackID
@@ -191,14 +191,14 @@ func (s *sampling) nativeFrames(sample *sampler.Sample) {
 				at.id = t.ID
 			}
 		}
-		// Native is reset for each thread, because a lock tick keeps values of the last sample.
+		// Native keeps its value from the last sample at a lock tick, so it is reset for each thread.
 		if t.Native = 0; at.native != 0 && at.stack == t.Stack && at.turns == t.Kernel.Turns {
 			t.Native, x.filled = at.native, true
 		}
 	}
 }
 
-// read combines each native stack in the parameter watch with its Ruby stack.
+// read takes the native stacks that watch has read, and combines each with the thread's Ruby stack.
 func (x *nativeStays) read(watch *sampler.NativeWatch, dict *sampler.Dictionary) {
 	was := x.at
 	x.at, x.order = make(map[sampler.ThreadID]nativeStay), x.order[:0]
@@ -213,7 +213,7 @@ func (x *nativeStays) read(watch *sampler.NativeWatch, dict *sampler.Dictionary)
 	})
 }
 
-// readNative reads the native stacks of the wanted threads that stay at one place (tellPlaces).
+// readNative reads the native stacks of wanted threads that stay in one place (tellPlaces notes the places).
 func (s *sampling) readNative(ctx context.Context, w *cstacks.Watch, now int64) {
 	var places map[sampler.ThreadID]cstacks.Place
 	if now := s.places.Load(); now != nil {

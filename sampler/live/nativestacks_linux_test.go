@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// nativeSource opens a process. It returns a function that reads a sample of the process with native stacks.
+// nativeSource opens a process. It returns a function that takes a sample and reads the native stacks of the sample's
+// threads.
 func nativeSource(t *testing.T, pid int) func() (*sampler.Sample, NativeStacks, *sampler.Dictionary) {
 	t.Helper()
 	s, err := Open(t.Context(), pid, Options{})
@@ -34,8 +35,8 @@ func nativeSource(t *testing.T, pid int) func() (*sampler.Sample, NativeStacks, 
 	}
 }
 
-// waitsIn lists, for threads of the states program, C functions in which they wait. A thread is named by the beginning
-// of its name. At least one of its functions must be on its native stack.
+// waitsIn has C functions in which threads of the program states.rb wait. A thread is named by the beginning of its
+// name. At least one of the functions must be on the thread's native stack.
 var waitsIn = []struct {
 	thread    string
 	functions []string
@@ -50,8 +51,8 @@ var waitsIn = []struct {
 	{"", []string{"pthread_cond_wait", "pthread_cond_timedwait", "poll", "ppoll", "waitpid", "wait4"}},
 }
 
-// TestNativeStacksBelowRuby: each thread that waits must have its C functions below its innermost Ruby frame, without
-// and with each JIT. ddtop must refuse none of these stacks.
+// TestNativeStacksBelowRuby: the stack of each thread that waits must have the C functions that its innermost Ruby
+// frame called. This must hold without a JIT and with each JIT. ddtop must refuse none of these stacks.
 func TestNativeStacksBelowRuby(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -63,8 +64,8 @@ func TestNativeStacksBelowRuby(t *testing.T) {
 	})
 }
 
-// checkAllFit reads native stacks until each thread of a process has had one, and calls check with each. It fails the
-// test if a stack does not fit the thread's Ruby frames.
+// checkAllFit reads native stacks until it has at least one of each thread of a process, and calls check with each
+// stack. It fails the test if a stack does not fit the thread's Ruby frames.
 func checkAllFit(t *testing.T, pid int, check func(*testing.T, sampler.ThreadInfo, sampler.NativeStack)) {
 	t.Helper()
 	read := nativeSource(t, pid)
@@ -162,8 +163,8 @@ puts "up"; $stdout.flush
 $stdin.gets
 `
 
-// TestNativeStacksOfEachCall: the native stack fits Ruby's frames for each way in which Ruby code calls other Ruby
-// code. The test needs a real Ruby, because no other program has the C functions between these frames.
+// TestNativeStacksOfEachCall: for each way in which Ruby code calls other Ruby code, the native stack must fit Ruby's
+// frames. The test needs a real Ruby, because only Ruby has the C functions between these frames.
 func TestNativeStacksOfEachCall(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -193,8 +194,8 @@ func checkWait(t *testing.T, info sampler.ThreadInfo, stack sampler.NativeStack)
 	}
 }
 
-// movingThreads is a program with threads that move all the time. They sleep briefly, hand each other objects, write
-// and read, all inside C methods that call blocks.
+// movingThreads is a program with threads that never stay in one place. They sleep briefly, hand each other objects,
+// write and read, all inside C methods that call blocks.
 const movingThreads = `
 require "socket"
 $stdout.sync = true
@@ -234,7 +235,7 @@ $stdout.sync = true
 puts "ready"
 STDIN.gets`
 
-// TestNativeStacksOfMovingThreads: if a thread did not move while its native stack was read, the stack fits the
+// TestNativeStacksOfMovingThreads: if a thread did not move while its native stack was read, the stack must fit the
 // thread's Ruby frames.
 func TestNativeStacksOfMovingThreads(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -248,7 +249,8 @@ func TestNativeStacksOfMovingThreads(t *testing.T) {
 }
 
 // stacksFit reads native stacks until it has accepted at least enough of them. It fails the test if a stack does not
-// fit. ddtop may leave out stacks until a first stack shows which C function is Ruby's interpreter.
+// fit its thread's Ruby frames. At first ddtop may leave out stacks, until a stack shows which C function is Ruby's
+// interpreter.
 func stacksFit(t *testing.T, p *rubytest.Process, enough int) {
 	t.Helper()
 	p.Expect(t, "ready")
@@ -275,8 +277,8 @@ func stacksFit(t *testing.T, p *rubytest.Process, enough int) {
 	}
 }
 
-// TestNativeStackIsOfTheSample: if a thread has left the Ruby frames of a sample, ddtop must not add the thread's
-// present native stack to them.
+// TestNativeStackIsOfTheSample: a thread can leave its Ruby frames after the sample was taken. In this case, ddtop must
+// not add the thread's present native stack to the sample's Ruby frames.
 func TestNativeStackIsOfTheSample(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, `

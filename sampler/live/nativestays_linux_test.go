@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// stayingThreads has threads that stay at one place, and one that moves all the time.
+// stayingThreads is a program with threads that stay in one place, and one thread that moves all the time.
 const stayingThreads = `
 $stdout.sync = true
 A, B = IO.pipe
@@ -23,9 +23,9 @@ B.puts
 puts "moved"
 $stdin.gets`
 
-// TestNativeStaysAreReadOnce: if a wanted thread stays at one place, samples have its native stack. ddtop must read the
-// stack once for each stay, and again after the thread has moved. A thread that moves all the time must have no native
-// stack.
+// TestNativeStaysAreReadOnce: if a thread stays in one place and its native stack is wanted, samples must have this
+// stack. ddtop must read the stack once while the thread stays, and again after it has moved. A thread that moves all
+// the time must have no native stack.
 func TestNativeStaysAreReadOnce(t *testing.T) {
 	each := rubytest.EachVersion
 	if rubytest.Short(t) {
@@ -89,8 +89,8 @@ func TestNativeStaysAreReadOnce(t *testing.T) {
 				for _, turns := range stays {
 					n += uint64(len(turns))
 				}
-				// A stay can end after its stack was read and before the next sample. No sample has it, so more stacks
-				// may be read than samples show.
+				// A thread can move after its stack was read and before the next sample. No sample then has this stack.
+				// So ddtop may have read more stacks than the samples show.
 				if counts.Read < n || counts.Refused > 0 || counts.Cut > 0 {
 					t.Errorf("%+v of %d stays", counts, n)
 				}

@@ -13,12 +13,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// onceLimit bounds how long Once, and other reads that a caller waits for, may take.
+// onceLimit limits the time of Once, and of other reads for which a caller waits.
 const onceLimit = 10 * time.Second
 
 // Once takes one complete sample: all stacks, and the kernel's answer about every thread. It retries for a moment if
-// threads come and go or a stack could not be read completely. The error is attach.ErrNoAnswer if reading does not
-// return within about ten seconds, or half a second after the end of ctx.
+// threads start or end, or if a stack could not be read completely. The error is attach.ErrNoAnswer if reading takes
+// more than about ten seconds, or goes on for half a second after the end of ctx.
 func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
@@ -30,7 +30,7 @@ func (s *Source) Once(ctx context.Context) (*sampler.Sample, error) {
 	return nil, err
 }
 
-// stopWith stops the current tick when ctx ends. The caller must call undo afterwards. undo may be called twice.
+// stopWith makes the current tick stop when ctx ends. The caller must call undo afterwards, and may call it twice.
 func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 	s.reader.Resume()
 	stopped := make(chan struct{})
@@ -45,7 +45,7 @@ func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 	})
 }
 
-// once stores the best sample so far in best. It returns an error if there is none.
+// once tries to take a complete sample. It stores the best one so far in best. If there is none, it returns an error.
 func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample]) error {
 	const tries = 20
 	defer s.tickBegan.Store(0)
@@ -73,7 +73,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 			}
 			continue
 		}
-		// ResolveSockets looks up the names of more sockets in the kernel's tables. The next try has these names.
+		// ResolveSockets looks up the names of more sockets in the kernel's tables. Only the next try can use them.
 		_, _ = s.tasks.ResolveSockets(ctx, pace.Monotonic())
 		s.slowCounters(&sample, true)
 		n := flaws(&sample)
@@ -103,7 +103,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 	return nil
 }
 
-// flaws counts what is missing or doubtful in a sample and could be better in another try.
+// flaws counts what is missing or doubtful in a sample and might be better if the sample is taken again.
 func flaws(s *sampler.Sample) int {
 	n := 0
 	for i := range s.Threads {
@@ -123,7 +123,7 @@ func flaws(s *sampler.Sample) int {
 }
 
 // Fibers finds suspended fibers (ruby.Reader.SuspendedFibers). Call it after Once in the same goroutine. Fibers may
-// have run since Once.
+// have run after Once took its sample.
 func (s *Source) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
@@ -135,7 +135,7 @@ func (c *Core) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	return c.reader.SuspendedFibers(ctx)
 }
 
-// followFibers adds the latest state of the waiting fibers to a sample that was just read.
+// followFibers adds to a sample that was just read what is known about the waiting fibers.
 func (s *sampling) followFibers(sample *sampler.Sample) {
 	if sample.Depth == sampler.StackTick {
 		s.fibersNow = s.reader.FollowFibers(pace.Monotonic())

@@ -43,28 +43,28 @@ type Options struct {
 	// StackRate is how often all stacks are read, in Hz. LockRate is how often the scheduler is read, in Hz, up to
 	// 10,000.
 	StackRate, LockRate float64
-	// Overhead is the share of one CPU that ddtop may take, at most 1. Zero means no limit. The Sources of a Group
-	// share one limit.
+	// Overhead is how much of one CPU ddtop may take, as a share of at most 1. Zero means no limit. All Sources of a
+	// Group share one limit.
 	Overhead float64
-	// OverheadMost is the share of one CPU that ddtop may take if figures would otherwise lack the least quality
-	// (sampler.LeastQualities). Zero means that Overhead is the limit.
+	// OverheadMost is used in place of Overhead if figures would otherwise lack the least quality
+	// (sampler.LeastQualities). It is a share of one CPU, too. If it is zero, Overhead is always the limit.
 	OverheadMost float64
-	// Window is the time that figures cover. Their least quality depends on it. Zero means sampler.QualityWindow.
+	// Window is how much time figures cover. Their least quality depends on it. Zero means sampler.QualityWindow.
 	Window time.Duration
 	// MaxDepth is how many frames of a stack are kept.
 	MaxDepth int
 	// BootWait is how long Open waits for a Ruby that is still booting.
 	BootWait time.Duration
-	// Pause stops all threads with ptrace while stacks are read, for at most PauseLimit. It does not help with releases
+	// Pause stops all threads with ptrace while stacks are read, for at most PauseLimit. It is no help with releases
 	// that publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). If ddtop started the process, it may wait for
 	// the process (Wait) only after the process has ended (see attach.NewPauser).
 	Pause bool
-	// Dictionary gets the names and stacks for the IDs in samples. If it is nil, Open makes a new one.
+	// Dictionary stores the names and stacks to which the IDs in samples refer. If it is nil, Open makes a new one.
 	Dictionary *sampler.Dictionary
-	// From selects how ddtop learns what threads do.
+	// From selects the source from which ddtop learns what threads do.
 	From From
-	// Running takes C stacks of running threads, if the machine allows it (Source.Running). RunningRate is the number
-	// of stacks per second on each CPU. Zero means clock.Hz.
+	// Running selects C stacks of running threads, if the machine allows it (Source.Running). RunningRate is how many
+	// stacks are taken per second on each CPU. Zero means clock.Hz.
 	Running     bool
 	RunningRate int
 	// Debug downloads debug files for the names of C functions. If it is nil, ddtop opens no connection.
@@ -75,13 +75,13 @@ type Options struct {
 	Values bool
 	// NoRequests leaves out the requests and jobs of threads. Benchmarks use it to measure the cost of reading them.
 	NoRequests bool
-	// OwnCode has patterns for the program's own code, in addition to the default rules. It may be nil.
+	// OwnCode has patterns that say which code is the program's own, in addition to the default rules. It may be nil.
 	OwnCode *own.Code
 	// procs is shared by the Sources of a Group. If it is nil, Open makes a new one.
 	procs *pace.Processors
 	// budget is shared by the Sources of a Group. If it is nil, Open makes a new one.
 	budget *pace.Budget
-	// Progress is called while a file's debug information is read. done of total units are then read. It may be nil.
+	// Progress is called while a file's debug information is read: done of total units are read. Progress may be nil.
 	Progress func(path string, done, total int)
 }
 
@@ -132,7 +132,7 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 		err    error
 	}
 	done := make(chan opened, 1)
-	// A read that hangs blocks its OS thread. If this is ddtop's first thread, signals reach no other thread either.
+	// A read that hangs blocks its OS thread. If this were ddtop's first thread, no thread of ddtop would get signals.
 	attach.OnOwnThread(func() {
 		s, err := openSource(ctx, pid, opts)
 		done <- opened{s, err}
@@ -174,7 +174,7 @@ func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err erro
 	return nil, fmt.Errorf("process %d called exec each time that it was opened (%d times): %w", pid, maxExecs, attach.ErrReplaced)
 }
 
-// openProgram opens the Ruby of a process. If it fails, it closes proc. After an exec the error is ErrReplaced.
+// openProgram opens the Ruby of a process. If it fails, it closes proc. If the process called exec, err is ErrReplaced.
 func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Source, error) {
 	pid := proc.PID()
 	s := &Source{left: make(chan struct{}), looks: pace.Credit{Part: pace.LooksPart}, routes: pace.Credit{Part: pace.RoutesPart}}
@@ -197,7 +197,7 @@ func openProgram(ctx context.Context, proc *attach.Process, opts Options) (*Sour
 		}
 	}()
 	err := s.open(ctx, pid, opts)
-	// After an exec, the results and the error are about the old program. The error must say that it was replaced.
+	// After an exec, the results and err are about the old program. The error must say that the program was replaced.
 	if check := proc.Check(); errors.Is(check, attach.ErrReplaced) {
 		err = check
 	}
@@ -268,7 +268,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	return nil
 }
 
-// findVM finds the first module with a Ruby VM, and closes the others. Without one, the error is the first module's.
+// findVM finds the first module with a Ruby VM, and closes the others. If there is none, err is the first module's.
 func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Options) (module *attach.Module, version, description string, found ruby.Found, err error) {
 	var mem attach.Memory = s.proc
 	if opts.Pause {
@@ -302,7 +302,7 @@ func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Opti
 	return rubies[0], version, description, found, nil
 }
 
-// openProcess opens a process. It waits for a process that is between fork and exec.
+// openProcess opens a process. If the process is between fork and exec, it waits for the exec.
 func openProcess(ctx context.Context, pid int, wait time.Duration) (*attach.Process, error) {
 	deadline := time.Now().Add(wait)
 	for {
@@ -318,7 +318,7 @@ func openProcess(ctx context.Context, pid int, wait time.Duration) (*attach.Proc
 	}
 }
 
-// waitForRuby finds the modules of a process that contain Ruby. It waits for a Ruby that is just starting.
+// waitForRuby finds the modules of a process that contain Ruby. If Ruby is just starting, it waits.
 func waitForRuby(ctx context.Context, p *attach.Process, wait time.Duration) ([]*attach.Module, error) {
 	deadline := time.Now().Add(wait)
 	for {
@@ -360,7 +360,7 @@ func (s *subject) describe(pid int, version, description string, found ruby.Foun
 	return info
 }
 
-// hostTID translates a TID in Ruby's memory into ddtop's PID namespace. ok is false if the process lacks this thread.
+// hostTID translates a TID from Ruby's memory into ddtop's PID namespace. ok is false if there is no such thread.
 func (s *subject) hostTID(stored int32) (int32, bool) {
 	host, ok := s.spaces.Host(stored)
 	if !ok {
@@ -370,7 +370,7 @@ func (s *subject) hostTID(stored int32) (int32, bool) {
 	return host, err == nil
 }
 
-// jitOf finds the name of the JIT in Ruby's description, such as "ruby 3.4.1 … +YJIT +PRISM".
+// jitOf finds the JIT's name in the text of Ruby's description, such as "ruby 3.4.1 … +YJIT +PRISM".
 func jitOf(description string) string {
 	for _, word := range strings.Fields(description) {
 		switch word {

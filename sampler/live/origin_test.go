@@ -68,7 +68,8 @@ type originTruth struct {
 	Threads []string          `json:"threads"`
 }
 
-// of returns the origin that a frame must have, by the folders that the program reports.
+// of returns the origin (own code, a gem, the standard library …) that a frame must have. It uses the folders that the
+// program reports.
 func (w originTruth) of(f sampler.Frame) (sampler.Origin, string) {
 	file := f.AbsolutePath
 	below := func(dir string) bool { return strings.HasPrefix(file, dir+"/") }
@@ -94,7 +95,7 @@ func (w originTruth) of(f sampler.Frame) (sampler.Origin, string) {
 	return sampler.OriginApp, ""
 }
 
-// TestOrigins compares the origins of frames with what the program reports of its gems and folders.
+// TestOrigins compares the origin of each frame with the gems and folders that the program reports.
 func TestOrigins(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, originProgram, rubytest.Options{})
@@ -139,8 +140,8 @@ func TestOrigins(t *testing.T) {
 				t.Errorf("%s: seen %v: %+v, want %v", name, ok, f, want)
 			}
 		}
-		// The program adds a folder to its load path. Code in this folder counted as the program's own, and must now
-		// count as part of the standard library.
+		// The program now adds a folder to its load path. Until now, code in this folder counted as the program's own.
+		// From now on it must count as part of the standard library.
 		p.Send(t, "grow")
 		p.Expect(t, "grown")
 		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// exactRun is never made, because exact mode works on Linux only.
+// exactRun is the type of a run of exact mode. No run is ever made, because exact mode works on Linux only.
 type exactRun struct{}
 
 func (*Source) openExact(context.Context, ExactOptions) (*exactRun, error) {
@@ -43,7 +43,7 @@ var fetching fetcher
 
 func (fetcher) is() bool { return false }
 
-// switchRun is never made, because thread switches can be followed on Linux only.
+// switchRun is for following thread switches. No switchRun is ever made, because this works on Linux only.
 type switchRun struct{}
 
 func (*Source) openSwitches(context.Context) (*switchRun, error) {
@@ -72,20 +72,20 @@ func (*switchRun) stop() error                                            { retu
 func (*switchRun) status() (none sampler.SwitchStatus)                    { return none }
 func (*switchRun) close() (SwitchReport, error)                           { return SwitchReport{}, nil }
 
-// runningRun is never made, because C stacks of running threads can be taken on Linux only.
+// runningRun is for C stacks of running threads. None is ever made, because this works on Linux only.
 type runningRun struct{}
 
 func openRunning(context.Context, *Source) (*runningRun, error) {
 	return nil, attach.ErrLinuxOnly
 }
 
-// Asks is never made, because calls for memory can be followed on Linux only.
+// Asks is for following calls for memory. None is ever made, because this works on Linux only.
 type Asks struct{}
 
-// FollowAsks returns an error, because it works on Linux only.
+// FollowAsks returns an error, because following calls for memory works on Linux only.
 func FollowAsks(context.Context, *Source) (x Asks, err error) { return x, attach.ErrLinuxOnly }
 
-// Stop and Asked do nothing, because no Asks is ever made.
+// Stop and Asked do nothing: an Asks is never made, because following calls for memory works on Linux only.
 func (Asks) Stop() error                { return nil }
 func (Asks) Asked() *sampler.MemoryAsks { return nil }
 
@@ -95,14 +95,14 @@ func (*runningRun) stop() error                       { return nil }
 func (*runningRun) NameStacks()                       {}
 func (*runningRun) Fill(*sampler.Sample, *exact.List) {}
 
-// MayRun returns an error, because it works on Linux only.
+// MayRun returns an error, because C stacks of running threads can be taken on Linux only.
 func MayRun() error { return attach.ErrLinuxOnly }
 
-// CheckNative returns errors, because it works on Linux only.
+// CheckNative returns two errors, because native stacks can be read on Linux only.
 func CheckNative() (running, registers error) { return attach.ErrLinuxOnly, attach.ErrLinuxOnly }
 
-// MaySwitch returns an error, because it works on Linux only.
+// MaySwitch returns an error, because thread switches can be followed on Linux only.
 func MaySwitch() error { return attach.ErrLinuxOnly }
 
-// CheckSwitches returns an error, because it works on Linux only.
+// CheckSwitches returns an error, because thread switches can be followed on Linux only.
 func CheckSwitches() error { return attach.ErrLinuxOnly }

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 )
 
-// TestPark: when Park returns, no tick is running, and none begins until resume is called. Park does not wait for a
-// tick that hangs.
+// TestPark: when Park returns, no tick may be running, and none may begin until resume is called. Park must not wait
+// for a tick that hangs.
 func TestPark(t *testing.T) {
 	p := rubytest.One(t).Start(t, "Thread.new { loop { 1 + 1 } }; puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
 	p.Line(t)
@@ -55,8 +55,8 @@ func TestPark(t *testing.T) {
 	s.ticking.Unlock()
 }
 
-// TestCloseWhileExactHangs: a tick hangs, and exact mode waits for it before it inserts probes. Close must return
-// without waiting for exact mode.
+// TestCloseWhileExactHangs: a tick hangs, and exact mode waits for the end of this tick before it inserts probes. Close
+// must return without waiting for exact mode.
 func TestCloseWhileExactHangs(t *testing.T) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)

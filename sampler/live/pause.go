@@ -11,11 +11,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// PauseLimit limits how long the target is stopped for one sample. Stacks not read by then are read while it runs.
+// PauseLimit limits how long the target is stopped for one sample. The stacks left are read while the target runs.
 const PauseLimit = 5 * time.Millisecond
 
-// pauseRest is how long the target must run after a pause, as a multiple of the pause. So pauses take at most a tenth
-// of the time.
+// pauseRest is how long the target must run after a pause before the next one, as a multiple of the pause. So pauses
+// take at most a tenth of the time.
 const pauseRest = 9
 
 // pauses stops the target while its stacks are read.
@@ -25,20 +25,20 @@ type pauses struct {
 		Read(sampler.Depth, *sampler.Sample) error
 		Reads() *sampler.Reads
 	}
-	// sample is where the function read stores its sample. err is the error of this function.
+	// sample is the sample that the function read fills, and err is this function's error.
 	sample *sampler.Sample
 	err    error
 	read   func()
-	// cut is true if the last pause ended too early to read all threads. Then their stacks are not from one instant.
+	// cut is true if the last pause ended before all threads were read. Their stacks are then not from one instant.
 	cut bool
-	// restNS is the time before which the target is not stopped again, CLOCK_MONOTONIC in ns.
+	// restNS is the earliest time at which the target may be stopped again, CLOCK_MONOTONIC in ns.
 	restNS int64
 }
 
 // ErrPauseLimit means that --pause is refused: ddtop's own CPU time has a limit, which could make a stop too long.
 var ErrPauseLimit = errors.New("--pause is refused: ddtop's own CPU time has a limit")
 
-// checkPause returns an error if ddtop's own cgroup has a CPU limit. With a limit, ddtop may get no CPU during a stop.
+// checkPause returns an error if ddtop's cgroup has a CPU limit, because ddtop could get no CPU during a stop.
 func checkPause() error {
 	l, limited := kernel.OwnCPULimit()
 	if !limited {
@@ -61,7 +61,7 @@ func newPauses(p *attach.Process, s *Source) (*pauses, error) {
 	return z, nil
 }
 
-// stacks reads all stacks while the target is stopped. To keep the stop short, read the names of code before (warmUp).
+// stacks reads all stacks while the target is stopped. The stop is short if the names of code are known (warmUp).
 func (z *pauses) stacks(sample *sampler.Sample) error {
 	z.sample = sample
 	pause, err := z.pauser.Pause(z.read)
@@ -84,7 +84,7 @@ func (z *pauses) stacks(sample *sampler.Sample) error {
 	return nil
 }
 
-// readTick reads a sample. It stops the target only for stack ticks, and only with Options.Pause.
+// readTick reads a sample. It stops the target only if Options.Pause is set, and then only for stack ticks.
 func (s *sampling) readTick(depth sampler.Depth, sample *sampler.Sample) error {
 	sample.PauseNS = 0
 	if s.pauses != nil && depth == sampler.StackTick {
@@ -93,7 +93,7 @@ func (s *sampling) readTick(depth sampler.Depth, sample *sampler.Sample) error {
 	return s.reader.Read(depth, sample)
 }
 
-// rests returns the time before which the target may not be stopped again to read stacks, CLOCK_MONOTONIC in ns.
+// rests returns the earliest time at which the target may be stopped again to read stacks, CLOCK_MONOTONIC in ns.
 func (s *sampling) rests() int64 {
 	if s.pauses == nil {
 		return 0
@@ -101,7 +101,7 @@ func (s *sampling) rests() int64 {
 	return s.pauses.restNS
 }
 
-// warmUp reads all stacks once if stops are wanted. It reads the names of code, so that the first stop is short.
+// warmUp reads all stacks once if the target will be stopped. So names of code are known, and the first stop is short.
 func (s *sampling) warmUp() {
 	if s.pauses != nil {
 		s.learnCalls()

@@ -26,9 +26,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pauseHelper is an environment variable that makes the test binary a helper process. With "sample PID" the helper
-// pauses a process a thousand times a second until it is killed. With "trace PID" it traces a thread. With "start FD"
-// it starts the file that its parent has open at this descriptor.
+// pauseHelper is an environment variable. If it is set, this test binary is a helper process. With "sample PID" the
+// helper pauses a process a thousand times a second until it is killed. With "trace PID" it traces a thread. With
+// "start FD" it starts the file that its parent has open at this descriptor.
 const pauseHelper = "DDTOP_TEST_PAUSE_HELPER"
 
 func init() {
@@ -74,7 +74,7 @@ func helpPausing(what string, pid int) error {
 	})
 }
 
-// startHelper starts the test binary as a helper, and waits for the helper's first line.
+// startHelper starts this test binary as a helper process (pauseHelper), and waits for the helper's first line.
 func startHelper(t *testing.T, what string, pid int) (cmd *exec.Cmd, line string) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
@@ -124,7 +124,7 @@ func stoppedThreads(t *testing.T, pid int) (out []string) {
 	return out
 }
 
-// untouched waits until no thread of a process is stopped or traced.
+// untouched waits until no thread of a process is stopped or traced, as the kernel reports.
 func untouched(t *testing.T, pid int) {
 	t.Helper()
 	deadline := time.Now().Add(rubytest.Timeout)
@@ -140,8 +140,9 @@ func untouched(t *testing.T, pid int) {
 	}
 }
 
-// countingProgram has a counter for each of its threads, which grows as the thread continues. The threads compute,
-// sleep, wait for each other, begin, end, and start processes. On request the program prints its counters.
+// countingProgram is a program with a counter for each of its threads. A counter grows while its thread runs. The
+// threads compute, sleep, wait for each other, begin, end, and start processes. On request the program prints its
+// counters.
 const countingProgram = `
 $signals = 0
 trap("USR1") { $signals += 1 }
@@ -169,7 +170,8 @@ while line = $stdin.gets
 end
 `
 
-// progress asks the program for its counters until each counter has changed. So all threads have continued.
+// progress asks the program for its counters until each counter has changed. This shows that all threads have
+// continued.
 func progress(t *testing.T, p *rubytest.Process) {
 	t.Helper()
 	counts := func() (out []int) {
@@ -196,7 +198,7 @@ func progress(t *testing.T, p *rubytest.Process) {
 	}
 }
 
-// TestKilledWhilePausing kills the process that pauses a program, again and again, at random times. After each kill, no
+// TestKilledWhilePausing kills a process that pauses a program, again and again, at random times. After each kill, no
 // thread of the program may remain stopped, and all threads must continue.
 func TestKilledWhilePausing(t *testing.T) {
 	times := 100
@@ -232,8 +234,8 @@ func TestPausedProgram(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, countingProgram, rubytest.Options{})
 		p.Expect(t, "ready")
-		// Another process pauses the program, because this process is the program's parent and waits for its end. A
-		// pauser in the same process could disturb this wait.
+		// Another process pauses the program. This process is the program's parent and waits for its end, and a pauser
+		// in the same process could disturb this wait.
 		_, line := startHelper(t, "sample", p.PID)
 		if line != "pausing" {
 			t.Fatal(line)
@@ -267,8 +269,8 @@ func TestPauses(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
 		s := open(t, p.PID, live.Options{Pause: true, StackRate: 100})
-		// A pause that reaches its limit is cut short. On a full machine this can happen to each of the twenty pauses
-		// that one call of Once tries.
+		// A pause that takes too long is cut short. On a full machine this can happen to all twenty pauses that one
+		// call of Once tries. So the test calls Once until one pause is complete.
 		sample := once(t, s)
 		for deadline := time.Now().Add(rubytest.Timeout); sample.PauseNS <= 0; sample = once(t, s) {
 			if sample.Reads.Pauses == 0 || time.Now().After(deadline) {
@@ -318,8 +320,8 @@ func TestPauses(t *testing.T) {
 }
 
 // TestStatesWithPauses compares states with what the program reports, while ddtop stops the program a hundred times a
-// second. After a pause, threads return to their system calls. What the kernel reports about a thread in this moment
-// must not become its state.
+// second. After a stop, threads return to their system calls. What the kernel reports about a thread at that moment
+// must not become the thread's state.
 func TestStatesWithPauses(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -328,7 +330,7 @@ func TestStatesWithPauses(t *testing.T) {
 	})
 }
 
-// awaitState waits until the kernel reports that a process's first thread is in a state.
+// awaitState waits until the first thread of a process is in a state, as the kernel reports.
 func awaitState(t *testing.T, pid int, state, why string) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(time.Millisecond) {
@@ -345,7 +347,7 @@ func awaitState(t *testing.T, pid int, state, why string) {
 	}
 }
 
-// threadNamed waits for a thread with a name, and returns its TID.
+// threadNamed waits until a process has a thread with the given name, and returns this thread's TID.
 func threadNamed(t *testing.T, pid int, name string) int {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -385,8 +387,8 @@ func pauserOf(t *testing.T, pid int, limit time.Duration) *attach.Pauser {
 	return z
 }
 
-// TestPauseOfStopped pauses a program that SIGSTOP has stopped, as a shell does. The program must remain stopped until
-// SIGCONT, and then continue.
+// TestPauseOfStopped pauses a program that SIGSTOP has stopped, as a shell can do it. The pause must not let the
+// program run: it must remain stopped until SIGCONT, and then continue.
 func TestPauseOfStopped(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -404,8 +406,8 @@ func TestPauseOfStopped(t *testing.T) {
 	progress(t, p)
 }
 
-// TestPauseIsBounded: if ddtop needs longer than the limit to read stacks, the program continues when the limit has
-// passed.
+// TestPauseIsBounded: if ddtop needs longer than the limit of a pause to read stacks, the program must still continue
+// when the limit has passed.
 func TestPauseIsBounded(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -423,8 +425,8 @@ func TestPauseIsBounded(t *testing.T) {
 	}
 }
 
-// TestPausesLeaveTheTargetItsTime: ddtop waits long enough between pauses that they take at most a tenth of the
-// target's time. This holds for any requested rate.
+// TestPausesLeaveTheTargetItsTime: between pauses, ddtop must wait so long that all pauses take at most a tenth of the
+// target's time. This must hold for any requested rate.
 func TestPausesLeaveTheTargetItsTime(t *testing.T) {
 	rubytest.OftenEnough(t)
 	p := rubytest.One(t).Start(t, `200.times { Thread.new { sleep } }; puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{})
@@ -462,11 +464,11 @@ func TestPausesLeaveTheTargetItsTime(t *testing.T) {
 	}
 }
 
-// TestPauseOfVfork pauses a process with a thread in vfork, which nothing can stop until vfork returns. The thread
-// returns while ddtop reads. The order to stop is then still pending, and must not hold the thread.
+// TestPauseOfVfork pauses a process with a thread in vfork, which nothing can stop until vfork returns. vfork returns
+// while ddtop reads. The order to stop the thread is then still pending, and must not stop it later.
 func TestPauseOfVfork(t *testing.T) {
-	// A lease on the file keeps the child in vfork. The child cannot open its program until the lease is given up
-	// (fcntl(2)).
+	// The child stays in vfork until it can open its program. A lease on the program's file prevents this until the
+	// lease is given up (fcntl(2)).
 	path := filepath.Join(t.TempDir(), "leased")
 	if err := os.WriteFile(path, nil, 0o700); err != nil {
 		t.Fatal(err)
@@ -495,9 +497,9 @@ func TestPauseOfVfork(t *testing.T) {
 	}
 }
 
-// TestPauseOfTraced: if another process traces a thread of the target, the threads cannot be stopped, and ddtop names
-// this process. The test traces the first thread and another one. ddtop must also name the tracer if the time for the
-// trial stop ends at once, as can happen on a full machine.
+// TestPauseOfTraced: if another process traces a thread of the target, ddtop cannot stop the threads, and must name
+// this process. The test traces the first thread, and then another one. ddtop must also name the tracer if the time for
+// its trial stop is over at once, as can happen on a full machine.
 func TestPauseOfTraced(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// sampleUntil samples a process, calls each with every sample, and ends when each returns true.
+// sampleUntil samples a process and calls each with every sample, until each returns true.
 func sampleUntil(t *testing.T, pid int, each func(*live.Source, *sampler.Sample) (enough bool)) {
 	t.Helper()
 	sourceUntil(t, open(t, pid, live.Options{}), each)
@@ -36,18 +36,17 @@ func sourceUntil(t *testing.T, s *live.Source, each func(*live.Source, *sampler.
 	}
 }
 
-// TestNobodyHoldsAtRest: while all threads wait, ddtop must report that the GVL has no owner. Ruby's own data can
-// mislead here. Up to 2.7, vm.running_thread still names the last owner, and a thread that is about to wait has the
-// status "run".
+// TestNobodyHoldsAtRest: while all threads wait, ddtop must report that the GVL has no owner. Ruby's own data is
+// misleading in two ways. Up to 2.7, vm.running_thread still names the last owner. A thread that is about to wait has
+// the status "run".
 func TestNobodyHoldsAtRest(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p, _ := r.StartStates(t, rubytest.Options{})
 		var c *gvl.Classifier
-		// Something may still move in one of a hundred samples of a process at rest. Such a movement counts once, even
-		// if many samples show it. If other programs use the CPUs, a thread that was woken may get no CPU for many
-		// samples.
+		// Even in a process at rest, something may move in one of a hundred samples. If several samples in a row show a
+		// movement, it counts once: on a busy machine, a thread that was woken may get no CPU for many samples.
 		const n, moves = 100, .01
 		seen, held, waiting := 0, 0, 0
 		holding, queueing := false, false
@@ -65,8 +64,8 @@ func TestNobodyHoldsAtRest(t *testing.T) {
 				info, _ := s.Dictionary().Thread(st.Thread)
 				reporter = reporter || info.Name == rubytest.ReporterName
 			}
-			// The thread that reported that all threads are at rest must still end. On a full machine this takes some
-			// time.
+			// One thread has reported that all others are at rest. This thread must still end, which takes some time on
+			// a full machine.
 			if atRest = atRest || !owned && !reporter && wait == 0; !atRest {
 				return false
 			}
@@ -87,9 +86,9 @@ func TestNobodyHoldsAtRest(t *testing.T) {
 	})
 }
 
-// TestIDsAreNotGivenAgain: Ruby reuses the address and the object of a thread that has ended, and up to 3.2 its native
-// thread too. Still, ddtop must never use a ThreadID for two threads. Each thread here has its own name, so that the
-// test can tell the threads apart.
+// TestIDsAreNotGivenAgain: when a thread has ended, Ruby uses its address and its object again, and up to 3.2 its
+// native thread too. Still, ddtop must never use the same ThreadID for two threads. Each thread here has its own name,
+// so that the test can tell the threads apart.
 func TestIDsAreNotGivenAgain(t *testing.T) {
 	rubytest.OftenEnough(t)
 	const enoughThreads = 60

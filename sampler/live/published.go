@@ -8,24 +8,24 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 )
 
-// ddtop reads what the process publishes. The interval between reads doubles from publishedFirst to publishedMost.
+// ddtop reads at intervals what the process publishes. The interval doubles from publishedFirst to publishedMost.
 const publishedFirst, publishedMost = 10 * time.Second, 80 * time.Second
 
-// threadContext is the variable in which threads publish their spans (docs/internals/context.md#a-threads-span).
+// threadContext is the variable that has a thread's published span (docs/internals/context.md#a-threads-span).
 const threadContext = "otel_thread_ctx_v1"
 
-// published is the state of the search for the spans that threads publish.
+// published says whether and where ddtop has found the spans that threads publish.
 type published struct {
-	// after is when to search next. every is the interval to the search after it.
+	// after is the time of the next search for published spans. every is the interval from that search to the next.
 	after time.Time
 	every time.Duration
-	// found is true if the reader knows where threads publish. atNS is the PublishedNS of the context that named it.
+	// found is true if the reader knows where threads publish. atNS is the PublishedNS of the context that says so.
 	found bool
 	atNS  uint64
 }
 
-// findPublished finds out where threads publish spans, and tells the reader. It searches only if the process announces
-// that its threads publish spans.
+// findPublished finds out where threads publish their spans, and tells the reader. It searches only if the process has
+// announced that its threads publish spans.
 func (s *subject) findPublished(mappings []attach.Mapping) {
 	p := &s.published
 	p.every = min(max(2*p.every, publishedFirst), publishedMost)

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// sayPublished reports whether all threads of a sample have the spans that the program reports. wrong has the spans
-// that differ, by thread.
+// sayPublished compares the spans of a sample's threads with truth, the spans that the program reports. all is true if
+// all threads have their spans. wrong has the spans that differ, by thread.
 func sayPublished(s *sampler.Sample, dict *sampler.Dictionary, truth map[string]published.Span) (all bool, wrong map[string]published.Span) {
 	wrong = make(map[string]published.Span)
 	seen := 0
@@ -34,7 +34,8 @@ func sayPublished(s *sampler.Sample, dict *sampler.Dictionary, truth map[string]
 	return seen == len(truth) && len(wrong) == 0, wrong
 }
 
-// TestPublished: ddtop finds the spans that threads publish, even if a program begins to publish after the attach.
+// TestPublished: ddtop must find the spans that threads publish, even if a program begins to publish only after ddtop
+// has attached.
 func TestPublished(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		rubytest.Skip(t, "thread-local variables are told on x86_64 alone")

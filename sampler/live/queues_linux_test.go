@@ -71,7 +71,7 @@ func controlOf(t *testing.T, port string) map[int]pumaStats {
 	return out
 }
 
-// waitingAt returns the length and the limit of a port's accept queue, as ss reports.
+// waitingAt returns the length and the limit of a port's accept queue. It gets them from the program ss.
 func waitingAt(t *testing.T, port string) string {
 	t.Helper()
 	out, err := exec.Command(rubytest.Program(t, "ss", "iproute2"), "-Hltn", "sport", "= :"+port).Output()
@@ -91,7 +91,8 @@ func lengthAt(t *testing.T, port string) (n int64) {
 	return n
 }
 
-// queuesOf reads the queues of a process until right accepts them. If it never does, the test fails.
+// queuesOf reads the queues of a process until the function right returns true for them. If it never does, the test
+// fails.
 func queuesOf(t *testing.T, s *live.Source, what string, right func(*sampler.Queues) bool) *sampler.Queues {
 	t.Helper()
 	var q *sampler.Queues
@@ -137,13 +138,13 @@ func openLive(t *testing.T, pid int) *live.Source {
 	return s
 }
 
-// TestPumaQueues: slow requests occupy all threads of a Puma. The queues that ddtop reads must equal the ones that
-// Puma.stats and ss report.
+// TestPumaQueues: slow requests occupy all threads of a Puma, so further requests wait in queues. The queues that ddtop
+// reads must equal the queues that Puma.stats and ss report.
 func TestPumaQueues(t *testing.T) {
 	puma := servertest.StartPuma(t, "-t", "3:3")
 	port := puma.Port
 	s := openLive(t, puma.PIDs[0])
-	// Requests of which clients have sent only a part wait in Puma's reactor, and occupy no thread.
+	// If a client has sent only a part of a request, the request waits in Puma's reactor and occupies no thread.
 	var halves []net.Conn
 	for range 3 {
 		halves = append(halves, send(t, port, slowRequest))
@@ -178,8 +179,8 @@ func TestPumaQueues(t *testing.T) {
 	}
 }
 
-// TestUnicornQueue: Unicorn itself has no queue. Requests wait in the kernel's accept queue, and ddtop must read the
-// same length of it as ss.
+// TestUnicornQueue: Unicorn itself has no queue, so requests wait in the kernel's accept queue. ddtop must report the
+// same length of this queue as ss.
 func TestUnicornQueue(t *testing.T) {
 	unicorn := servertest.StartRack(t, "unicorn", "sinatra")
 	port := unicorn.URL[strings.LastIndexByte(unicorn.URL, ':')+1:]
@@ -197,9 +198,9 @@ func TestUnicornQueue(t *testing.T) {
 	}
 }
 
-// TestPassengerQueue: Passenger's core, another process, keeps requests until a Ruby process is free. So ddtop cannot
-// know the backlog of a process, although it reads the queues of the process's sockets as ss does. ddtop must refer to
-// passenger-status, which reports how many requests wait.
+// TestPassengerQueue: requests wait in Passenger's core, which is another process, until a Ruby process is free. So
+// ddtop cannot know how many requests wait for a Ruby process, although it reads the queues of the process's sockets as
+// ss does. ddtop must refer to passenger-status, which reports how many requests wait.
 func TestPassengerQueue(t *testing.T) {
 	passenger := servertest.StartRack(t, "passenger", "plain")
 	t.Cleanup(func() { // Passenger waits for the requests before it ends
@@ -226,7 +227,8 @@ func TestPassengerQueue(t *testing.T) {
 		if _, err := fmt.Sscan(queue, &n); err != nil || !ok {
 			t.Fatal(said)
 		}
-		// Passenger itself sends a first request (helper-scripts/prespawn), which may wait, too.
+		// Passenger itself sends a first request (helper-scripts/prespawn). This request may wait, too, so there may be
+		// more than three.
 		return n >= 3 && strings.Count(said, "Sessions: 1") == len(passenger.PIDs)
 	})
 	from := q.AtNS
@@ -274,8 +276,8 @@ func passengerStatus(t *testing.T, of []sampler.Listener) string {
 	return string(out)
 }
 
-// TestAsyncQueue: Async::HTTP::Server, which Falcon uses, accepts no connection while a fiber computes or blocks.
-// Requests then wait in the kernel's accept queue. ddtop must read the same length of this queue as ss.
+// TestAsyncQueue: while a fiber computes or blocks, Async::HTTP::Server, which Falcon uses, accepts no connection.
+// Requests then wait in the kernel's accept queue. ddtop must report the same length of this queue as ss.
 func TestAsyncQueue(t *testing.T) {
 	async := servertest.StartRack(t, "async", "async_http")
 	port := async.URL[strings.LastIndexByte(async.URL, ':')+1:]
@@ -296,7 +298,8 @@ func TestAsyncQueue(t *testing.T) {
 	}
 }
 
-// TestPumaClusterQueues: each worker of a cluster has its own threads. All workers have the same accept queue.
+// TestPumaClusterQueues: ddtop must report the threads of each worker process of a Puma cluster separately. The accept
+// queue is the same for all workers.
 func TestPumaClusterQueues(t *testing.T) {
 	puma := servertest.StartPuma(t, "-t", "2:2", "-w", "2")
 	var busy map[int]pumaStats
@@ -306,7 +309,8 @@ func TestPumaClusterQueues(t *testing.T) {
 		}
 	})
 	// A worker can take a third request while the other worker still has a free thread. So the test cannot know how
-	// many requests are needed. It sends one at a time until all threads are busy. Some requests already wait then.
+	// many requests occupy all threads. It sends one at a time until all threads are busy. Some requests already wait
+	// then.
 	const threads, wait = 4, 5
 	sent := 0
 	until(t, "all threads are busy", func() bool {
@@ -346,7 +350,7 @@ func TestPumaClusterQueues(t *testing.T) {
 	}
 }
 
-// TestSidekiqPool: while Sidekiq has no jobs, ddtop reads a pool of four threads. None of them is busy.
+// TestSidekiqPool: while Sidekiq has no jobs, ddtop must report a pool of four threads, none of them busy.
 func TestSidekiqPool(t *testing.T) {
 	sidekiq := servertest.StartSidekiq(t)
 	s := openLive(t, sidekiq.PID)

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// pumaPools makes three thread pools with Puma's own code, which the test puts before this program. One pool has two
-// requests in an Array. The second has seven requests in a Queue, as in Puma 7 and later. The third is the control
-// server's pool.
+// pumaPools is a program that makes three thread pools with Puma's own code, which the test puts before it. One pool
+// has two requests in an Array. The second has seven requests in a Queue, as in Puma 7 and later. The third is the
+// control server's pool.
 const pumaPools = `
 module Puma
   def self.set_thread_name(name); end
@@ -35,8 +35,8 @@ puts [busy, idle].map { |p| [p.spawned, p.spawned - p.waiting, p.instance_variab
 sleep
 `
 
-// TestPumaPoolsOfReleases: ddtop reads the pools of Puma's own code on each Ruby, with requests in an Array or in a
-// Queue. It leaves out the pool of the control server.
+// TestPumaPoolsOfReleases: on each Ruby, ddtop must find the thread pools of Puma's own code, with requests in an Array
+// or in a Queue. It must leave out the pool of the control server.
 func TestPumaPoolsOfReleases(t *testing.T) {
 	ruby := rubytest.Program(t, "ruby", "ruby")
 	path, err := exec.Command(ruby, "-e", `puts Gem::Specification.find_by_name("puma").full_gem_path + "/lib/puma/thread_pool.rb"`).Output()

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// receiversProgram has threads that run a method of a Queue or a Ractor, but of which some wait for something else. The
-// name of each thread begins with the state that it is in.
+// receiversProgram has threads that run a method of a Queue or a Ractor. Some of them wait for something else than this
+// object. The name of each thread begins with the state that ddtop must report.
 const receiversProgram = `
 class Jobs < Queue
   def rest; sleep; end
@@ -34,9 +34,9 @@ if defined?(Ractor)
 end
 puts "ready"; $stdout.flush; STDIN.read`
 
-// TestReceiverIsNoReason: a thread that runs a method of a Queue or a Ractor need not wait for this object. ddtop must
-// report the object as the reason only if the innermost method belongs to its class, such as Queue#pop. A Ractor is
-// also self in its own block, which is no reason either.
+// TestReceiverIsNoReason: a thread that runs a method of a Queue or a Ractor may wait for something else than this
+// object. ddtop must report the object as the reason only if the innermost method belongs to its class, such as
+// Queue#pop. In a Ractor's own block, self is the Ractor, but this does not make it a reason either.
 func TestReceiverIsNoReason(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -80,7 +80,7 @@ func TestReceiverIsNoReason(t *testing.T) {
 	})
 }
 
-// says returns the state that a thread's name announces, with the kind of object that the thread waits for.
+// says returns the state with which a thread's name begins, and the kind of object for which the thread waits.
 func says(name string) (string, bool) {
 	switch {
 	case len(name) > 8 && name[:8] == "sleeping":

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which ddtop searches for processes that have started, ended or called exec. The
-	// pause after a search is lookRest times the search's length, if this is more, but at most longestRest. The
-	// expensive searches ask the kernel for the children of each thread of each process (kernel.Births).
+	// lookEvery is the interval at which ddtop searches for processes that have started, ended or called exec. After a
+	// long search, the pause is lookRest times the length of the search, but at most longestRest. Expensive searches
+	// ask the kernel for the children of each thread of each process (kernel.Births).
 	lookEvery   = 250 * time.Millisecond
 	longestRest = time.Second
 	lookRest    = 200
-	// findEvery is the interval at which unnamed processes are searched (GroupOptions.Find).
+	// findEvery is the interval between calls of GroupOptions.Find, which finds processes that the caller did not name.
 	findEvery = time.Second
 	// findRest is the shortest pause after a call of Find, as a multiple of the call's length, up to longestFindRest.
-	// So these calls take a hundredth of the time.
+	// So calls of Find take about a hundredth of the time.
 	findRest        = 100
 	longestFindRest = 10 * time.Second
-	// settleTime is how old a process must be. A younger one may be a copy of its parent that is about to call exec.
+	// settleTime is how old a process must be, because a younger one may be a copy of its parent just before exec.
 	settleTime = 100 * time.Millisecond
-	// maxTries limits how many searches try to attach to a process. Early tries can fail because Ruby is still booting.
+	// maxTries limits how often ddtop tries to attach to a process. Early tries can fail because Ruby is still booting.
 	maxTries = 20
-	// silentRest is how long ddtop does not read a process after a read that hung. Each such read occupies a thread.
+	// silentRest is how long ddtop does not read a process after a read that hung: each such read blocks a thread.
 	silentRest = 10 * time.Second
-	// maxTracked limits the followed living processes, Ruby or not. maxEnded limits the ended processes that are kept.
+	// maxTracked limits the followed living processes, Ruby or not. maxEnded limits the ended processes in the list.
 	maxTracked = 1024
 	maxEnded   = 256
 )
@@ -48,7 +48,7 @@ func restAfter(took time.Duration) time.Duration {
 type relative struct {
 	sampler.Relative
 	src *Source
-	// exe is the last known program file. tries counts failed tries to attach, and err is the last error.
+	// exe is the last known program file. tries counts failed tries to attach, and err is the last try's error.
 	exe   string
 	tries int
 	err   error
@@ -57,17 +57,17 @@ type relative struct {
 	// user is the process's user, if userRead is true.
 	user     int
 	userRead bool
-	// silentAt is when a read of the process last hung.
+	// silentAt is the last time at which a read of the process hung.
 	silentAt time.Time
-	// walked is true if the kernel was asked for its children. kernel.Births finds children that start later.
+	// walked is true if the kernel was asked for the process's children. Later children are found by kernel.Births.
 	walked bool
-	// named is true if the caller of OpenGroup named the process. It then keeps its place in any case (makeWay).
+	// named is true if the caller of OpenGroup named the process. makeWay never takes the place of such a process.
 	named bool
-	// heldSince is when sampling began. leaving is true if its Source must end to make way for another process.
-	// yielded is true if it has made way for a process of another user.
+	// heldSince is when sampling began. leaving is true if the process's Source must end to make way for another
+	// process. yielded is true if the process has made way for a process of another user.
 	heldSince        time.Time
 	leaving, yielded bool
-	// done is true if its Source is closed. If src is then dropped (LetGo), ending and ended keep the process's end.
+	// done is true if its Source is closed. With LetGo the Source is then dropped: ending and ended keep how it ended.
 	done   bool
 	ending sampler.End
 	ended  bool
@@ -113,7 +113,7 @@ func (r *relative) say() {
 	}
 }
 
-// belowMayBeRuby reports, by the error of a process that can't be read, whether processes below it may be readable.
+// belowMayBeRuby reports whether a process may have Ruby processes below it although reading it failed with err.
 func belowMayBeRuby(err error) bool {
 	return errors.Is(err, attach.ErrNotRuby) || errors.Is(err, attach.ErrNotLoaded) || errors.Is(err, layout.ErrUnknownRelease)
 }
@@ -161,11 +161,11 @@ func (g *Group) note(r *relative, why string) {
 	r.Why = why
 }
 
-// lookForEnds finds the processes that have ended or run another program, and returns those that live.
+// lookForEnds finds the processes that have ended or run another program now. It returns the processes that live.
 func (g *Group) lookForEnds() []*relative {
 	var living []*relative
 	for _, r := range g.alive() {
-		// The Source is asked first, then the kernel. If only the Source has ended, the process has called exec.
+		// The Source's answer is read before the kernel's. If only the Source has ended, the process has called exec.
 		end, ended := g.endOf(r)
 		if !ended && g.lives(r) {
 			g.doubt(r, nil)
@@ -205,7 +205,7 @@ func (g *Group) lookForEnds() []*relative {
 	return living
 }
 
-// doubt notes the result of the last read of a process. err is the reason why it failed, or nil.
+// doubt notes whether the last read of a process worked. err is nil, or the reason why the read failed.
 func (g *Group) doubt(r *relative, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -236,7 +236,7 @@ func (g *Group) sampled(r *relative) bool {
 	return r.src != nil || r.done
 }
 
-// endOf returns the end of the process that a Source samples, if it has ended.
+// endOf returns how the process of a Source ended. It returns false if the process has not ended.
 func (g *Group) endOf(r *relative) (sampler.End, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -246,8 +246,8 @@ func (g *Group) endOf(r *relative) (sampler.End, bool) {
 	return r.ending, r.ended
 }
 
-// lives reports whether a process has a Source and has not ended. It does not detect an exec, which the Source detects.
-// It makes one short system call, while reading the files of /proc would take six.
+// lives reports whether a process has a Source and has not ended. It cannot see an exec, but the Source can. It makes
+// one short system call, because reading the files of /proc would take six.
 func (g *Group) lives(r *relative) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -267,7 +267,7 @@ func (g *Group) alive() []*relative {
 	return out
 }
 
-// end notes the end of a process, and forgets the oldest ended ones beyond maxEnded.
+// end notes that a process has ended. If more than maxEnded ended processes are listed, it forgets the oldest.
 func (g *Group) end(r *relative, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -289,7 +289,7 @@ func (g *Group) end(r *relative, why string) {
 	}
 }
 
-// forgettable reports whether the process has ended and its Source is not used.
+// forgettable reports whether the process can be forgotten: it has ended, and its Source is not used.
 func (r *relative) forgettable() bool { return !r.EndedAt.IsZero() && (r.src == nil || r.done) }
 
 func (g *Group) add(r *relative) {
@@ -298,7 +298,7 @@ func (g *Group) add(r *relative) {
 	g.list = append(g.list, r)
 }
 
-// lookForNew adds the children of living processes. It skips the ones younger than settleTime, and sets g.unsettled.
+// lookForNew adds the children of living processes. It skips those younger than settleTime, and sets g.unsettled.
 func (g *Group) lookForNew(living []*relative) []*relative {
 	g.unsettled = 0
 	known := make(map[int]bool, len(living))
@@ -363,7 +363,7 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 	return living
 }
 
-// childrenAmong returns the children of a process among new processes.
+// childrenAmong returns the PIDs of those processes in born that are children of pid.
 func childrenAmong(born []kernel.Born, pid int) (below []int) {
 	for _, b := range born {
 		if b.Parent == pid {
@@ -397,7 +397,7 @@ func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 	return living
 }
 
-// met reports whether a named process was ever seen. If so, lookForNew does not add it again after its end.
+// met reports whether a named process was found before. If so, lookForNew does not add it again when it has ended.
 func (g *Group) met(pid int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,20 +13,20 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// Running switches the taking of C stacks of running threads on and off. Samples carry these stacks as Runs.
+// Running switches C stacks of running threads on and off. While it is on, samples have these stacks (Runs).
 type Running struct {
 	mode[runningRun, *runningRun]
 	source *Source
-	// wanted is true if stacks are taken from the start on. rate is Options.RunningRate.
+	// wanted is true if C stacks are taken as soon as sampling starts. rate is Options.RunningRate.
 	wanted bool
 	rate   int
 }
 
-// ErrNoRunning means that stacks of this process's running threads cannot be taken.
+// ErrNoRunning means that ddtop cannot take C stacks of this process's running threads.
 var ErrNoRunning = errors.New("the C stacks of running threads cannot be taken")
 
-// Start takes stacks until End is called. Any goroutine may call it. Errors are ErrNoRunning, ruby.ErrNoScheduler,
-// bpf.ErrKernel, bpf.ErrRights, errors of sampler/native and errors of reading.
+// Start begins to take C stacks of running threads, until End is called. Any goroutine may call it. Errors are
+// ErrNoRunning, ruby.ErrNoScheduler, bpf.ErrKernel, bpf.ErrRights, errors of sampler/native and errors of reading.
 func (m *Running) Start(ctx context.Context) error {
 	s := m.source
 	err := m.begin(ctx, s.info.PID, "C stacks of running threads", "they are taken",
@@ -42,8 +42,8 @@ func (m *Running) Start(ctx context.Context) error {
 	return err
 }
 
-// notBegun returns err, the error of Start. If ddtop stopped before the first stack was taken, it returns an error
-// that says so. On a full machine, finding Ruby's functions and loading the program can take seconds.
+// notBegun returns err, the error of Start. If ddtop stopped before the first stack was taken, the returned error says
+// this instead. On a full machine, finding Ruby's functions and loading the program can take seconds.
 func notBegun(ctx context.Context, pid int, err error) error {
 	if errors.Is(err, attach.ErrNoAnswer) && ctx.Err() != nil {
 		return fmt.Errorf("process %d: %w: they had not begun when ddtop stopped. On a full machine this takes seconds",
@@ -62,16 +62,16 @@ func (m *Running) End() error {
 // On reports whether stacks are taken.
 func (m *Running) On() bool { return m.is() }
 
-// Failed returns why no stacks can be taken. It is empty if stacks can be taken, or if ddtop has not tried.
+// Failed returns why ddtop cannot take C stacks of running threads. It is empty if it can, or if it has not tried.
 func (m *Running) Failed() string {
 	_, why := m.source.watch.Running()
 	return why
 }
 
-// Alone returns the C stacks of a thread that Ruby does not know, taken while the thread ran.
+// Alone returns C stacks of a running thread that Ruby does not know.
 func (m *Running) Alone(tid int32) sampler.AloneRuns { return m.source.watch.Alone(tid) }
 
-// begins takes stacks from now on, if Options.Running is set. The returned function stops this.
+// begins starts taking C stacks of running threads, if Options.Running is set. The returned function stops it.
 func (m *Running) begins(ctx context.Context) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})

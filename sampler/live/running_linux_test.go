@@ -17,12 +17,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
 )
 
-// runningStacks is the number of compared stacks of a running thread. They take two seconds on a CPU.
+// runningStacks is how many stacks of a running thread the test compares. Such a thread must run for two seconds for
+// them.
 const runningStacks = 2000
 
-// TestRunningThreadsSpendTheirTimeInTheseFunctions: the program measures how its CPU time divides among its C
-// functions, with CLOCK_THREAD_CPUTIME_ID. The stacks of its running thread must divide among the functions in the same
-// way. Only few stacks may not fit Ruby's frames.
+// TestRunningThreadsSpendTheirTimeInTheseFunctions: the program itself measures how its CPU time divides among its C
+// functions, with CLOCK_THREAD_CPUTIME_ID. The stacks that ddtop takes of its running thread must divide among the
+// functions in the same proportion. Only few stacks may not fit Ruby's frames.
 func TestRunningThreadsSpendTheirTimeInTheseFunctions(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)
@@ -104,13 +105,14 @@ func spendsInTheseFunctions(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	if few := odds.AtMost(int(counts.Read), 0.05); int(counts.Refused+counts.Short) > few {
 		t.Errorf("%d stacks were refused, and %d were too short, of %d", counts.Refused, counts.Short, counts.Read)
 	}
-	// A thread that waits for the GVL also uses the CPU, for a moment. So a few stacks may be wrong about the GVL.
+	// A thread also uses the CPU for a moment while it waits for the GVL. So a few stacks may say wrongly whether the
+	// thread had the GVL.
 	if few := odds.AtMost(int(n), 0.01); misplaced > few {
 		t.Errorf("%d of %g stacks say wrongly whether the thread had the GVL", misplaced, n)
 	}
-	// The program knows how long it was in each function. Stacks are taken at regular times, which meet such an
-	// interval at random places. So their number in an interval varies less than if they were independent of each
-	// other.
+	// The program knows how long it was in each function. Stacks are taken at regular times, and the program's
+	// intervals lie at random between these. So the number of stacks in an interval varies less than if the stacks were
+	// independent of each other.
 	for f, name := range spend.Names {
 		got, want := float64(seen[f])/n, float64(ns[f])/float64(ns[spend.All])
 		if math.Abs(got-want) > odds.Within(n) {
@@ -120,7 +122,7 @@ func spendsInTheseFunctions(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 }
 
 // TestRunningBeginsAndEnds: C stacks of running threads can be switched on and off repeatedly. While they are off,
-// samples must have none. If the process ends, ddtop must not report this as a failure.
+// samples must have none. If the process ends, ddtop must not report that taking stacks failed.
 func TestRunningBeginsAndEnds(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)
@@ -168,9 +170,9 @@ func TestRunningBeginsAndEnds(t *testing.T) {
 	}
 }
 
-// TestOtherCodeAtTheSamePlace: a program loads two libraries in turns, each at the address that the other had. ddtop
-// must never show a function of one library below the method that calls the other library. The test takes 5 s on a full
-// machine. TestSteady in package clock is a quick test of the same promise.
+// TestOtherCodeAtTheSamePlace: a program loads two libraries in turns, each at the address that the other had. If a
+// method calls one library, ddtop must never show a function of the other library in the stack. The test takes 5 s on a
+// full machine. TestSteady in package clock is a quick test of the same property.
 func TestOtherCodeAtTheSamePlace(t *testing.T) {
 	rubytest.Long(t)
 	if err := MayRun(); err != nil {
@@ -247,8 +249,8 @@ func TestOtherCodeAtTheSamePlace(t *testing.T) {
 	}
 }
 
-// TestNotBegun: if ddtop stops before the first stacks were taken, the error must not say that the process's memory
-// hangs.
+// TestNotBegun: if ddtop stops before the first stacks were taken, the error must say this. It must not say that the
+// process's memory hangs.
 func TestNotBegun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	hangs := NoAnswer(4711, nil)

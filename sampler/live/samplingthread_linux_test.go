@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// endsSoon waits until the given thread of this process has ended. It then checks that no thread is left with a raised
-// priority, a short slice or exact timers.
+// endsSoon waits until the given thread of this process has ended. It then checks that no thread is left with the
+// scheduling of a sampling thread: a raised priority, a short slice or exact timers.
 func endsSoon(t *testing.T, tid int) {
 	t.Helper()
 	deadline := time.Now().Add(rubytest.Timeout)
@@ -77,8 +77,8 @@ var ownNice = func() int32 {
 	return a.Nice
 }()
 
-// TestSamplingThreadEnds: Run changes the scheduling of its own thread. After Run, this thread ends, and no thread with
-// changed scheduling is left.
+// TestSamplingThreadEnds: Run changes the scheduling of its own OS thread. After Run, this thread must end, so that no
+// thread of ddtop has changed scheduling.
 func TestSamplingThreadEnds(t *testing.T) {
 	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
 	p.Line(t)
@@ -107,7 +107,7 @@ func TestSamplingThreadEnds(t *testing.T) {
 	}
 }
 
-// TestRunsInARow: a goroutine ends the ticks when the context of a run ends, but possibly late. It must not end the
+// TestRunsInARow: when the context of a run ends, a goroutine stops the ticks, but possibly late. It must not stop the
 // ticks of the next run.
 func TestRunsInARow(t *testing.T) {
 	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})

@@ -43,7 +43,7 @@ func tasks(t *testing.T, pid int) (tids []int32) {
 	return tids
 }
 
-// tidsByName takes a sample and returns its threads by name. The main thread has the empty name.
+// tidsByName takes a sample and returns the sample's threads by name. The main thread has the empty name.
 func tidsByName(t *testing.T, pid int) map[string]sampler.Thread {
 	t.Helper()
 	s, err := Open(t.Context(), pid, Options{})
@@ -67,9 +67,9 @@ func tidsByName(t *testing.T, pid int) map[string]sampler.Thread {
 	return out
 }
 
-// TestRubyInTheSecondThread: Ruby's main thread is not the first thread of the process. ddtop must find its TID in this
-// PID namespace, even if the process has PID 1 in a container. In a child that it forks, the main thread is the first
-// thread.
+// TestRubyInTheSecondThread: Ruby's main thread is not the first thread of the process. ddtop must find the main
+// thread's TID in this PID namespace, even if the process has PID 1 in a container. In a child that this thread forks,
+// it is the first thread.
 func TestRubyInTheSecondThread(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, own := range map[string]bool{"here": false, "container": true} {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// sliceOf returns the time for which the scheduler lets a thread run at once (its slice), in ns, as the kernel reports.
-// It is zero before Linux 6.12.
+// sliceOf returns a thread's slice in ns, as the kernel reports it. The slice is how long the scheduler lets the thread
+// run at a time. It is zero before Linux 6.12.
 func sliceOf(t *testing.T, tid int) uint64 {
 	t.Helper()
 	a, err := unix.SchedGetAttr(tid, 0)
@@ -24,7 +24,8 @@ func sliceOf(t *testing.T, tid int) uint64 {
 	return a.Runtime
 }
 
-// TestShortSlice: the kernel reports a short slice for the sampling thread. Afterwards no thread has a short slice.
+// TestShortSlice: while ddtop samples, the kernel must report a short slice (time on a CPU at a time) for the sampling
+// thread. Afterwards no thread may have a short slice.
 func TestShortSlice(t *testing.T) {
 	before := sliceOf(t, 0)
 	if before == 0 {
@@ -55,7 +56,7 @@ func TestShortSlice(t *testing.T) {
 	endsSoon(t, tid)
 }
 
-// TestShortSliceNeedsNoPrivilege: if ddtop may not raise its priority, it must still get the short slice.
+// TestShortSliceNeedsNoPrivilege: even if ddtop may not raise its priority, its sampling thread must get a short slice.
 // KernelPriority must report the short slice.
 func TestShortSliceNeedsNoPrivilege(t *testing.T) {
 	if unix.Geteuid() != 0 {
@@ -71,7 +72,8 @@ func TestShortSliceNeedsNoPrivilege(t *testing.T) {
 	}
 	got := make(chan answer)
 	attach.OnOwnThread(func() {
-		// Only this thread becomes another user. It ends with the function, as the process's first thread would not.
+		// Only this thread becomes another user, and it ends with the function. The first thread of the process must
+		// not be used, because it would live on.
 		const nobody = 65534
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
 			got <- answer{err: errno}

@@ -19,38 +19,38 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// checkNS is how often ddtop asks the kernel whether the process has called exec, in ns.
+// checkNS is the interval between checks whether the process has called exec, in ns. ddtop asks the kernel for this.
 const checkNS = 1_000_000_000
 
 // reuseNS is the shortest time in which a PID can be reused, in ns. A PID namespace may have only 300 PIDs.
 const reuseNS = 20_000_000
 
-// slowProcNS is the longest interval between reads of the process's counters, in ns. The interval grows to it if more
-// than procSharers processes are sampled.
+// slowProcNS is the longest interval between reads of the process's counters, in ns. If more than procSharers processes
+// are sampled, the interval grows up to it.
 const (
 	slowProcNS  = 1_000_000_000
 	procSharers = 4
 )
 
-// failCheckNS replaces checkNS while reads fail: it is the interval between checks for an exec then, in ns.
+// failCheckNS is used instead of checkNS while reads fail: it is the interval between checks for an exec, in ns.
 const failCheckNS = 20_000_000
 
 // Source samples a live process. Do not call Run and Once at the same time.
 type Source struct {
 	sampling
 	exact exactMode
-	// switches turns the following of thread switches on and off.
+	// switches begins and ends the following of thread switches.
 	switches switchMode
-	// Running starts and stops taking C stacks of running threads.
+	// Running starts and stops taking C stacks of threads that are on a CPU.
 	Running Running
-	// beginning are the threads that have begun work and that a tick must read. looks limits the CPU time of reading
-	// them, and routes of reading copied requests. Only the clock uses them.
+	// beginning are the threads that have begun work, which a tick must read. looks limits the CPU time of these reads,
+	// and routes the CPU time of reading copied requests. Only the clock uses them.
 	beginning     []ruby.Entered
 	looks, routes pace.Credit
-	// sleeper makes the clock sleep, and can wake it. It is nil while no clock runs.
+	// sleeper is what the clock sleeps on, and what can wake it. It is nil while no clock runs.
 	sleeper atomic.Pointer[pace.Sleeper]
 
-	// left is closed when Run must end because another process gets the place of this one (Group.makeWay).
+	// left is closed when Run must end to give this process's place to another process (Group.makeWay).
 	left     chan struct{}
 	leftOnce sync.Once
 
@@ -59,14 +59,14 @@ type Source struct {
 	ended bool
 }
 
-// subject is the process that a Source samples, with its VM and its names.
+// subject is the process that a Source samples, with its Ruby VM and the names of its threads and code.
 type subject struct {
 	proc *attach.Process
 	// still reads the VM's memory, or the copy of it that PauseHeap made. It is nil without Options.Pause. heapPause is
-	// the stop of the target in which the copy was made, or nil.
+	// the stop in which the copy was made, or nil.
 	still     *attach.Still
 	heapPause *sampler.HeapPause
-	// vmPath and vmBias identify the mapped file with the VM: its path and its load bias.
+	// vmPath and vmBias are the path and the load bias of the mapped file that contains the VM.
 	vmPath string
 	vmBias attach.Address
 	info   sampler.Process
@@ -77,24 +77,24 @@ type subject struct {
 	debug  *debuginfod.Client
 	reader *ruby.Reader
 	spaces *kernel.Namespace
-	// unmoved reports whether no thread of the process has had a CPU since a time. Any goroutine may call it.
+	// unmoved reports whether no thread of the process has been on a CPU since sinceNS. Any goroutine may call it.
 	unmoved func(sinceNS int64) bool
-	// lastFamily is the last result of Family, and familyNS its time. familyMu guards both.
+	// lastFamily is the last result of Family, and familyNS the time of this result. familyMu guards both.
 	lastFamily sampler.Family
 	familyNS   int64
 	familyMu   sync.Mutex
-	// While the goroutine of the method beside runs, only this goroutine uses published.
+	// Only the goroutine that the method beside starts uses published while that goroutine runs.
 	published published
 }
 
-// sampling has what ticks need: readers of the process and of the machine, their last results, and the budget.
+// sampling has what the clock needs for ticks: readers of process and machine, their last results, and the CPU budget.
 type sampling struct {
 	subject
 	view   *kernelview.View
 	native cstacks.Reader
 	tasks  *kernel.Tasks
 	counts *kernel.ProcReader
-	// pauses stops the target for stack ticks. It is nil if the target is not stopped.
+	// pauses stops the target during stack ticks. It is nil if ddtop does not stop the target.
 	pauses *pauses
 	// priority is the scheduling priority of the sampling thread.
 	priority sampler.Priority
@@ -103,13 +103,13 @@ type sampling struct {
 	budget   *pace.Budget
 	press    pace.Press // of Run
 
-	// locksNow are the locks of C code that threads wait for, or nil if there are none. rubyTIDs has Ruby's threads by
-	// TID. The goroutine of the method beside uses both.
+	// locksNow are the locks of C code for which threads wait, or nil. rubyTIDs has the IDs of Ruby's threads by TID.
+	// The goroutine of the method beside uses both.
 	locksNow atomic.Pointer[sampler.NativeLocks]
 	rubyTIDs atomic.Pointer[map[int32]sampler.ThreadID]
 
-	// watch has the native stacks of threads that stay at one place. wanted are the threads whose native stacks are
-	// needed, and places says where they are. The goroutine of the method beside uses watch and places. Only the clock
+	// watch has the native stacks of threads that stay in one place. wanted are the threads whose native stacks are
+	// needed, and places has where they are. The goroutine of the method beside uses watch and places. Only the clock
 	// uses wanted.
 	watch  *sampler.NativeWatch
 	places atomic.Pointer[map[sampler.ThreadID]cstacks.Place]
@@ -117,7 +117,7 @@ type sampling struct {
 	stays  nativeStays
 
 	slow *kernel.Slow
-	// slowNow is the last reading of slow. It is nil if there was none yet.
+	// slowNow has the last values of the slow counters. It is nil before they are first read.
 	slowNow atomic.Pointer[kernel.SlowCounts]
 
 	lastProc, lastCheck  int64
@@ -128,7 +128,7 @@ type sampling struct {
 	fibersNow            *sampler.Fibers
 	queuesNow            *sampler.Queues
 
-	// reading runs all reads on its own thread. tickBegan is when the current tick began (CLOCK_MONOTONIC, ns), else 0.
+	// reading runs all reads on its own thread. tickBegan is when the current tick began (CLOCK_MONOTONIC, ns), or 0.
 	reading   apart.Lane
 	tickBegan atomic.Int64
 	// ticking is held while the reader is in use. running is true while the clock of Run runs.
@@ -136,7 +136,7 @@ type sampling struct {
 	running atomic.Bool
 	// Only the clock uses listing.
 	listing listing
-	// sharers is the number of processes that are sampled at the same time.
+	// sharers is how many processes ddtop samples now, including this one.
 	sharers atomic.Int32
 
 	failing pace.Failing // of Run
@@ -145,7 +145,7 @@ type sampling struct {
 // Process describes the target.
 func (s *subject) Process() sampler.Process { return s.info }
 
-// Dictionary returns the dictionary of the samples' IDs.
+// Dictionary returns the dictionary with which the IDs in samples can be looked up.
 func (s *subject) Dictionary() *sampler.Dictionary { return s.shown }
 
 // End returns how the target ended. The second result is false if it has not ended.
@@ -158,8 +158,8 @@ func (s *Source) End() (sampler.End, bool) {
 // leave makes Run end with ErrGaveWay.
 func (s *Source) leave() { s.leftOnce.Do(func() { close(s.left) }) }
 
-// ReadFile reads a file at a path as the process sees it, with the process's rights, up to limit bytes. It can take
-// seconds.
+// ReadFile reads at most limit bytes of a file. The path is as the process sees it, and the process's rights apply. It
+// can take seconds.
 func (s *subject) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	return s.proc.ReadFile(path, limit)
 }
@@ -167,15 +167,15 @@ func (s *subject) ReadFile(path string, limit int64) (content []byte, modified t
 // Published returns what the process publishes about itself now (processcontext.Read). Any goroutine may call it.
 func (s *subject) Published() (processcontext.Context, error) { return processcontext.Read(s.proc) }
 
-// Environment returns the process's variables whose names are wanted. Any goroutine may call it.
+// Environment returns those environment variables of the process that wanted accepts. Any goroutine may call it.
 func (s *subject) Environment(wanted func(name string) bool) (map[string]string, error) {
 	return s.proc.Environment(wanted)
 }
 
-// Cgroups returns the control groups of the process, as the kernel writes them. Any goroutine may call it.
+// Cgroups returns the text in which the kernel lists the process's control groups. Any goroutine may call it.
 func (s *subject) Cgroups() (string, error) { return s.proc.Cgroups() }
 
-// share sets the number of processes that are sampled at the same time. They share the limits on memory.
+// share sets how many processes are sampled at the same time. The limits on memory are divided among them.
 func (s *Source) share(n int) {
 	s.sharers.Store(int32(n))
 	s.reader.Share(n)
@@ -212,7 +212,7 @@ func (s *sampling) release() error {
 	return errors.Join(append(errs, s.proc.Close())...)
 }
 
-// gone checks whether err means that the target has ended. If so, it ends the Source and returns ErrEnded.
+// gone checks whether err is due to the target's end. If so, it ends the Source and returns ErrEnded.
 func (s *Source) gone(err error) error {
 	if !errors.Is(err, attach.ErrGone) {
 		return nil // Run checks this once a second in any case

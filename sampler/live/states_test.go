@@ -21,8 +21,8 @@ type watched struct {
 	sample *sampler.Sample
 }
 
-// watch samples until done returns true. It begins to count at the first sample that settled accepts. It fails the test
-// after rubytest.Timeout.
+// watch samples a process until done returns true. It begins to count at the first sample for which settled returns
+// true. It fails the test after rubytest.Timeout.
 func watch(t *testing.T, s *live.Source, settled func(state map[string]gvl.State) bool, done func(w *watched, n int) bool) *watched {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
@@ -69,7 +69,7 @@ func watch(t *testing.T, s *live.Source, settled func(state map[string]gvl.State
 	return w
 }
 
-// TestStates compares the state and the detail of each thread with what the program reports.
+// TestStates compares the state of each thread, and what the thread waits for, with what the program reports.
 func TestStates(t *testing.T) {
 	rubytest.OftenEnough(t)
 	groups := map[string][]string{
@@ -92,8 +92,8 @@ func TestStates(t *testing.T) {
 	})
 }
 
-// TestStatesMN is like TestStates, for Ruby's M:N threads (3.3 and later). While these wait, they have no native
-// thread.
+// TestStatesMN is like TestStates, but with Ruby's M:N threads (3.3 and later). Such a thread has no native thread
+// while it waits, so the kernel knows nothing about it.
 func TestStatesMN(t *testing.T) {
 	rubytest.OftenEnough(t)
 	eachVariant(t, true, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
@@ -107,8 +107,8 @@ func TestStatesMN(t *testing.T) {
 
 func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 	dict := s.Dictionary()
-	// The program has reported that all threads are in their states. But if some threads compute, others may still have
-	// to wait for the GVL before they reach their state.
+	// The program has reported that all threads are in their states. But threads that compute keep the GVL busy. So
+	// some threads may still wait for the GVL before they reach their state.
 	settled := func(now map[string]gvl.State) bool {
 		for _, th := range said.Threads {
 			if len(th.States) == 1 && now[th.Name].String() != th.States[0] {
@@ -117,13 +117,13 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 		}
 		return true
 	}
-	// ddtop soon samples a program in which nothing runs only thirty times a second. So the test needs few samples.
+	// Few samples must be enough: if nothing runs in a program, ddtop soon samples it only thirty times a second.
 	atLeast := 300
 	if rubytest.Short(t) {
 		atLeast = 100
 	}
-	// If other programs use the CPUs, a thread can be in a wrong state for many samples in a row. This counts once, and
-	// the wrong state must end.
+	// If other programs use the CPUs, a thread can be in a wrong state for many samples in a row. Such a row counts
+	// only once, but the wrong state must end.
 	wrong, strays := map[string]int{}, map[string]bool{}
 	w := watch(t, s, settled, func(w *watched, n int) bool {
 		settled := true
@@ -137,7 +137,8 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 		if n < atLeast || !settled && n < 20000 {
 			return false
 		}
-		// A socket that is still connecting gets its name later. ddtop reads the kernel's tables for it once a second.
+		// The address of a socket that is still connecting is known only later. ddtop reads it from the kernel's tables
+		// once a second.
 		if th := w.last["connect"]; n < 20000 && dict.Peer(th.Detail.Peer).Remote == "" && len(w.ns["connect"]) > 0 {
 			return false
 		}
@@ -162,8 +163,8 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 				right += n
 			}
 		}
-		// A thread that waits is in exactly one state. In one of a hundred samples the state may be wrong, because
-		// ddtop has not asked the kernel again yet.
+		// A thread that waits is in exactly one state. Still, one of a hundred samples may have a wrong state, because
+		// ddtop does not ask the kernel at every sample.
 		if strays[th.Name] || wrong[th.Name] > odds.AtMost(right+wrong[th.Name], .01) {
 			t.Errorf("%s: seen %v, the program says %v (%s)", th.Name, seen, th.States, gvl.Describe(w.last[th.Name], dict))
 		}
@@ -178,7 +179,7 @@ func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 	}
 }
 
-// names lists the threads that the dictionary knows.
+// names lists the threads that the dictionary of s has, each with its TID and its name.
 func names(s *live.Source) []string {
 	var out []string
 	for id := sampler.ThreadID(1); ; id++ {
@@ -190,7 +191,8 @@ func names(s *live.Source) []string {
 	}
 }
 
-// checkDetail compares what a thread waits for with what the program reports. It returns the difference.
+// checkDetail compares what a thread waits for, according to ddtop, with what the program reports. It returns a text
+// about the difference, or "".
 func checkDetail(th rubytest.StateTruth, got gvl.ThreadState, s *live.Source) string {
 	dict, d := s.Dictionary(), got.Detail
 	if len(th.States) > 0 && got.State.String() != th.States[0] {
@@ -221,14 +223,14 @@ func checkDetail(th rubytest.StateTruth, got gvl.ThreadState, s *live.Source) st
 	return ""
 }
 
-// TestNeverTwoHolders samples threads that hand the GVL to each other. No sample may show two threads of one ractor
-// that hold it.
+// TestNeverTwoHolders samples threads that hand the GVL to each other. In no sample may two threads of one ractor hold
+// the GVL.
 func TestNeverTwoHolders(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, _ := r.StartStates(t, rubytest.Options{}, rubytest.GroupSpin, rubytest.GroupGC)
 		s := open(t, p.PID, live.Options{LockRate: 5000})
 		c := gvl.NewClassifier(s.Process(), s.Dictionary())
-		// On a full machine, ddtop takes only a hundredth of the samples.
+		// The time limit is long because ddtop takes only a hundredth of the samples on a full machine.
 		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 		defer cancel()
 		n, two := 0, 0

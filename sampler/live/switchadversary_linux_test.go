@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// adversary is a program that obeys commands which are hard for ddtop, and prints a line after each.
+// adversary is a program that makes it hard for ddtop to follow thread switches. It obeys commands, and prints a line
+// after each.
 const adversary = `
 $stdout.sync = true
 Thread.new { loop { 1000.times { |i| i * i }; sleep 0.001 } }
@@ -35,14 +36,14 @@ while line = $stdin.gets
 end
 `
 
-// maxFailed returns how many words may be unreadable in the given number of records. A record has ten words, and one
-// word in a hundred may be unreadable.
+// maxFailed returns how many words of memory may be unreadable in the given number of records. A record has ten words,
+// and one word in a hundred may be unreadable.
 func maxFailed(records uint64) uint64 { return records / 10 }
 
-// TestSwitchesAdversaries: a process forks a thousand children. Then its threads do nothing but wake each other, and
-// then threads begin and end quickly. ddtop must follow it throughout. A page can be missing for a moment, for example
-// during a fork, so a few words may be unreadable. When the process replaces itself by another program, ddtop must stop
-// following it.
+// TestSwitchesAdversaries: a process forks a thousand children. Then its threads only wake each other, and then threads
+// begin and end quickly. ddtop must follow the process all the time. A page of memory can be missing for a moment, for
+// example during a fork, so a few words may be unreadable. When the process replaces itself by another program, ddtop
+// must stop following it.
 func TestSwitchesAdversaries(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)

@@ -21,8 +21,8 @@ import (
 // thread leaves a CPU. The test reads these counters at each sample. Another goroutine of ddtop reads ddtop's number,
 // and a sample does not say when this reading began.
 //
-// The test takes the sample that first had the previous number. ddtop began to read the new number after the sample
-// before that one. So the new number must lie between the counters of that time and the counters now, however late a
+// So the test takes the sample that first had the previous number. ddtop began to read the new number after the sample
+// before that one. So the new number must lie between the counters at that time and the counters now, however late a
 // sample comes. sampler/kernel tests the reading itself against counters of the same moment.
 func TestSwitches(t *testing.T) {
 	rubytest.OftenEnough(t)
@@ -74,7 +74,8 @@ func TestSwitches(t *testing.T) {
 	if last.got == 0 {
 		rubytest.TooSeldomNow(t, "nothing was counted within %v", rubytest.Timeout)
 	}
-	// If a thread has left its CPU and not come back, task/TID/status counts this, and ddtop's number does not yet.
+	// When a thread has left its CPU and not come back, task/TID/status already counts this switch. ddtop's number does
+	// not count it yet.
 	const slack = threads + 10
 	grown, least, most := last.got-first.got, last.before-first.after-slack, last.after-first.before+slack
 	if grown < least || grown > most {

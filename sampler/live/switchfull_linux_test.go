@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// passing has two pairs of threads that do nothing but wake each other.
+// passing is a program with two pairs of threads. The threads of a pair only wake each other.
 const passing = `
 2.times do
   a, b, c, d = *IO.pipe, *IO.pipe
@@ -22,9 +22,9 @@ puts 1; $stdout.flush
 $stdin.gets
 `
 
-// TestSwitchRingFull: if ddtop does not fetch records for a while, their ring buffer fills up and records are lost.
-// ddtop must count them. Samples must not claim to know the changes of this time, and must have known changes again
-// afterwards.
+// TestSwitchRingFull: if ddtop does not fetch records of thread switches for a while, their ring buffer fills up and
+// records are lost. ddtop must count the lost records. Samples must not claim that the changes of this time are known.
+// Afterwards, samples must have known changes again.
 func TestSwitchRingFull(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -84,10 +84,10 @@ func TestSwitchRingFull(t *testing.T) {
 	}
 }
 
-// TestSwitchesTooMany: if a process's threads switch more often than the limit on ddtop's CPU time allows, ddtop soon
-// polls the process instead. It must report the reason, and continue to sample. The threads begin to switch when their
-// changes are known. The limit is so small that 350 records a second are too many. With the usual limit it would take
-// 20,000, which a process may not reach on a full machine.
+// TestSwitchesTooMany: if a process's threads switch more often than the limit on ddtop's CPU time allows, ddtop must
+// soon poll the process instead. It must report the reason, and continue to sample. The threads begin to switch when
+// their changes are known. The limit is so small that 350 records a second are too many. With the usual limit it would
+// take 20,000, which a process may not reach on a full machine.
 func TestSwitchesTooMany(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -116,8 +116,8 @@ func TestSwitchesTooMany(t *testing.T) {
 			toNS = c.ToNS
 			return
 		}
-		// Samples from before following ended can lack changes, too, because there were too many. So only later samples
-		// count here.
+		// Only samples from after the end of following count here. Earlier samples can lack changes, too, because there
+		// were too many.
 		if run := s.switches.now.Load(); toNS != 0 && run != nil && !run.on() && x.TimeNS > run.toNS.Load() {
 			if after++; after == 10 {
 				cancel()

@@ -20,7 +20,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// programsInKernel returns the IDs of the BPF programs that record thread switches, of all ddtops on this machine.
+// programsInKernel returns the IDs of the BPF programs that record thread switches. It includes the programs of every
+// ddtop on this machine.
 func programsInKernel(t *testing.T) map[ebpf.ProgramID]bool {
 	t.Helper()
 	all := make(map[ebpf.ProgramID]bool)
@@ -50,10 +51,11 @@ type follower struct {
 	out *bufio.Reader
 }
 
-// theFollowed is the environment variable that makes the test binary a follower. Its value is the PID to follow.
+// theFollowed is an environment variable with the PID of a process. If it is set, this test binary follows the process,
+// and runs no tests.
 const theFollowed = "DDTOP_TEST_FOLLOWED"
 
-// startFollower starts a follower, and returns once the follower follows the process.
+// startFollower starts a ddtop in another process. It returns when this ddtop follows the process with the given PID.
 func startFollower(t *testing.T, pid int) *follower {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSwitchesLeaveTheKernel$", "-test.v")
@@ -72,7 +74,7 @@ func startFollower(t *testing.T, pid int) *follower {
 	return f
 }
 
-// more waits until the follower has reported further changes.
+// more waits until the follower has reported further changes of the GVL. This shows that it still follows the process.
 func (f *follower) more(t *testing.T) {
 	t.Helper()
 	for n := 0; n < 2; {
@@ -86,9 +88,9 @@ func (f *follower) more(t *testing.T) {
 	}
 }
 
-// TestSwitchesLeaveTheKernel: two ddtops follow the same process, and a third follows another one. Each has its own
-// programs in the kernel. If one ddtop is killed, the others must continue. No programs may remain in the kernel after
-// a ddtop's end.
+// TestSwitchesLeaveTheKernel: two ddtops follow the same process, and a third follows another process. Each has its own
+// BPF programs in the kernel. If one ddtop is killed, the others must continue. When a ddtop has ended, none of its
+// programs may remain in the kernel.
 func TestSwitchesLeaveTheKernel(t *testing.T) {
 	if pid, err := strconv.Atoi(os.Getenv(theFollowed)); err == nil {
 		s, err := live.Open(t.Context(), pid, live.Options{From: live.FromSwitches})
@@ -151,8 +153,8 @@ func TestSwitchesLeaveTheKernel(t *testing.T) {
 	}
 }
 
-// TestSwitchesRefused: the kernel refuses bpf, or perf_event_open, which the programs need for their clocks. ddtop must
-// poll the process instead, and report the reason.
+// TestSwitchesRefused: the kernel refuses the system call bpf, or perf_event_open, which the BPF programs need for
+// their clocks. ddtop must poll the process instead, and report the reason.
 func TestSwitchesRefused(t *testing.T) {
 	calls := map[string]uint32{"bpf": unix.SYS_BPF, "perf_event_open": unix.SYS_PERF_EVENT_OPEN}
 	if name := os.Getenv(refusal); name != "" {

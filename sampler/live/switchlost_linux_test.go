@@ -14,7 +14,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// written is a feed whose records a test has written, in place of the kernel's.
+// written is a feed for tests: its records are written by the test, and do not come from the kernel.
 type written struct {
 	records []switches.Record
 	counts  tracer.Counts
@@ -33,7 +33,7 @@ func (w *written) DrainStacks(func(*bpf.Stack)) error { return nil }
 func (w *written) Counts() (tracer.Counts, error)     { return w.counts, nil }
 func (w *written) Close() error                       { return nil }
 
-// writtenRun returns a switchRun whose records come from w.
+// writtenRun returns a switchRun that gets its records from w and not from the kernel.
 func writtenRun(w *written) *switchRun {
 	x := &switchRun{source: &Source{sampling: sampling{budget: pace.NewBudget(0)}}, feed: w, stacks: stacknames.New(), taken: make(map[instant]stacknames.Taken)}
 	x.to = exact.NewMachine(func(c *exact.Change) { x.changes.Changed(c) })
@@ -42,9 +42,9 @@ func writtenRun(w *written) *switchRun {
 	return x
 }
 
-// TestLostRecordsSayNothing: if records were lost, ddtop must report no changes of that time. Each thread's state is
-// unknown until the thread's next record. If only some words of a record could not be read, this applies to that thread
-// alone.
+// TestLostRecordsSayNothing: if records of thread switches were lost, ddtop must report no changes from that time. Each
+// thread's state must be unknown until the thread's next record. If only some words of a record could not be read, only
+// the state of its thread must be unknown.
 func TestLostRecordsSayNothing(t *testing.T) {
 	const ms, a, b = 1_000_000, 11, 12
 	w := &written{}
@@ -103,8 +103,8 @@ func TestLostRecordsSayNothing(t *testing.T) {
 	}
 }
 
-// TestFetchesBeforeRoomIsFull: with many followed processes, each has little room for records. ddtop must fetch records
-// before they fill more than half of this room.
+// TestFetchesBeforeRoomIsFull: if many processes are followed, each has little space for records of thread switches.
+// ddtop must fetch the records before they fill more than half of this space.
 func TestFetchesBeforeRoomIsFull(t *testing.T) {
 	const ms, rate = 1_000_000, 700 // a second
 	for _, room := range []int{33_000, 500} {

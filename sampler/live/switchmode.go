@@ -9,30 +9,30 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 )
 
-// SwitchReport says what following a process by thread switches has recorded and cost, and why it ended.
+// SwitchReport says what was recorded while ddtop followed thread switches, what this cost, and why it ended.
 type SwitchReport struct {
-	// FromNS and ToNS are when following began and ended, CLOCK_MONOTONIC in ns.
+	// FromNS and ToNS are when ddtop began and ended to follow thread switches, CLOCK_MONOTONIC in ns.
 	FromNS, ToNS int64
-	// Records is the number of recorded intervals on a CPU. Lost is the number of intervals dropped because a buffer
-	// was full. Failed is the number of words that could not be read.
+	// Records is how many intervals on a CPU were recorded. Lost is how many were dropped because a buffer was full.
+	// Failed is the number of words in memory that could not be read.
 	Records, Lost, Failed uint64
 	// BusyNS is how long the kernel took to make the records, in ns.
 	BusyNS int64
 	Checks exact.Checks
-	// Ended says why ddtop stopped following without being told to. Otherwise it is empty.
+	// Ended says why ddtop stopped following by itself. It is empty if ddtop did not.
 	Ended string
 }
 
-// switchMode turns the following of thread switches on and off.
+// switchMode starts and stops the following of thread switches.
 type switchMode struct {
 	mode[switchRun, *switchRun]
-	// from is the source that the user asked for. why is the reason if the mode is off.
+	// from is the source of states that the user asked for. why is the reason if the mode is off.
 	from From
 	why  atomic.Pointer[string]
 }
 
-// Switches follows the process by its thread switches until EndSwitches is called. Samples carry Changes, and all
-// ticks come at the stack rate. Any goroutine may call it. Errors are ruby.ErrNoScheduler, bpf.ErrKernel,
+// Switches follows the process by its thread switches until EndSwitches is called. Meanwhile samples have Changes, and
+// all ticks come at the rate for stacks. Any goroutine may call it. Errors are ruby.ErrNoScheduler, bpf.ErrKernel,
 // bpf.ErrRights, and errors of reading.
 func (s *Source) Switches(ctx context.Context) error {
 	m := &s.switches
@@ -42,7 +42,7 @@ func (s *Source) Switches(ctx context.Context) error {
 	})
 }
 
-// EndSwitches stops following thread switches. The report is empty if they were never followed.
+// EndSwitches stops following thread switches. If ddtop never followed them, the report is empty.
 func (s *Source) EndSwitches() (SwitchReport, error) {
 	s.switches.mu.Lock()
 	defer s.switches.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Source) EndSwitches() (SwitchReport, error) {
 	return SwitchReport{}, nil
 }
 
-// SwitchStatus returns the state of following by thread switches. Any goroutine may call it.
+// SwitchStatus says whether ddtop follows the process by thread switches. Any goroutine may call it.
 func (s *Source) SwitchStatus() sampler.SwitchStatus {
 	var st sampler.SwitchStatus
 	if x := s.switches.now.Load(); x != nil {

@@ -26,7 +26,7 @@ if $stdin.gets == "ractor\n"
 end
 `
 
-// switched starts a process and opens it to follow its thread switches.
+// switched starts a process, and opens it with options that make ddtop follow its thread switches.
 func switched(t *testing.T, r rubytest.Ruby) (*rubytest.Process, *live.Source) {
 	t.Helper()
 	if err := live.CheckSwitches(); err != nil {
@@ -46,9 +46,9 @@ func switched(t *testing.T, r rubytest.Ruby) (*rubytest.Process, *live.Source) {
 	return p, s
 }
 
-// TestSwitchesTakeOver: ddtop takes the first sample by polling, without waiting for the programs in the kernel. Once
-// changes are known, each sample's changes begin where the previous sample's changes end. Park removes the programs
-// from the kernel, and resume loads them again. When the process ends, following must end.
+// TestSwitchesTakeOver: ddtop must take the first sample by polling, without waiting for the programs in the kernel.
+// Once changes are known, each sample's changes must begin where the previous sample's changes end. Park must remove
+// the programs from the kernel, and resume must load them again. When the process ends, following must end.
 func TestSwitchesTakeOver(t *testing.T) {
 	p, s := switched(t, rubytest.One(t))
 	c := newChanging(t)
@@ -96,8 +96,8 @@ func TestSwitchesTakeOver(t *testing.T) {
 	}
 }
 
-// TestSwitchesEndWithRactors: thread switches do not show everything about a process with ractors. So ddtop must return
-// to polling and report the reason when a process makes ractors.
+// TestSwitchesEndWithRactors: the thread switches of a process with ractors do not show everything. So when a process
+// makes ractors, ddtop must poll it again and report the reason.
 func TestSwitchesEndWithRactors(t *testing.T) {
 	r := rubytest.One(t)
 	if !r.AtLeast(3, 0) {
@@ -126,7 +126,8 @@ func TestSwitchesEndWithRactors(t *testing.T) {
 	}
 }
 
-// TestSwitchesOfSharedThreads: if a process's threads share native threads, ddtop polls it and reports the reason.
+// TestSwitchesOfSharedThreads: if a process's Ruby threads share native threads, ddtop must poll it and report the
+// reason.
 func TestSwitchesOfSharedThreads(t *testing.T) {
 	r := rubytest.One(t)
 	if !r.AtLeast(3, 3) {

@@ -16,8 +16,8 @@ import (
 // MaySwitch returns why thread switches cannot be followed on this machine. Unlike CheckSwitches, it loads no program.
 func MaySwitch() error { return tracer.Check() }
 
-// CheckSwitches returns why thread switches cannot be followed on this machine with ddtop's rights, or nil if they
-// can. It loads the BPF programs and removes them again. The error is bpf.ErrKernel or bpf.ErrRights.
+// CheckSwitches tries whether ddtop can follow thread switches on this machine. It returns nil, or the reason why not.
+// It loads the BPF programs and removes them again. The error is bpf.ErrKernel or bpf.ErrRights.
 func CheckSwitches() error { return tracer.Try() }
 
 // openSwitches makes the kernel record the process's thread switches.
@@ -62,8 +62,8 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 	return x, nil
 }
 
-// unprobedScheduler finds the memory that BPF programs read in a process without probes. If the process's threads may
-// share native threads, the error wraps the parameter kind.
+// unprobedScheduler finds the memory that BPF programs read in a process without probes. If several of the process's
+// Ruby threads may share a native thread, the error wraps the parameter kind.
 func unprobedScheduler(ctx context.Context, s *Source, kind error) (scheduler ruby.Scheduler, err error) {
 	if err := s.ownThreads(ctx, kind); err != nil {
 		return scheduler, err
@@ -75,7 +75,7 @@ func unprobedScheduler(ctx context.Context, s *Source, kind error) (scheduler ru
 	return scheduler, err
 }
 
-// openTracer loads the BPF programs that make the records.
+// openTracer loads the BPF programs that record thread switches.
 func (s *Source) openTracer(scheduler *ruby.Scheduler) (*tracer.Feed, error) {
 	_, stacks := s.reader.Contexts()
 	shift, bits := statusBits(scheduler.Status)
@@ -89,7 +89,7 @@ func (s *Source) openTracer(scheduler *ruby.Scheduler) (*tracer.Feed, error) {
 	})
 }
 
-// statusBits returns where a bit field is within its word: its lowest bit, and its number of bits.
+// statusBits returns where a bit field lies in its word: its lowest bit, and how many bits it has.
 func statusBits(f layout.Field) (shift, bits uint) {
 	if f.BitSize == 0 {
 		return 0, uint(8 * f.Size)
@@ -97,7 +97,7 @@ func statusBits(f layout.Field) (shift, bits uint) {
 	return uint(f.BitOffset), uint(f.BitSize)
 }
 
-// begin makes a first record of each thread's state. Otherwise a thread that does not move would have no record.
+// begin makes a first record of each thread's state. A thread that does not move would otherwise have no record.
 func (x *switchRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	read, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
 		x.rules.Feed(&switches.Record{

@@ -22,7 +22,7 @@ import (
 // swapBytes is the size of the swap space. The process of the test needs about 30 MB of it.
 const swapBytes = 64 << 20
 
-// swap gives this machine swap space in compressed memory until the test ends.
+// swap adds swap space in compressed memory to this machine, until the test ends.
 func swap(t *testing.T) {
 	t.Helper()
 	number, err := os.ReadFile("/sys/class/zram-control/hot_add")
@@ -95,8 +95,8 @@ func pageOut(pid int, done <-chan struct{}) error {
 	}
 }
 
-// TestSwitchesWithoutPages: the programs in the kernel cannot read words whose pages are swapped out. ddtop must count
-// these words, derive no state from them, and continue to follow the process.
+// TestSwitchesWithoutPages: the programs in the kernel cannot read words of memory whose pages are swapped out. ddtop
+// must count these words, derive no state from them, and continue to follow the process.
 func TestSwitchesWithoutPages(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)

@@ -20,26 +20,26 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// switchBehindNS is how old a change must be before ddtop uses it, in ns. Until then an earlier change may still come.
-// ddtop learns what a thread does on a CPU when it loses the CPU, or at the next tick of the CPU's clock. This tick can
-// be late on a virtual machine.
+// switchBehindNS is how old a change must be before ddtop uses it, in ns. Until then an earlier change may still
+// arrive: ddtop learns what a thread does on a CPU when it loses the CPU, or at the next tick of the CPU's clock. On a
+// virtual machine this tick can be late.
 const switchBehindNS = tracer.ClockNS + 15_000_000
 
 const (
-	// mostBusy is the share of a CPU that the kernel may spend on making records, if ddtop's CPU time has a limit.
-	// About 70,000 records per second reach it. busySpanNS is the time over which this share is measured, in ns.
+	// mostBusy is the share of a CPU that the kernel may spend on records, if ddtop's CPU time has a limit. About
+	// 70,000 records per second reach it. The share is measured over busySpanNS, in ns.
 	mostBusy, busySpanNS = 0.10, 2_000_000_000
 )
 
 // countEveryNS is the interval between two reads of the BPF programs' counters, in ns. Each read is a system call. With
-// more than manyRuns processes it is manyCountEveryNS: losses of records are also seen without these reads. While the
-// process does nothing it is quietCountNS.
+// more than manyRuns processes it is manyCountEveryNS, because losses of records are also seen without these reads.
+// While the process does nothing it is quietCountNS.
 const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 1_000_000_000, 1_000_000_000
 
 // leastFetch is the shortest interval between two fetches of records, in ns.
 const leastFetch = 20e6
 
-// switchFeed is the source of a process's records: a *tracer.Feed, or a *movedFeed.
+// switchFeed is where a process's records come from: a *tracer.Feed, or a *movedFeed.
 type switchFeed interface {
 	Drain(emit func(*switches.Record)) error
 	DrainStacks(emit func(*bpf.Stack)) error
@@ -47,28 +47,27 @@ type switchFeed interface {
 	Close() error
 }
 
-// switchRun follows the GVL of a process by thread switches, while the process is sampled.
+// switchRun is one run in which ddtop follows a process's GVL by thread switches while it samples the process.
 type switchRun struct {
 	source *Source
-	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. toNS is zero until the end.
+	// fromNS and toNS are when following began and ended, CLOCK_MONOTONIC in ns. Until it ends, toNS is zero.
 	fromNS int64
 	toNS   atomic.Int64
 	// fedNS is the time up to which all changes were passed on. lookedNS is when records were last fetched. everyNS is
-	// how often they are fetched while no samples come. It is so short that records fill at most a quarter of their
-	// buffer.
+	// how often they are fetched while no samples come: so often that they fill at most a quarter of their buffer.
 	fedNS, lookedNS, everyNS atomic.Int64
-	// tooMany is true if following has ended because there were too many records.
+	// tooMany is true if ddtop has stopped following because there were too many records.
 	tooMany    atomic.Bool
 	quit, done chan struct{}
 
-	// moves has the time when each thread last had a CPU.
+	// moves knows when each thread last had a CPU.
 	moves moves
 
 	mu   sync.Mutex // guards the following fields
 	feed switchFeed
-	// moved is the feed of records if this is a *movedFeed, else nil.
+	// moved is where the records come from if this is a *movedFeed. Otherwise it is nil.
 	moved *movedFeed
-	// programs is the feed of records if BPF programs make them, else nil.
+	// programs is where the records come from if BPF programs make them. Otherwise it is nil.
 	programs *tracer.Feed
 	rules    *switches.Machine
 	to       *exact.Machine
@@ -76,7 +75,7 @@ type switchRun struct {
 	stacks   *stacknames.Stacks
 	works    *works.Works
 	requests works.Requests
-	// taken are the stacks of the current drain, by thread and time.
+	// taken has the stacks that drain is taking from the ring, by thread and time.
 	taken  map[instant]stacknames.Taken
 	counts tracer.Counts
 	exact.Witness
@@ -87,14 +86,14 @@ type switchRun struct {
 	busy, rate        float64
 	load              pace.OwnLoad
 	changed           uint64
-	// Between gapFromNS and gapToNS some records are missing. filledNS is the time of the last sample that got changes.
+	// gapFromNS and gapToNS enclose the time of lost records. filledNS is the time of the last sample that got changes.
 	gapFromNS, gapToNS, filledNS int64
 	ended                        string
 	err                          error
 	closed                       bool
 }
 
-// again reports whether following may begin again, after it has ended because there were too many records.
+// again reports whether ddtop may follow the process again. Following had ended because there were too many records.
 func (x *switchRun) again(f *followAgain) bool {
 	to, budget := x.toNS.Load(), x.source.budget
 	if to == 0 || !x.tooMany.Load() {
@@ -114,8 +113,8 @@ func (x *switchRun) again(f *followAgain) bool {
 // on reports whether following has not ended.
 func (x *switchRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind returns how long to wait, in ns, until all changes up to a time are passed on. It returns zero if no wait is
-// needed, because they have been passed on or never will be.
+// behind returns how long to wait, in ns, until all changes up to the time ns are passed on. It returns zero if they
+// have been passed on, or if they never will be.
 func (x *switchRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -123,7 +122,7 @@ func (x *switchRun) behind(ns int64) int64 {
 	return max(ns+switchBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes to a sample. If told is false, it only notes the sample. behind(s.TimeNS) must be 0.
+// fill adds the changes to s. If told is false, it only notes s. Call it only if behind returns 0 for s.TimeNS.
 func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -143,7 +142,7 @@ func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	x.changes.Fill(&skipped, nil)
 }
 
-// run takes records while no samples come, until it is stopped or the process ends.
+// run fetches records while no samples come, until it is stopped or the process ends.
 func (x *switchRun) run() {
 	timer := time.NewTimer(leastFetch)
 	defer timer.Stop()
@@ -168,7 +167,7 @@ func (x *switchRun) run() {
 	x.finish()
 }
 
-// look fetches records. It passes on changes that are too old for an earlier one to come. Any goroutine may call it.
+// look fetches records. It passes on changes that are so old that no earlier one can come. Any goroutine may call it.
 func (x *switchRun) look() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -192,10 +191,10 @@ func (x *switchRun) look() {
 	x.advance(until)
 }
 
-// whoMoved fetches records. It returns a function that returns when a thread last had a CPU, or nil if the records do
-// not show this. It also returns the threads whose work a sample must read: the threads in waiting, and threads that
-// have begun work. A movedFeed reads no frames, so it shows neither. Only the clock calls it. If another goroutine is
-// fetching records, the clock does not wait for it, because that goroutine may have no CPU.
+// whoMoved fetches records. It returns a function that says when a thread last had a CPU, or nil if the records do not
+// show this. It also returns the threads whose work a sample must read: those in waiting, and those that have begun
+// work. A movedFeed reads no frames, so it shows neither. Only the clock calls it. If another goroutine is fetching
+// records, the clock does not wait for it, because that goroutine may have no CPU.
 func (x *switchRun) whoMoved(waiting []ruby.Entered) (ruby.Moves, []ruby.Entered) {
 	if x.moved != nil || !x.on() || !x.mu.TryLock() {
 		return nil, waiting
@@ -222,7 +221,7 @@ func (x *switchRun) findRequests(cost *pace.Meter) {
 	}
 }
 
-// sampled notes which threads of a sample serve requests or jobs. The clock calls it.
+// sampled notes which threads serve requests or jobs, according to a sample. The clock calls it.
 func (x *switchRun) sampled(s *sampler.Sample) {
 	if x.moved == nil && x.on() && x.mu.TryLock() {
 		x.works.Saw(s)
@@ -233,7 +232,7 @@ func (x *switchRun) sampled(s *sampler.Sample) {
 	}
 }
 
-// drain takes the records and stacks from the rings. It reads the programs' counters too, but not each time.
+// drain takes all records and stacks from the rings. Not each call reads the BPF programs' counters, too.
 func (x *switchRun) drain(now int64) error {
 	if since := now - x.countedNS; x.programs != nil && x.on() && since < quietCountNS {
 		if x.programs.Quiet() {
@@ -260,9 +259,9 @@ func (x *switchRun) drain(now int64) error {
 	return nil
 }
 
-// take takes the records and stacks of the ring.
+// take takes all records and stacks from the ring.
 func (x *switchRun) take(now int64) error {
-	// Stacks are read before records. A stack is written after its record. So a stack without a record can be dropped.
+	// Stacks are read first, because a stack is written after its record. A stack without a record can then be dropped.
 	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.Take(x.source.reader, s, s.Running, now) }); err != nil {
 		return err
 	}
@@ -285,7 +284,7 @@ func (x *switchRun) take(now int64) error {
 	})
 }
 
-// count computes what the records cost, and how often to fetch them, from the programs' counters.
+// count uses the programs' counters to compute what records cost, and how often they must be fetched.
 func (x *switchRun) count(now int64, counts tracer.Counts) {
 	if span := now - x.countedNS; span > 0 && x.countedNS != 0 {
 		if x.moved == nil && x.on() {
@@ -313,7 +312,7 @@ func (x *switchRun) count(now int64, counts tracer.Counts) {
 	x.counts = counts
 }
 
-// advance passes on the changes up to a time.
+// advance passes on all changes of the GVL up to a time.
 func (x *switchRun) advance(untilNS int64) {
 	if untilNS = rounded(untilNS); untilNS <= x.fedNS.Load() {
 		return
@@ -334,18 +333,18 @@ type instant struct {
 	ns  int64
 }
 
-// stackOnItsWay is a stack of a record. The clock has still to find its name.
+// stackOnItsWay is the stack of a record. The clock has not found the stack's name yet.
 type stackOnItsWay struct {
 	run   *switchRun
 	taken stacknames.Taken
 }
 
-// Ready reports whether the stack has its name, or has waited too long for the name.
+// Ready reports whether the wait for the stack's name is over: the stack has a name, or has waited too long.
 func (s *stackOnItsWay) Ready() bool {
 	return s.taken.Unnamed == nil || s.run.stacks.Ready(s.taken.Unnamed, pace.Monotonic())
 }
 
-// Name returns the name of the stack. It returns zero if the target's code may have changed since it was named.
+// Name returns the stack's name, or zero if the target's code may have changed since the stack was named.
 func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	name := s.taken.Name
 	if s.taken.Unnamed != nil {
@@ -357,8 +356,8 @@ func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	return name.ID, name.Resumes
 }
 
-// ring makes the next record wake the clock, so that the clock need not check for records. It returns false if this is
-// not possible, and the clock has to check.
+// ring makes the next record wake the clock, so that the clock need not check for records. If this is not possible, it
+// returns false, and the clock must check.
 func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
 	if x.programs == nil || !sleep.Wakes() || fetching.is() || !x.mu.TryLock() {
 		return false
@@ -371,7 +370,7 @@ func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
 	return true
 }
 
-// still reports whether no thread has had a CPU since a time, according to the records fetched so far.
+// still reports whether no thread has been on a CPU since a time, according to the records that were fetched.
 func (x *switchRun) still(sinceNS int64) bool {
 	return x.on() && x.moved == nil && x.fromNS < sinceNS && x.moves.newest.Load() < sinceNS
 }
@@ -379,7 +378,7 @@ func (x *switchRun) still(sinceNS int64) bool {
 // unnamed reports whether stacks wait for names.
 func (x *switchRun) unnamed() bool { return x.stacks.Asked() }
 
-// nameStacks names stacks. The clock calls it, because only the clock may use the reader.
+// nameStacks names the stacks of records. Only the clock calls it, because only the clock may use the reader.
 func (x *switchRun) nameStacks() {
 	x.requests.WithoutClock(false)
 	x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic())
@@ -391,7 +390,7 @@ func (x *switchRun) withoutClock() {
 	x.stacks.WithoutClock()
 }
 
-// judge ends following if samples contradict its results, if it costs too much, or if there are several ractors.
+// judge ends following if its results contradict samples, if it costs too much, or if there are several ractors.
 func (x *switchRun) judge() {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
@@ -428,7 +427,7 @@ func (x *switchRun) endAt(now int64, why string) {
 	close(x.quit)
 }
 
-// finish passes on the remaining changes, and removes the programs from the kernel.
+// finish passes on the changes that are left, and removes the programs from the kernel.
 func (x *switchRun) finish() {
 	defer close(x.done)
 	x.mu.Lock()
@@ -445,7 +444,7 @@ func (x *switchRun) finish() {
 	x.closed = true
 }
 
-// close ends following, waits until finish has returned, and returns the report.
+// close ends following and waits for finish. It then returns the report.
 func (x *switchRun) close() (SwitchReport, error) {
 	x.end("")
 	<-x.done
@@ -463,7 +462,7 @@ func (x *switchRun) stop() error {
 	return err
 }
 
-// status returns the state of following, for SwitchStatus.
+// status says whether and how the process is followed, for SwitchStatus.
 func (x *switchRun) status() sampler.SwitchStatus {
 	x.mu.Lock()
 	defer x.mu.Unlock()

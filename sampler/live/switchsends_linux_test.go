@@ -19,7 +19,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// sendPrelude is the beginning of all these programs. When a program ends, the children that it has forked end, too.
+// sendPrelude is the beginning of each program in sending. When a program ends, the children that it has forked end,
+// too.
 const sendPrelude = `$stdout.sync = true
 require "socket"
 $VERBOSE = nil
@@ -29,11 +30,12 @@ def child; parent = $$; fork { Thread.new { sleep 0.1 while Process.ppid == pare
 
 // sending are programs in which a thread sends or writes and loses its CPU during the call, or works without the GVL.
 var sending = map[string]string{
-	// Client and server share one CPU. The thread loses the CPU to the server some µs after it gave the GVL away.
+	// Client and server share one CPU. Some µs after the client's thread gave up the GVL, it loses the CPU to the
+	// server.
 	"small requests": `a, b = UNIXSocket.pair
 child { loop { b.sysread(1000); work 200; b.syswrite("y" * 200) } }
 Thread.new { loop { a.syswrite("x" * 100); a.sysread(1000); work 4000 } }`,
-	// Writer and reader share one CPU, as above, but the thread never waits.
+	// Writer and reader share one CPU, so the writing thread loses the CPU to the reader. But it never waits.
 	"pipe": `r, w = IO.pipe
 child { loop { r.sysread(1000); work 200 } }
 Thread.new { loop { w.syswrite("x" * 100); work 5000 } }`,
@@ -104,7 +106,8 @@ func (k *timesIn) take(x *sampler.Sample) {
 	k.list = append(k.list, x.Changes.List...)
 }
 
-// between returns, by thread, the three times between two instants, and how often the thread got the GVL.
+// between returns two things about each thread between two instants. times is how long it held the GVL, waited for it,
+// and had released it. holds is how often it got the GVL.
 func (k *timesIn) between(from, to int64) (times map[int32][3]float64, holds map[int32]float64) {
 	times, holds = make(map[int32][3]float64), make(map[int32]float64)
 	last := make(map[int32]sampler.Change)
@@ -140,11 +143,11 @@ func (k *timesIn) between(from, to int64) (times map[int32][3]float64, holds map
 	return times, holds
 }
 
-// TestSwitchesOfSenders attacks the rule by which ddtop judges threads that lose their CPU in a call that sends. Thread
-// switches and exact mode measure the shares of each thread in the same seconds. They may differ by 0.3 points in the
-// mean and 1 point for the worst thread. The rule assumes a typical time of 4 µs at each end of a hold. So each hold
-// may be off by holdNS. A test of the rules alone would be cheaper, but would have nothing to compare with. Only a
-// kernel shows when threads lose their CPU, and only exact mode when they gave the GVL away.
+// TestSwitchesOfSenders tests the rule by which ddtop judges threads that lose their CPU in a call that sends. Thread
+// switches and exact mode measure the shares of each thread in the same seconds. The shares may differ by 0.3 points in
+// the mean and 1 point for the worst thread. The rule assumes a typical time of 4 µs at each end of a hold, so each
+// hold may be off by holdNS. A test of the rules alone would be cheaper, but would have nothing to compare with. Only a
+// kernel shows when threads lose their CPU, and only exact mode when they gave up the GVL.
 func TestSwitchesOfSenders(t *testing.T) {
 	const holdNS = 8_000 // backNS and writeNS of the rules: the way back from a call, and the way into the next one
 	if err := live.CheckSwitches(); err != nil {

@@ -36,7 +36,7 @@ $stdin.gets
 `
 
 // TestSwitchesReadStacks: between samples, a clock in the kernel copies the stack of the thread that holds the GVL.
-// Each copy must show the method that the program ran at that time by its own log.
+// Each copy must have the method that the program ran at that time, according to the program's own log.
 func TestSwitchesReadStacks(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -105,8 +105,8 @@ func TestSwitchesReadStacks(t *testing.T) {
 			t.Errorf("at %d the stack says %s, and the log of the program does not", x.atNS, name)
 		}
 	}
-	// Each thread has the GVL for half of the time, so about half of the stacks should be from the thread with the log.
-	// Fewer than three are an error.
+	// Each of the two threads has the GVL for half of the time. So about half of the stacks should be from the thread
+	// that logs its calls, and fewer than three are an error.
 	if compared < 3 {
 		t.Errorf("of %d stacks %d are in a call", len(all), compared)
 	}

@@ -11,18 +11,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// From is the source from which ddtop learns what threads do (`--source`).
+// From names the source from which ddtop learns what threads do (`--source`).
 type From string
 
 const (
-	// FromAuto is FromSwitches if the machine allows it and Options.Pause is not set. Otherwise it is FromPolling.
+	// FromAuto means FromSwitches if the machine allows it and Options.Pause is not set, and else FromPolling.
 	FromAuto From = "auto"
-	// FromSwitches follows thread switches soon after the first sample. If it fails, ddtop polls (see SwitchStatus).
+	// FromSwitches follows thread switches soon after the first sample. If this fails, ddtop polls (see SwitchStatus).
 	FromSwitches From = "switches"
-	// FromMoved uses the kernel's reports of threads that get or lose a CPU, and reads the GVL between these reports.
-	// It needs no privilege for processes of the same user. If it fails, ddtop polls, as with FromSwitches.
+	// FromMoved uses the kernel's reports of threads that get or lose a CPU. Between these reports, ddtop reads the
+	// GVL. It needs no privilege for processes of the same user. If it fails, ddtop polls, as with FromSwitches.
 	FromMoved From = "moved"
-	// FromPolling reads the target's memory again and again. The zero value of From means the same.
+	// FromPolling means that ddtop reads the target's memory again and again. The zero value of From means the same.
 	FromPolling From = "polling"
 )
 
@@ -33,7 +33,7 @@ const (
 	switchAgain = 2 * time.Second
 )
 
-// errPauses means that --pause stops the process for samples. Records of its thread switches would show the stops.
+// errPauses means that --pause stops the process for samples. The records of thread switches would contain these stops.
 var errPauses = errors.New("the process is stopped for samples (--pause)")
 
 // errSwitches means that Ruby's threads share native threads, so that the kernel cannot tell them apart.
@@ -42,8 +42,8 @@ var errSwitches = errors.New("its threads cannot be followed one by one")
 // errLateSwitches means that ddtop stopped before it could begin to follow the process.
 var errLateSwitches = errors.New("following its threads had not begun when ddtop stopped. On a full machine this takes seconds")
 
-// notFollowed returns the error of Switches. If ddtop stops before it follows the process, the error gives this as the
-// reason, and not how the attempt failed.
+// notFollowed returns the error of Switches. If ddtop stopped before it could follow the process, the error says only
+// this. It does not say how the attempt failed.
 func notFollowed(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, attach.ErrNoAnswer)) {
 		return errLateSwitches
@@ -60,7 +60,7 @@ func ParseFrom(text string) (From, error) {
 	return "", fmt.Errorf("%q is not one of auto, switches, moved and polling", text)
 }
 
-// followed reports whether the user requires a source that gets reports from the kernel about threads.
+// followed reports whether the user has chosen a source in which the kernel reports on threads.
 func (f From) followed() bool { return f == FromSwitches || f == FromMoved }
 
 // check returns an error if the user wants FromSwitches and the machine does not allow it.
@@ -74,7 +74,7 @@ func (f From) check() error {
 	return nil
 }
 
-// startSwitches begins to follow thread switches if Options.From wants this. The returned function ends it.
+// startSwitches begins to follow thread switches if Options.From asks for it. The returned function ends this.
 func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	m := &s.switches
 	switch {
@@ -120,7 +120,7 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	}
 }
 
-// followAgain follows a process again whose threads had switched too often, once this is possible. It ends with ctx.
+// followAgain follows a process again when its threads, which had switched too often, allow it. It ends with ctx.
 func (s *Source) followAgain(ctx context.Context) {
 	tick := time.NewTicker(switchAgain)
 	defer tick.Stop()
@@ -137,7 +137,7 @@ func (s *Source) followAgain(ctx context.Context) {
 	}
 }
 
-// refused keeps the reason why the process is not followed. err is nil if it is followed.
+// refused notes why the process is not followed by thread switches. If it is followed, err is nil.
 func (m *switchMode) refused(err error) {
 	why := ""
 	if err != nil {
@@ -146,7 +146,7 @@ func (m *switchMode) refused(err error) {
 	m.why.Store(&why)
 }
 
-// parkSwitches ends following until resume is called, because records are not taken while ddtop is stopped.
+// parkSwitches ends following until resume is called, because a stopped ddtop cannot take records.
 func (s *Source) parkSwitches() (resume func()) {
 	m := &s.switches
 	on, ok := m.park()

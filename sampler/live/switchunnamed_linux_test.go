@@ -7,9 +7,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// servingBadly is a program that makes it hard to tell requests apart by their environments. A thread uses one Hash for
-// all its requests, and serves some too fast for any record. Other threads end after a few requests, so that new
-// threads get their memory. One thread makes garbage all the time, so that environments get the memory of earlier ones.
+// servingBadly is a program whose requests are hard to tell apart by their environments, the Hashes with their data. A
+// thread uses one Hash for all its requests, and serves some too fast for any record. Other threads end after a few
+// requests, so that new threads get their memory. One thread makes garbage all the time, so that environments get the
+// memory of earlier ones.
 const servingBadly = servingMethods + `
 NUMBERS = Queue.new
 def serve(requests, one = nil)
@@ -30,8 +31,8 @@ $stdin.gets
 `
 
 // TestSwitchesFindRequestsOfBadServers: each request that ddtop finds must be in the program's log, with the same
-// thread and time. This holds even if ddtop could not read its path. ddtop must find no request twice, whatever the
-// memory of its environment contained before.
+// thread and time. This must hold even if ddtop could not read the request's path. ddtop must find no request twice,
+// whatever was in the memory of its environment before.
 func TestSwitchesFindRequestsOfBadServers(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// servingMethods are methods of programs that serve requests of a few ms, and log them.
+// servingMethods are methods for programs. They serve requests of a few ms, and log each request.
 const servingMethods = `
 require "json"
 def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
@@ -50,9 +50,9 @@ puts LOG.to_json; $stdout.flush
 $stdin.gets
 `
 
-// TestSwitchesFindRequests: ddtop must find most requests that begin and end between two samples. The path of each must
-// be the one that its thread served at that time by the program's own log. If ddtop has no time to read a request, it
-// must find the request without a path. It must never find a request twice.
+// TestSwitchesFindRequests: ddtop must find most requests that begin and end between two samples. Each must have the
+// path that its thread served at that time, according to the program's own log. If ddtop has no time to read a request,
+// it must find the request without its path. It must never find a request twice.
 func TestSwitchesFindRequests(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -63,8 +63,8 @@ func TestSwitchesFindRequests(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		// overhead is the limit on ddtop's share of a CPU. mostRead is the largest part of the requests that it may
-		// have time to read.
+		// overhead is the limit on ddtop's share of a CPU. mostRead is the largest share of the requests that ddtop may
+		// have time to read under this limit.
 		overhead, mostRead float64
 	}{{"read", 0, 1}, {"no time", 0.005, 0.9}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestSwitchesFindRequests(t *testing.T) {
 	}
 }
 
-// servedRequest is a request in the program's log. It began between From and Filled. Filled is when its environment
-// (the Hash with its data) was complete.
+// servedRequest is a request in the program's log. It began between the times From and Filled. At Filled, its
+// environment (the Hash with its data) was complete.
 type servedRequest struct {
 	Path             string
 	TID              int32
@@ -119,7 +119,8 @@ func findRequests(t *testing.T, p *rubytest.Process, opts live.Options, mostRead
 		switch w := &f.work; {
 		case l.TID != f.tid:
 			t.Errorf("thread %d served %s, and not %d", l.TID, l.Path, f.tid)
-		// The program logs To a moment before the request ends. So the thread's next request cannot begin before To.
+		// The program logs the end of a request (To) a moment before the request ends. So the thread's next request
+		// cannot begin before To.
 		case w.BeforeNS > l.Filled || w.SinceNS > next || w.SinceNS < behind-readNS:
 			t.Errorf("%s began between %d and %d, and was served from %d to %d, behind one to %d", l.Path, w.BeforeNS, w.SinceNS, l.From, l.To, behind)
 		}
@@ -151,8 +152,9 @@ func findRequests(t *testing.T, p *rubytest.Process, opts live.Options, mostRead
 	}
 }
 
-// in returns the index of the request in the log. It searches for the path. If ddtop read no path, it takes the last
-// request that the thread had begun when ddtop saw the request. The index is negative if there is no such request.
+// in returns the index of the request f in the program's log. It searches for the path of f. If ddtop read no path, it
+// takes the last request that the thread had begun when ddtop saw f. If there is no such request, the index is
+// negative.
 func (f *foundRequest) in(log []servedRequest) int {
 	w := &f.work
 	if w.Values != "" {
@@ -171,7 +173,7 @@ func (f *foundRequest) in(log []servedRequest) int {
 }
 
 // foundRequests returns the first requests that ddtop finds in the records of thread switches. readNS is the longest
-// time that a sample took to read. A sample has the time at which its reading began. So a request that a sample saw may
+// time that the reading of a sample took. The time of a sample is when its reading began. So a request in a sample may
 // have begun up to readNS later than this time.
 func foundRequests(t *testing.T, pid int, opts live.Options, enough int) (all map[sampler.WorkNumber]foundRequest, readNS int64) {
 	s, err := live.Open(t.Context(), pid, opts)

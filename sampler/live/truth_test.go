@@ -48,8 +48,8 @@ func text(s *string) string {
 	return *s
 }
 
-// compareFrames describes the first difference between a stack and what Ruby reports. If labels is true, Ruby prints
-// labels with the class, and they are compared, too.
+// compareFrames describes the first difference between a stack and what Ruby reports. If labels is true, labels are
+// compared, too, because this Ruby prints them with the class.
 func compareFrames(got []sampler.Frame, want []rubytest.TruthFrame, labels bool) string {
 	if len(got) != len(want) {
 		var b strings.Builder
@@ -81,7 +81,7 @@ func compareFrames(got []sampler.Frame, want []rubytest.TruthFrame, labels bool)
 	return ""
 }
 
-// TestParkedProgram compares each thread of a program with about 250 parked threads with what Ruby reports.
+// TestParkedProgram compares ddtop's stack of each of about 250 parked threads with the stack that Ruby itself reports.
 func TestParkedProgram(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -89,7 +89,7 @@ func TestParkedProgram(t *testing.T) {
 	})
 }
 
-// TestCutStack compares a stack that lacks its middle, because of the limit on frames, with the complete stack. One
+// TestCutStack compares stacks that lack their middle, because of the limit on frames, with the complete stacks. One
 // stack has only Ruby frames. The other alternates between Ruby frames, blocks and C functions. Limits of different
 // size cut it at each kind of frame.
 func TestCutStack(t *testing.T) {
@@ -121,8 +121,8 @@ puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{Env: []string{"RUBY_
 			}
 			limits := []int{500}
 			if name == "turns" {
-				// A stack is cut at three quarters of the limit. So these limits cut it at each of the frames of a
-				// turn.
+				// The inner part of a cut stack has three quarters of the limit. So these limits cut the stack at each
+				// kind of frame that repeats in it.
 				limits = []int{400, 404, 408, 412, 416, 420, 424, 428, 432, 436}
 			}
 			for _, limit := range limits {
@@ -133,8 +133,8 @@ puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{Env: []string{"RUBY_
 	})
 }
 
-// compareCut compares a stack that was cut, because it has more than limit control frames, with the complete stack. The
-// inner frames must be the first of the complete stack, and the outer frames the last.
+// compareCut compares a stack with more than limit control frames, which was cut, with the complete stack. Its inner
+// frames must be the first frames of the complete stack, and its outer frames the last.
 func compareCut(t *testing.T, name string, cut []sampler.Frame, th sampler.Thread, whole []sampler.Frame, limit int) {
 	t.Helper()
 	if th.Quality&sampler.StackTruncated == 0 || len(cut) > limit || len(cut) < limit/2 {
@@ -151,7 +151,8 @@ func compareCut(t *testing.T, name string, cut []sampler.Frame, th sampler.Threa
 			return
 		}
 	}
-	// Omitted also counts control frames that Ruby shows in no backtrace. So it may be larger than the difference.
+	// Omitted also counts control frames that Ruby shows in no backtrace. So it may be larger than the number of frames
+	// that the cut stack lacks.
 	if missing := len(whole) - len(cut); int(th.Omitted) < missing {
 		t.Errorf("%s: %d frames omitted, %d are missing", name, th.Omitted, missing)
 	}
@@ -160,7 +161,8 @@ func compareCut(t *testing.T, name string, cut []sampler.Frame, th sampler.Threa
 	}
 }
 
-// TestDescription compares ddtop's description of the Ruby with RUBY_DESCRIPTION, without options and with --yjit.
+// TestDescription compares ddtop's description of the interpreter with Ruby's RUBY_DESCRIPTION. It starts Ruby without
+// options and with --yjit.
 func TestDescription(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, args := range [][]string{nil, {"--yjit"}} {

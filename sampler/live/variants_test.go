@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// eachVariant runs test for each Ruby and each way to start it (rubytest.Variant). If others is true, it leaves out the
-// variant without options.
+// eachVariant runs test for each Ruby and each way to start it (rubytest.Variant), such as with a JIT. If others is
+// true, it leaves out the start without options.
 func eachVariant(t *testing.T, others bool, test func(t *testing.T, r rubytest.Ruby, v rubytest.Variant)) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		variants := r.Variants(t)
@@ -23,7 +23,8 @@ func eachVariant(t *testing.T, others bool, test func(t *testing.T, r rubytest.R
 	})
 }
 
-// TestParkedVariants compares the parked program's threads with what Ruby reports, with each JIT and with M:N threads.
+// TestParkedVariants compares ddtop's stacks of parked threads with the stacks that Ruby itself reports. It runs with
+// each JIT and with M:N threads.
 func TestParkedVariants(t *testing.T) {
 	eachVariant(t, true, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
 		p, truth := r.StartParked(t, v.Apply(rubytest.Options{}))
@@ -31,8 +32,8 @@ func TestParkedVariants(t *testing.T) {
 	})
 }
 
-// TestRactors compares the threads of three ractors with what Ruby reports. From 3.3 on, these threads have no native
-// thread while they are parked, so ddtop must do without one.
+// TestRactors compares ddtop's stacks of the threads in three ractors with the stacks that Ruby itself reports. From
+// 3.3 on, such a thread has no native thread while it is parked, so ddtop must do without one.
 func TestRactors(t *testing.T) {
 	eachVariant(t, false, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
 		if !r.AtLeast(3, 0) {
@@ -103,7 +104,8 @@ STDIN.gets
 exit!(0)
 `
 
-// TestFiberScheduler compares the frames of threads that have a fiber scheduler with what Ruby reports.
+// TestFiberScheduler compares ddtop's stacks of threads that have a fiber scheduler with the stacks that Ruby itself
+// reports.
 func TestFiberScheduler(t *testing.T) {
 	eachVariant(t, false, func(t *testing.T, r rubytest.Ruby, v rubytest.Variant) {
 		if !r.AtLeast(3, 1) {
@@ -128,8 +130,8 @@ func saysFrame(th rubytest.TruthThread, name string) bool {
 	return false
 }
 
-// compareTruth compares one sample of a parked program's threads with what Ruby reports. Ruby's report does not contain
-// the reporter thread. It also lacks the main thread if this thread waits for the test.
+// compareTruth compares one sample of a program with parked threads with what Ruby reports. Ruby's report does not
+// contain the reporter thread, which writes it. It also lacks the main thread if this thread waits for the test.
 func compareTruth(t *testing.T, p *rubytest.Process, truth rubytest.Truth) {
 	t.Helper()
 	r := p.Ruby

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// shortTurns is a program with threads that compute and log when they had the GVL. Another thread holds the GVL for
-// only about 20 µs at a time. It logs when it gave the GVL up and when it got the GVL back.
+// shortTurns is a program with several threads that compute and log when they had the GVL. Another thread holds the GVL
+// for only about 20 µs at a time. It logs when it gave up the GVL and when it got the GVL back.
 const shortTurns = `
 def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
 going, turns = true, []
@@ -57,15 +57,16 @@ puts JSON.dump("passes" => (short.join; passes), "turns" => computing.flat_map(&
 $stdout.flush
 `
 
-// shortTurnsLog is the log of shortTurns: pairs of times in ns.
+// shortTurnsLog is the log of the program shortTurns. Each pair has the beginning and the end of a call of Thread.pass
+// (Passes) or of a hold of the GVL (Turns), in ns.
 type shortTurnsLog struct {
 	Passes, Turns [][2]int64
 }
 
 // bounds returns the shortest and the longest possible wait for each call of Thread.pass in the log between two times.
-// Each list is sorted. A wait never takes longer than the call. It also never takes less time than the longest hold of
-// another thread during the call. It can be shorter than the call: between two holds, an interrupt may have given the
-// thread the GVL for a moment.
+// Each list is sorted. A wait is never longer than its call, and never shorter than the longest hold of another thread
+// during the call. It can be shorter than the call: between two holds, an interrupt may have given the thread the GVL
+// for a moment.
 func (l *shortTurnsLog) bounds(fromNS, toNS int64) (least, most []int64) {
 	for _, p := range l.Passes {
 		a, b := max(p[0], fromNS), min(p[1], toNS)
@@ -83,8 +84,8 @@ func (l *shortTurnsLog) bounds(fromNS, toNS int64) (least, most []int64) {
 	return least, most
 }
 
-// TestWaitsAgainstTheProgramsLog: a thread that holds the GVL for 20 µs at a time waits for it nearly all the time. The
-// quantiles of its waits in ddtop, and its longest wait, must agree with the program's own log.
+// TestWaitsAgainstTheProgramsLog: a thread that holds the GVL for only 20 µs at a time waits for the GVL nearly all the
+// time. ddtop's quantiles of these waits, and the longest wait, must agree with the program's own log.
 func TestWaitsAgainstTheProgramsLog(t *testing.T) {
 	for _, c := range []struct {
 		rate      float64
@@ -173,9 +174,10 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 	judgeQuantile(t, "p50", w.P50(), .5, w.Count, leasts, mosts)
 	judgeQuantile(t, "p90", w.P90(), .9, w.Count, leasts, mosts)
 	judgeQuantile(t, "p99", w.P99(), .99, w.Count, leasts, mosts)
-	// Unlike a quantile, the longest wait does not depend on how many other waits there are.
+	// The longest wait can be compared directly: unlike a quantile, it does not depend on how many other waits there
+	// are.
 	judgeBounds(t, "max", w.Max(), least, most)
-	// From 3.3 on, each hold changes the thread's counters. So ddtop can take two waits for one only if both are
+	// From 3.3 on, each hold changes the thread's counters. So ddtop can mistake two waits for one only if both lie
 	// between the same two readings of the counters.
 	if r.AtLeast(3, 3) && w.MaxNS > most*103/100+2*blindNS {
 		t.Errorf("max %s, by the log %d at most: two waits are told as one", w.Max().Prose(), most)
@@ -183,9 +185,9 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 }
 
 // judgeQuantile compares a quantile of ddtop's waits with the bounds of the waits in the log, which are sorted. ddtop
-// and the log can have different numbers of waits. Then ddtop merged two waits, a call had two waits, or a wait lies at
-// an end of the measurement. Such a wait can be a long or a short one, so the quantile's rank is uncertain by the
-// difference.
+// and the log can have different numbers of waits. There are three possible reasons: ddtop merged two waits, a call had
+// two waits, or a wait lies at an end of the measurement. Such a wait can be long or short. So the rank of the quantile
+// is uncertain by the difference.
 func judgeQuantile(t *testing.T, name string, f gvl.Bounded, q float64, count int64, least, most []int64) {
 	t.Helper()
 	n := len(least)
@@ -198,8 +200,8 @@ func judgeQuantile(t *testing.T, name string, f gvl.Bounded, q float64, count in
 	judgeBounds(t, name, f, lower, upper)
 }
 
-// judgeBounds fails the test if a length is outside its bounds by the log. A length may be wrong by a sixteenth, and a
-// length from a Histogram by 3 %.
+// judgeBounds fails the test if the length f is outside its bounds, which come from the log. A length may be wrong by a
+// sixteenth, and a length from a Histogram by 3 %.
 func judgeBounds(t *testing.T, name string, f gvl.Bounded, least, most int64) {
 	t.Helper()
 	switch {

@@ -25,10 +25,10 @@ const (
 	waitWrite   = 0x08
 )
 
-// blockedState is the reason why a thread does not run, as found in its memory, with the evidence for the reason.
+// blockedState is the reason why a thread does not run, found in the thread's memory, with the evidence for it.
 type blockedState struct {
 	value sampler.Blocked
-	// The evidence, which is compared at the next reading: the stack, and fields of the thread.
+	// The evidence: the stack, and fields of the thread. If the next reading finds it equal, the reason still holds.
 	stack  stackVersion
 	mutex  uint64
 	status sampler.Status
@@ -38,7 +38,7 @@ type blockedState struct {
 	takes  bool // the thread waits to take an item from a Queue
 	// sinceNS is when ddtop found the reason for the waiting, by CLOCK_MONOTONIC, in ns.
 	sinceNS int64
-	// payload is the address of the Mutex's struct. holder receives the struct's owner field in each stack tick.
+	// payload is the address of the awaited Mutex's struct. Ticks that read stacks read its owner field into holder.
 	payload attach.Address
 	holder  [8]byte
 	read    bool // holder was read in the last stack tick
@@ -242,7 +242,7 @@ func (r *blockReader) innermost(t *thread, matches func(label string) bool) bool
 	return false
 }
 
-// payload returns the address of the struct of a typed data object. It returns zero if it cannot read the object.
+// payload returns the address of the C struct of a typed data object, such as a Mutex, or zero if it is unreadable.
 func (r *target) payload(value uint64) attach.Address {
 	var header [heap.DataHeader]byte
 	if r.mem.Read(attach.Address(value), header[:]) != nil {

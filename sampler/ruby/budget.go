@@ -13,8 +13,8 @@ import (
 // are new. The next tick begins with the threads that were left out. Each of them counts as a failed read.
 const tickBudget = int64(250 * time.Millisecond)
 
-// maxWalkBudget limits the time in which a tick must walk the lists of ractors and threads, in ns. The limit starts at
-// tickBudget, which is enough if a CPU is free. It doubles after each walk that took too long.
+// maxWalkBudget is the highest limit for the time of a tick's walk over the lists of ractors and threads, in ns. The
+// limit starts at tickBudget, enough if a CPU is free. It doubles after each walk that took too long.
 const maxWalkBudget = 16 * tickBudget
 
 // errLongWalk means that the walk over the lists of ractors and threads took too long.

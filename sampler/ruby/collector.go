@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 )
 
-// collector reads Ruby's object counters right before a thread's frames, to charge the newest objects to these frames.
+// collector reads Ruby's object counters just before a thread's frames, to charge the newest objects to these frames.
 type collector struct {
 	*target
 	list *threadList
@@ -113,5 +113,5 @@ func (r *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 // ForeignGC returns the name of the collector that a process loaded as a library. It is "" for Ruby's own collector.
 func ForeignGC(mappings []attach.Mapping) string { return gc.Foreign(mappings) }
 
-// DisableGC stops the reading of the collector. Call it for a modular GC, whose structs are not known.
+// DisableGC stops the reading of the collector's state. Call it for a modular GC, whose structs are not known.
 func (r *Reader) DisableGC() { r.gc = nil }

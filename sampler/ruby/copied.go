@@ -16,7 +16,7 @@ type CopiedStack struct {
 	// Frames has the bytes from CFP to End. Values has the bytes from Low on, at least to the stack pointer of the
 	// innermost frame.
 	Frames, Values []byte
-	// Running is true if the thread was interrupted while it ran Ruby. Its innermost frame may not be filled yet.
+	// Running is true if the thread was interrupted while running Ruby code. Its innermost frame may be incomplete.
 	Running bool
 }
 
@@ -61,8 +61,8 @@ func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	return key
 }
 
-// NameCopied returns the StackID of a copied stack. whole is true if it could read everything on which the names of the
-// frames depend. Only the goroutine that calls Read may call it, between two Reads.
+// NameCopied returns the StackID of a copied stack, and a proof to check with Holds later. whole is true if it could
+// read all that the frames' names depend on. Only the goroutine that calls Read may call it, between two Reads.
 func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProof, whole bool, err error) {
 	size := r.o.Code.FrameSize
 	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.stacks.maxDepth {
@@ -83,7 +83,7 @@ func (r *copier) Holds(p StackProof) bool {
 	return p.generation == r.dict.Generation() && r.dec.Holds(p.proof)
 }
 
-// Revision changes when a StackProof may have become invalid. Only the goroutine that calls Read may call it.
+// Revision returns a value that changes when a StackProof may be invalid. Only the goroutine calling Read may call it.
 func (r *copier) Revision() Revision { return Revision{r.dict.Generation(), r.dec.Generation()} }
 
 // Revision identifies a period in which every StackProof stays valid.

@@ -95,7 +95,7 @@ func (r *sampleMaker) filledBefore(s *sampler.Sample) bool {
 	return n > 0 && n == len(r.list.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]
 }
 
-// fillRead fills in the threads that this lock tick has read. The other threads only lose the mark StackFresh.
+// fillRead fills in what a tick for locks and few stacks has read. Other threads only lose the mark StackFresh.
 func (r *sampleMaker) fillRead(s *sampler.Sample) {
 	if r.allFresh {
 		for i := range s.Threads {

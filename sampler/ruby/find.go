@@ -28,7 +28,7 @@ var (
 	ErrLayout  = rubyvm.ErrLayout
 )
 
-// CacheFolder returns the folder of tables derived from debug information. It is empty if there is none.
+// CacheFolder returns the folder for layouts derived from debug information. It is empty if there is no such folder.
 func CacheFolder() string { return rubyvm.CacheFolder() }
 
 // maxVerifyTries limits how often ddtop reads all threads until one reading has no flaw. In a busy process some reads

@@ -37,8 +37,8 @@ type Entered struct {
 	FromNS, ByNS int64
 }
 
-// LookAt makes the next Read, of any depth, read the stacks and the work of the threads in list. New work of such a
-// thread counts as begun between its FromNS and ByNS. Only the goroutine that calls Read may call it.
+// LookAt makes the next Read, of any kind, read the stacks of the threads in list and what they work for. New work of
+// such a thread counts as begun between its FromNS and ByNS. Only the goroutine that calls Read may call it.
 func (r *Reader) LookAt(list []Entered) { r.choice.entered = append(r.choice.entered[:0], list...) }
 
 // takeEntered marks the threads that this tick must read because of LookAt.

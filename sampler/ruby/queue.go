@@ -39,7 +39,7 @@ type queue struct {
 	// members are the threads that the queue had at the last tick, in order. known is true if the list is complete.
 	members []*thread
 	known   bool
-	// next is the queue that the current tick builds, from its front on. tail collects its end, last thread first.
+	// next is the queue that this tick builds, from its front on. tail collects the queue's end, last thread first.
 	next, tail []*thread
 	fetched    int
 }
@@ -218,7 +218,7 @@ func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int
 	return 0, false
 }
 
-// followGone checks that the members in parts have left the queue. It marks members as wanted if they were not read.
+// followGone checks that the members in parts have left the queue. It marks unread threads as wanted.
 func (r *gvlReader) followGone(parts ...[]*thread) queueOutcome {
 	missing := false
 	for _, part := range parts {

@@ -34,12 +34,12 @@ type Options struct {
 	NoRequests bool
 	// Now returns CLOCK_MONOTONIC in ns. If it is nil, the time package's clock is used.
 	Now func() int64
-	// Frugal bounds the time of searches for requests and jobs (see serve.go). It is set if ddtop has a budget.
+	// Frugal limits the time of searches for requests and jobs (serve.go). It is set if ddtop's CPU time is limited.
 	Frugal bool
 }
 
 // Reader reads the threads, the scheduler and the stacks of one Ruby VM into Samples. Only one goroutine may use it.
-// Each of its parts reads one subject and keeps its results from tick to tick. Reader decides the order of reading.
+// Each of its parts reads one subject and keeps its results from tick to tick. Reader decides their order.
 type Reader struct {
 	*target
 	*scheduling
@@ -181,6 +181,6 @@ func (r *Reader) Pools(q *sampler.Queues) {
 	}
 }
 
-// FollowFibers continues to read the waiting fibers, up to its share of time. It returns the last complete result, or
-// nil. Call it after a Read of a stack tick. nowNS is CLOCK_MONOTONIC in ns. Fibers that cannot be read are left out.
+// FollowFibers reads more waiting fibers in each call, within its share of time. It returns the last complete result,
+// or nil. Call it after a Read of stacks. nowNS is CLOCK_MONOTONIC in ns. Unreadable fibers are left out.
 func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers { return r.waiting.follow(nowNS) }

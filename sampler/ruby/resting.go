@@ -56,7 +56,7 @@ func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address
 	return r.same(s, frames, end, drop, live)
 }
 
-// fits reports whether the resting stack is still valid: same execution context, same stack end, same generation.
+// fits reports whether the resting stack can be right: same execution context, stack end and Dictionary generation.
 func (r *stackReader) fits(s *stackState, end attach.Address) bool {
 	o := &s.resting
 	return o.rests && o.keptEC == s.ec && o.keptEnd == end && o.asideIn == r.dict.Generation()

@@ -214,7 +214,7 @@ func (s *Scheduler) Span() (from, to int) {
 	return from, slices.Max(ends)
 }
 
-// Of returns a thread's state from the bytes b of its rb_thread_t, which include Span. owner is the GVL's owner.
+// Of returns a thread's state from the bytes b of its rb_thread_t, at least Span. owner is the GVL owner's address.
 func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Address) SchedulerThread {
 	in := func(node int) bool {
 		next := attach.Address(le64(b[node:]))
@@ -226,7 +226,7 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 		return is
 	}
 	// Up to 3.2 the node can also be in the list of threads to be woken. A thread that is runnable, in neither list,
-	// and in no region without the GVL, will queue again (docs/internals/threads.md#the-gvl-and-its-queue).
+	// and not in code without the GVL, will queue again (docs/internals/threads.md#the-gvl-and-its-queue).
 	waits := sampler.Status(s.Status.In(b)) == sampler.Runnable && le64(b[s.Region:]) == 0
 	is.Linked, is.Queued = is.Owner, !is.Owner && (in(s.ReadyNode) && le64(b[s.Unblock:]) == 0 || waits)
 	return is

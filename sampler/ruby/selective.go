@@ -19,7 +19,7 @@ const (
 	// selectiveAbove is a number of threads. If there are more, ticks that read only locks are selective. With fewer
 	// threads, it costs no more to read all of them.
 	selectiveAbove = 16
-	// turnsAbove is the number of threads above which stack ticks read idle threads in turn.
+	// turnsAbove is a number of threads. If there are more, ticks that read stacks read only some idle ones, in turn.
 	turnsAbove = 32
 	// turns is a number of ticks that read stacks. In so many of them, each idle thread is read once.
 	turns = 4
@@ -171,7 +171,7 @@ func (r *selection) turnOf(t *thread, i int, now int64) bool {
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
 }
 
-// takeQueue builds a ractor's queue from what a tick has read. It reports whether every necessary thread was read.
+// takeQueue lists a ractor's queue from what a tick has read. It reports whether every necessary thread was read.
 func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	if r.era == sampler.EraFlag {
 		return true
@@ -203,8 +203,8 @@ func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	return true
 }
 
-// readRest reads the unread threads of a ractor whose queue this tick cannot follow. Their own words show whether they
-// are queued. They are read a little later than the other threads, but the sample is not lost.
+// readRest reads the unread threads of a ractor whose queue is not clear without them. Their own words show whether
+// they are queued. They are read a little later than the other threads, but the sample is not lost.
 func (r *gvlReader) readRest(rc *ractor) {
 	batch := r.scratch[:0]
 	r.rest = r.rest[:0]
@@ -228,8 +228,8 @@ func (r *gvlReader) readRest(rc *ractor) {
 	}
 }
 
-// selectionIntact checks the parts of the lists that a selective tick has read: the heads, the counts, and the links of
-// the threads. If a thread has come or gone, a count or the end of a list has changed.
+// selectionIntact checks that no list changed during a selective tick. It checks what the tick read: the lists' heads,
+// the counts and the threads' links. A thread that came or went has changed a count or the end of a list.
 func (r *threadList) selectionIntact() bool {
 	if !r.ractorsIntact() {
 		return false

@@ -56,7 +56,7 @@ type servingState struct {
 	looks int
 }
 
-// stillLooks limits the searches for the work of a thread that does not move. It is 2, as the first may lack time.
+// stillLooks limits searches for a thread's request if its stack is unchanged. It is 2: the first may lack time.
 const stillLooks = 2
 
 // maxOuter limits the entries in servingState.outer. Each has 1 KB.

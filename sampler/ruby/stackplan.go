@@ -60,7 +60,7 @@ func (p *stackPlan) String() string {
 		p.kind, p.copies, p.area.cfp, p.area.inner, p.area.outer, p.values, p.bare)
 }
 
-// decide plans how a thread's stack is read next, from what is known of it (docs/internals/stacks.md#racing-reads).
+// decide plans the next reading of a thread's stack from what is known (docs/internals/stacks.md#racing-reads).
 func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	*p = stackPlan{kind: kind, copies: 1, bare: kind == stackStill && s.ec == t.ecAt && t.ecIn == r.list.ticks}

@@ -20,7 +20,7 @@ const (
 type stackOutcome uint8
 
 const (
-	// stackLost means that the context could not be read. stackUnread means that other memory could not be read.
+	// stackLost means that the execution context was unreadable. stackUnread means that other memory was unreadable.
 	stackLost stackOutcome = iota
 	stackUnread
 	// stackNone means that the thread has no stack at present, because it has not started yet or has ended.
@@ -39,7 +39,7 @@ const (
 	stackChanged
 	// stackSwitched means that the thread switched to another fiber during the reading.
 	stackSwitched
-	// stackSlotless means that the addresses of some JIT frames were not known before the reading. Now they are.
+	// stackSlotless means that some JIT frames were not read, as their addresses were unknown. Now they are known.
 	stackSlotless
 	// stackTorn means that no frame is equal in all copies. stackPartly means that only the outer frames are equal.
 	// stackAgreed means that all are equal.
@@ -197,7 +197,7 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 		} // the known stack stays, but is not marked fresh
 		return last
 	case stackSlotless, stackPartly:
-		// If an exact reading lacks innermost frames, it is not repeated: it takes long, and would be torn again.
+		// An exact reading that lacks innermost frames is not repeated: it is slow, and copies would differ again.
 		if !last && (!exact || outcome == stackSlotless) {
 			return false
 		}
@@ -217,8 +217,8 @@ func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	return r.finishStack(&r.exact, t, running, last)
 }
 
-// planAndRead makes an exact reading. It returns false if that fails. With ZJIT it reads twice: the first reading shows
-// which control frames have JIT frames, and the second also reads these JIT frames.
+// planAndRead makes an exact reading (stackExact). It returns false if that fails. With ZJIT it reads twice: the first
+// reading shows which control frames have JIT frames, and the second also reads these JIT frames.
 func (r *stackReader) planAndRead(p *plan, t *thread) bool {
 	reads, s := 1, &t.stack
 	if r.vm.ZJITFrames {

@@ -22,11 +22,11 @@ const (
 	// frameSlack is how many frames more than expected are read at the inner end of a stack, because the stack may have
 	// grown.
 	frameSlack = 16
-	// valueSlack is the number of bytes read past the last known stack pointer, because a JIT's sp can be stale.
+	// valueSlack is how many bytes are read beyond the last known stack pointer, as a JIT's stored one can be outdated.
 	valueSlack = 512
-	// maxValues limits the bytes of a VM stack's values that are read with the frames. The decoder reads the others.
+	// maxValues limits the bytes of a VM stack's values read with the frames. The decoder reads others if needed.
 	maxValues = 64 << 10
-	// maxStackTries limits how often a tick reads a changing stack. Then it keeps the frames that the copies agree on.
+	// maxStackTries limits how often a tick reads a changing stack. Then it keeps the frames equal in the copies.
 	maxStackTries = 3
 	// quietAfter is a number of readings in which a stack was the same. After that, ddtop reads one copy of the stack
 	// instead of two. For a thread that holds the GVL, it always reads two copies.
@@ -71,7 +71,7 @@ type stackVersion uint64
 
 // keptStack is a stack that was read and decoded, and is kept to compare it with the next reading.
 type keptStack struct {
-	// kept is the accepted content of [cfp, keptEnd). The fields below are what was decoded from it.
+	// kept has the accepted bytes of the frames, in [cfp, keptEnd). The fields below are what was decoded from them.
 	kept            []byte
 	keptEnd, keptEC attach.Address
 	// proof can check whether the decoded names are still right. They are not right if other code has taken the place
@@ -86,7 +86,7 @@ type keptStack struct {
 	// functions.
 	topSelf [4]uint64
 	topC    [4]bool
-	// slots are the JIT frames of the control frames, for ZJIT in Ruby's development branch (head).
+	// slots are the addresses of the control frames' JIT frames, for ZJIT in Ruby's development branch (head).
 	slots []attach.Address
 	// rests is true if the thread neither had the GVL nor wanted it when the stack was accepted. live is true if the
 	// stack was decoded as one that the thread is executing (code.Stack.Live).

@@ -18,8 +18,8 @@ const (
 	// maxRactors limits how many ractors are followed in one process: the main ractor and the oldest others. If the
 	// list is longer, this counts as a failed read.
 	maxRactors = 4096
-	// maxSegment and maxGap are in bytes. Structs with gaps up to maxGap are read as one range of up to maxSegment,
-	// because a further range costs more. It costs about 0.35 µs, as much as copying 2 KiB that no cache holds.
+	// maxSegment and maxGap are in bytes. Structs with gaps up to maxGap are read as one range of up to maxSegment. A
+	// further range would cost about 0.35 µs, as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
 	// fewPieces decides how a tick sorts the structs that it reads by their addresses. If it reads less than
@@ -161,7 +161,7 @@ type piece struct {
 	addr attach.Address
 	t    *thread
 	ec   bool
-	// buf is the buffer of a segment, which holds structs that lie close together. The piece's bytes begin at off.
+	// buf is the buffer of a segment, which holds several structs that lie close together. This piece begins at off.
 	buf       []byte
 	off, size int
 }
@@ -251,8 +251,8 @@ func (r *threadList) listHead(rc *ractor) attach.Address {
 	return rc.addr + attach.Address(r.o.RactorSet)
 }
 
-// walkThreads follows a ractor's circular list, up to limit threads. It checks each link backwards, and that each
-// thread belongs to the VM. whole is false if the list changed during the walk, or could not be read.
+// walkThreads reads up to limit threads of a ractor's circular list. It checks that each node links back to the one
+// before, and each thread belongs to the VM. whole is false if the list changed meanwhile or was unreadable.
 func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole bool, err error) {
 	head := r.listHead(rc)
 	var first [16]byte
@@ -351,7 +351,7 @@ func (r *threadList) mainThread() attach.Address {
 	return attach.Address(main)
 }
 
-// layoutSegments gives structs that are close together one buffer, so that one range can read them (see addPieces).
+// layoutSegments gives structs close together in the target one shared buffer, to read them as one range (addPieces).
 func (r *threadList) layoutSegments() {
 	r.pieces = r.pieces[:0]
 	for _, t := range r.order {
@@ -430,7 +430,7 @@ func (r *threadList) addPiece(p *piece) {
 	r.open, r.openUntil = p, p.off+p.size
 }
 
-// listIntact checks that the structs just read form the known list: every node must link to the next one and back.
+// listIntact checks that the list of threads is unchanged: each struct read must link to the next known one and back.
 func (r *threadList) listIntact() bool {
 	if !r.ractorsIntact() {
 		return false

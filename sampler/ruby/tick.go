@@ -13,7 +13,7 @@ import (
 // (docs/internals/threads.md#lists-of-threads).
 const maxListTries = 6
 
-// maxReleased limits how many stacks a lock tick reads because their threads have just released the GVL.
+// maxReleased limits how many stacks of threads that just released the GVL are read if a tick reads only locks.
 const maxReleased = 64
 
 // tickOutcome is the result of one reading in a tick, if the target's memory could be read.
@@ -247,7 +247,7 @@ func (r *Reader) interpret(s *sampler.Sample, nowNS int64, selective bool) tickO
 	return tickRead
 }
 
-// gvlOff turns an offset within the struct that holds the scheduler into an offset within a ractor's buf.
+// gvlOff turns an offset in the scheduler's struct into one in a ractor's buf, which may begin in the struct's middle.
 func (r *target) gvlOff(off int) int {
 	if r.o.VMRactorSet >= 0 {
 		return off - r.o.RactorSet
@@ -398,8 +398,8 @@ func (r *target) active(t *thread) bool {
 		sampler.Status(r.o.ThStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.ThRegion:]) == 0
 }
 
-// RecheckOwner reads the owner of a ractor's GVL again and reports whether it is still the thread in the sample. If so,
-// what the kernel reported in between is about the holder of the GVL. The state stalled needs this proof.
+// RecheckOwner rereads the owner of a ractor's GVL and reports whether it is still the sample's thread. If so, the
+// kernel's reports in between are about the GVL's holder. The state stalled (a holder without a CPU) needs this.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.list.ractors {
 		if rc.id != ractor {

@@ -22,7 +22,7 @@ const (
 	// waitingSavings limits how much unused time is saved for later, in ns. At the start this much is already saved, so
 	// that fibers show soon.
 	waitingSavings = int64(40e6)
-	// waitingSlice limits the time of a tick for fibers, in ns. The last step may exceed it. Most steps need 0.5 ms.
+	// waitingSlice limits how long a tick reads fibers, in ns. The last step may exceed it. Most steps need 0.5 ms.
 	waitingSlice = int64(1_500_000)
 	// maxStepNS limits how much of the time of a step is counted, in ns. If a step takes longer, this is because ddtop
 	// had no CPU.
@@ -39,7 +39,7 @@ const (
 	// maxHotPages limits the number of hot pages: heap pages on which fibers were found. Before each round, hotBatch of
 	// them are searched first.
 	maxHotPages, hotBatch = 64, 16
-	// maxFilling limits how many pages that Ruby fills with new objects are noted. A round searches them first.
+	// maxFilling limits how many pages are remembered that Ruby fills now. A round searches them first for new fibers.
 	maxFilling = 48
 	// maxScans limits for how many pages of a process ddtop remembers when it last searched them. scanShift is the
 	// base-2 logarithm of the smallest page's size.
@@ -47,7 +47,7 @@ const (
 	// maxRootTasks limits how many requests of threads ddtop remembers. With them, it recognizes a request that a
 	// thread has passed to a fiber.
 	maxRootTasks = 4096
-	// maxBirthNS limits the age of the earliest possible begin of a request, in ns. If it is older, it is not reported.
+	// maxBirthNS limits the age of a request's earliest possible start, in ns. An older one is too inexact to report.
 	maxBirthNS = int64(1e9)
 )
 
@@ -119,9 +119,9 @@ type waitingFibers struct {
 	// scans has the time at which each page was last searched, by the page's address (see scanOf).
 	scans map[attach.Address]int64
 
-	// rootTasks are the present and past requests and jobs (tasks) of threads' first fibers, by the task's Hash.
+	// rootTasks are the past and present tasks (requests and jobs) of threads' first fibers, by their Hash's address.
 	rootTasks map[uint64]work.TaskID
-	// byHash has a waiting fiber for each task (request or job), by the task's Hash.
+	// byHash has for each task (request or job) a waiting fiber that works for it, by the address of the task's Hash.
 	byHash map[uint64]*waitingFiber
 
 	plan   plan
@@ -344,7 +344,7 @@ func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
 	w.bytes += len(f.kept)
 }
 
-// lookOn continues the current round, or begins a round if it is time. more is true if there is more to do.
+// lookOn continues the round of reading fibers, or begins one if it is time. more is true if there is more to do.
 func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 	if !w.looking {
 		if nowNS < w.nextNS || len(w.known) == 0 && (w.published == nil || len(w.published.List) == 0) {
@@ -476,7 +476,7 @@ func (w *waitingFibers) roomForScans(nowNS int64) {
 	}
 }
 
-// searchOn continues the search of the heap, or begins a search if it is time. more is true if there is more to do.
+// searchOn continues the search of the heap, or begins a new one if it is time. more is true if there is more to do.
 func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 	if w.page >= len(w.pages) {
 		if nowNS < w.nextSearchNS {

@@ -105,7 +105,7 @@ func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 	return ok && uint64(objects.Data(attach.Address(h.self), object)) == h.fiber
 }
 
-// hasEnded reports whether a fiber has ended. The fiber is neither suspended nor new. So if it has not ended, it runs.
+// hasEnded reports whether a fiber has ended. The fiber is neither suspended nor new, so it has ended or it runs.
 func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool {
 	// If the fiber runs, its thread points to the fiber's context.
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
@@ -171,7 +171,7 @@ func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	return true
 }
 
-// enumerates reports whether a stack belongs to the fiber of an Enumerator. Such a fiber calls each.
+// enumerates reports whether a stack is from an Enumerator's fiber. Its outermost frame is Enumerator#each or similar.
 func (w *waitingFibers) enumerates(id sampler.StackID) bool {
 	frames := w.dict.Frames(id, nil)
 	if len(frames) == 0 {

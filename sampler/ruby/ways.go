@@ -38,7 +38,7 @@ func (w way) String() string {
 	return [ways]string{"seen", "grown", "once", "resting", "same", "twice", "more", "deep", "cut", "part", "doubt", "believed", "suffix", "fiber"}[w]
 }
 
-// sameWay returns the way of a stack that equals the kept one. otherWay returns the way of a stack whose copies agree.
+// sameWay returns the way of a reading equal to the kept stack. otherWay is for another reading, with equal copies.
 func (p *stackPlan) sameWay() way {
 	switch {
 	case p.kind == stackResting:

@@ -20,7 +20,8 @@ var exactRows = []struct{ name, what string }{
 	{"turns-150000", "… 150,000 times, or as often as they can"},
 }
 
-// railsRows are the loads of BenchmarkExactRails. Each load is measured with every mode of ddtop in railsWays.
+// railsRows are the loads of BenchmarkExactRails. railsWays are the modes of ddtop, each of which is measured under
+// every load.
 var (
 	railsRows = []struct{ name, what string }{{"full", "full machine"}, {"free-cpu", "a free CPU"}}
 	railsWays = []struct{ name, what string }{
@@ -69,8 +70,8 @@ func runExact(in io.Reader, out, missing io.Writer) error {
 	return nil
 }
 
-// railsCells returns the cells of one row of the table for Rails. way is ddtop's mode (railsWays). A cell has a
-// figure, and its difference from the figure without ddtop.
+// railsCells returns the cells of one row of the table for Rails. way is ddtop's mode (railsWays). A cell has a figure
+// with ddtop, and by how much it differs from the figure without ddtop.
 func railsCells(of map[string]float64, way string) (cells string) {
 	for _, v := range []struct{ name, unit string }{{"requests/s", ""}, {"p50-ms", " ms"}, {"p99-ms", " ms"}, {"cpu-ms", " ms"}} {
 		cells += " " + number(of[way+"-"+v.name]) + v.unit
@@ -111,8 +112,8 @@ func change(of map[string]float64, name string) string {
 	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", of[name+"-%"], of[name+"-low-%"], of[name+"-high-%"])
 }
 
-// endedItself returns how often exact mode ended by itself, and for how much of the measured time it was on. It returns
-// "" if it never ended.
+// endedItself returns how often exact mode ended by itself, and for which share of the measured time it was on. It
+// returns "" if exact mode never ended by itself.
 func endedItself(of map[string]float64, way string) string {
 	if of[way+"-ended"] == 0 {
 		return ""

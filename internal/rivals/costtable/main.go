@@ -58,13 +58,14 @@ func run(in io.Reader, out, missing io.Writer) error {
 	return nil
 }
 
-// metrics are the values that benchmarks reported, by benchmark ("Cost/idle") and unit.
+// metrics are the values that benchmarks reported. The keys are the benchmark ("Cost/idle") and the unit.
 type metrics map[string]map[string]float64
 
 // maxLine limits the length of a line, in bytes. Failed benchmarks can print long lines.
 const maxLine = 1 << 20
 
-// result matches the line of one benchmark. The name may end with the number of CPUs, as in BenchmarkCost/idle-2.
+// result matches the line of one benchmark in the output of go test. The name may end with the number of CPUs, as in
+// BenchmarkCost/idle-2.
 var result = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
 
 // parse reads the output of go test -bench and ignores other lines.
@@ -93,8 +94,8 @@ func parse(in io.Reader) (metrics, error) {
 // row is a line of the table.
 type row struct {
 	what, aim string
-	// cell returns the figure of a version: "ddtop", or "before" for an earlier ddtop. It returns false if this was
-	// not measured.
+	// cell returns the figure for a version of ddtop: "ddtop" is the present one and "before" an earlier one. It
+	// returns false if this version was not measured.
 	cell func(m metrics, version string) (string, bool)
 }
 
@@ -126,8 +127,8 @@ func share(bench, variant string) func(metrics, string) (string, bool) {
 	}
 }
 
-// rates returns the rates at which ddtop read the GVL and stacks, which its budget may have lowered. It returns "" if
-// they are not known.
+// rates returns text with the rates at which ddtop read the GVL and stacks. ddtop's budget of CPU time may have lowered
+// them. It returns "" if they are not known.
 func rates(of map[string]float64, name string) string {
 	locks, ok := of[name+"-lock-Hz"]
 	if !ok {
@@ -136,8 +137,8 @@ func rates(of map[string]float64, name string) string {
 	return fmt.Sprintf(" (GVL %.0f Hz, stacks %.0f Hz)", locks, of[name+"-stack-Hz"])
 }
 
-// beside returns a function that makes a cell of the table. The cell has ddtop's share of a CPU in bench, and compares
-// it with another share: "2.0 %, 1.5 × CALLED (1.3 %)". The second share is from otherBench. other says what was
+// beside returns a function that makes a cell of the table: "2.0 %, 1.5 × CALLED (1.3 %)". The first figure is ddtop's
+// share of a CPU in bench. The last is the share of a CPU from otherBench, to compare with. other names what was
 // measured there: a variant of ddtop or "bare-loop". called is its name in the table.
 func beside(bench, variant, otherBench, other, called string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
@@ -151,8 +152,8 @@ func beside(bench, variant, otherBench, other, called string) func(metrics, stri
 	}
 }
 
-// forRequests returns a function that makes a cell with the cost of reading requests. The cell says by how much this
-// raises ddtop's cost at full rates. It also says how the rates change if ddtop's cost is limited.
+// forRequests returns a function that makes a cell about the cost of reading requests. The cell says by how much
+// reading requests raises ddtop's cost at full rates. It also says how it changes the rates if ddtop's cost is limited.
 func forRequests(bench string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		of := m[bench]
@@ -162,7 +163,8 @@ func forRequests(bench string) func(metrics, string) (string, bool) {
 	}
 }
 
-// besideRbspy returns a cell that shows one of ddtop's figures as a fraction of the same figure of rbspy.
+// besideRbspy returns a function that makes a cell. The cell shows one of ddtop's figures as a fraction of rbspy's
+// figure.
 func besideRbspy(variant, unit string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		const bench = "Rivals/debian-3.1/"
@@ -181,7 +183,7 @@ func firstFrame(program string) func(metrics, string) (string, bool) {
 	}
 }
 
-// idle returns a cell with the cost of the screen while the process is idle for long.
+// idle returns a function that makes a cell with the cost of ddtop's screen while the process is idle for a long time.
 func idle(source string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		v, ok := m["Idle"][source+"-%"]
@@ -189,13 +191,14 @@ func idle(source string) func(metrics, string) (string, bool) {
 	}
 }
 
-// fleet returns a cell with the cost of push for fifty workers.
+// fleet returns a cell with the cost of `ddtop push` for fifty worker processes.
 func fleet(m metrics, version string) (string, bool) {
 	v, ok := m["Fleet"][version+"-%"]
 	return fmt.Sprintf("%s %%, %s MB", number(v), number(m["Fleet"][version+"-MB"])), ok
 }
 
-// number writes two significant digits, or all digits before the point.
+// number writes a figure with two significant digits. If there are more than two digits before the point, it writes all
+// of these.
 func number(v float64) string {
 	switch {
 	case v >= 10 || v == 0:

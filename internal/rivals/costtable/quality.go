@@ -14,7 +14,7 @@ type load struct {
 	perRequest        bool
 }
 
-// loads are in the order of the tables.
+// loads has all loads, in the order of the tables.
 var loads = []load{
 	{name: "rails-full", what: "Rails, full machine", rails: "Rails/full"},
 	{name: "rails-half", what: "Rails, half full", rails: "Rails/free-cpu", perRequest: true},
@@ -25,14 +25,14 @@ var loads = []load{
 	{name: "known-calls", what: "One thread computes"},
 }
 
-// profilers are the columns of the tables. name is the profiler's name in BenchmarkQuality. The field rails is its
-// name in BenchmarkRails, or "" if it is not measured there.
+// profilers are the columns of the tables. name is the profiler's name in BenchmarkQuality. The field rails is its name
+// in BenchmarkRails, or "" if BenchmarkRails does not measure the profiler.
 var profilers = []struct{ name, rails string }{
 	{"none", "none"}, {"rbspy", "rbspy"}, {"switches", "ddtop"}, {"moved", ""}, {"polling", "ddtop-polling"},
 }
 
-// figures are the lines of a table. what is the line's heading. names are the names of the benchmark's figures in this
-// line, without the profiler's name before them.
+// figures are the lines of a table. what is the line's heading. names are the figures of BenchmarkQuality that the line
+// shows, without the profiler's name before them.
 var figures = []struct {
 	what, unit string
 	names      []string
@@ -49,8 +49,8 @@ var figures = []struct {
 	{"impossible stacks, of how many", "", []string{"-impossible", "-stacks"}},
 }
 
-// runQuality writes a table of cost and quality for each load, from what BenchmarkQuality, BenchmarkRails and
-// BenchmarkPerRequest reported. A figure that was not measured is –.
+// runQuality writes a table of cost and quality for each load, from the figures of BenchmarkQuality, BenchmarkRails and
+// BenchmarkPerRequest. In place of a figure that was not measured, the table has "–".
 func runQuality(in io.Reader, out, missing io.Writer) error {
 	m, err := parse(in)
 	if err != nil {
@@ -82,7 +82,7 @@ func runQuality(in io.Reader, out, missing io.Writer) error {
 	return nil
 }
 
-// line writes a line of a table, unless all of its cells are –.
+// line writes a line of a table, unless all of its cells are "–" (not measured).
 func line(out io.Writer, what string, of func(profiler int) string) {
 	any, text := false, "| "+what
 	for i := range profilers {
@@ -95,8 +95,8 @@ func line(out io.Writer, what string, of func(profiler int) string) {
 	}
 }
 
-// cell returns the figures of a cell, separated by commas. A figure that was not measured is –. The whole cell is – if
-// none was measured.
+// cell returns the figures of a cell, separated by commas. For a figure that was not measured, it has "–". If no figure
+// was measured, the whole cell is "–".
 func cell(of map[string]float64, profiler, unit string, names []string) string {
 	out, any := "", false
 	for i, name := range names {
@@ -115,8 +115,9 @@ func cell(of map[string]float64, profiler, unit string, names []string) string {
 	return out
 }
 
-// inPairs returns a difference between measurements with and without ddtop, its interval, and the number of pairs.
-// BenchmarkPerRequest measures only ddtop at its defaults. So inPairs returns – for the columns of other profilers.
+// inPairs returns the difference that ddtop makes, its interval, and the number of pairs of measurements with and
+// without ddtop. BenchmarkPerRequest measures only ddtop at its defaults. So inPairs returns "–" for the columns of
+// other profilers.
 func inPairs(of map[string]float64, profiler int, name string) string {
 	v, ok := of[name+"-%"]
 	if !ok || profilers[profiler].rails != "ddtop" {

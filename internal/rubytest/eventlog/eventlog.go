@@ -1,9 +1,9 @@
-// Package eventlog gives tests the truth about the GVL. It has a small C extension that logs Ruby's own thread events
-// (3.2 and later) and its collector's events. It also has the reader of this log. The extension is compiled by the
-// host's C compiler when a test needs it.
+// Package eventlog gives tests the truth about the GVL: when each thread held it and waited for it. It has a small C
+// extension that logs Ruby's own thread events (3.2 and later) and the collector's events. It also reads this log. The
+// extension is compiled by the host's C compiler when a test needs it.
 //
 // The events are not exact (docs/internals/threads.md#rubys-thread-events). SUSPENDED comes a few microseconds before
-// the lock is given up, and READY a few microseconds before the thread queues. 3.2 sends no SUSPENDED when a time slice
+// the GVL is given up, and READY a few microseconds before the thread queues. 3.2 sends no SUSPENDED when a time slice
 // ends. So on 3.2 the time from the end of a time slice to READY counts as running.
 package eventlog
 
@@ -23,7 +23,8 @@ import (
 //go:embed ext/eventlog.c
 var source string
 
-// Env returns the variables that a program needs to log into a file. The file is relative to the program's folder.
+// Env returns the environment variables with which a program logs events into a file. The file is relative to the
+// program's folder.
 func Env(file string) []string {
 	// Development builds of Ruby refuse an extension that was built for another ABI. This extension fits every ABI (see
 	// its source), so the check is switched off.
@@ -62,7 +63,7 @@ var build = sync.OnceValues(func() (so []byte, err error) {
 	return os.ReadFile(out)
 })
 
-// errNoCompiler means that there is no C compiler. Then the test is skipped.
+// errNoCompiler means that this machine has no C compiler. The test is then skipped.
 type errNoCompiler struct{}
 
 func (errNoCompiler) Error() string { return "no C compiler (cc or gcc) for the event log" }
@@ -76,8 +77,8 @@ func compiler() (string, error) {
 	return "", errNoCompiler{}
 }
 
-// Install puts eventlog.so into a folder, for a program to require "./eventlog". The test is skipped if there is no C
-// compiler.
+// Install puts the extension eventlog.so into a folder. A program in this folder can require "./eventlog". The test is
+// skipped if there is no C compiler.
 func Install(t testing.TB, dir string) {
 	t.Helper()
 	so, err := build()

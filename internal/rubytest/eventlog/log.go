@@ -27,10 +27,11 @@ const (
 type Record struct {
 	// NS is CLOCK_MONOTONIC in ns.
 	NS int64
-	// Thread is the address of the event's Thread object. It is 0 in Ruby 3.2 and for GC events, because these do not
-	// name it. Then the event is about the thread that runs on TID.
+	// Thread is the address of the Thread object that the event is about. It is 0 in Ruby 3.2 and for GC events,
+	// because these do not name a thread. Then the event is about the thread that runs on TID.
 	Thread uint64
-	// TID is the native thread that sent the event. An event Ready can come from another thread, which woke Thread.
+	// TID is the native thread that sent the event. This can be another thread than Thread if the event is Ready: the
+	// thread that woke Thread.
 	TID   uint32
 	Event Event
 }
@@ -38,7 +39,7 @@ type Record struct {
 // Log is what a program logged, in order of time.
 type Log struct {
 	Records []Record
-	// threadOf has, by the id of a native thread, the Thread object that ran on it last.
+	// threadOf maps the id of a native thread to the Thread object that last ran on it.
 	threadOf map[uint32]uint64
 }
 
@@ -48,8 +49,8 @@ const (
 	recordSize = 24
 )
 
-// Parse reads the file that the extension writes. It returns an error if the extension had no room for all events,
-// because sums over an incomplete log would be wrong.
+// Parse reads the file that the extension writes. It returns an error if the file had no space for all events, because
+// sums over an incomplete log would be wrong.
 func Parse(data []byte) (*Log, error) {
 	if len(data) < headSize || string(data[:len(magic)]) != magic {
 		return nil, errors.New("event log: not a file that the extension wrote")
@@ -71,8 +72,9 @@ func Parse(data []byte) (*Log, error) {
 			TID:    binary.LittleEndian.Uint32(b[16:]),
 			Event:  Event(binary.LittleEndian.Uint32(b[20:])),
 		}
-		// If Event is 0, the extension had reserved the slot, but the log ended before it filled the slot. Such records
-		// are removed below. They are not needed, because tests look only at times before the end of the log.
+		// If Event is 0, the extension had reserved this slot for a record, but the log ended before the record was
+		// written. Such records are removed below. Tests do not need them, because they use only times before the end
+		// of the log.
 		l.Records[i] = r
 		if r.Event == Resumed && r.Thread != 0 {
 			l.threadOf[r.TID] = r.Thread
@@ -101,7 +103,7 @@ const (
 	released
 )
 
-// follow adds up the times of one thread in the window.
+// follow adds up how long one thread is in each state, between two instants.
 type follow struct {
 	tid   uint32
 	state state
@@ -124,8 +126,8 @@ func (f *follow) to(s state, at int64) {
 	f.state, f.since = s, at
 }
 
-// Times returns what each thread did between two instants (CLOCK_MONOTONIC in ns), by native thread id. A thread that
-// started or ended in between has less time in sum.
+// Times returns how long each thread was in each state between two instants (CLOCK_MONOTONIC in ns), by native thread
+// id. If a thread started or ended between them, the sum of its times is smaller.
 func (l *Log) Times(from, to int64) map[uint32]Times {
 	threads := make(map[uint64]*follow)
 	for _, r := range l.Records {
@@ -153,12 +155,12 @@ func (l *Log) Times(from, to int64) map[uint32]Times {
 	return out
 }
 
-// bySelf reports whether the thread that an event is about sent the event itself. Started is always sent by another
-// thread, and Ready often.
+// bySelf reports whether an event was sent by the thread that it is about. Another thread always sends Started, and
+// often sends Ready.
 func (r Record) bySelf() bool { return r.Thread == 0 || r.Event != Ready && r.Event != Started }
 
-// key identifies the thread that a record is about. It may use the address of the Thread object: objects move only by
-// compaction, which no test does.
+// key identifies the thread that a record is about, by the address of its Thread object if the record has one. This is
+// safe: objects move only by compaction, which no test does.
 func (l *Log) key(r Record) uint64 {
 	if r.Thread != 0 {
 		return r.Thread
@@ -243,7 +245,7 @@ func (l *Log) Waits(from, to int64) Waits {
 	return w
 }
 
-// after returns the state of a thread after an event.
+// after returns the state that a thread has after an event, such as Running.
 func after(e Event) state {
 	switch e {
 	case Started, Ready:
@@ -258,7 +260,7 @@ func after(e Event) state {
 	return none
 }
 
-// before returns the state that a thread must have had before its first event in the log. The thread may have started
+// before returns the state that a thread must have had before its first event in the log: the thread may have started
 // before the log began.
 func before(e Event) state {
 	switch e {

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// file returns a log file as the extension would write it.
+// file returns a log file with these records, in the format that the C extension writes.
 func file(capacity uint64, records ...Record) []byte {
 	b := append([]byte{}, magic...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(records)))
@@ -103,8 +103,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestExtension: on every Ruby, the extension logs a collection. From 3.2 on, it also logs all events of a thread that
-// sleeps and of the main thread.
+// TestExtension: on every Ruby, the extension must log a garbage collection. From 3.2 on, it must also log all thread
+// events of a thread that sleeps and of the main thread.
 func TestExtension(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		const program = `$stdout.sync = true

@@ -1,5 +1,6 @@
-// Package published starts Ruby programs that publish spans for readers in other processes, as the native code of
-// tracers does. It compiles a Ruby extension (ext) for this, which every Ruby from 2.5 on can load.
+// Package published starts Ruby programs that publish the ids of spans (units of tracing), as the native code of
+// tracers does. A reader in another process can find these ids. The package compiles a Ruby extension (ext) for this,
+// which every Ruby from 2.5 on can load.
 package published
 
 import (
@@ -18,12 +19,12 @@ var source string
 //go:embed published.rb
 var program string
 
-// Span is what a thread publishes: the ids of its span and of the root span, in decimal. "0" means that the thread
-// publishes nothing.
+// Span is what a thread publishes: the id of its current span and the id of the root span, in decimal. "0" means that
+// the thread publishes nothing.
 type Span struct{ ID, Root string }
 
-// Start starts the program, with the argument "parked" or "race" in o. flags are flags of the compiler: they decide how
-// code reaches the thread-local variable with the span. The test is skipped if there is no compiler.
+// Start starts the program with the argument in o, "parked" or "race". flags are flags of the compiler: they decide how
+// the compiled code accesses the thread-local variable that has the span. The test is skipped if there is no compiler.
 func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options, flags ...string) *rubytest.Process {
 	t.Helper()
 	p := Prepare(t, r, o, flags...)

@@ -1,5 +1,5 @@
-// Package spend runs a program that spends known CPU time in known C functions. It compiles a Ruby extension (ext) for
-// this. Every Ruby from 2.5 on can load it.
+// Package spend runs a program that uses a known amount of CPU time in known C functions. It compiles a Ruby extension
+// (ext) for this, which every Ruby from 2.5 on can load.
 package spend
 
 import (
@@ -20,11 +20,11 @@ var source string
 //go:embed spend.rb
 var program string
 
-// Function is the kind of code that the program spends time in.
+// Function is a function, or a kind of code, in which the program spends CPU time.
 type Function int
 
-// First and Second are functions of the extension that one Ruby method calls. Outside runs without the GVL. Deflate is
-// libz's deflate, and Ruby is Ruby code. All is everything that the program's thread did.
+// First and Second are functions of the extension, and one Ruby method calls both. Outside is a function that runs
+// without the GVL. Deflate is libz's deflate, and Ruby is Ruby code. All is the total of the program's thread.
 const (
 	First Function = iota
 	Second
@@ -35,10 +35,10 @@ const (
 	NumFunctions
 )
 
-// Names are the symbols of the C functions, and the label of the Ruby method.
+// Names has the name of each Function on a stack: the symbol of the C function, or the label of the Ruby method.
 var Names = [All]string{"spend_first", "spend_second", "spend_outside", "deflate", "Object#ruby"}
 
-// Start starts the program, which spends no time until Go is called. It skips the test if there is no compiler.
+// Start starts the program, which uses no CPU time until Go is called. If there is no compiler, the test is skipped.
 func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubytest.Process {
 	t.Helper()
 	gcc := rubytest.Program(t, "gcc", "gcc libc6-dev")
@@ -65,7 +65,7 @@ func Start(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubytest.Process 
 	return p
 }
 
-// Go makes the program begin to spend time.
+// Go makes the program begin to use CPU time in its functions.
 func Go(t *testing.T, p *rubytest.Process) {
 	t.Helper()
 	p.Send(t, "go")

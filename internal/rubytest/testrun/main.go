@@ -67,7 +67,7 @@ func run(args []string, out io.Writer) error {
 // A test is a test or subtest of a package.
 type test struct{ pkg, name string }
 
-// readRecord returns the tests of the record's lines "WORD PACKAGE TEST".
+// readRecord returns the tests from those lines of the record that have the form "WORD PACKAGE TEST".
 func readRecord(path, word string) ([]test, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -116,7 +116,7 @@ func readEvents(r io.Reader) (result, error) {
 		t := test{e.Package, e.Test}
 		switch e.Action {
 		case "output":
-			// The output of a subtest also counts as output of the test that it belongs to.
+			// The output of a subtest is also added to the output of its top-level test.
 			res.output[e.Package+" "+t.whole().name] += e.Output
 		case "pass", "fail", "skip":
 			if e.Test != "" {
@@ -140,15 +140,16 @@ func (res result) failures() []test {
 	return failed
 }
 
-// final reports whether a failed test must not run again, even if the record says that it saw something too seldom.
+// final reports whether a test has failed for good: it must not run again, even if the record says that it saw
+// something too seldom.
 func (res result) final(t test) bool {
-	// The race detector may report a race after the test's last cleanup. The record then says nothing about it, but the
-	// output does.
+	// The race detector may report a race after the test's last cleanup. By then the record is already written, so only
+	// the output shows the race.
 	return strings.Contains(res.output[t.pkg+" "+t.name], "race detected during execution of test")
 }
 
-// count runs again the tests that failed because they saw something too seldom, according to the record. It does not do
-// so if final is true for a test. Then it prints how many tests passed, failed and were skipped.
+// count runs some failed tests again: those that failed because they saw something too seldom, according to the record.
+// A test for which final is true does not run again. Then count prints how many tests passed, failed and were skipped.
 func count(events, record, flaky string, code int, flags []string, out io.Writer) error {
 	f, err := os.Open(events)
 	if err != nil {
@@ -189,7 +190,7 @@ func count(events, record, flaky string, code int, flags []string, out io.Writer
 		}
 		passed, failed = passed+1, failed-1
 	}
-	// A package can fail without a failed test: by its build, or by a crash.
+	// A package can fail although none of its tests has failed: its build fails, or it crashes.
 	for _, pkg := range res.failed {
 		if !slices.ContainsFunc(ended, func(t test) bool { return t.pkg == pkg }) {
 			failed++
@@ -207,11 +208,12 @@ func again(t test, flags []string) (output string, ok bool) {
 	args := append([]string{"test", "-v", "-count=1"}, flags...)
 	cmd := exec.Command("go", append(args, "-run", "^"+regexp.QuoteMeta(t.name)+"$", t.pkg)...)
 	text, err := cmd.CombinedOutput()
-	// go test also succeeds if no test matches the pattern. So the output must name the test as passed.
+	// go test also succeeds if no test matches the pattern. So success counts only if the output names the test as
+	// passed.
 	return string(text), err == nil && bytes.Contains(text, []byte("--- PASS: "+t.name+" "))
 }
 
-// flakyTest begins the report of a flaky test. No other line of the report begins with it.
+// flakyTest is the text with which the report of a flaky test begins. No other line of the report begins with it.
 const flakyTest = "FLAKY: "
 
 // flaky prints the reports of flaky tests. One flaky test in a run can be chance, but two or more are an error.
@@ -237,7 +239,7 @@ func flaky(path string, out io.Writer) error {
 	return nil
 }
 
-// report appends the report of a flaky test to a file.
+// report appends the report of a flaky test, with both outputs of the test, to a file.
 func report(path string, t test, first, second string) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -256,7 +258,8 @@ func indent(what, text string) string {
 	return b.String()
 }
 
-// runLeft replaces this process by the test binary, with a pattern of the tests that were left out.
+// runLeft replaces this process by the test binary. It passes a pattern that matches only the tests that -short left
+// out.
 func runLeft(record, binary string, args []string) error {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-test.run=") }) {
 		return execute(binary, args) // count runs a flaky test again, alone
@@ -282,7 +285,7 @@ func execute(program string, args []string) error {
 	return syscall.Exec(program, append([]string{program}, args...), os.Environ())
 }
 
-// pattern returns a pattern for the left-out tests of a package, each by its full name.
+// pattern returns a pattern for -test.run that matches the left-out tests of a package, each by its full name.
 func pattern(left []test, pkg string) string {
 	var names []string
 	for _, t := range left {
@@ -294,7 +297,8 @@ func pattern(left []test, pkg string) string {
 	names = slices.Compact(names)
 	var wanted []string
 	for _, name := range names {
-		// If a whole test was left out, the pattern needs only its name, which includes its subtests.
+		// The whole test was left out, not only a subtest. The pattern then needs only the test's name, which includes
+		// its subtests.
 		if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, n+"/") }) {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 
 const fakes = "github.com/ddtop/ddtop/internal/rubytest/testrun/testdata/"
 
-// A fakeRun is a run of the packages in testdata.
+// A fakeRun is a run of go test on the packages in testdata, whose tests fail in known ways.
 type fakeRun struct {
 	tries, record, flaky string
 	events               bytes.Buffer
@@ -121,7 +121,7 @@ func TestOneFlakyTest(t *testing.T) {
 	}
 }
 
-// TestLeft: testrun left runs the tests of a package that -short left out, and no other test.
+// TestLeft: "testrun left" must run the tests of a package that -short left out, and no other test.
 func TestLeft(t *testing.T) {
 	r := newFakeRun(t)
 	r.goTest(t, "-short", "-run", "Long|Passes", fakes+"fake")
