@@ -252,7 +252,7 @@ func aliasHelp(m *Model) scene.KeyMap {
 
 // compare changes what the flamegraph is compared with. Each call goes to the next possibility: nothing, the other
 // recording, the time before the last mark, the time that is shown now. Without a recording or a mark, it skips this
-// possibility. The two times have the length of the time on the screen, which the keys { and } change.
+// possibility. The two spans of time have the length of the one on the screen, which the keys { and } change.
 func compare(m *Model) {
 	v := &m.Flame
 	if m.LastNS == 0 {

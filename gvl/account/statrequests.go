@@ -87,8 +87,8 @@ func (r *Requests) Stat(waitedNS int64, match func(endpoint string) bool) report
 	return out
 }
 
-// statFibers counts the fibers in a reading. It also counts the requests that these fibers wait for, if match returns
-// true for the request's endpoint.
+// statFibers counts the waiting fibers in a reading. It also counts the requests that these fibers serve, if match
+// returns true for the request's endpoint.
 func (r *Requests) statFibers(look *sampler.Fibers, ageNS int64, match func(endpoint string) bool) *report.StatFibers {
 	out := &report.StatFibers{Waiting: len(look.List), AgeNS: ageNS, LookNS: look.ReadNS, Cut: look.Cut}
 	for i := range look.List {

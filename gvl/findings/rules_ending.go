@@ -64,7 +64,7 @@ func (c *collector) endingOf(t *sampler.Thread, ts *gvl.ThreadState, flags stack
 	return endingNot
 }
 
-// ends notes how the thread shows that the program ends, and when this began.
+// ends notes by which kind of code the thread shows that the program is ending, and since when it has shown it.
 func (w *watch) ends(e ending, at, bootNS int64) {
 	if e != w.ending {
 		w.ending, w.endingNS = e, at

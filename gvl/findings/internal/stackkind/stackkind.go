@@ -75,8 +75,8 @@ var markers = []marker{
 	{"Sidekiq::Scheduled::Poller", true, Idle, 10}, {"Timeout.create_timeout_thread", false, Idle, innerFrames},
 	{"Timeout::Request", true, Idle, innerFrames}, {"PG::Connection#wait_for_notify", false, Idle, 4},
 	{"Redis::SubscribedClient", true, Idle, 20}, {"Redis#subscribe", false, Idle, 20},
-	// These calls wait in Redis until a list has an item. The first are in redis-client and redis 5, the others in
-	// redis 3 and 4.
+	// Of the next three, calls wait in Redis until a list has an item: in redis-client and redis 5 (RedisClient), and
+	// in redis 3 and 4 (Redis::Client).
 	{"RedisClient#blocking_call", true, Idle, 20}, {"RedisClient::PubSub", true, Idle, 20},
 	{"Redis::Client#call_with_timeout", false, Idle, 20}, {"Listen::", true, Idle, 10},
 	{"WEBrick::GenericServer#start", false, Idle | Accepts, innerFrames},

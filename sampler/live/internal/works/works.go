@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	// maxMisses is the number of consecutive readings of a thread that may find no work before ddtop reads the thread
-	// more rarely. ddtop reads a thread that seems to begin work. After maxMisses such readings, it reads the thread at
-	// most once in missNS. If the thread has never had work, this time doubles with each further reading, up to
-	// mostMissNS.
+	// ddtop reads a thread that seems to begin work. After maxMisses consecutive readings without work, it reads the
+	// thread more rarely: at most once in missNS. If the thread has never had work, this time doubles with each further
+	// reading, up to mostMissNS.
 	maxMisses, missNS, mostMissNS = 4, 1_000_000_000, 8_000_000_000
 	// maxWorks limits the threads of a Works.
 	maxWorks = 4096

@@ -1,7 +1,8 @@
 // Package slots reads the slots through which ZJIT of Ruby's development branch (head) keeps its frames. This ZJIT does
-// not write iseq and pc into a control frame. It writes the address of a slot on the native stack there, and the slot
-// points to a JIT frame with both (docs/internals/code.md#jits). ZJIT changes the slot whenever the frame calls a
-// method. So one system call must read the slots, the frames, and the slots again.
+// not write a frame's code (iseq) and position (pc) into the control frame. Instead, the control frame has the address
+// of a slot on the native stack. The slot points to a JIT frame, which has iseq and pc (docs/internals/code.md#jits).
+// ZJIT changes the slot whenever the frame calls a method. So one system call must read the slots, the frames, and the
+// slots again.
 package slots
 
 import (
