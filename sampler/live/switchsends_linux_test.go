@@ -49,10 +49,6 @@ Thread.new { loop { Zlib::Deflate.deflate(zeros, 1); work 500 } }
 zeros = "\0" * 400_000
 Thread.new { loop { Zlib::Deflate.deflate(zeros, 1); sleep 0.0001; work 500 } }
 2.times { |i| Thread.new { loop { work 3000; sleep 0.0005 + i * 0.0003 } } }`,
-	// The thread gives the GVL away for a moment while others wait for it, and takes it back before they can.
-	"taken back": `f = File.open("/etc/passwd")
-Thread.new { loop { f.pread(100, 0); work 3000 } }
-Thread.new { loop { work 3000; sleep 0.0005 } }`,
 	// The thread loses its CPU to others, many times within one write.
 	"large writes": `f = IO.for_fd(syscall(319, "large", 0), "r+") # memfd_create
 2.times { child { loop { work 1000 } } }
@@ -163,8 +159,6 @@ func TestSwitchesOfSenders(t *testing.T) {
 				switch {
 				case strings.HasPrefix(name, "handed on"): // ddtop needs some clock ticks of a thread to know its share
 					length, learning = 3*time.Second, 2*time.Second
-				case name == "taken back":
-					length = 2 * time.Second
 				case name == "small requests", name == "pipe":
 					length = 250 * time.Millisecond // they have many records, so one of them weighs less
 					ontoOneCPU(t, p.PID)
