@@ -63,8 +63,8 @@ type StatBlame struct {
 	// no sample listed.
 	NobodyNS int64 `json:"nobody_ns"`
 	OtherNS  int64 `json:"other_ns"`
-	// RunningNS, StalledNS and GCNS are the remaining waiting time, divided by the state of the thread that held the
-	// GVL.
+	// RunningNS, StalledNS and GCNS are the rest of the waiting time. Each is the part in which the holder of the GVL
+	// was in this state.
 	RunningNS int64 `json:"running_ns"`
 	StalledNS int64 `json:"stalled_ns"`
 	GCNS      int64 `json:"gc_ns"`

@@ -56,7 +56,7 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// TestLeastRates: at the rates that LeastRates returns, each figure of the window has its least quality. Because of
+// TestLeastRates: at the rates that LeastRates returns, each figure of the window reaches its least quality. Because of
 // QualityMargin, this is true even at half of these rates.
 func TestLeastRates(t *testing.T) {
 	for _, window := range []time.Duration{time.Second, QualityWindow, time.Minute} {

@@ -10,9 +10,9 @@ const (
 	Unlocked Kind = iota + 1
 	// Slept means that a thread is about to unlock the scheduler's mutex and to sleep until another thread signals it.
 	Slept
-	// Signalled means that a thread wakes another thread and does not own the GVL. The thread may not hold the
-	// scheduler's mutex, so the scheduler's words in the record may be inconsistent. Only the facts about the thread
-	// that made the record are valid.
+	// Signalled means that a thread wakes another thread and does not own the GVL. It is possible that the thread does
+	// not hold the scheduler's mutex, so the scheduler's words in the record may be inconsistent. Only the facts about
+	// the thread that made the record are valid.
 	Signalled
 	// Exited means that the native thread ends.
 	Exited

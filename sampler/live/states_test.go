@@ -107,8 +107,8 @@ func TestStatesMN(t *testing.T) {
 
 func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 	dict := s.Dictionary()
-	// The program has reported that all threads are in their states. But threads that compute keep the GVL busy. So
-	// some threads may still wait for the GVL before they reach their state.
+	// The program has reported that all threads have begun. But threads that compute keep the GVL busy. So some threads
+	// may still wait for the GVL before they reach their state.
 	settled := func(now map[string]gvl.State) bool {
 		for _, th := range said.Threads {
 			if len(th.States) == 1 && now[th.Name].String() != th.States[0] {

@@ -43,10 +43,10 @@ type placer func(code []byte, needs argument) (int, error)
 var endbr64 = [4]byte{0xf3, 0x0f, 0x1e, 0xfa}
 
 // place returns the distance from a function's entry to an instruction for a probe. Every call must execute the
-// instruction, and the kernel must be able to emulate it. The register of the argument named by needs must still be
-// unchanged there. code is the beginning of the function. An instruction that the kernel cannot emulate needs a single
-// step. This costs twenty times as much, about 10 µs per call in a virtual machine. So ddtop never puts a probe on such
-// an instruction.
+// instruction, and the kernel must be able to emulate it. The register of one argument (the parameter needs) must
+// still be unchanged there. code is the beginning of the function. An instruction that the kernel cannot emulate needs
+// a single step. This costs twenty times as much, about 10 µs per call in a virtual machine. So ddtop never puts a
+// probe on such an instruction.
 func place(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytes)]
 	for at := 0; at < len(code); {

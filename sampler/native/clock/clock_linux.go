@@ -115,8 +115,8 @@ func (f *Feed) Close() error {
 	})
 }
 
-// Drain passes the stacks that were copied since the last call to emit. A Sample is valid only during the call of emit.
-// emit may read the process's memory, which can hang. So Drain does not block other Feeds meanwhile.
+// Drain calls emit with the stacks that were copied since the last Drain. A Sample is valid only during the call of
+// emit. emit may read the process's memory, which can hang. So Drain does not block other Feeds meanwhile.
 func (f *Feed) Drain(emit func(*Sample)) error {
 	list, err := f.take()
 	for i := range list {
