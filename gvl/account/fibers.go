@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// lackingLooks is a number of readings of the waiting fibers. A request counts as ended if so many readings in a
-	// row have no fiber for it. One reading is not enough, because the request's fiber may have run at that time. If
+	// ddtop reads the waiting fibers again and again. A request counts as ended if lackingLooks readings in a row have
+	// no fiber for it. One reading is not enough, because the request's fiber may have run at that time. If
 	// readings are incomplete, the number is cutLooks.
 	lackingLooks, cutLooks = 2, 4
 	// staleNS is how long a fiber counts as waiting after it was last read, in ns. A shorter time would end requests

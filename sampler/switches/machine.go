@@ -300,7 +300,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 	switch {
 	case blocked || t.state != released:
 	case called && gave == 0:
-		begin = max(end-t.held(end-ready), m.othersUntil(t, ready, end))
+		last, _ := m.without(t, ready, end)
+		begin = max(end-t.held(end-ready), last)
 	default:
 		begin = m.since(t, ready, cmp.Or(gave, end)) // it came back from code without the GVL, at some time
 	}
@@ -399,31 +400,6 @@ func (m *Machine) queue(untilNS int64) {
 		x.joinedNS = 0
 		return true
 	})
-}
-
-// turnOf adds a hold of the GVL, between from and to, that no record shows. It leaves out the time in which another
-// thread had the GVL.
-func (m *Machine) turnOf(t *thread, r *Record, from, to int64) {
-	clip := func(s *span) {
-		if s.tid == t.tid || s.toNS <= from || s.fromNS >= to {
-			return
-		}
-		if s.fromNS-from > to-s.toNS {
-			to = s.fromNS
-		} else {
-			from = s.toNS
-		}
-	}
-	for i := range m.turns {
-		clip(&m.turns[i])
-	}
-	if h := m.holder; h != nil {
-		clip(&span{h.tid, h.sinceNS, max(to, h.sinceNS)})
-	}
-	if from < to {
-		m.move(t, r, from, running)
-		m.move(t, r, to, released)
-	}
 }
 
 func (m *Machine) move(t *thread, r *Record, at int64, to state) {

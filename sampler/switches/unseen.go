@@ -100,24 +100,20 @@ func (m *Machine) regained(t *thread, r *Record, gave, to int64) (back int64) {
 // without the GVL, and other threads had the GVL in the meantime. So it got the GVL after them, and before the first of
 // them saw it as the owner.
 func (m *Machine) since(t *thread, from, to int64) int64 {
-	for _, c := range m.clues(t, from, to) {
-		if c.had {
-			return from + (c.ns-from)/2
-		}
-		from = c.ns
-	}
-	return from + (to-from)/2
+	last, seen := m.without(t, from, to)
+	return last + (seen-last)/2
 }
 
-// othersUntil returns until when other threads held the GVL between two times, or the time from if none did.
-func (m *Machine) othersUntil(t *thread, from, to int64) int64 {
+// without returns what other threads' records show of a thread without the GVL at the time from. last is the last time
+// at which another thread still held the GVL. seen is the first time at which one of them saw t as the owner, or to.
+func (m *Machine) without(t *thread, from, to int64) (last, seen int64) {
 	for _, c := range m.clues(t, from, to) {
 		if c.had {
-			break
+			return from, c.ns
 		}
 		from = c.ns
 	}
-	return from
+	return from, to
 }
 
 const (
@@ -182,4 +178,29 @@ func (m *Machine) turnsOf(t *thread, r *Record, from, to int64, whole bool) {
 	middle := from + (to-from-free)/2
 	m.turnOf(t, r, from, middle)
 	m.turnOf(t, r, middle+free, to)
+}
+
+// turnOf adds a hold of the GVL, between from and to, that no record shows. It leaves out the time in which another
+// thread had the GVL.
+func (m *Machine) turnOf(t *thread, r *Record, from, to int64) {
+	clip := func(s *span) {
+		if s.tid == t.tid || s.toNS <= from || s.fromNS >= to {
+			return
+		}
+		if s.fromNS-from > to-s.toNS {
+			to = s.fromNS
+		} else {
+			from = s.toNS
+		}
+	}
+	for i := range m.turns {
+		clip(&m.turns[i])
+	}
+	if h := m.holder; h != nil {
+		clip(&span{h.tid, h.sinceNS, max(to, h.sinceNS)})
+	}
+	if from < to {
+		m.move(t, r, from, running)
+		m.move(t, r, to, released)
+	}
 }
