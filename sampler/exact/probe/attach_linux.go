@@ -151,7 +151,7 @@ func (p *Probes) place(code Code, kernel kernelPlaces, o settings) error {
 		s := &code.sites[i]
 		b := builder{target: &p.target, kernel: kernel, kind: s.kind, argument: s.argument, counters: p.counters.FD(), ring: p.ring.FD(), stacks: &p.stacks}
 		calls := o.many && !o.entries && len(s.callSites) > 0
-		if calls {
+		if calls && s.kind != exact.Slept {
 			if err := p.countCalls(); err != nil {
 				return err
 			}
@@ -189,7 +189,7 @@ func (p *Probes) check(mem attach.Memory, breakpoint []byte) error {
 	return nil
 }
 
-// countCalls makes the map in which the BPF programs count the hits of call sites.
+// countCalls makes the map in which the BPF programs count the hits of call sites (Narrow).
 func (p *Probes) countCalls() (err error) {
 	if p.callCounts != nil {
 		return nil

@@ -12,13 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ddtop/ddtop/attach"
+	"github.com/ddtop/ddtop/sampler/exact"
 )
 
 // Ruby calls its mutex functions mostly for other mutexes than the scheduler's: two of three calls in Rails. A hit of a
 // probe by such a call costs time, but makes no record. So the probes are at the call sites instead of in the
-// functions. In Ruby's code, a call site always names the same mutex of a thread, a scheduler or a VM. At first all
-// call sites have a probe. If the hits of a call site show that its mutex is not the scheduler's, the call site loses
-// its probe.
+// functions. At first all call sites have a probe. A call site that unlocks a mutex always names the same mutex of a
+// thread, a scheduler or a VM. A call site that signals either releases the GVL before each signal, or its records are
+// not needed. If the hits of such a call site make no records, the call site loses its probe.
+//
+// Call sites that sleep keep their probes. Up to Ruby 3.2, native_cond_timedwait (thread_pthread.c) sleeps with the
+// mutex of its caller. So the same call site serves Kernel#sleep and the wait for the GVL. Sleeps are rare beside
+// unlocks.
 
 // leastUseless is the number of hits after which a call site loses its probe, if none of its hits has made a record.
 const leastUseless = 10
@@ -115,12 +120,12 @@ func (c *callProbes) close() error {
 	return errors.Join(append(errs, c.file.Close())...)
 }
 
-// Narrow removes the probes of call sites that have had enough hits (leastUseless), of which none made a record. If
-// missing is true, the caller has found that a record is missing. In this case Narrow puts probes at all call sites
-// again, and they stay there. A change takes about ten milliseconds. Narrow must not run at the same time as Detach,
-// which returns Narrow's error. After an error, Narrow changes nothing more.
+// Narrow removes the probes of call sites that have had enough hits (leastUseless), of which none made a record. Call
+// sites that sleep keep their probes. If missing is true, the caller has found that a record is missing. In this case
+// Narrow puts probes at all call sites again, and they stay there. A change takes about ten milliseconds. Narrow must
+// not run at the same time as Detach, which returns Narrow's error. After an error, Narrow changes nothing more.
 func (p *Probes) Narrow(missing bool) {
-	if len(p.calls) == 0 || p.wide {
+	if p.callCounts == nil || p.wide {
 		return
 	}
 	if err := p.narrow(missing); err != nil {
@@ -136,7 +141,7 @@ func (p *Probes) narrow(missing bool) error {
 	p.wide = missing
 	for _, c := range p.calls {
 		keep := c.all()
-		if !missing {
+		if !missing && c.kind != exact.Slept {
 			keep = slices.DeleteFunc(slices.Clone(c.placed), func(i int) bool {
 				n := &counts[c.first+i]
 				return n[callUseful/8] == 0 && n[callUseless/8] >= leastUseless

@@ -29,23 +29,40 @@ Thread.new { loop { Process.wait(fork { exit! }); GC.start; sleep 0.05 } }
 puts "ready"
 $stdin.gets`
 
+// sleepsFirst has a thread that sleeps in short steps after the process has read a line. After a second line, the
+// process continues as everyWay. The main thread only waits, because up to Ruby 3.2 the main thread sleeps in poll(2),
+// and other threads in pthread_cond_timedwait (native_sleep in thread_pthread.c).
+const sleepsFirst = `$stdout.sync = true
+puts "ready"
+$stdin.gets
+Thread.new { 100.times { sleep 0.001 } }.join
+puts "slept"
+$stdin.gets
+` + everyWay
+
 // TestNarrowMissesNothing: after Narrow has removed most probes, the remaining ones still make all records. To prove
 // this, the same process also has probes in the functions themselves, which miss nothing. So each thread makes a record
-// at a call site, and then the same record in the called function. The test needs a real Ruby, because only this calls
-// its functions in all ways.
+// at a call site, and then the same record in the called function. At first the process only sleeps, and Narrow runs.
+// So a call site that waits with any mutex has many hits with other mutexes first. The test needs a real Ruby, because
+// only this calls its functions in all ways.
 func TestNarrowMissesNothing(t *testing.T) {
 	needBPF(t)
 	if many, err := checkMachine(false); err != nil || !many {
 		rubytest.Skip(t, "this kernel has no links of many probes that know processes (%v)", err)
 	}
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
-		w := watch(t, r, everyWay, false)
+		w := watch(t, r, sleepsFirst, false)
 		w.target.Stacks = false // copies of stacks would make room in the ring scarce
 		calls := attached(t, &w, settings{many: true, ringBytes: ringBytes})
 		if len(calls.calls) == 0 {
 			t.Fatal("no probe is at a call site")
 		}
 		all := calls.callSites
+		w.Send(t, "sleep")
+		w.Expect(t, "slept")
+		calls.Narrow(false)
+		w.Send(t, "begin")
+		w.Expect(t, "ready")
 		// Call sites without hits keep their probes. So the test waits until most hits make a record.
 		for deadline := time.Now().Add(r.Timeout()); ; {
 			calls.Narrow(false)

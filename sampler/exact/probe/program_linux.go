@@ -74,8 +74,8 @@ type builder struct {
 	counters int // the map's descriptor
 	ring     int
 	stacks   *stackMaps // nil if stacks are not copied
-	// calls is the descriptor of the map that counts the hits of each call site. It is 0 if the probe is in the
-	// function itself.
+	// calls is the descriptor of the map that counts the hits of each call site. It is 0 if the hits are not counted:
+	// if the probe is in the function itself, or if the function sleeps (Slept).
 	calls int
 }
 
