@@ -42,14 +42,18 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run
 	}
 	measured := 0
 	for ; c.Running() && !f.children; measured++ {
-		if err := measureCommand(unended, c, f, std, measured > 0); err != nil {
-			if measured == 0 && len(c.LeftBehind()) == 0 || !errors.Is(err, program.ErrEndedBefore) {
-				std.SayErr(err)
-			}
+		if err = measureCommand(unended, c, f, std, measured > 0); err != nil {
 			break
 		}
 	}
+	early := errors.Is(err, program.ErrEndedBefore)
+	if err != nil && !early {
+		std.SayErr(err)
+	}
 	exit := c.Exit()
+	if early && measured == 0 && len(c.LeftBehind()) == 0 { // only now it is known what the program left running
+		std.SayErr(err)
+	}
 	for ; ctx.Err() == nil; measured++ { // the terminal's signals reach only ddtop, and end it
 		found, err := measureBackground(ctx, c, f, std, measured > 0 || f.children)
 		if err != nil {
