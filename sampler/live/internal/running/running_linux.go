@@ -25,8 +25,11 @@ const (
 	// mapsEvery is the usual interval between two readings of the process's mappings.
 	mapsEvery = time.Second
 	// changedEvery replaces mapsEvery after the process has mapped other code. It is not zero, because some programs
-	// load libraries in a loop. silentEvery is the interval after the mappings could not be read.
-	changedEvery, silentEvery = 200 * time.Millisecond, 10 * time.Second
+	// load libraries in a loop.
+	changedEvery = 200 * time.Millisecond
+	// silentEvery is the longest interval after the mappings could not be read. The first interval is mapsEvery, since
+	// one error is often due to a full machine. Each further error doubles the interval.
+	silentEvery = 10 * time.Second
 	// mostCPUs limits the stacks that are unwound per second to the number that eight busy CPUs produce. It limits the
 	// cost, because unwinding a stack takes 10 to 35 µs.
 	mostCPUs = 8
@@ -63,6 +66,8 @@ type Run struct {
 	// read again.
 	mapsNS    span
 	mapsAgain time.Time
+	// silent is the interval until then if the last reading failed. Otherwise it is zero.
+	silent time.Duration
 	// uncopied is how many stacks the kernel could not copy.
 	uncopied uint64
 
@@ -234,8 +239,11 @@ func (x *Run) lookAtMaps() error {
 		return nil
 	}
 	x.mapsAgain = time.Now().Add(mapsEvery)
-	if err := x.readMaps(func() error { return x.reader.Prepare(x.of.Subject) }); err != nil {
-		x.mapsAgain = time.Now().Add(silentEvery)
+	if err := x.readMaps(func() error { return x.reader.Prepare(x.of.Subject) }); err == nil {
+		x.silent = 0
+	} else {
+		x.silent = min(max(2*x.silent, mapsEvery), silentEvery)
+		x.mapsAgain = time.Now().Add(x.silent)
 	}
 	return x.readCounts()
 }

@@ -39,7 +39,7 @@ func TestExpensiveStacks(t *testing.T) {
 }
 
 // TestMappingsThatCannotBeRead: if a process's mappings cannot be read, the Run does not end. It reads them again
-// later, because the error can pass.
+// soon, because the error can pass, and less often after each further error.
 func TestMappingsThatCannotBeRead(t *testing.T) {
 	if err := clock.Check(); err != nil {
 		t.Skip(err)
@@ -52,9 +52,11 @@ func TestMappingsThatCannotBeRead(t *testing.T) {
 	defer feed.Close()
 	x := &Run{feed: feed, stacks: stacknames.New(), of: Options{Hz: clock.Hz, Counts: new(sampler.NativeWatch),
 		Subject: cstacks.Subject{Machine: "unknown"}}}
-	for range 2 {
-		if err := x.look(); err != nil || time.Until(x.mapsAgain) < silentEvery/2 {
-			t.Errorf("%v, again in %v", err, time.Until(x.mapsAgain))
+	for _, want := range []time.Duration{mapsEvery, 2 * mapsEvery, 4 * mapsEvery, 8 * mapsEvery, silentEvery, silentEvery} {
+		x.mapsAgain = time.Time{}
+		began := time.Now()
+		if err := x.look(); err != nil || x.mapsAgain.Before(began.Add(want)) || x.mapsAgain.After(time.Now().Add(want)) {
+			t.Errorf("%v, again %v after %v, want %v", err, x.mapsAgain.Sub(began), began, want)
 		}
 	}
 }
