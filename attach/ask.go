@@ -9,13 +9,13 @@ import (
 const (
 	// patience is how long Ask waits for the kernel's answer about a process.
 	patience = time.Second
-	// patienceSteps is the number of short steps into which Ask divides its wait of one patience. If the machine gives
-	// ddtop no CPU, each step takes longer, and so does the whole wait. Without steps, Ask would blame the process for
-	// no answer, although ddtop itself could not run.
+	// patienceSteps is the number of short steps into which Ask divides its wait. On a full machine, ddtop itself may
+	// get no CPU for a while. Each step then takes longer, and so does the whole wait. With a single timer instead, Ask
+	// would blame the process for no answer.
 	patienceSteps = 20
-	// starvedSteps is the number of further steps that Ask waits if its function fn computes or waits for a CPU. Such a
-	// delay does not come from the kernel, so it says nothing about the process. With thirty threads for each CPU, a
-	// computation of 50 ms can take seconds.
+	// starvedSteps is the number of further steps that Ask waits while its function fn computes or waits for a CPU.
+	// Such a delay says nothing about the process, because the kernel does not cause it. With thirty threads for each
+	// CPU, a computation of 50 ms can take seconds.
 	starvedSteps = 20 * patienceSteps
 )
 
@@ -39,7 +39,7 @@ func Ask[T any](pid int, doing string, fn func() (T, error)) (T, error) {
 	return ask(pid, patience, doing, fn)
 }
 
-// ask is like Ask, but the caller sets the patience.
+// ask is like Ask, but waits for the given patience instead of a second.
 func ask[T any](pid int, patience time.Duration, doing string, fn func() (T, error)) (T, error) {
 	type answer struct {
 		value T

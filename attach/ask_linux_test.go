@@ -20,8 +20,8 @@ func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 		if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &from); err != nil {
 			return 0, err
 		}
-		// The loop ends when the thread has used a quarter more CPU time than the patience. Even with a 16th of a CPU,
-		// this happens before Ask gives up.
+		// Compute until the thread has used 1.25 times the patience of CPU time, which is longer than Ask waits for a
+		// blocked call. Even with a 16th of a CPU, this ends before Ask gives up.
 		for now = from; now.Nano() < from.Nano()+int64(patience+patience/4); n++ {
 			if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
 				return 0, err
@@ -46,7 +46,7 @@ func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	fd := int(r.Fd()) // Fd makes reads block in the kernel
+	fd := int(r.Fd()) // Fd makes the pipe blocking, so unix.Read waits in the kernel
 	began := time.Now()
 	n, err = ask(1, patience, "reading a pipe", func() (int, error) { return unix.Read(fd, make([]byte, 1)) })
 	if n != 0 || !errors.Is(err, ErrNoAnswer) {

@@ -34,7 +34,8 @@ func TestCoreOfManyRegisters(t *testing.T) {
 	const registers = 400 << 20
 	core := makeCore(nil, nil, 1, 77)
 	notes := binary.LittleEndian.Uint64(core[64+32:])
-	// fat is a note that ddtop does not use. The kernel writes such notes with the owner LINUX.
+	// fat is the header of a large note with the owner LINUX. The kernel writes such notes, and ddtop does not use
+	// them.
 	fat := binary.LittleEndian.AppendUint32(nil, 6)
 	fat = binary.LittleEndian.AppendUint32(fat, registers)
 	fat = append(binary.LittleEndian.AppendUint32(fat, 0x202), "LINUX\x00\x00\x00"...)

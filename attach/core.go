@@ -21,11 +21,12 @@ import (
 var (
 	// errNotCore is returned for a file that is not an ELF core of a 64-bit little-endian process.
 	errNotCore = errors.New("not a core file")
-	// errFileUnusable is returned if a core lacks memory that a mapped file holds, and that file cannot be used.
+	// errFileUnusable is returned for memory that is not in the core but in a mapped file, such as code, if this file
+	// cannot be used.
 	errFileUnusable = errors.New("the mapped file can't be used")
 )
 
-// maxSegments limits the segments of a core file. There is at most one for each mapping.
+// maxSegments limits the segments of a core file. A core has at most one segment for each mapping.
 const maxSegments = mapped.MaxMappings
 
 // segment is a range of memory in a core file, of size bytes from the address addr on. The file holds only the first
@@ -45,8 +46,8 @@ type Core struct {
 	file    io.ReaderAt
 	closer  io.Closer
 	written time.Time
-	// length is the size of the file in bytes. missing is the number of bytes that the headers describe but the file
-	// does not have, because it was cut short.
+	// length is the size of the core file in bytes. missing is the number of bytes that its headers describe but the
+	// file does not have, because it was cut short.
 	length, missing int64
 	machine         string
 	segments        []segment
@@ -71,8 +72,8 @@ type Core struct {
 type CoreFiles struct {
 	// Root is the folder that was the root folder of the dumped process. If it is empty, ddtop's own root is used.
 	Root string
-	// Files are used instead of the mapped files with the same base names. A file whose name matches no mapped file is
-	// used instead of the program file.
+	// Files are paths of files to read instead of the mapped files with the same base names. A file whose name matches
+	// no mapped file is read instead of the program file.
 	Files []string
 }
 
@@ -158,7 +159,7 @@ func (c *Core) programHeaders(head []byte) ([]byte, error) {
 		if _, err := c.file.ReadAt(section[:], int64(binary.LittleEndian.Uint64(head[40:])&(1<<62-1))); err != nil {
 			return nil, errors.New("its section header is missing")
 		}
-		count = uint64(binary.LittleEndian.Uint32(section[44:])) // sh_info
+		count = uint64(binary.LittleEndian.Uint32(section[44:])) // the field sh_info of the first section header
 	}
 	if count == 0 || count > maxSegments {
 		return nil, fmt.Errorf("%d program headers", count)
@@ -187,8 +188,8 @@ func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	return segment{addr: Address(addr), size: size, kept: kept, offset: int64(offset)}, true
 }
 
-// readNotes reads a segment of notes. It appends the notes that parseCoreNotes uses to its parameter to. To save
-// memory, it skips all other notes, most of which are floating-point registers.
+// readNotes reads a segment of notes. It appends those notes to the slice to that parseCoreNotes uses. To save memory,
+// it skips all other notes, most of which are floating-point registers.
 func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	if offset > uint64(c.length) || size > uint64(c.length)-offset {
 		return nil, fmt.Errorf("it was cut off: %d bytes of notes, which say which files were mapped, lie beyond its end", size)
@@ -273,7 +274,7 @@ func (c *Core) read(addr Address, buf []byte) error {
 }
 
 // find returns the segment that holds addr. ok is false if there is none. next is the first address after addr at which
-// a segment begins or ends: up to there, the result is the same.
+// a segment begins or ends. For all addresses before next, find returns the same segment.
 func (c *Core) find(addr Address) (s segment, ok bool, next Address) {
 	i := sort.Search(len(c.segments), func(i int) bool { return c.segments[i].addr > addr })
 	next = ^Address(0)

@@ -210,8 +210,8 @@ func TestCoreMaps(t *testing.T) {
 	}
 }
 
-// TestCoreRegisters: each thread has the registers in its own note. If the note is cut short, the thread has no
-// registers.
+// TestCoreMaps: Maps lists all memory of the process once, with the rights of its segment. If a part of a mapped file
+// has no segment, Maps marks it as executable.
 func TestCoreRegisters(t *testing.T) {
 	b := makeCore(nil, nil, 0, 7, 8)
 	c, err := newCore("core", bytes.NewReader(b), int64(len(b)))
@@ -231,7 +231,7 @@ func TestCoreRegisters(t *testing.T) {
 	}
 	cut := bytes.Index(b, note(ntPRStatus, make([]byte, 336))[:12])
 	binary.LittleEndian.PutUint32(b[cut+4:], 112+NumUserRegisters*8-1)
-	b[cut+12+8+112+NumUserRegisters*8-1] = 0 // the padding
+	b[cut+12+8+112+NumUserRegisters*8-1] = 0 // notes are padded to 4 bytes, so the cut byte is padding now
 	n, err := parseCoreNotes(b[cut : cut+12+8+112+NumUserRegisters*8])
 	if _, ok := n.registers[7]; ok || err != nil || len(n.tids) != 1 {
 		t.Errorf("of a note that is cut short: %v, %+v", err, n)

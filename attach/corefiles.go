@@ -24,8 +24,8 @@ type mappedFile struct {
 	err      error
 }
 
-// give assigns the files that the user has named (CoreFiles.Files). Each is used instead of the mapped file with the
-// same name. A file with a name that no mapped file has is used instead of the program.
+// give assigns the files that the user has named (CoreFiles.Files). Each replaces the mapped file with the same name.
+// If no mapped file has this name, the file replaces the program.
 func (c *Core) give(files []string) error {
 	c.given = make(map[string]string)
 	for _, f := range files {
@@ -57,7 +57,7 @@ func (c *Core) allMappings() []Mapping {
 	out := make([]Mapping, 0, len(files)+len(c.segments))
 	for _, m := range files {
 		s, ok, _ := c.find(m.Start)
-		// gcore writes no segment for code and other constant memory. So a mapping without a segment counts as
+		// gcore writes no segment for code and other constant memory. So a mapping without a segment is marked as
 		// executable, until the ELF headers of its file say which part is code.
 		m.Exec = !ok || s.rights&elf.PF_X != 0
 		m.Write = ok && s.rights&elf.PF_W != 0
@@ -157,8 +157,8 @@ func (c *Core) open(path string) (*safefile.File, error) {
 	return f, err
 }
 
-// findFile opens the file from which to read what a mapped file holds. The mapped file's path comes from the core,
-// which an attacker may have written. So findFile refuses a file that is not a program or a library.
+// findFile opens the mapped file at a path, or the file that the user has named to replace it. The path comes from the
+// core, which an attacker may have written. So findFile refuses a file that is not a program or a library.
 func (c *Core) findFile(path string) (*safefile.File, error) {
 	if given := c.given[path]; given != "" {
 		return safefile.Open(given, mapped.MaxMappedFile)

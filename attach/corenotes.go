@@ -46,7 +46,7 @@ func wantedNote(head []byte) bool {
 // maxCoreThreads limits the number of threads that are read from a core.
 const maxCoreThreads = 1 << 20
 
-// Types of the notes that are read (elf.h, linux/elfcore.h).
+// These are the types of the notes in a core file that ddtop reads (elf.h, linux/elfcore.h).
 const (
 	ntPRStatus = 1
 	ntPRPSInfo = 3
@@ -60,8 +60,8 @@ type coreNotes struct {
 	comm     string
 	args     []string
 	mappings []Mapping
-	// programAt is an address within the program: of its headers, or of its entry. vdsoAt is the start of the vDSO.
-	// Each is zero if the core does not have it.
+	// programAt is an address in the program's file: its program headers, or its entry point. vdsoAt is the start of
+	// the vDSO. Each is zero if the core does not have it.
 	programAt, vdsoAt Address
 	// registers maps the TID of each thread to its registers. They are valid on x86_64 only.
 	registers map[int32][NumUserRegisters]uint64

@@ -67,7 +67,7 @@ func hostileELF(t testing.TB) map[string]struct {
 	out["code over code"] = file{elftest.Make(t, same, nil), 2 << 30}
 	out["relocations over relocations"] = file{elftest.Make(t, append([]elftest.Section{one, names}, related...), nil), 2 << 30}
 	out["one name for many symbols"] = file{elftest.Make(t, []elftest.Section{wanted(1 << 16), names}, nil), 0}
-	slots := make([]byte, 24<<12) // each entry has its own address, and symbol 0
+	slots := make([]byte, 24<<12) // relocations: each is for a word at another address, and all refer to symbol 0
 	for i := range 1 << 12 {
 		binary.LittleEndian.PutUint64(slots[24*i:], uint64(8*i))
 		binary.LittleEndian.PutUint64(slots[24*i+8:], 7)
@@ -120,7 +120,8 @@ func TestHostileELF(t *testing.T) {
 		f.Close()
 		most := uint64(most)
 		if name == "code over code" {
-			most += mapped.MaxCode // for the first section
+			// Code reads the first section before it finds that all sections together are too large
+			most += mapped.MaxCode
 		}
 		if used := after.TotalAlloc - before.TotalAlloc; used > most {
 			t.Errorf("%s: %d MB allocated (%v)", name, used>>20, err)
@@ -180,7 +181,8 @@ func TestELFChangesWhileRead(t *testing.T) {
 	}
 }
 
-// changing is a file whose content is replaced after some reads. now is read first, and then is read later.
+// changing is a file whose content is replaced after some reads. The field now has the content before that, and then
+// has the content after it.
 type changing struct {
 	now, then []byte
 	reads     int

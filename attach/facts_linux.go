@@ -56,10 +56,10 @@ func (p *facts) CPUs() int {
 	return set.Count()
 }
 
-// User is the name of the process's effective user, or its number if it has no name here.
+// User returns the name of the process's effective user, or the user's ID if this machine has no name for it.
 func (p *facts) User() string { return userName(p.status.UID[1]) }
 
-// Exe is the path of the program file, as the kernel shows it to us.
+// Exe returns the path of the program file, as the kernel shows it to ddtop.
 func (p *facts) Exe() string { return p.exe }
 
 // CommandLine returns the program's arguments as they are now. Ruby's $0 and Process.setproctitle change them. They
@@ -148,9 +148,9 @@ func (p *facts) NamespacePID() int {
 // memory differ from the numbers that ddtop sees.
 func (p *facts) inNamespace() bool { return len(p.status.NSPID) > 1 }
 
-// NamespaceTID returns the number of a native thread in the process's own, innermost PID namespace. This is the number
-// that Ruby knows. tid is the thread's number in ddtop's namespace. The two numbers are equal unless inNamespace
-// returns true.
+// NamespaceTID returns the number of a native thread in the process's own, innermost PID namespace. Ruby's memory has
+// this number. tid is the thread's number in ddtop's namespace. The two numbers are equal unless inNamespace returns
+// true.
 func (p *facts) NamespaceTID(tid int32) (int32, error) {
 	if !p.inNamespace() {
 		return tid, nil

@@ -57,8 +57,9 @@ func (p *Process) moduleOf(of mapped.Image) (*Module, error) {
 	return m, nil
 }
 
-// setRoots sets the two folders below which a module's separate debug file may be: the process's root and ddtop's
-// root. Files below either root are opened with the process's rights, because the process chooses the file's name.
+// setRoots sets the two folders below which a module's separate debug file may be: the process's root and ddtop's root.
+// The process can choose the name of the debug file, for example the name of a secret file. So ddtop opens files below
+// both roots with the process's rights.
 func (p *Process) setRoots(m *Module) {
 	m.Roots = []mapped.DebugRoot{{Name: p.LivingPath("root"), Open: p.openRoot}, {Name: "/", Open: p.openOurRoot}}
 	if root, err := p.readlink("root"); err == nil && root != "/" {
@@ -94,7 +95,7 @@ func (p *Process) rights() (*safefile.Rights, error) {
 		return nil, p.lost(err)
 	}
 	s := parseStatus(text)
-	const files = 3 // the index of the ID for files, after the real, effective and saved IDs
+	const files = 3 // a Uid or Gid line has four IDs: real, effective, saved, and the one that decides about files
 	if s.UID[files] < 0 || s.GID[files] < 0 {
 		return nil, fmt.Errorf("/proc/%d/status does not say whose the process is", p.pid)
 	}
@@ -124,8 +125,9 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 		return nil, modified, err
 	}
 	defer f.Close()
-	// In the meantime the process can have become a program with more rights, such as su. The earlier program has
-	// chosen the path, and may not have been allowed to read the file. So check that the program is still the same.
+	// Since the file was opened, the process can have called exec with a program that has more rights, such as su. Then
+	// the earlier program chose the path, but ddtop may have used the rights of su. So check that the program is still
+	// the same.
 	if err := p.Check(); err != nil {
 		return nil, modified, err
 	}

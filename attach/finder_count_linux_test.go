@@ -24,7 +24,7 @@ func TestFinderReads(t *testing.T) {
 		if pid < 100_000 {
 			return "wanted", 0, nil
 		}
-		return "another", 0, nil // the process is so young that each search may read its title again
+		return "another", 0, nil // an age of 0, so each search may read the title again
 	}
 	known := make(map[int]bool)
 	find := func() (found []int, read int) {
@@ -42,7 +42,7 @@ func TestFinderReads(t *testing.T) {
 		}
 		return found, read - before
 	}
-	for total := 0; total < strangers; { // one search may take a second at most
+	for total := 0; total < strangers; { // a search ends after a second, so reading all titles can take several
 		found, n := find()
 		if total += n; len(found) != 0 || n == 0 {
 			t.Fatalf("found %v, %d titles read", found, n)

@@ -54,7 +54,7 @@ func NewFinder(match func(title string) bool) *Finder {
 }
 
 // Find returns the PIDs of the processes whose titles match, without those that the caller knows already. It does not
-// check that they are Rubies. It returns an error only if /proc cannot be listed.
+// check that they are Ruby processes. It returns an error only if /proc cannot be listed.
 func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 	names, err := f.list()
 	if err != nil {
@@ -82,7 +82,8 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 			found = append(found, pid)
 			return
 		}
-		if !errors.Is(err, ErrExhausted) { // without descriptors or memory, the next Find asks again
+		// if ddtop had no descriptors or no memory left, the next Find reads this process again
+		if !errors.Is(err, ErrExhausted) {
 			s.next = now.Add(min(titleEvery, age/titleGrowth))
 		}
 		f.seen[pid] = s
@@ -96,7 +97,7 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 		s.round = f.round
 		f.seen[pid] = s
 		switch {
-		case !old, s.next.IsZero(): // new, or left over by a search that took too long
+		case !old, s.next.IsZero(): // a new process, or one that an earlier search had no time to read
 			look(pid)
 		case !begun.Before(s.next):
 			again = append(again, pid)

@@ -183,7 +183,7 @@ func churn(n int) error {
 		for {
 			ended := make(chan struct{})
 			go func() {
-				runtime.LockOSThread() // never unlocked, so the thread ends
+				runtime.LockOSThread() // the goroutine ends without unlocking, so its OS thread ends, too
 				close(ended)
 			}()
 			<-ended
@@ -193,7 +193,7 @@ func churn(n int) error {
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
-			go func() { // another thread calls exec while this goroutine keeps the main one
+			go func() { // this goroutine keeps the main thread, so exec is called from another thread
 				runtime.LockOSThread()
 				failed <- syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 			}()

@@ -181,8 +181,8 @@ func TestReadFileAfterExec(t *testing.T) {
 	}
 }
 
-// TestOpenMappedHostile: ddtop never opens another file at the path of a mapping, not even to compare it. The path can
-// lead to such a file in the process's root folder or in ddtop's.
+// TestOpenMappedHostile: the path of a mapping can lead to a file that is not the mapped one, in the process's root
+// folder or in ddtop's. ddtop never opens such a file, not even to compare it.
 func TestOpenMappedHostile(t *testing.T) {
 	c, root := startNobody(t)
 	p := open(t, c.pid)

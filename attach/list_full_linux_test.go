@@ -37,7 +37,7 @@ func TestListOnAFullMachine(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Wait() // the program ends with its input
+	defer cmd.Wait() // the program ends when its standard input is closed
 	defer in.Close()
 	// The test measures no time, because a full machine can delay any answer. It sets the number of silent processes to
 	// one below the limit. So lookAt must still ask this process, which answers that it is no Ruby.

@@ -132,8 +132,8 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 	n := l.silent.Load()
 	if n < maxSilent {
 		var v verdict
-		// Calls that often block have a shorter deadline of their own, and their error names the call. The deadline
-		// here is for all other calls that lookInto makes.
+		// lookInto makes many calls. Calls that often block have a shorter deadline of their own, and their error names
+		// the call. The deadline here is for all others.
 		v, err = ask(pid, 2*patience, "looking at its files", func() (v verdict, _ error) {
 			v.Candidate, v.ok = lookInto(p, &l.known)
 			p.letGo(v.Err)
@@ -237,7 +237,7 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 		if other, loaded := v.asked.LoadOrStore(key, done); loaded {
 			select {
 			case <-other.(chan struct{}):
-			case <-time.After(patience / 2): // the process may be silent
+			case <-time.After(patience / 2): // the process that the other goroutine asks may not answer
 			}
 			if version, ok := v.known(p, key, mappings[i].Start); ok {
 				return version, nil

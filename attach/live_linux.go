@@ -223,8 +223,8 @@ func (m *liveMemory) readFile(addr Address, buf []byte) error {
 	}
 	n, err := m.mem.ReadAt(buf, int64(addr))
 	if n == 0 && errors.Is(err, io.EOF) && m.reopen() {
-		// After the program has called exec, or the thread has ended, the open file shows no memory. reopen has now
-		// opened the file of a living thread, so read again.
+		// The open file shows no memory after the program has called exec, or after the thread of the file has ended.
+		// reopen has now opened the file of a living thread, so read again.
 		n, err = m.mem.ReadAt(buf, int64(addr))
 	}
 	var errno syscall.Errno

@@ -24,7 +24,7 @@ type (
 	Span = mapped.Span
 	// ThreadLocal is the place of a thread-local variable.
 	ThreadLocal = mapped.ThreadLocal
-	// Word is a word of a thread's own memory.
+	// Word is a word of a target's memory and its expected value.
 	Word = mapped.Word
 	// CodeSection is a section with machine code of a Module.
 	CodeSection = mapped.CodeSection

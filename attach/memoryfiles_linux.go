@@ -23,8 +23,8 @@ const (
 	maxMemoryFiles = 16
 )
 
-// forkTime decides whether a memfd was written by the process's parent. It was if its last write is at least this much
-// earlier than the start of the process. A shorter time proves nothing, because the kernel keeps both times in ticks of
+// forkTime decides whether a process's parent wrote a memfd. The parent wrote it if the last write is at least this
+// long before the start of the process. A shorter time proves nothing, because the kernel keeps both times in ticks of
 // up to 10 ms.
 const forkTime = 50 * time.Millisecond
 
@@ -60,7 +60,7 @@ func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) 
 	for _, name := range names {
 		link, err := readlinkIn(dir, "fd/"+name)
 		if err != nil {
-			continue // closed meanwhile
+			continue // the process has closed this descriptor in the meantime
 		}
 		link, ok := strings.CutPrefix(link, "/memfd:")
 		fd, err := strconv.Atoi(name)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Process is a live process. Only Linux has one: on this system, Open fails.
+// Process is a live process. ddtop can read live processes only on Linux, so on this system Open always fails.
 type Process struct{ pid int }
 
 func linuxOnly(pid int) error { return &TargetError{PID: pid, Kind: ErrLinuxOnly} }

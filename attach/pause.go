@@ -10,7 +10,7 @@ var ErrTraced = errors.New("another process traces it")
 // Still.Reserve has made for the copy.
 var ErrStillGrown = errors.New("its memory has grown since it was measured")
 
-// Pause says how a pause went.
+// Pause has the results of one pause, in which ddtop stopped the target's threads.
 type Pause struct {
 	// NS is how long threads were stopped, in ns. It counts from the first order to stop until the last thread was
 	// released.

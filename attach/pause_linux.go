@@ -153,14 +153,14 @@ func (t *tracer) reap() {
 	left := t.seized[:0]
 	for _, tid := range t.seized {
 		if t.ownChild && int(tid) == t.z.p.pid {
-			continue // the code that started the process collects its end
+			continue // the whole process ends, and the code that started it waits for this report
 		}
 		// waitid also reports that a thread has stopped, but it reports each stop only once (wait_task_stopped,
 		// kernel/exit.c). The tracer still needs this report. So the flag WNOWAIT leaves the report in place.
 		switch code, _, err := waitID(tid, unix.WEXITED|unix.WNOWAIT); {
-		case err != nil: // the tracer has collected it already
+		case err != nil: // the tracer has already collected the end of this thread
 		case code == cldExited || code == cldKilled || code == cldDumped:
-			_, _, _ = waitID(tid, unix.WEXITED) // the result is known
+			_, _, _ = waitID(tid, unix.WEXITED) // remove the report, which says only that the thread has ended
 		default:
 			left = append(left, tid)
 		}
@@ -189,7 +189,7 @@ func (z *Pauser) end() {
 		z.before = z.tracer.tid
 		close(z.tracer.order)
 		if z.lagging {
-			z.tracer.done <- struct{}{} // no caller waits for its answer
+			z.tracer.done <- struct{}{} // tell the tracer that no caller waits for its answer
 		}
 		z.tracer, z.lagging = nil, false
 	}

@@ -43,7 +43,7 @@ func TestPauseOfExec(t *testing.T) {
 			default:
 			}
 			pause, err := z.Pause(func() {})
-			if err != nil && !errors.Is(err, ErrPermission) { // within exec, the kernel refuses for a moment
+			if err != nil && !errors.Is(err, ErrPermission) { // during exec, the kernel refuses permission for a moment
 				ended <- err
 				return
 			}

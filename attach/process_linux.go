@@ -38,7 +38,8 @@ type Process struct {
 	gate safefile.Gate
 }
 
-// procFolder gives access to a process's memory and its folder in /proc. It knows whether the process still exists.
+// procFolder gives access to a process's memory and its folder in /proc. It also checks whether the process still
+// exists.
 type procFolder struct {
 	liveMemory
 	stat   processStat
@@ -211,8 +212,8 @@ func (p *Process) stillTheProgram() error {
 	return nil
 }
 
-// openPIDFD opens a pidfd, which becomes readable when the last thread of the process has ended. There may be none:
-// before Linux 5.3, if a seccomp filter refuses it, or if ddtop has no descriptors left. Then Exited reads /proc
+// openPIDFD opens a pidfd, which becomes readable when the last thread of the process has ended. The process has no
+// pidfd before Linux 5.3, if a seccomp filter refuses it, or if ddtop has no descriptors left. Then Exited reads /proc
 // instead.
 func (p *procFolder) openPIDFD() {
 	fd, err := unix.PidfdOpen(p.pid, unix.O_NONBLOCK)

@@ -345,7 +345,8 @@ func TestProcessOfAReusedPIDIsAnother(t *testing.T) {
 	c := startHelper(t, "pages", nil)
 	c.line(t)
 	p := open(t, c.pid)
-	if p.pidfd != nil { // a pidfd never belongs to another process, so the start time counts only without pidfds
+	// with a pidfd, Check does not compare start times, because a pidfd never belongs to another process
+	if p.pidfd != nil {
 		if err := p.pidfd.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exactNeeds are the capabilities that exact mode needs.
+// exactNeeds are the capabilities that exact mode needs. In this mode, BPF programs record every change of the GVL.
 const exactNeeds = 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF
 
 // Setcap returns the command that grants capabilities to a program file. setcap(8) replaces the file's whole set. So

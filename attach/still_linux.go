@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of a copy of memory.
+// These limits apply when the target's memory is copied.
 const (
 	// stillRange limits the bytes of one range, and stillBatch the ranges of one call. Together they limit a call to 32
 	// MB, which takes about 15 ms. Copy checks its time limit only between calls.
@@ -28,9 +28,9 @@ const (
 var errStillLate = errors.New("the copy took longer than the process may stand still")
 
 // Still is a Memory that shows a process at one instant. Copy copies all private writable memory, and later reads of
-// this memory use the copy. All other memory is always read from the process. It is read-only, or shared with other
-// processes, which can write to it even while the target is stopped. Before Copy all reads go to the process. One
-// goroutine uses a Still at a time.
+// this memory use the copy. All other memory is always read from the process. Such memory is read-only. Or it is shared
+// with other processes, which can write to it even while the target is stopped. Before Copy all reads go to the
+// process. One goroutine uses a Still at a time.
 type Still struct {
 	p    *Process
 	page uint64
@@ -103,8 +103,8 @@ func (s *Still) Copy(limit time.Duration) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// find sets areas and runs to the memory that Copy would copy now. The Buf of each run gets the right length, but is
-// only a part of the shared array lengths. Copy replaces it by memory for the data.
+// find sets areas and runs to the memory that Copy would copy now. The Buf of each run has the right length, but no
+// memory of its own: it is a part of the shared array lengths. Copy replaces it by memory for the data.
 func (s *Still) find() (bytes uint64, err error) {
 	maps, err := s.p.Maps()
 	if err != nil {
@@ -179,8 +179,8 @@ func (s *Still) Read(addr Address, buf []byte) error {
 	return nil
 }
 
-// piece fills the beginning of buf and returns the number of bytes that it filled. It stops where the source changes.
-// There are three sources: the copy, the process, and zeros for a page that was never written.
+// piece fills the beginning of buf from one source, and returns the number of bytes that it filled. The source is the
+// copy, the process, or zeros for a page that was never written.
 func (s *Still) piece(addr Address, buf []byte) (n int, err error) {
 	i, _ := slices.BinarySearchFunc(s.runs, addr, func(r Range, at Address) int { return cmp.Compare(r.Addr+Address(len(r.Buf)), at+1) })
 	n = len(buf)

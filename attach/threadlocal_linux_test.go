@@ -43,10 +43,10 @@ func TestThreadLocal(t *testing.T) {
 	}
 	type way struct {
 		name     string
-		linked   bool // from the start; otherwise opened later
+		linked   bool // the program is linked with the library; if false, it loads the library later
 		library  []string
 		program  []string
-		vector   bool // threads have the variable in blocks of their own
+		vector   bool // the variable is in a block that the thread's vector points to
 		noSymbol bool
 	}
 	gnu, descriptor, static := "-mtls-dialect=gnu", "-mtls-dialect=gnu2", "-ftls-model=initial-exec"
@@ -130,7 +130,7 @@ func TestThreadLocal(t *testing.T) {
 				if err != nil || at != want && want != 0 {
 					t.Errorf("the thread at %v has it at %v, not %v: %v", thread, want, at, err)
 				}
-				if want == 0 && at != 0 { // there is room for the variable, but no value
+				if want == 0 && at != 0 { // the thread has not used the variable, but already has memory for it
 					var b [8]byte
 					if err := p.Read(at, b[:]); err != nil || b != [8]byte{} {
 						t.Errorf("a thread that has not used it has %x at %v: %v", b, at, err)

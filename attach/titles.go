@@ -107,9 +107,9 @@ func scriptOf(args []string) string {
 // MasterPart is the Part (role in a service) of a process whose children are the service's workers.
 const MasterPart = "master"
 
-// Titles in which programs name their role in a service, for example the worker's number. Puma: "puma: cluster worker
-// 0: 4242 [shop]". Unicorn: "unicorn worker[0] -D". Pitchfork: "pitchfork (gen:0) mold". Sidekiq: "sidekiq 6.4.1 shop
-// [3 of 5 busy] stopping".
+// These expressions match titles in which programs name their role in a service, for example the worker's number. Puma:
+// "puma: cluster worker 0: 4242 [shop]". Unicorn: "unicorn worker[0] -D". Pitchfork: "pitchfork (gen:0) mold". Sidekiq:
+// "sidekiq 6.4.1 shop [3 of 5 busy] stopping".
 var (
 	parenthesised = regexp.MustCompile(`\([^)]*\)`)
 	workerTitle   = regexp.MustCompile(`\bworker(?:\[|[ :#]+)(\d{1,4})\b`)

@@ -232,7 +232,7 @@ func (t *tracer) seize(tid int32) error {
 		t.add(tid)
 		return nil
 	case errors.Is(err, unix.ESRCH):
-		return nil // it has ended
+		return nil // the thread has ended
 	}
 	refusal := t.refused(tid, err)
 	if errors.Is(refusal, ErrPermission) && seizeThread(tid) == nil {
@@ -250,7 +250,7 @@ func (t *tracer) refused(tid int32, err error) error {
 	p := t.z.p
 	text, readErr := p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
 	if isGone(readErr) {
-		return nil // it has ended
+		return nil // the thread has ended
 	}
 	if readErr != nil {
 		return p.refused(fmt.Sprintf("stopping its thread %d (PTRACE_SEIZE)", tid), errors.Join(err, readErr))
@@ -306,7 +306,7 @@ func (z *Pauser) traced() error {
 	for _, tid := range tids {
 		text, err := z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
 		if err != nil {
-			continue // it has ended, or the trial stop tells why it cannot be read
+			continue // the thread has ended; for any other error, the trial pause reports the reason
 		}
 		if held := z.heldBy(tid, parseStatus(text).TracerPID, nil); held != nil && !errors.Is(held, errStillHeld) {
 			return held
@@ -347,7 +347,8 @@ func (t *tracer) look(x *tracee) bool {
 	code, status, err := waitID(x.tid, options)
 	switch {
 	case err != nil:
-		x.state = traceEnded // not our thread: it ended, or called exec and has another number now
+		// ddtop traces no thread with this tid now: the thread ended, or called exec and has another tid.
+		x.state = traceEnded
 		t.unclean = true
 		return true
 	case code == 0:
@@ -355,7 +356,7 @@ func (t *tracer) look(x *tracee) bool {
 	case code == cldTrapped || code == cldStopped:
 		x.state = traceStopped
 		if status>>8 == 0 {
-			x.signal = uintptr(status) // stopped at the delivery of a signal
+			x.signal = uintptr(status) // the thread stopped when this signal was about to be delivered
 		}
 		return true
 	}
@@ -375,7 +376,7 @@ func (t *tracer) release() {
 		case traceStopped:
 			t.result.Threads++
 			if ptrace(unix.PTRACE_DETACH, x.tid, x.signal) != nil {
-				t.unclean = true // killed while it was stopped
+				t.unclean = true // the thread was killed while it was stopped
 			}
 		case traceSeized:
 			t.unclean = true // the thread has not stopped

@@ -126,7 +126,7 @@ func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.T
 		listed = listed || t.ID == r.OwnerEnd
 		switch {
 		// If the GVL changes its holder while ddtop reads the threads, two threads can look like the holder. In this
-		// case, the holder at the end of the read counts (OwnerEnd).
+		// case, use the holder at the end of the read (OwnerEnd).
 		case v.State.Held() && (g.Owner == nil || t.ID == r.OwnerEnd):
 			g.Owner = &t.ID
 		case v.State == gvl.Waiting && v.Detail.Wait == gvl.WaitHandover && (g.Handover == nil || t.ID == r.OwnerEnd):
@@ -137,7 +137,7 @@ func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.T
 		}
 	}
 	if g.Owner == nil && r.OwnerEnd != 0 && !listed {
-		g.Owner = &r.OwnerEnd // a thread that was not in the list at that time
+		g.Owner = &r.OwnerEnd // this thread was not yet in the list of threads, which was read before the holder
 	}
 	g.Owner, g.Handover = copied(g.Owner), copied(g.Handover)
 	g.WaitingCount = max(g.WaitingCount, len(g.Waiting))

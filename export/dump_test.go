@@ -131,7 +131,7 @@ func TestDumpOwner(t *testing.T) {
 			Ractors: []sampler.Ractor{{ID: 1, OwnerStart: c.start, OwnerEnd: c.end}},
 			Threads: []sampler.Thread{{ID: 1, Ractor: 1}, {ID: 2, Ractor: 1}, {ID: 3, Ractor: 2}},
 		}
-		states := append(slices.Clone(c.states), held(3)) // the thread that holds another ractor's GVL
+		states := append(slices.Clone(c.states), held(3)) // thread 3 holds the GVL of another ractor
 		g := NewDump(sampler.Process{}, sampler.NewDictionary(), s, states).Ractors[0].GVL
 		if val(g.Owner) != c.owner || val(g.Handover) != c.handover {
 			t.Errorf("%s: owner %d, handover %d, want %d and %d", c.name, val(g.Owner), val(g.Handover), c.owner, c.handover)
@@ -187,7 +187,7 @@ func FuzzDump(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		name = strings.ToValidUTF8(name, "\uFFFD") // as sampler promises
+		name = strings.ToValidUTF8(name, "\uFFFD") // the sampler only returns names that are valid UTF-8
 		d := sampler.NewDictionary()
 		d.SetThread(sampler.ThreadInfo{ID: 1, Name: name, HasName: true})
 		st := d.InternStack(0, d.InternFrame(sampler.Frame{Label: name, Path: name, Line: 1}))

@@ -167,8 +167,8 @@ func (h *Heap) how() string {
 	return readIn(units.Plural(h.Pages, "page", "pages"), h.ReadNS, h.CPUNS, h.PauseNS, h.CopiedBytes)
 }
 
-// readIn describes how something (what) was read: its time, and ddtop's CPU time, pause of the process and copied
-// bytes, if known.
+// readIn describes how something (what) was read. It names the time that this took. If known, it also names ddtop's CPU
+// time, how long the process was stopped, and how many bytes were copied.
 func readIn(what string, ns int64, cpu, pause *int64, copied *uint64) string {
 	text := fmt.Sprintf("%s read in %s", what, units.ProseDuration(ns))
 	if cpu != nil {

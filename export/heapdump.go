@@ -208,7 +208,7 @@ func (d *dumpReader) line(text []byte, most uint64) error {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return fmt.Errorf("this is no line of ObjectSpace.dump_all: %w", err)
 	}
-	if l.Type == "SHAPE" { // Ruby 3.3 and later
+	if l.Type == "SHAPE" { // Ruby 3.3 and later also write a line for each shape
 		return nil
 	}
 	cost := uint64(dumpNodeBytes + dumpReferenceBytes*len(l.References))

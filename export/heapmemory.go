@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Thresholds of the advice about memory.
+// These thresholds decide whether the text gives advice about memory.
 const (
 	// adviceBytes and adviceShare decide when the text has advice on how to save memory. The saving must be at least
 	// adviceBytes, in bytes. It must also be at least adviceShare of all memory of its kind, such as malloc's.

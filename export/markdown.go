@@ -153,7 +153,7 @@ func findingsOf(list []ProcessStat) []report.SharedFinding {
 		for j := range list[i].Stat.Findings {
 			f := &list[i].Stat.Findings[j]
 			if seen[f.ID] {
-				continue // the newest finding of each ID counts
+				continue // later elements are older findings with the same ID
 			}
 			seen[f.ID] = true
 			at := slices.IndexFunc(out, func(x report.SharedFinding) bool { return x.ID == f.ID && x.Program == program })

@@ -184,7 +184,8 @@ func processRow(p *ProcessStat) []string {
 	row := []string{ansi.Truncate(ProgramName(p.Process), titleWidth, "…"), strconv.Itoa(p.Process.PID), ruby,
 		strconv.Itoa(len(s.Threads))}
 	held, waiting, p99 := 0.0, 0.0, "–"
-	for _, g := range s.GVL { // the busiest ractor's share, but the waiting threads of all ractors, as on the screen
+	// show the share of the busiest ractor's GVL, but the waiting threads of all ractors, as on the screen
+	for _, g := range s.GVL {
 		if held <= g.HeldShare {
 			held = g.HeldShare
 			if g.Waits.Count > 0 {
@@ -211,7 +212,8 @@ func processRow(p *ProcessStat) []string {
 	return append(row, heldText, waitingText, p99, CPUText(&s.Process), gc, units.FineBytes(s.Process.RSSBytes), finding)
 }
 
-// worstFinding returns the first finding of the highest severity. Ended findings count only if none is active.
+// worstFinding returns the first finding of the highest severity. It returns an ended finding only if no finding is
+// active.
 func worstFinding(list []report.StatFinding) *report.StatFinding {
 	if n := slices.IndexFunc(list, func(f report.StatFinding) bool { return f.UntilNS != nil }); n > 0 {
 		list = list[:n]

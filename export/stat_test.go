@@ -133,7 +133,8 @@ func TestStatGolden(t *testing.T) {
 	}
 	golden.Check(t, "stat.txt", b.Bytes())
 	width := 0
-	for _, l := range strings.Split(b.String(), "\n") { // columns of the table are aligned
+	// in a line of the table, the columns are aligned: its width must be the heading's
+	for _, l := range strings.Split(b.String(), "\n") {
 		if strings.HasPrefix(l, "thread") {
 			width = ansi.StringWidth(l)
 		} else if l == "" {

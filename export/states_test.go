@@ -19,7 +19,7 @@ func TestFlamegraphAgreesWithStat(t *testing.T) {
 	for seed := uint64(0); seed < 36; seed++ {
 		p := streamtest.Process(1000, 100)
 		if seed%3 == 0 {
-			p.LockRate, p.StackRate = 20, 10 // lower rates allow longer gaps
+			p.LockRate, p.StackRate = 20, 10 // at low rates, a longer time between two samples is not a gap
 		}
 		d := sampler.NewDictionary()
 		stream := streamtest.New(seed, d)

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statExact writes how often threads got the GVL, according to exact mode. It also writes how well exact mode's probes
-// worked.
+// statExact writes how often threads got the GVL, as exact mode has counted it. It also writes how well the probes of
+// exact mode worked: BPF programs that record every change of the GVL.
 func statExact(b *strings.Builder, s *report.Stat) {
 	x := s.Exact
 	if x == nil {

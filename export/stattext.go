@@ -23,8 +23,9 @@ const (
 // SmallShare is the smallest share at which the text mentions a part of a whole, such as a class or a cause of waiting.
 const SmallShare = .01
 
-// waitingText writes a line about the time in which threads waited for the GVL. The line has the shares of the special
-// kinds of waiting, such as the hand-over and the wait for a CPU. It also says what the threads did before they waited.
+// waitingText writes a line about the time in which threads waited for the GVL. The line has the shares of special
+// kinds of waiting. Examples are the hand-over (a thread was chosen as the next holder, but does not have the GVL yet)
+// and the wait for a CPU. The line also says what the threads did before they waited.
 func waitingText(b *strings.Builder, w *report.StatWaits) {
 	total := w.QueueNS + w.HandoverNS + w.YieldNS + w.CPUSlotNS
 	if total == 0 {
@@ -48,7 +49,7 @@ func waitingText(b *strings.Builder, w *report.StatWaits) {
 	}
 }
 
-// timePart is a part of some time, with its name.
+// timePart is a part of a period, such as the time in one state, with its name.
 type timePart struct {
 	word string
 	ns   int64

@@ -60,7 +60,7 @@ type allocState struct {
 	last, moved int64 // the counters of the last sample
 	held        int64 // counted objects that are not charged to a key yet
 	// key is the Key of the last stack in which a sample counted new objects (sampler.AllocPair). found is true if the
-	// current sample did so. had is true if any sample so far did so: key is set only then.
+	// current sample counted some. had is true if any sample so far did: only then is key set.
 	key        Key
 	found, had bool
 }

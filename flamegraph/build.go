@@ -47,8 +47,7 @@ type stackRoot struct {
 }
 
 // maxInfos is the largest number of frames about which a Builder keeps data (infos). Above it, the Builder drops all
-// infos. If a Keeper removes old entries of the Dictionary, the Builder also drops infos at each new generation of the
-// Dictionary.
+// infos. The Builder also drops them if old entries were removed from the Dictionary, which then has a new generation.
 const maxInfos = 1 << 16
 
 // Builder builds Trees. Between builds it keeps memory and data that do not change: the frames of a Dictionary and the
@@ -142,7 +141,8 @@ func (b *Builder) forget(o Options) {
 		clear(b.numbers)
 		b.keys = b.keys[:1]
 	}
-	for _, in := range b.infos { // the next build may have another Hide and Keep
+	// Hide and Keep can differ from the last build, so decide again about each frame
+	for _, in := range b.infos {
 		in.known = in.known && o.Hide == nil && o.Keep == nil
 		in.hide, in.keep = false, false
 	}
@@ -370,7 +370,7 @@ func (b *Builder) finish(t *Tree) {
 	t.Root, t.Nodes = b.nodes[0], len(b.nodes)
 }
 
-// compareKeys is the order of siblings.
+// compareKeys compares the keys of two siblings. The children of a node are sorted in this order.
 func compareKeys(x, y FuncKey) int {
 	if (x.Kind == LeafNode) != (y.Kind == LeafNode) {
 		return cmp.Compare(x.Kind, y.Kind)

@@ -66,7 +66,7 @@ func TestCollectorConservation(t *testing.T) {
 		r := newRolling(t, 0, 0)
 		p := sampler.Process{LockRate: 1000}
 		if seed%2 == 0 {
-			p.LockRate = .001 // no interval is too long then
+			p.LockRate = .001 // at such a low rate, no time between two samples is a gap
 		}
 		reach := stream.ReachOf(p)
 		c := newFeeder(p, r)
@@ -321,7 +321,7 @@ func steadyFeed(threads int) func() {
 
 func TestCollectorSteadyStateAllocatesNothing(t *testing.T) {
 	feed := steadyFeed(20)
-	for range 70_000 { // two windows
+	for range 70_000 { // twice the length of the window
 		feed()
 	}
 	if n := testing.AllocsPerRun(5000, feed); n != 0 {

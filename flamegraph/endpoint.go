@@ -50,9 +50,9 @@ type endpoints struct {
 	// list has the endpoint and span of each ID, indexed by the ID. named is the number of IDs without a span.
 	list  []Served
 	named int
-	// The slice as has, at the index of each EndpointID, the ID that represents it. If the route of a request becomes
-	// known late, the entry of the request's ID is the ID of this route. IDs beyond the slice's end represent
-	// themselves. renames is the Dictionary's number of renames when the slice was made.
+	// The slice as maps each EndpointID (the index) to the ID that represents it. For example, the route of a request
+	// becomes known late. Then the entry of the request's ID is the ID of this route. IDs beyond the slice's end
+	// represent themselves. renames is the Dictionary's number of renames when the slice was made.
 	as      []EndpointID
 	renames uint64
 	// recent caches the EndpointIDs of recent requests and jobs. The index is the WorkID modulo the length.

@@ -6,7 +6,7 @@ import (
 )
 
 // Path is the path to a node: the keys of its ancestors from the root's child downward, and its own key. The screen
-// keeps its zoom and selection as a Path, because each new picture has new nodes.
+// keeps its zoom and selection as a Path, because each update of the screen builds new nodes.
 type Path []FuncKey
 
 // PathOf returns a node's path. It is empty for the root.

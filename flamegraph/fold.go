@@ -16,8 +16,8 @@ import (
 const minRun = 3
 
 // Folded is a tree in which each run of frames that are not the program's own (Node.Own) is one row. A run begins at a
-// frame and includes everything that it calls, in all branches, up to the program's own code. This own code is below
-// the run. Each function of it has one node there, whichever branch calls it.
+// frame and includes everything that it calls, in all branches, up to the program's own code. The own code that a run
+// calls is below the run's row. Each own function has one node there, even if several branches of the run call it.
 //
 // Two kinds of C functions keep their own nodes: functions that own code calls, and functions in which a run spends
 // time. No frame of the program's own is folded, and no time is lost. As in the whole tree, a node's Total is its Self
@@ -30,19 +30,21 @@ type Folded struct {
 	// Whole is the tree that was folded.
 	Whole *Tree
 
-	of   map[*Node][]*Node // by node, the nodes of Whole that it represents: for a run its outermost nodes
-	in   map[*Node]*Node   // the reverse: for a frame in a run, the run
-	leaf map[*Node]*Node   // for a frame in which a run spends time, the LeafNode
+	// by node, the nodes of Whole that it represents; for a row of folded frames (a run), its outermost frames
+	of   map[*Node][]*Node
+	in   map[*Node]*Node // for a frame that is folded into a run, the run's node
+	leaf map[*Node]*Node // for a frame in which a run spends time, its LeafNode
 }
 
-// run describes the frames of a RunNode.
+// run describes the frames of a RunNode, a row that represents several frames.
 type run struct {
-	frames    int // on the heaviest path through the run
+	frames    int // the number of frames on the heaviest path through the run
 	libraries []string
 }
 
-// Fold folds a tree. If open returns true for a run, the run is not folded, and its frames are below its row. open may
-// be nil. The node that open gets has its Parent, but no children yet.
+// Fold folds a tree: each run of frames that are not the program's own becomes one row. If open returns true for a run,
+// the run is not folded, and its frames are below its row. open may be nil. The node that open gets has its Parent, but
+// no children yet.
 func Fold(t *Tree, open func(run *Node) bool) *Folded {
 	b := newFolder(t)
 	b.open = open
@@ -164,8 +166,8 @@ func (n *Node) native() (out []*Node) {
 // coreLibrary is the name (Node.Library) under which Ruby's core and C functions appear.
 const coreLibrary = "ruby"
 
-// depthOfRun returns the number of frames on the longest path through a run that begins with nodes. It counts up to the
-// parameter most, and follows no path beyond this depth.
+// depthOfRun returns the number of frames on the longest path through a run (frames that become one row) that begins
+// with nodes. It counts up to the parameter most, and follows no path beyond this depth.
 func depthOfRun(nodes []*Node, most int) (depth int) {
 	if most == 0 {
 		return 0
@@ -241,9 +243,9 @@ func (b *folder) fillOpen(c *Node, nodes []*Node) {
 	}
 }
 
-// leafOf makes a child of the run r for the time spent in one function. nodes are all nodes of this function in the
-// run. The function may have called C functions that are known from a native stack. They become children of the new
-// node.
+// leafOf makes a child of the run r, a row of folded frames, for the time spent in one function. nodes are all nodes of
+// this function in the run. The function may have called C functions that are known from a native stack. They become
+// children of the new node.
 func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]
@@ -274,7 +276,8 @@ func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	return c
 }
 
-// describeRun returns the number of frames and the libraries of a run, as they are on its heaviest path.
+// describeRun returns the number of frames and the libraries of a run (frames that become one row). It counts the
+// frames on the heaviest path.
 func describeRun(outermost []*Node) *run {
 	out := &run{}
 	at := outermost
@@ -325,7 +328,8 @@ func (n *Node) Code() (name, place string) {
 	return gvl.AddLine(n.Text(), place)
 }
 
-// Fit returns Text in at most width columns. If the text of a run is too long, the number of frames is dropped first.
+// Fit returns Text in at most width columns. For a row of several frames (a run), it drops the number of frames first
+// if the text is too long.
 func (n *Node) Fit(width int) string {
 	if n.run == nil {
 		return LabelFit(n.Text(), width)
@@ -355,16 +359,16 @@ func (f *Folded) PathIn(run, inside *Node) Path {
 	return append(PathOf(run), p...)
 }
 
-// Shown returns the node of the folded tree that represents the node n of the whole tree: the same frame, or the run
-// that contains it.
+// Shown returns the node of the folded tree that represents the node n of the whole tree. It is the same frame, or the
+// row of folded frames (run) that contains it.
 func (f *Folded) Shown(n *Node) *Node { return f.in[n] }
 
-// Of returns the nodes of the whole tree that the node n of the folded tree represents. If n is a run, these are the
-// outermost frames of the run.
+// Of returns the nodes of the whole tree that the node n of the folded tree represents. If n is a row of folded frames
+// (a run), these are the outermost frames in it.
 func (f *Folded) Of(n *Node) []*Node { return f.of[n] }
 
-// Search searches n and all nodes below it, as Node.Search does. A run matches if one of its frames matches. For each
-// such run, inside has the heaviest matching frame.
+// Search searches n and all nodes below it, as Node.Search does. A row of folded frames (a run) matches if one of its
+// frames matches. For each such run, inside has the heaviest matching frame.
 func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node]*Node) {
 	m.Nodes, inside = make(map[*Node]bool), make(map[*Node]*Node)
 	whole := Matches{Nodes: make(map[*Node]bool)}

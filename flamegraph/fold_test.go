@@ -112,7 +112,8 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestOpenRun: an open run shows all of its frames. Other runs below it stay folded.
+// TestOpenRun: a run is a row of folded frames. If it is opened, all of its frames are shown. Other runs below it stay
+// folded.
 func TestOpenRun(t *testing.T) {
 	s, dict, o := foldWorld(t, "web;gem:p_a;gem:p_b;gem:r_a;A;gem:q_a;gem:q_b;gem:q_c 3", "web;gem:p_a;gem:p_b;gem:r_b;A 4")
 	tree := NewBuilder(dict).Build(s, o)
@@ -154,7 +155,7 @@ func TestFoldRandomTrees(t *testing.T) {
 	}
 }
 
-// wholeOutline prints everything in a tree except the rows of runs.
+// wholeOutline prints everything in a tree except the rows of folded frames (runs).
 func wholeOutline(n *Node) string {
 	if n.Kind == RunNode {
 		return wholeOutline(n.Children[0])
@@ -193,7 +194,8 @@ func checkFolded(t *testing.T, f *Folded, dict *sampler.Dictionary, s *Snapshot)
 	walk(f.Whole.Root)
 	var look func(*Node)
 	look = func(c *Node) {
-		// Node c is the row of an open run. The run's first frame, which has the same label, is checked instead.
+		// Node c is an opened row of folded frames (a run). The run's first frame, which has the same label, is checked
+		// instead.
 		if c.Kind == RunNode && len(c.Children) == 1 && c.Children[0].FuncKey.Label == c.Label {
 			look(c.Children[0])
 			return

@@ -18,7 +18,7 @@ type StackRow struct {
 // reports whether frame number i is own code. If it is not, library is its sampler.Frame.Library.
 func FoldStack(n int, frame func(i int) (own bool, library string)) []StackRow {
 	rows := make([]StackRow, 0, n)
-	from := -1 // where a run begins
+	from := -1 // where a run of frames outside the program's own code begins
 	var libraries []string
 	end := func(to int) {
 		if from >= 0 && to-from >= minRun {
@@ -65,7 +65,8 @@ func names(libraries []string) []string {
 	return out
 }
 
-// Libraries returns the libraries of the frames on the heaviest path through a run. It is empty if n is no run.
+// Libraries returns the libraries of the frames on the heaviest path through a run, a row of folded frames. It is empty
+// if n is no run.
 func (n *Node) Libraries() string {
 	if n.run == nil {
 		return ""

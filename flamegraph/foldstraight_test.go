@@ -85,8 +85,8 @@ func TestFoldStraight(t *testing.T) {
 	}
 }
 
-// checkStraight checks two rules for every node of the whole tree. A node of the folded tree represents it. Unless this
-// second node is a CutNode, both have the same Total, and Folded.Of returns the first node for the second one.
+// checkStraight compares each node under n, in the whole tree, with the node of the folded tree that represents it. If
+// the second node is not a CutNode, both must have the same Total, and Folded.Of must return the first node.
 func checkStraight(t *testing.T, n *Node, f *Folded) {
 	t.Helper()
 	s := f.Shown(n)

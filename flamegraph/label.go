@@ -12,7 +12,8 @@ import (
 const ellipsis = "…"
 
 // Printable replaces the characters of s that must not reach a terminal by U+FFFD. These are control and format
-// characters, such as an escape sequence or a change of direction. Names come from the target and can contain anything.
+// characters. For example, an escape sequence could control the terminal, or a character could change the direction of
+// the text. Names come from the target and can contain anything.
 func Printable(s string) string {
 	if isPlain(s) {
 		return s

@@ -12,8 +12,8 @@ const (
 	CellAncestor
 	// cellMore represents Count siblings that are too narrow to be drawn.
 	cellMore
-	// CellBlank is an empty part of a row. Above it is the part of a node that is the node's own weight, which no child
-	// fills. Or there is a cell above it that is not a node.
+	// CellBlank is an empty part of a row. Either the node above it spends time in its own code there, or the cell
+	// above it is not a node.
 	CellBlank
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// checkPicture tests what a Picture promises.
+// checkPicture checks the rules that every Picture must follow.
 func checkPicture(t *testing.T, p Picture, maxRows int) {
 	t.Helper()
 	if len(p.Rows) > maxRows {

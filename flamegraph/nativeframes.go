@@ -20,12 +20,13 @@ type nativeWeights struct {
 	held  map[sampler.ThreadID][]charge
 }
 
-// put emits the weights of the time from fromNS to toNS. It holds them back while a later reading of the thread's
+// put passes on the weights of the time from fromNS to toNS. It holds them back while a later reading of the thread's
 // counters may still prove that the thread stayed in its C functions.
 func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	x := &c.native
 	stay := x.stays.Of(k.Thread)
-	if stay != nil && fromNS < stay.FromNS && stay.FromNS < toNS { // samples of an idle process are a second apart
+	// the stay began within this period, because samples of an idle process are a second apart
+	if stay != nil && fromNS < stay.FromNS && stay.FromNS < toNS {
 		before := w.timesOf(stay.FromNS-fromNS, toNS-fromNS)
 		c.put(fromNS, stay.FromNS, k, before)
 		c.put(stay.FromNS, toNS, k, w.minus(before))
@@ -55,8 +56,8 @@ func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	}
 }
 
-// release emits the weights of a thread that were held back. stack is the thread's stack with its C functions, if
-// counters have proven that the thread stayed in them. It is zero otherwise.
+// release passes on the weights of a thread that were held back. stack is the thread's stack with its C functions, if
+// counters have proven that the thread stayed in them. Otherwise it is zero.
 func (c *Collector) release(id sampler.ThreadID, stack sampler.StackID) {
 	list := c.native.held[id]
 	if len(list) == 0 {
@@ -71,8 +72,8 @@ func (c *Collector) release(id sampler.ThreadID, stack sampler.StackID) {
 	delete(c.native.held, id)
 }
 
-// nativeTick emits weights that were held back, if the counters of a sample show whether the thread stayed in its C
-// functions.
+// nativeTick passes on the weights that were held back until a sample's counters show whether the thread stayed in its
+// C functions.
 func (c *Collector) nativeTick(t *gvl.Tick) {
 	x := &c.native
 	x.stays.Feed(t, func(id sampler.ThreadID, _ *gvl.NativeStay) { c.release(id, 0) })
@@ -88,13 +89,13 @@ func (c *Collector) nativeTick(t *gvl.Tick) {
 	}
 }
 
-// releaseAll emits all held weights without C functions.
+// releaseAll passes on all weights that were held back, without C functions.
 func (c *Collector) releaseAll() {
 	for _, id := range slices.Sorted(maps.Keys(c.native.held)) {
 		c.release(id, 0)
 	}
 }
 
-// late reports whether a request is in the older half of the last maxServed requests, whose names can still change. The
-// weights of such a request are not held back, because the request may be forgotten soon.
+// late reports whether a request will soon be forgotten. Only the last maxServed requests can still change their names,
+// and late is true for the older half of them. The weights of such a request are not held back.
 func (x *servedCharges) late(id EndpointID) bool { return id != 0 && x.last-id >= maxServed/2 }

@@ -9,8 +9,8 @@ import (
 )
 
 // TestNativeWeights: if a thread stays in known C functions, they get its time up to the last proof. A proof is a
-// reading of the thread's counters that shows that it has not moved. Later time goes to the Ruby frame alone. So does
-// time in a state that does not fit the C functions.
+// reading of the thread's counters that shows that the thread has not left these functions. Later time goes to the Ruby
+// frame alone. So does time in a state that does not fit the C functions.
 func TestNativeWeights(t *testing.T) {
 	const ruby, native = sampler.StackID(7), sampler.StackID(9)
 	const ms = int64(1e6)
@@ -21,7 +21,7 @@ func TestNativeWeights(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		steps        []step
-		plain, found int64 // ms
+		plain, found int64 // the expected time of the Ruby frame alone, and with its C functions, in ms
 	}{
 		"proven to the end": {[]step{{0, 0, 5, 0, gvl.IO}, {10, 10, 5, native, gvl.IO}, {20, 10, 5, native, gvl.IO},
 			{30, 31, 5, native, gvl.IO}}, 10, 20},

@@ -10,7 +10,7 @@ const (
 	hasBlame
 	hasSamples
 	waitIsWall
-	hasAllocSeen // AllocSeen and AllocTicks
+	hasAllocSeen // AllocSeen and AllocTicks follow
 	hasAllocTotal
 )
 

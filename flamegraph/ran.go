@@ -28,10 +28,10 @@ func (c *Collector) runs(s *sampler.Sample) {
 	}
 }
 
-// A Ran knows in which C functions threads ran below each Ruby stack. It divides the time of a Ruby stack among these C
-// functions, in proportion to the number of stacks taken. If no stack was taken below a Ruby stack, it uses the stacks
-// with the same innermost method, of any thread and caller. A nil Ran divides nothing. All Rans of a Rolling together
-// may be used by one goroutine at a time.
+// A Ran has the C functions in which threads ran below each Ruby stack. It divides the time of a Ruby stack among these
+// C functions, in proportion to the number of stacks that the kernel copied. If it copied none below a Ruby stack, Ran
+// uses the stacks with the same innermost method, of any thread and caller. A nil Ran divides nothing. Only one
+// goroutine at a time may use the Rans of a Rolling, because they share a cache.
 type Ran struct {
 	known *ranStacks
 	// places has, for each Ruby stack, the whole stacks that the kernel copied while a thread was in it. methods has,
@@ -180,7 +180,8 @@ const maxRanStacks = 1 << 16
 // second.
 type ranStacks struct {
 	dict *sampler.Dictionary
-	// in is the Dictionary's generation to which the IDs belong. In another generation they may be invalid.
+	// in is the Dictionary's generation to which the IDs belong. The Dictionary gets a new generation when it drops
+	// entries, so older IDs may be invalid then.
 	in      sampler.Generation
 	stacks  map[sampler.StackID]ranStack
 	joined  map[ranJoin]sampler.StackID

@@ -41,10 +41,11 @@ type delta struct {
 	w     Weights
 }
 
-// slot holds the additions of one period. The newest slot's deltas are in Rolling.current. The deltas of older slots
-// are packed, because ten minutes of a hundred threads have millions of them.
+// slot holds the additions of one period, as deltas. A delta is the weights that a slot adds to one entry. The newest
+// slot's deltas are in Rolling.current. The deltas of older slots are packed, because ten minutes of a hundred threads
+// have millions of them.
 type slot struct {
-	number int64 // time / slotNS
+	number int64 // the slot's beginning divided by slotNS
 	packed []byte
 }
 

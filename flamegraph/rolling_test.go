@@ -43,7 +43,7 @@ func TestRollingEqualsNaive(t *testing.T) {
 			}
 			at := now
 			if rnd.IntN(5) == 0 {
-				at = max(0, now-int64(rnd.IntN(1200))) // late
+				at = max(0, now-int64(rnd.IntN(1200))) // this addition comes late
 			}
 			newest = max(newest, at/slot)
 			a := added{at, Key{Thread: sampler.ThreadID(rnd.IntN(3)), Stack: sampler.StackID(rnd.IntN(6)), State: gvl.State(rnd.IntN(3))},

@@ -180,7 +180,7 @@ func (c *Collector) settle(r *servedWork) {
 	r.list = nil
 }
 
-// settleAll settles all requests, the oldest first.
+// settleAll gives the kept weights of all requests to the Sinks (settle), the oldest request first.
 func (c *Collector) settleAll() {
 	x := &c.charges
 	for id := max(int64(x.last)-maxServed+1, 1); id <= int64(x.last); id++ {

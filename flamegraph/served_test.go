@@ -23,7 +23,7 @@ func TestNameKnownLate(t *testing.T) {
 			return dict.InternWork(sampler.Work{Number: sampler.WorkNumber(n), Kind: sampler.WorkRequest, Endpoint: endpoint})
 		}
 		const tick = 10_000_000
-		for i := range 200 { // 2 s: the request of thread 1 is named after 1.5 s, of thread 2 never
+		for i := range 200 { // 2 s: the request of thread 1 gets a name after 1.5 s, the request of thread 2 never
 			first, second := sampler.Serving{Work: work(1, "GET /mixed")}, sampler.Serving{Work: work(2, "GET /mixed")}
 			if i >= 150 {
 				first.Work = work(1, "GET mixed#show")

@@ -31,7 +31,7 @@ const (
 	svgHead      = 76
 	svgRow       = 18
 	svgFoot      = 42
-	svgCharWidth = 6.7 // of the 11 px monospace font; the script measures the real one
+	svgCharWidth = 6.7 // width of a character of the 11 px monospace font; the script measures the real width
 	// svgMinWidth is the width below which a node is left out. The parent shows how many of its children are left out.
 	svgMinWidth = 0.25
 )

@@ -35,7 +35,7 @@ type svgCell struct {
 	x, w  float64
 	depth int
 	label string
-	cut   bool // label is in an attribute
+	cut   bool // the text is cut, and an attribute has the whole label
 	title string
 }
 

@@ -112,7 +112,7 @@ type Options struct {
 	Metric Metric
 	// Threads are the threads to include. If it is nil, all threads are included.
 	Threads map[sampler.ThreadID]bool
-	// Endpoint is the route or the class of jobs to include. Zero includes everything, also the time in which threads
+	// Endpoint is the route or the class of jobs to include. Zero includes everything, even the time in which threads
 	// served no request.
 	Endpoint EndpointID
 	// States are the states to include. If it is zero, all states are included.

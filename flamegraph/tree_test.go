@@ -156,7 +156,7 @@ func treeText(t *Tree) string {
 	return b.String()
 }
 
-// shop is a small, fixed world.
+// shop returns a small Dictionary and a Snapshot, with fixed contents.
 func shop() (*sampler.Dictionary, *Snapshot) {
 	d := sampler.NewDictionary()
 	frame := func(label, path string, first, line int32, c bool) sampler.FrameID {
@@ -291,7 +291,7 @@ func TestSearchCountsOnce(t *testing.T) {
 		{"Reports", 700, 100, 3}, // nested matches count once
 		{"JSON", 600, 600, 2},
 		{"Array#map", 250, 50, 2},
-		{"json-2.9", 600, 600, 2}, // by file
+		{"json-2.9", 600, 600, 2}, // matches the files of frames, not their labels
 		{"nothing", 0, 0, 0},
 		{"^all$", 0, 0, 0}, // the root is not a frame
 	} {

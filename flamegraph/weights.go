@@ -67,7 +67,7 @@ type Weights struct {
 	WaitNS int64
 	// BlameNS is the waiting time of other threads while this stack held the GVL, in ns, summed over threads.
 	BlameNS int64
-	// Samples is the number of stack ticks.
+	// Samples is the number of samples that read the stack (stack ticks).
 	Samples int64
 	// AllocSeen is the number of objects allocated in this stack just before it was read. AllocTicks is the number of
 	// readings that saw at least one object. AllocTotal is the growth of the collector's exact counter that was charged
@@ -131,7 +131,7 @@ const (
 
 var metricNames = [...]string{Wall: "wall", CPU: "cpu", Wait: "gvl wait", Blame: "blame", Samples: "samples", Allocations: "allocations"}
 
-// String returns the word on the screen.
+// String returns the metric's name on the screen.
 func (m Metric) String() string {
 	if int(m) >= len(metricNames) {
 		return "unknown"

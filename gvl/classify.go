@@ -67,7 +67,7 @@ type Classifier struct {
 	queues   []queueSeen
 	requeued []sampler.ThreadID
 	// unfair is set if a thread that was chosen as the next holder can lose its turn and return to the head of the
-	// queue. It can from Ruby 4.1 on (see unfairQueue).
+	// queue. This happens from Ruby 4.1 on (see unfairQueue).
 	unfair bool
 }
 
@@ -94,7 +94,7 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 		c.twice, last = false, 0
 	}
 	if last < len(c.out) {
-		clear(c.out[last:]) // left over from a sample before the last
+		clear(c.out[last:]) // these results are from an older sample than the last one
 	}
 	c.findOwners(s)
 	c.findCollector(s)
@@ -207,9 +207,9 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 	return -1
 }
 
-// unchanged reports whether a released thread is still released for the same reason. This is true of most threads in
-// most samples. So it saves most of the work at a lock tick (a tick that does not read all stacks). It is not used at
-// stack ticks: they bring new answers of the kernel, so each thread is classified again.
+// unchanged reports whether a thread without the GVL is still in its last state. This is true of most threads in most
+// samples. So it saves most of the work in a sample without stacks (lock tick). It is not used in samples with stacks
+// (stack ticks): they bring new answers of the kernel, so each thread is classified again.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
@@ -246,10 +246,11 @@ func (c *Classifier) inFutex(s *sampler.Sample, t *sampler.Thread) bool {
 	return t.Kernel.Syscall == "futex" && c.asleep(s, &t.Kernel)
 }
 
-// classify decides one thread's state and updates its episode.
+// classify decides one thread's state, and updates what the Classifier remembers of the thread (its episode).
 func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode, mid, now int64, out *ThreadState) {
 	if t.Bits&sampler.BitNoStatus != 0 && e.known && t.Bits&(sampler.BitLinked|sampler.BitQueued) == 0 && e.place == PlaceReleased {
-		// The status of a released thread could not be read, so nothing new is known: keep the last state.
+		// The thread has released the GVL, and its status could not be read. So nothing new is known: keep the last
+		// state.
 		*out = e.last
 		out.AtNS = now
 		return
@@ -295,8 +296,8 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 			since = e.sinceNS
 		}
 	case p == PlaceReleased && prev.State == Unknown && prev.Detail.Reason == ReasonNotAsked && prev.SinceNS >= e.sinceNS:
-		// The kernel's answer came later than the episode's first sample, but it is true of the whole episode. So the
-		// state counts from the episode's beginning.
+		// An episode is the time in which a thread stays in one place. The kernel's answer came after the episode's
+		// first sample, but is true of the whole episode. So the state counts from the episode's beginning.
 		since = prev.SinceNS
 	}
 	if t.Bits&sampler.BitMain != 0 && t.Status != sampler.Killed {
@@ -314,7 +315,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	if forOthers(st, &d) || e.lock.fromNS != 0 {
 		turns := t.Kernel.Turns
 		if c.proc.Pauses {
-			turns = 0 // each stop for a sample gives every thread a CPU once
+			turns = 0 // turns prove nothing: each stop for a sample gives every thread a CPU once
 		}
 		e.lock.seen(t, out, turns)
 		if s.Self.Lowered && st == Lock && turns != 0 {

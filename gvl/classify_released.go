@@ -27,7 +27,8 @@ const (
 )
 
 // callsOf lists the system calls of Linux in which threads sleep, by their meaning. It leaves out calls that handle
-// memory, and calls that read and set data in the kernel. Screens show such a call by its name.
+// memory, and calls that read and set data in the kernel. If a thread sleeps in one of these, screens show the call's
+// name.
 var callsOf = map[callClass][]string{
 	callRead: {"read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "getrandom", "msgrcv", "mq_timedreceive",
 		"process_vm_readv", "syslog"},
@@ -122,13 +123,13 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 	case sampler.BlockChild:
 		d.Op, d.Child = OpChild, b.Child
 		if d.Child == 0 {
-			d.Child = t.Kernel.Child // from 3.3 on, only the system call's arguments have it
+			d.Child = t.Kernel.Child // from 3.3 on, only the system call's arguments show the child's PID
 		}
 		return IO, d
 	}
 	k := &t.Kernel
 	// Rechecked is set only on answers that the kernel gave while the thread held the GVL. This thread has released the
-	// GVL, so such an answer is about an earlier episode.
+	// GVL, so such an answer is about an earlier time.
 	answered := k.StateAtNS > e.fromNS && k.Syscall != "" && !k.Rechecked
 	old := answered && s.TimeNS-k.StateAtNS > releasedAnswerNS
 	if b.Kind == sampler.BlockIO || b.Kind == sampler.BlockSelect {

@@ -32,7 +32,7 @@ func TestClassify(t *testing.T) {
 		name  string
 		eras  []sampler.Era // nil means all eras
 		s     *sampler.Sample
-		state State // of thread 1
+		state State // the expected state of thread 1
 		check func(Detail) bool
 	}{
 		{"holder runs", nil, gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1)), Running, nil},
@@ -255,9 +255,9 @@ func TestOwnerChangesDuringRead(t *testing.T) {
 		t.Errorf("released, before 3.3: %v", got)
 	}
 	s.Threads[0].Bits |= sampler.BitLinked
-	// Before Ruby 3.3 there is no such node: BitLinked comes from the field for the GVL's owner. So the thread counts
-	// as running. In any release, a thread that owns the GVL at both ends of the read holds it, even in a blocking
-	// region.
+	// In this older release, BitLinked comes from the field for the GVL's owner. So the thread counts as running. From
+	// Ruby 3.3 on, BitLinked comes from the list of running threads. In any release, a thread that owns the GVL at both
+	// ends of the read holds it, even in a blocking region.
 	if got := NewClassifier(gvltest.ProcOf(sampler.EraOwner), nil).Classify(s)[0].State; got != Running {
 		t.Errorf("released during the read, in a region, before 3.3: %v", got)
 	}
@@ -344,7 +344,8 @@ func TestStalledNeedsThisHold(t *testing.T) {
 }
 
 // TestWhoCollects: if one of several ractors collects garbage, the threads that hold the GVLs of the other ractors wait
-// at its barrier. They may still run in two cases: while it sweeps, and before all of them have stopped.
+// at its barrier. They may still run in two cases: while the collecting ractor sweeps, and before all of them have
+// stopped.
 func TestWhoCollects(t *testing.T) {
 	const collects, barrier = sampler.BitCollects, sampler.BitBarrier
 	stopped := func(id sampler.ThreadID) sampler.Thread {

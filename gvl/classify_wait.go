@@ -200,8 +200,8 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 }
 
 // moved reports whether a waiting thread has had a CPU since its counters were last read. known is set if it certainly
-// also had the GVL. In two cases, a CPU proves nothing. Up to Ruby 3.2, waiting threads are woken to end the holder's
-// time slice. And if the target is stopped for samples, every thread gets a CPU when it continues.
+// also had the GVL. In two cases, the thread can get a CPU without the GVL. Up to Ruby 3.2, waiting threads are woken
+// to end the holder's time slice. And if the target is stopped for samples, every thread gets a CPU when it continues.
 func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence) (moved, known bool) {
 	turns, ranNS := k.Turns-w.turns, k.CPUNS-w.cpuNS
 	switch {
@@ -210,7 +210,8 @@ func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence
 	case k.Turns == 0 || w.turns == 0:
 		return ranNS > 0, ranNS >= wokeNS
 	case turns == 0:
-		return false, false // the kernel adds CPU time of its last turn late
+		// the kernel adds the CPU time of a thread's last turn late, so more CPU time proves nothing
+		return false, false
 	case c.proc.Era == sampler.EraSched:
 		return true, true
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPure: of this module's packages, gvl and the packages below it depend only on themselves and on those in allowed.
-// So they cannot touch a process, memory, a file or a clock.
+// TestPure: of this module's packages, gvl and the packages below it may import only each other and the packages in
+// allowed. So they cannot touch a process, memory, a file or a clock.
 func TestPure(t *testing.T) {
 	list := func(args ...string) []string {
 		out, err := exec.Command("go", append([]string{"list"}, args...)...).CombinedOutput()

@@ -48,7 +48,8 @@ const (
 	reasonFrozen  = "frozen by its cgroup"
 )
 
-// Halts reports whether call, a thread's Detail.Syscall, means that the thread is stopped from outside.
+// Halts reports whether call, a thread's Detail.Syscall, means that the thread is stopped from outside, by a signal, a
+// debugger or its cgroup.
 func Halts(call string) bool { return call == sampler.SyscallStopped || call == sampler.SyscallFrozen }
 
 // Detail has more facts about a state. Which fields are set depends on the state. A field that is not set is zero,
@@ -88,8 +89,8 @@ type Detail struct {
 	// GCReason is set only for the state GC. It has the bits of sampler.GC.Reason, which show why the collection began
 	// and why it is a major one.
 	GCReason uint16
-	// Inferred is set if ddtop knows only from a count of waiting threads that this thread waits for the GVL (Ruby
-	// 2.5).
+	// Inferred is set if Ruby's memory does not name this thread as a waiting one. ddtop concludes from a count of
+	// waiting threads that it waits for the GVL (Ruby 2.5).
 	Inferred bool
 }
 
@@ -151,8 +152,8 @@ func (t *ThreadState) KnownNS() int64 {
 	return t.DurationNS()
 }
 
-// AtMost reports whether DurationNS is only an upper bound of the state's length. It is one if the thread has had a CPU
-// since SinceNS (MovedNS), or if LeastNS is less than half of DurationNS.
+// AtMost reports whether DurationNS is only an upper bound of the state's length. The state may be shorter if the
+// thread has had a CPU since SinceNS (MovedNS), or if LeastNS is less than half of DurationNS.
 func (t ThreadState) AtMost() bool {
 	if t.State == Waiting {
 		return t.waited().Bound == AtMost

@@ -14,10 +14,11 @@ type episode struct {
 	known bool
 	seen  evidence
 	// last is the last result of the Classifier for this thread. Only its AtNS can be too old, because it is not
-	// updated.
+	// updated in samples that change nothing.
 	last ThreadState
-	// fromNS is the time of the last sample before the episode. A reading of /proc belongs to the episode only if it is
-	// newer than fromNS. sinceNS is the middle between the sample at fromNS and the episode's first sample.
+	// fromNS is the time of the last sample before the episode, the time in which the thread stays in one place. A
+	// reading of /proc belongs to the episode only if it is newer than fromNS. sinceNS is the middle between the sample
+	// at fromNS and the episode's first sample.
 	fromNS, sinceNS int64
 	// after is the state in which the thread was before it wanted the GVL.
 	after State
@@ -38,8 +39,8 @@ type episode struct {
 	read cpuReading
 }
 
-// evidence has what decides the state of a released thread, apart from time and Ruby's scheduler data. The Classifier
-// compares it with the last evidence to see whether the thread waits for something else now.
+// evidence has the data that decides the state of a thread without the GVL, apart from time and Ruby's scheduler data.
+// The Classifier compares it with the last evidence to see whether the thread waits for something else now.
 type evidence struct {
 	blocked   sampler.Blocked
 	answerNS  int64
@@ -88,7 +89,7 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 }
 
 // woke reports whether a waiting or sleeping thread has left its system call since its counters were last read. It
-// stores the new reading. In two cases a CPU proves nothing, and woke returns false. Up to Ruby 3.2, a thread that
+// stores the new reading. In two cases woke returns false although the thread got a CPU. Up to Ruby 3.2, a thread that
 // waits for a child process also gets a CPU to end time slices. And if ddtop stops the target for samples (pauses),
 // each stop gives every thread a CPU once. After such stops, the thread counts as still asleep (stillNS) unless it took
 // more CPU time than the stops take.

@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// hint is what a thread's innermost frames show about its wait without the GVL. ddtop uses it if memory and the kernel
-// do not show what the thread waits for. For example, all waits for other threads end in the same futex
-// (docs/internals/threads.md#what-a-thread-waits-for).
+// hint is what a thread's innermost frames show about its wait without the GVL. ddtop uses it if neither memory nor the
+// kernel shows what the thread waits for. For example, Thread#join and Queue#pop both end in the same system call,
+// futex (docs/internals/threads.md#what-a-thread-waits-for).
 type hint struct {
 	state State
 	op    string
@@ -57,14 +57,16 @@ var frameHints = map[string]hint{
 	"Socket#__accept": {IO, OpAccept, ""}, "Socket#connect": {IO, OpConnect, ""}, "Socket#__connect": {IO, OpConnect, ""},
 }
 
-// mutexSleep has the methods in which a thread sleeps while it waits for a ConditionVariable. Other code also sleeps in
-// these methods. So only the frames further out show whether the thread waits for a ConditionVariable.
+// mutexSleep has the methods in which a thread sleeps while it waits for a ConditionVariable. But other code sleeps in
+// these methods, too. Only the frames further out show which of the two it is.
 var mutexSleep = map[string]bool{"Thread::Mutex#sleep": true, "Mutex#sleep": true}
 
 // FitsLock reports whether a thread with this stack can wait for a lock of a kind ("Mutex" or "Monitor"). If it cannot,
-// the stack was read before the wait began. Ruby waits for a Monitor only in Monitor's own methods, and after a wait
-// for a condition variable (ext/monitor/monitor.c, 2.7 to 4.0). It waits for a Mutex in Mutex's methods, after a wait
-// for a condition variable, and in other C functions (io_binwrite in io.c, for example).
+// the stack was read before the wait began.
+//
+// A Monitor can be awaited only in Monitor's own methods, and at the end of a wait for a condition variable. The source
+// is ext/monitor/monitor.c, 2.7 to 4.0. A Mutex can be awaited in Mutex's methods, at the end of a wait for a condition
+// variable, and in some C functions. An example is io_binwrite in io.c.
 func FitsLock(dict *sampler.Dictionary, stack sampler.StackID, kind string) bool {
 	if stack == 0 {
 		return false

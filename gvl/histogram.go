@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A Histogram has histSub buckets for each power of two. So a quantile, rounded to the edge of a bucket, is wrong by at
-// most 1/histSub (3 %). The first bucket has all durations below 1<<histMinBits ns. The last bucket has all durations
-// of 1<<histMaxBits ns or more.
+// A Histogram has histSub buckets for each power of two. So if a quantile is rounded to the edge of a bucket, its error
+// is at most 1/histSub (3 %). The first bucket has all durations below 1<<histMinBits ns. The last bucket has all
+// durations of 1<<histMaxBits ns or more.
 const (
 	histSub     = 32
 	histSubBits = 5
@@ -74,8 +74,8 @@ func (h *Histogram) AddBucket(bucket uint16, n int64) {
 
 func (h *Histogram) count(bucket uint16, n uint32) { h.countFrom(0, bucket, n) }
 
-// countFrom does the same as count, but searches the bucket's cell only from index i on. The caller knows that the cell
-// is not before i. countFrom returns the cell's index.
+// countFrom is count for a caller that knows that the bucket's cell is not before index i. It searches only from i on,
+// and returns the cell's index.
 func (h *Histogram) countFrom(i int, bucket uint16, n uint32) int {
 	for end := len(h.cells); i < end; { // slices.BinarySearchFunc took most of the time here
 		if middle := int(uint(i+end) >> 1); h.cells[middle].bucket < bucket {
@@ -144,7 +144,8 @@ func (h *Histogram) quantile(q float64) (lower, upper int64) {
 }
 
 // Counts adds to out how many durations lie between edges (in ns, ascending). out[0] counts the durations below
-// edges[0], out[i+1] those from edges[i] up to edges[i+1]. A duration counts as the middle of its bucket.
+// edges[0]. out[i+1] counts those from edges[i] up to edges[i+1]. All durations of a bucket count as the middle of the
+// bucket.
 func (h *Histogram) Counts(edges, out []int64) {
 	for _, c := range h.cells {
 		b := int(c.bucket)

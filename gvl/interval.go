@@ -12,9 +12,8 @@ type Interval struct {
 	Thread sampler.ThreadID
 	Ractor sampler.RactorID
 	State  State
-	// Detail is the state's detail at the interval's end. A fact that became known only during a wait counts for the
-	// whole wait. If the interval is so long that the samples around it do not show its state, Reason is
-	// ReasonNotSampled.
+	// Detail is the state's detail at the interval's end. A fact that became known only during a wait applies to the
+	// whole wait. If the samples around the interval are too far apart to show its state, Reason is ReasonNotSampled.
 	Detail Detail
 	// Stack is zero if no stack was read. Serving is the request that the thread worked for. It was read with the
 	// stack.
@@ -45,9 +44,9 @@ type Wait struct {
 	// the last sample.
 	FromNS, ToNS int64
 	InProgress   bool
-	// LeastNS and MostNS are bounds of the wait's length, in ns. LeastNS is the time for which the thread is known not
-	// to have run. MostNS is the longest wait that the samples allow. If the thread may have run unseen, the wait may
-	// in fact be several waits.
+	// LeastNS and MostNS are bounds of the wait's length, in ns. LeastNS is the time for which the thread certainly did
+	// not run. MostNS is the longest wait that the samples allow. If the thread may have run unseen in between, the
+	// wait may in fact be several waits.
 	LeastNS, MostNS int64
 	// Cut is set if samples did not see the wait's beginning or its end. The wait can then be longer than MostNS.
 	Cut bool
@@ -111,7 +110,7 @@ func (w *Wait) SetBounds(span *WaitSpan, byNS, seenNS int64) {
 	w.MostNS = max(w.ToNS, byNS) - from
 	w.LeastNS = span.stillNS()
 	if w.Cut {
-		w.MostNS = max(w.MostNS, w.LeastNS) // the thread did not run in the gap either
+		w.MostNS = max(w.MostNS, w.LeastNS) // LeastNS is proven, even for a time without samples
 	}
 }
 
@@ -125,8 +124,8 @@ type Unlisted struct {
 }
 
 // LockInterval is a period in which one thread, or none, held a ractor's GVL, and the number of waiting threads did not
-// change. It is delivered earlier than Intervals, which wait for late answers of the kernel. These answers do not
-// change a LockInterval.
+// change. A Consumer receives it earlier than the Intervals of the same time. These are held back for late answers of
+// the kernel, which do not change a LockInterval.
 type LockInterval struct {
 	Ractor sampler.RactorID
 	// Thread is the holder, Stack its stack, and State how it held the GVL (Running, GC or Stalled). Thread is zero if
@@ -136,8 +135,10 @@ type LockInterval struct {
 	State  State
 	// Turn is the holder's stack in this hold. At first it is the stack with which the holder continued
 	// (sampler.Change.Resumes, or its whole Stack after a time slice). Later it is the stack that a sample read. It is
-	// zero if not known. Stack differs from Turn: it can come from an earlier hold, so it shows code that holds the GVL
-	// for long more often. Use Stack for sums over many holds, and Turn for a single hold.
+	// zero if not known.
+	//
+	// Stack, in contrast, can come from an earlier hold of this thread. It is more likely to be code that holds the GVL
+	// for long. Use Stack for sums over many holds, and Turn for a single hold.
 	Turn sampler.StackID
 	// Serving is the request that the holder worked for, read together with its stack.
 	Serving sampler.Serving
@@ -158,8 +159,8 @@ func (i *LockInterval) NS() int64 { return i.ToNS - i.FromNS }
 // WaitNS returns for how long threads waited in this interval, added up over all waiting threads, in ns.
 func (i *LockInterval) WaitNS() int64 { return i.Waiters * i.NS() }
 
-// Blamed reports whether the holder counts as the cause of the waiting. It does not if it was stopped from outside. It
-// is also false if no listed thread held the GVL.
+// Blamed reports whether the holder is to blame for the waits in this interval. The result is false if a listed thread
+// did not hold the GVL, or if the holder was stopped from outside.
 func (i *LockInterval) Blamed() bool { return i.Thread != 0 && !i.Stopped }
 
 // GCInterval is a period in which a thread was inside the collector.
@@ -192,8 +193,8 @@ type Tick struct {
 	Exact bool
 	// Stopped is set if a thread that holds a GVL is stopped by a signal or a debugger, or frozen by its cgroup.
 	Stopped bool
-	// Payer is the stack to which the time of collections is charged from this sample on. PayerKnown is set if there is
-	// such a stack.
+	// Payer is the stack to which the time of garbage collections is charged from this sample on. PayerKnown is set if
+	// there is such a stack.
 	Payer      sampler.StackID
 	PayerKnown bool
 }
@@ -225,7 +226,8 @@ func (Ignore) Collecting(*GCInterval) {}
 func (Ignore) Ended(int, int64)       {}
 func (Ignore) Tick(*Tick)             {}
 
-// Quality returns what this tick adds to the sampler.Quality of the figures: one sample, and what is known about it.
+// Quality returns what is known about this one sample, as a sampler.Quality. Callers add it to the Quality of their
+// figures.
 func (k *Tick) Quality() sampler.Quality {
 	q := sampler.Quality{Samples: 1}
 	if k.Depth == sampler.StackTick {
@@ -256,8 +258,8 @@ func (k *Tick) Quality() sampler.Quality {
 	return q
 }
 
-// looked reports whether the sample read the stack of a thread without the GVL. Not each sample does: a LockTick reads
-// the stack of such a thread only if it has begun something new.
+// looked reports whether the sample read the stack of a thread without the GVL. Most LockTicks do not: they read such a
+// stack only if the thread has begun something new.
 func (k *Tick) looked() bool {
 	for i := range k.Threads {
 		if k.Threads[i].Quality&sampler.StackFresh != 0 && !k.States[i].State.Held() {
@@ -267,7 +269,7 @@ func (k *Tick) looked() bool {
 	return false
 }
 
-// MaxTimeNS is the largest time of a sample that is believed: 73 years. A damaged recording can contain any time.
+// MaxTimeNS is the largest time of a sample that TimeOf accepts: 73 years. A damaged recording can contain any time.
 const MaxTimeNS = 1 << 61
 
 // TimeOf returns a sample's time. Times below 0 or above MaxTimeNS are set to this bound.

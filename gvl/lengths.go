@@ -6,9 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// PlainParts decides when texts show a length as a plain number, without "≤" or "≥". They do so if the lower and the
-// upper bound differ by less than 1/PlainParts of the upper bound. Such a number is right to 6 %, about two buckets of
-// a Histogram.
+// PlainParts decides when texts show a length as a plain number, without "≤" or "≥". They do so if the two bounds of
+// the length differ by at most 1/PlainParts (6 %) of the upper bound. This is about two buckets of a Histogram.
 const PlainParts = 16
 
 // Bound says how a shown number relates to the true length: it is equal, an upper bound, or a lower bound.
@@ -165,9 +164,9 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 	for _, q := range shares {
 		least, _ := l.least.quantile(q)
 		most := l.most.Quantile(q)
-		// If some waits may become longer, quantiles may become longer too. For most quantiles, a lower bound far below
-		// the upper one says too little, so the upper bound is shown. Only quantiles among the longest waits show such
-		// a lower bound.
+		// If some waits may become longer, quantiles may become longer too. A "≥" with a number far below the upper
+		// bound says too little, so texts then show the upper bound with "≤". The exception is a quantile that is
+		// itself among the waits that may become longer.
 		open := l.open > 0 && (most-least <= most/PlainParts || q*float64(l.most.n) > float64(l.most.n-l.open))
 		f := BoundedOf(least, most, open)
 		if n := len(out); n > 0 && f.NS < out[n-1].NS {
@@ -187,8 +186,8 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 // Quantile returns the length that a share q (0 to 1) of the waits did not exceed.
 func (l *Lengths) Quantile(q float64) Bounded { return l.Told(q)[0] }
 
-// Limits returns bounds of the length that a share q of the waits did not exceed, in ns. sureNS is the length that is
-// proven without doubt. Alarms use it.
+// Limits returns bounds of the length that a share q (0 to 1) of the waits did not exceed, in ns. sureNS is the length
+// that is proven. Alarms use sureNS.
 func (l *Lengths) Limits(q float64) (sureNS, leastNS, mostNS int64) {
 	sureNS, _ = l.sure.quantile(q)
 	leastNS, _ = l.least.quantile(q)

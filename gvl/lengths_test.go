@@ -19,7 +19,7 @@ func TestToldLengths(t *testing.T) {
 		for range 1 + r.IntN(40) {
 			ns := int64(1e6) << r.IntN(11)
 			least, most := ns, ns
-			if r.IntN(3) == 0 { // this may be several waits, so only bounds are known
+			if r.IntN(3) == 0 { // what looks like one wait may be several waits, so only bounds are known
 				least, most = r.Int64N(ns), ns+r.Int64N(2*ns)
 			}
 			w := Wait{ToNS: most, LeastNS: least, MostNS: most, InProgress: r.IntN(60) == 0}

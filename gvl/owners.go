@@ -71,8 +71,8 @@ func (c *Classifier) sameOwners(s *sampler.Sample) bool {
 }
 
 // findCollector finds the thread that collects garbage: the GVL holder of the ractor that has the VM's lock. If no
-// ractor is known to have this lock, the only holder collects, or the only holder outside a futex. A holder that waits
-// at a barrier sleeps in a futex, so it does not collect.
+// ractor is known to have this lock, the only holder collects. If there are several holders, the only one that does not
+// sleep in a futex collects. The others wait in a futex until the collection ends.
 func (c *Classifier) findCollector(s *sampler.Sample) {
 	c.collector = -1
 	if !s.GC.Valid || !s.GC.During {
@@ -99,17 +99,20 @@ func (c *Classifier) findCollector(s *sampler.Sample) {
 }
 
 // named reports whether the owner field names a thread that is about to run. The caller knows that the thread's own
-// data, read after the field, did not show it as running (BitLinked). From 3.3 on, it is enough if the field named the
-// thread when the read began. The thread cannot have run and stopped since. It would have had to take the lock, run,
-// wake the next thread and unlink itself, all in the first half of the read.
+// data does not show it as running (BitLinked). This data was read after the field.
+//
+// From 3.3 on, it is enough if the field named the thread at the beginning of the read. In half the time of a read, the
+// thread cannot take the lock, run, wake the next thread and unlink itself. So it has not run yet.
 func (c *Classifier) named(id sampler.ThreadID, r *sampler.Ractor) bool {
 	return r.OwnerEnd == id || c.proc.Era == sampler.EraSched && r.OwnerStart == id
 }
 
 // letGo reports whether a thread released the GVL while memory was read. The owner field named this thread at the start
 // of the read, and another thread at the end. The thread's own data, read in between, shows that it is in a blocking
-// region. From 3.3 on, the data still marks the thread as running while it wakes the next one. Waking takes longer than
-// a short call runs. If such a thread counted as running, programs with 100,000 hand-overs per second would show four
+// region.
+//
+// From 3.3 on, the thread's data still marks it as running while it wakes the next thread. This takes longer than a
+// short call runs. If such a thread counted as running, programs with 100,000 hand-overs per second would show four
 // times the running time that Ruby's events show (internal/accuracy).
 func (c *Classifier) letGo(t *sampler.Thread, r *sampler.Ractor) bool {
 	return c.proc.Era == sampler.EraSched && t.ID == r.OwnerStart && t.ID != r.OwnerEnd &&

@@ -2,9 +2,9 @@ package gvl
 
 import "strings"
 
-// AddLine returns the name of code and its place ("reports.rb:41") for a text. The label of a template already names
-// its file. So for a template, AddLine appends the line to the label and returns an empty place:
-// "orders/_row.html.erb:4".
+// AddLine returns the name of code and its place ("reports.rb:41") in the form for a text. The name of a template
+// already contains its file ("orders/_row.html.erb"). So for a template, AddLine appends the line to the name
+// ("orders/_row.html.erb:4") and returns an empty place.
 func AddLine(code, place string) (string, string) {
 	label, rest := code, ""
 	if i := strings.Index(code, " → "); i >= 0 {

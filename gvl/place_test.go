@@ -2,8 +2,8 @@ package gvl
 
 import "testing"
 
-// TestAddLine: the name of a template already has its file and gets the line, so no place is shown after it. Other code
-// keeps its place.
+// TestAddLine: the name of a template already contains its file. So the line is added to the name, and no place is
+// shown after it. Other code keeps its place.
 func TestAddLine(t *testing.T) {
 	for _, x := range [][4]string{
 		{"orders/_row.html.erb", "/srv/app/views/orders/_row.html.erb:4", "orders/_row.html.erb:4", ""},

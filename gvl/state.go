@@ -22,7 +22,7 @@ const (
 	// IO means that the thread has released the GVL and waits for something outside the process: a descriptor, a child
 	// process, the resolution of a name.
 	IO
-	// Lock means that the thread is blocked on a Mutex or Monitor.
+	// Lock means that the thread waits for a Mutex or Monitor.
 	Lock
 	// Parked means that the thread waits for work or for another thread: Queue, ConditionVariable, Thread#join,
 	// Ractor.
@@ -34,7 +34,7 @@ const (
 )
 
 // A stateRow has the names and colours with which screens and exports show a state. It also has the state's position in
-// each of the lists that sort the states.
+// several lists: ByUrgency, InBars and OnPages.
 type stateRow struct {
 	name, short string
 	letter      byte

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLooksCount: if all changes of the GVL are known, the figure Looks counts lock ticks that also read the stack of a
-// thread without the GVL. It does not count samples that read all stacks.
+// TestLooksCount: if all changes of the GVL are known, the figure Looks counts some lock ticks: those that also read
+// the stack of a thread without the GVL. It does not count samples that read all stacks.
 func TestLooksCount(t *testing.T) {
 	fresh := []sampler.Thread{{Quality: sampler.StackFresh}}
 	for _, c := range []struct {

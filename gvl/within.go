@@ -15,20 +15,22 @@ const (
 // maxWithinFrames limits how many frames of a stack wordsOf searches, from the innermost frame outward.
 const maxWithinFrames = 2000
 
-// within computes Detail.Within: the hook or handler that the main thread runs outside the program's normal course. It
-// remembers the result for the last stack, to save work.
+// within computes Detail.Within: the hook or handler that the main thread runs, such as an at_exit block or a signal
+// handler. It remembers the result for the last stack, to save work.
 type within struct {
 	stack sampler.StackID
 	root  bool
 	text  string
 }
 
-// wordsOf returns Detail.Within for the main thread, by its stack. Normally the outermost frame is the program's file,
-// <main>. If the outermost frame is a block, Ruby runs a hook at the program's end, unless a fiber runs. There is one
-// exception: a process forked by a thread other than the main one. In this process the outermost frame is a block of
-// the forking thread, and the stack has a call of fork. A handler is found in another way: some C functions never call
-// a block (waitsAlone). If the stack shows that such a function called a block, Ruby has interrupted the function for a
-// signal or a finalizer.
+// wordsOf returns Detail.Within for the main thread, by its stack.
+//
+// Normally the outermost frame is the program's file, <main>. If it is a block, Ruby runs a hook at the program's end,
+// with two exceptions. First, the stack may belong to a fiber. Second, the process may have been forked by a thread
+// other than the main one. Then the outermost frame is a block of the forking thread, and the stack has a call of fork.
+//
+// A handler is found in another way. Some C functions never call a block (waitsAlone). If the stack shows that such a
+// function called a block, Ruby has interrupted the function for a signal or a finalizer.
 func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 	root := t.Bits&sampler.BitRootFiber != 0
 	if t.Stack == 0 || dict == nil || t.Quality&(sampler.StackFailed|sampler.StackPartial) != 0 {

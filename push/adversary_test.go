@@ -37,8 +37,8 @@ type agent struct {
 	to       string
 
 	mu    sync.Mutex
-	does  func(c net.Conn) // answers a request; if it is nil, the agent takes everything and says so
-	takes bool             // the agent takes what it gets, however it answers
+	does  func(c net.Conn) // answers a request; if it is nil, the agent answers that it has accepted the payload
+	takes bool             // the agent counts a payload as accepted even if the function does answers it
 	took  []string
 	tries int
 	open  map[net.Conn]bool
@@ -187,7 +187,7 @@ func (a *agent) route(t *testing.T, limits spool.Limits) push.Route {
 	return push.Route{Destination: d, Queue: q}
 }
 
-// numbered returns a made-up profile of a process, the one with the sequence number n.
+// numbered returns a made-up profile of a process, with the sequence number n.
 func numbered(t *testing.T, n int) *push.Period {
 	t.Helper()
 	var b bytes.Buffer
@@ -213,7 +213,8 @@ func await(t *testing.T, what string, so func() bool) {
 // it refuses permanently is dropped and counted.
 func TestAdversaries(t *testing.T) {
 	say := func(text string) func(net.Conn) {
-		return func(c net.Conn) { _, _ = io.WriteString(c, text) } // the other side may have seen enough
+		// an error is allowed: the client may have closed the connection after a part of the text
+		return func(c net.Conn) { _, _ = io.WriteString(c, text) }
 	}
 	endless := func(head, part string) func(net.Conn) {
 		return func(c net.Conn) {

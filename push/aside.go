@@ -190,7 +190,7 @@ func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time)
 // round began with another payload, which failed, taken sets that payload and its service aside.
 func (l *lane) taken(name, group string, now time.Time, broken error) {
 	if broken != nil {
-		return // nothing was sent
+		return // the payload could not be decoded, so it was not sent
 	}
 	r := l.round
 	l.round = round{}

@@ -18,9 +18,9 @@ import (
 // picky is a destination that accepts all payloads except those that begin with "bad".
 type picky struct {
 	mu    sync.Mutex
-	err   error // what Send returns; if it is nil, picky takes everything
-	hangs bool  // Send does not answer, instead of returning err
-	down  bool  // picky takes no payload at all
+	err   error // what Send returns for a bad payload; if it is nil, picky accepts everything
+	hangs bool  // Send waits until its context ends, and does not return err
+	down  bool  // err is also returned for good payloads
 	took  []string
 	tries int // how often Send got a bad payload
 }
@@ -55,8 +55,8 @@ func (d *picky) set(err error, down bool) {
 	d.err, d.down = err, down
 }
 
-// good returns the accepted payloads that do not begin with "bad". badTries is how often ddtop tried to send one that
-// does.
+// good returns the accepted payloads that do not begin with "bad". badTries is how often ddtop tried to send a payload
+// that begins with "bad".
 func (d *picky) good() (list []string, badTries int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -27,14 +27,14 @@ type Facts struct {
 }
 
 // Tags returns the tags of a process's profiles. The tags have the same names as in Datadog's profiler for Ruby. If
-// several sources have the same tag, the first of this list counts: the command line, ddtop's own observation, the
-// process's environment, what the process publishes. A process cannot set a tag of seenKeys. Only the cgroup decides
-// about the container. Tags leaves out a value that resembles a key or a password.
+// several sources have the same tag, the first of this list has priority: the command line, ddtop's own observation,
+// the process's environment, what the process publishes. A process cannot set the tags in seenKeys. The container's ID
+// comes only from the cgroup. Tags leaves out a value that resembles a key or a password.
 func (f *Facts) Tags() Tags {
 	var all Tags
 	add := func(key, value string) {
 		value = withoutPassword(strings.TrimSpace(value))
-		if LooksSecret(Tag{key, value}) { // checked before it is cut
+		if LooksSecret(Tag{key, value}) { // checked before clean limits the length
 			return
 		}
 		if tag, err := ParseTag(key + ":" + clean(value)); err == nil {

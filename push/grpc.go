@@ -180,7 +180,8 @@ func retryInfo(details string) (after time.Duration) {
 		statusDetails, anyType, anyValue, infoDelay, durationSeconds, durationNanos = 3, 1, 2, 1, 1, 2
 	)
 	var seconds, nanos int64
-	_ = protobuf.Each(raw, func(f protobuf.Field, _ uint64, detail []byte) { // unreadable details ask for no retry
+	// if the details cannot be decoded, the result stays zero
+	_ = protobuf.Each(raw, func(f protobuf.Field, _ uint64, detail []byte) {
 		if f != statusDetails {
 			return
 		}

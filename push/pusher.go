@@ -162,14 +162,14 @@ type lane struct {
 	random  func() float64 // a number from 0 to 1
 	remark  string         // the last remark; used by send only
 	round   round          // used by send only
-	unkept  bool           // it was logged that the disk does not keep marks
+	unkept  bool           // it was logged that the spool cannot store marks (spool.Mark) on the disk
 	apart   map[string]*apart
 
 	mu       sync.Mutex
 	stats    Stats
 	spooled  bool      // the goroutine of spool has ended
 	troubled time.Time // since when sending fails; zero if it does not
-	sayAt    time.Time // earliest next log line about the failure
+	sayAt    time.Time // the earliest time at which the log may report the failure again
 	disk     bool      // it was logged that the disk fails
 	// sayFullAt is the earliest time at which the log may say again that the queue is full.
 	sayFullAt time.Time

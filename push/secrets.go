@@ -45,7 +45,8 @@ var escaped = regexp.MustCompile(`\\u00[2-7][0-9A-Fa-f]`)
 func decoded(value string) string {
 	value = strings.ReplaceAll(html.UnescapeString(value), `\/`, "/")
 	value = escaped.ReplaceAllStringFunc(value, func(code string) string {
-		n, _ := strconv.ParseUint(code[2:], 16, 8) // four digits, as escaped says
+		// no error is possible: escaped matches only 00 and two hexadecimal digits
+		n, _ := strconv.ParseUint(code[2:], 16, 8)
 		return string(rune(n))
 	})
 	if plain, err := url.QueryUnescape(value); err == nil {
@@ -154,17 +155,17 @@ func secretName(key, value string) bool {
 	}
 	last := words[len(words)-1]
 	if last == "otp" && len(value) < 4 && strings.Trim(value, "0123456789") == "" {
-		return false // a release of Erlang's OTP
+		return false // the value is a release of Erlang's OTP, such as 27
 	}
 	if propertyWords[last] && len(words) > 1 || strings.HasSuffix(last, "pwd") && strings.HasPrefix(value, "/") {
-		return false // PWD is a folder
+		return false // token_type is only a property of a secret, and PWD=/app is a folder
 	}
 	if last == "tokens" && strings.Trim(value, "0123456789.") == "" {
-		return false // a number of a language model's tokens
+		return false // the value is a number of a language model's tokens, as in max_tokens: 4096
 	}
 	for i, w := range words {
 		if plain := strings.TrimRight(w, "0123456789"); plain != "" && plain != "p" && plain != "ed" {
-			w = plain // password2
+			w = plain // password2 is treated like password
 		}
 		before := ""
 		if i > 0 {

@@ -17,7 +17,7 @@ const (
 // secretForms are tags that contain a secret. Each has the tag's key, and its value in several parts, so that this file
 // does not contain the whole secret.
 var secretForms = [][]string{
-	// The key says so.
+	// In these tags the key shows that the value is a secret.
 	{"db_pass", "x"}, {"auth", "x"}, {"signing_key", "x"}, {"password", "x"}, {"DB_PASSWORD", "x"},
 	{"dbPassword", "x"}, {"passwd", "x"},
 	{"mysql_pwd", "x"}, {"user.pass", "x"}, {"pass", "x"}, {"passphrase", "x"}, {"ssh-passphrase", "x"},
@@ -216,7 +216,7 @@ func TestSecretForms(t *testing.T) {
 		// whole secret nor a part of it may appear, not even as the value of another tag.
 		for _, key := range []string{tag.Key, "note"} {
 			if key == "note" && tag.Key != "x" {
-				continue // the key alone says that it is secret
+				continue // this value is recognized as a secret only by its key, so the key note would not show it
 			}
 			for _, value := range []string{tag.Value, " " + tag.Value} {
 				f := Facts{Environment: map[string]string{"OTEL_RESOURCE_ATTRIBUTES": key + "=" + strings.ReplaceAll(value, "%", "%25")}}

@@ -33,7 +33,8 @@ func (l *lane) send() {
 	rest := time.Duration(0)
 	lastTried := make(map[string]bool) // payloads that failed after the lane was closed
 	for l.ctx.Err() == nil {
-		all, closing := l.hasSpooled(), l.isClosing() // read before the try, to try once more if this changes
+		// both are read before the try: if they change during the try, send tries once more
+		all, closing := l.hasSpooled(), l.isClosing()
 		var t try
 		if closing {
 			t = l.tryLast(lastTried)
@@ -78,7 +79,7 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 func (l *lane) pauseForNews(wait time.Duration) {
 	closing := l.closing
 	if l.isClosing() {
-		closing = nil // closed already: wait for payloads that are still being spooled
+		closing = nil // the channel is closed, so it would end the wait at once; but payloads are still being spooled
 	}
 	var over <-chan time.Time
 	if wait > 0 {
@@ -134,7 +135,7 @@ func (l *lane) deliver(name string, payload *Payload, broken error) error {
 	case errors.As(err, &refused):
 		l.refused(payload, err)
 	default:
-		l.Queue.Return() // from now on a full queue may drop it
+		l.Queue.Return() // from now on a full queue may drop the payload
 		return err
 	}
 	l.remove(name)

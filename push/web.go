@@ -221,7 +221,8 @@ func said(resp *http.Response, answer []byte) string {
 	text := string(answer)
 	if kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";"); kind == "application/x-protobuf" {
 		text = ""
-		_ = protobuf.Each(answer, func(f protobuf.Field, _ uint64, data []byte) { // an unreadable answer says nothing
+		// if the answer cannot be decoded, the message stays empty
+		_ = protobuf.Each(answer, func(f protobuf.Field, _ uint64, data []byte) {
 			if f == statusMessage {
 				text = string(data)
 			}

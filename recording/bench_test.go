@@ -8,11 +8,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// minute is the number of ticks in a minute if the lock clock ticks at 1 kHz. Every tenth tick reads all stacks.
+// minute is the number of samples in a minute, if ddtop reads the GVL's state 1,000 times per second. Every tenth of
+// these samples has all stacks.
 const minute = 60_000
 
-// TestSizeOfAMinute: a minute of 100 threads takes less than 2 MB, if stacks are read at 100 Hz and the GVL's state at
-// 1 kHz.
+// TestSizeOfAMinute: a recording of one minute and 100 threads takes less than 2 MB, if stacks are read at 100 Hz and
+// the GVL's state at 1 kHz.
 func TestSizeOfAMinute(t *testing.T) {
 	if raceDivisor > 1 {
 		t.Skip("a size, which the race detector has nothing to do with")
@@ -65,8 +66,8 @@ func samplesOf(n, threads int) (*generator, []*sampler.Sample) {
 	return g, out
 }
 
-// feed passes each sample to the function one, in rounds without end. In each round, the samples get later times than
-// in the round before.
+// feed passes the samples to the function one, again and again until the benchmark ends. In each round, the samples get
+// later times than in the round before.
 func feed(b *testing.B, samples []*sampler.Sample, one func(*sampler.Sample) error) {
 	b.Helper()
 	span := samples[len(samples)-1].TimeNS - samples[0].TimeNS + 1e6
@@ -163,7 +164,7 @@ func BenchmarkRange(b *testing.B) {
 	b.ReportMetric(float64(n), "samples/op")
 }
 
-// BenchmarkAt measures the jump to one moment.
+// BenchmarkAt measures how long History.At takes to find the sample at one moment.
 func BenchmarkAt(b *testing.B) {
 	h := filled(b, 8000)
 	first, last := h.Span()
@@ -222,7 +223,7 @@ func BenchmarkTenMinutes(b *testing.B) {
 		first, last := r.Span()
 		i := int64(0)
 		for b.Loop() {
-			i = (i + 7919) % 10_000 // all over the file
+			i = (i + 7919) % 10_000 // moments in all parts of the file
 			if s, err := r.At(first + (last-first)/10_000*i); s == nil || err != nil {
 				b.Fatal(s, err)
 			}

@@ -25,8 +25,8 @@ type changesState struct {
 	// had no changes.
 	toNS int64
 	// begun is true if an earlier sample of the block had changes of the GVL. complete is true if threads has the state
-	// of each thread at toNS. If it is false, threads has only the threads that have changed since a gap, for which no
-	// changes are known.
+	// of each thread at toNS. It is false after a gap, a time whose changes are missing. In this case threads has only
+	// the threads that have changed since the gap.
 	begun, complete bool
 	// threads are the living threads, by the ID of their native thread. Each native thread runs one Ruby thread at a
 	// time.
@@ -237,7 +237,8 @@ func (st *changesState) noChanges() {
 	}
 }
 
-// change writes or reads a change without its time. When it writes, it does not modify x, because others may read x.
+// change writes or reads a change without its time. When it writes, it does not modify x, because x belongs to a sample
+// that other code may read.
 func (w *wire) change(x *sampler.Change, scale int64) {
 	c, st := &w.c, &w.changed
 	var t *changing

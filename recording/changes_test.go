@@ -69,8 +69,8 @@ func lockSamples(m *lockModel, n int) []*sampler.Sample {
 	return list
 }
 
-// TestHistoryAfter: if the history is read piece by piece, a reader must get the same changes of the GVL as if it reads
-// all at once.
+// TestHistoryAfter: if a reader reads the history in several calls of After, it must get the same changes of the GVL as
+// in one call.
 func TestHistoryAfter(t *testing.T) {
 	m := newLockModel(3)
 	for range 20 {
@@ -111,7 +111,7 @@ func TestHistoryAfter(t *testing.T) {
 // the states of all threads, and all changes of its time. The same must be true for a part of this part.
 func TestPartsStandAlone(t *testing.T) {
 	m := newLockModel(4)
-	for range 200 { // more than are remembered as recent
+	for range 200 { // more threads than changesState.recent can hold
 		m.add(true)
 	}
 	h, err := NewHistory(1<<62, 1<<40)

@@ -90,11 +90,13 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 	for i := range out.sample.Changes.List {
 		x := &out.sample.Changes.List[i]
 		if x.Doing.Work != 0 {
-			x.Doing.Work = sampler.WorkID(h.d.OwnWork(x.Doing.Work).Number) // the number takes the place of the ID
+			// the ID is replaced by the number of the request or job
+			x.Doing.Work = sampler.WorkID(h.d.OwnWork(x.Doing.Work).Number)
 		}
 		for _, id := range []*sampler.StackID{&x.Stack, &x.Resumes} {
 			if *id != 0 {
-				*id = sampler.StackID(h.hash(*id)) // the hash takes the ID's place: tests put other changes there
+				// the hash is stored in the change and not in a list, because tests replace the changes
+				*id = sampler.StackID(h.hash(*id))
 			}
 		}
 	}

@@ -74,7 +74,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// failingWriter fails after left bytes.
+// failingWriter accepts left bytes, and then fails.
 type failingWriter struct{ left int }
 
 var errFull = errors.New("no space left")
@@ -171,7 +171,8 @@ func TestResyncReadsOnce(t *testing.T) {
 	for name, filler := range map[string][]byte{
 		"zeros": make([]byte, length), "magics": bytes.Repeat([]byte(blockMagic), length/4), "promises": bytes.Repeat(promise, length/len(promise)),
 	} {
-		for _, odd := range []int{0, 47} { // shifts the last block relative to the chunks
+		// the reader searches in chunks; 47 more bytes give the last block another place in its chunk
+		for _, odd := range []int{0, 47} {
 			bad := bytes.Join([][]byte{file[:last.Offset], filler, make([]byte, odd), file[last.Offset:]}, nil)
 			in := &readCounter{ReaderAt: bytes.NewReader(bad)}
 			r, err := NewReader(in, int64(len(bad)), name)

@@ -65,13 +65,13 @@ const (
 	// queues together.
 	maxAllResumers = 1 << 21
 	maxQueued      = 2 * maxThreads
-	// maxSamples limits the samples of a block. The clock makes at most 20,000 in a block's two seconds.
+	// maxSamples limits the samples of a block. ddtop takes at most 20,000 samples in the two seconds of a block.
 	maxSamples = 1 << 17
 	// maxListed limits how many threads all samples of a block list together. A sample with many threads can take only
 	// a few bytes, but each of its threads costs CPU time. A block at this limit takes seconds of a CPU.
 	maxListed = 1 << 27
-	// maxStrings to maxBlockThreads limit the elements of a block's tables. maxTexts limits the strings among its
-	// samples, outside the tables.
+	// The constants from maxStrings to maxBlockThreads limit the elements of a block's tables. maxTexts limits the
+	// strings that samples contain themselves, outside the tables.
 	maxStrings      = 1 << 20
 	maxFrames       = 1 << 18
 	maxNodes        = 1 << 22

@@ -117,8 +117,9 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	return bit(s.Depth == sampler.StackTick, sampleStackTick) | bit(s.Slow, sampleSlow) | bit((s.TimeNS-p.TimeNS)%unit != 0, sampleFineTime) |
 		bit(s.Self.Halved, sampleHalved) | bit(s.Self.Lowered, sampleLowered) | bit(s.Self.Extended, sampleExtended) | bit(s.PauseNS != 0, samplePause) |
 		bit(s.Reads != e.predictReads(s.Depth), sampleReads) |
-		// predictPair needs to know which threads hold a GVL in this sample, and the state does not have them yet. So
-		// sampleGC is set whenever the GC may differ from its prediction.
+		// predictPair predicts GC.Pair from the threads that hold a GVL in this sample. But e still has the threads of
+		// the previous sample here. So the prediction is not used, and sampleGC is set whenever the GC may differ from
+		// it.
 		bit(s.GC != p.GC || s.GC.Pair != (sampler.AllocPair{}) || e.pairs, sampleGC) |
 		bit(s.GCDetail.AtNS != p.GCDetail.AtNS || s.GCDetail != p.GCDetail, sampleGCDetail) |
 		bit(s.Proc != p.Proc, sampleProc) | bit(s.Self != p.Self, sampleSelf) |

@@ -35,7 +35,7 @@ func TestEveryField(t *testing.T) {
 	for i := range s.Changes.List {
 		x := &s.Changes.List[i]
 		x.AtNS, x.Stack, x.Resumes = 1e15-3, g.stacks[3+2*i], g.stacks[4+2*i]
-		x.Doing.Unfound = false // only DoingWorks has it, without the other fields
+		x.Doing.Unfound = false // Unfound is set only in a Doing of kind DoingWorks, whose other fields are empty
 	}
 	s.Proc.Pressure.Source = sampler.PressureMachine
 	file, want := record(t, 1, func() *sampler.Sample { return &s }, g.d, nil)

@@ -12,9 +12,9 @@ type lockModel struct {
 	doings  bool // changes say what threads do
 	r       *rand.Rand
 	threads []modelThread
-	queue   []int // indices of threads, first in line first
-	holder  int   // the thread that is chosen or holds it, or -1 if there is none
-	atNS    int64 // until then changes are made
+	queue   []int // indices of the threads that wait for the GVL; the first one gets it next
+	holder  int   // the thread that holds the GVL or is chosen to get it, or -1 if there is none
+	atNS    int64 // the time up to which changes were made
 	nextID  sampler.ThreadID
 	samples int
 	// unitNS is the unit of all times. holdNS is the mean time for which a thread holds the GVL. outsideNS is the mean
@@ -26,7 +26,7 @@ type modelThread struct {
 	id       sampler.ThreadID
 	tid      int32
 	state    sampler.GVLState
-	changeNS int64 // when its state ends, not known for a thread in the queue
+	changeNS int64 // when the state ends; a thread in the queue does not know this time
 	delayNS  int64
 }
 
@@ -121,7 +121,7 @@ func (g *generator) wildChanges() {
 	fresh := last == 0 && n%3 > 0
 	switch {
 	case n%11 == 5:
-		last = g.s.TimeNS - 1e6 // something is missing
+		last = g.s.TimeNS - 1e6 // leaves out changes, so that the recording has a gap
 	case last == 0:
 		last = g.s.TimeNS - 5e6
 	}

@@ -455,9 +455,9 @@ func (g *generator) program(n int) *sampler.Sample {
 		s.Depth = sampler.StackTick
 	}
 	g.tick++
-	g.after = s.ReadNS/2 + 5000 // after the memory, the threads are read one after the other
+	g.after = s.ReadNS/2 + 5000 // the kernel is read after the memory, for one thread after the other
 	ra := &s.Ractors[0]
-	if g.chance(0.4) || ra.OwnerStart == 0 { // the lock is handed over
+	if g.chance(0.4) || ra.OwnerStart == 0 { // the GVL goes to another thread
 		next := sampler.ThreadID(1 + r.IntN(g.busy))
 		if len(ra.Queue) > 0 {
 			next, ra.Queue = ra.Queue[0], ra.Queue[1:]
@@ -523,13 +523,14 @@ func (g *generator) programThread(i int, t *sampler.Thread, owner sampler.Thread
 	if running || s.Depth == sampler.StackTick && i < g.busy {
 		t.Kernel.CPUAtNS = s.TimeNS + g.after + int64(r.IntN(300))
 		g.after += 1200
-		if running && g.chance(0.4) { // the counter moves with the kernel's tick, each 4 ms, and at switches
+		// the kernel updates a thread's CPU time at its timer tick, every 4 ms, and when the thread leaves a CPU
+		if running && g.chance(0.4) {
 			t.Kernel.CPUNS += int64(r.IntN(4_000_000))
 		} else if g.chance(0.3) {
 			t.Kernel.RunDelayNS += int64(r.IntN(100_000))
 		}
 	}
-	if g.tick%100 == i%100 && i >= g.busy { // a request: it wakes up, and waits for the database again
+	if g.tick%100 == i%100 && i >= g.busy { // thread i gets a request: it wakes up, and waits for the database again
 		t.Kernel.StateAtNS = s.TimeNS + g.after + int64(r.IntN(1500))
 		t.Kernel.CPUAtNS = t.Kernel.StateAtNS + 1200
 		t.Kernel.CPUNS += int64(r.IntN(1000))

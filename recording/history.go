@@ -82,7 +82,8 @@ func (h *History) seal() {
 	e.begin(bufs)
 	h.evict(b.header.lastNS)
 	if h.pending >= maxPending {
-		h.replace(b, h.packed(b.fresh)) // samples from a file come faster than they are compressed
+		// samples from a file can come faster than the other goroutine compresses them, so this goroutine compresses
+		h.replace(b, h.packed(b.fresh))
 		return
 	}
 	h.pending++

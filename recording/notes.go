@@ -52,7 +52,7 @@ func (r *Reader) takeNote(n sampler.Note) {
 	}
 	i, _ := slices.BinarySearchFunc(r.notes, n.AtNS, func(have sampler.Note, at int64) int {
 		if have.AtNS == at {
-			return -1 // after the notes of the same moment
+			return -1 // a new note comes after the notes with the same time
 		}
 		return cmp.Compare(have.AtNS, at)
 	})

@@ -83,7 +83,7 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 			l := at(next.Lists, i)
 			l.Object, l.Name, l.Length = uint64(w.count(int64(l.Object))), w.text(l.Name), w.int(l.Length)
 			array := bit(l.Array, 1)
-			if w.reading { // l is the entry at this index in the previous sample
+			if w.reading { // l may still have the values of the previous sample's list at this index
 				l.Array, l.Putters, l.Takers = false, nil, nil
 			}
 			if flags&queuesUsers != 0 {

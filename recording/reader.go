@@ -40,7 +40,7 @@ type Reader struct {
 	end     *sampler.End
 	notes   []sampler.Note
 	dict    *sampler.Dictionary
-	shown   *sampler.Dictionary // dict without what Redact and Own leave out
+	shown   *sampler.Dictionary // dict as callers see it, after Redact and Own
 	names   *redact.Redactor
 	blocks  []Block
 	damage  *Damage

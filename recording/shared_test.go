@@ -11,7 +11,7 @@ func TestManyHistoriesShareTheCompressor(t *testing.T) {
 	const histories, most = 32, 512 << 10
 	heap := func() int64 {
 		runtime.GC()
-		runtime.GC() // the first one may have left what finalizers held
+		runtime.GC() // the second collection frees objects whose finalizers ran in the first one
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
@@ -30,7 +30,8 @@ func TestManyHistoriesShareTheCompressor(t *testing.T) {
 		h.mu.Lock()
 		h.seal()
 		h.mu.Unlock()
-		h.packed(h.enc.out) // whatever the other goroutine does
+		// compress here, so that the shared encoder was used even if the other goroutine has not run yet
+		h.packed(h.enc.out)
 		return h
 	}
 	kept := []*History{fill()} // creates what all histories share

@@ -155,8 +155,9 @@ const (
 	gcTime
 )
 
-// predictPair returns the most likely allocation pair of the next sample. Its thread is the one that holds the first
-// ractor's GVL, and this thread has allocated nothing in the few µs of the read.
+// predictPair returns the most likely GC.Pair of the next sample: how many objects a thread allocated just before ddtop
+// read its stack. The thread is the holder of the first ractor's GVL. The number is zero, because it covers only a few
+// µs.
 func (st *state) predictPair() sampler.AllocPair {
 	if !st.pairs || len(st.sample.Ractors) == 0 {
 		return sampler.AllocPair{}
@@ -208,7 +209,7 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	if depth == sampler.StackTick {
 		r.StackTicks++
 		if st.sample.Reads.Pauses > 0 {
-			r.Pauses++ // pauses are counted for each stack tick
+			r.Pauses++ // if the target is paused, it is paused at each stack tick
 		}
 	}
 	r.Calls += st.callsStep

@@ -292,7 +292,7 @@ func (w *wire) tableFrame(f *sampler.Frame, str func(string) string) {
 	f.UncertainLine = flags&frameLine != 0
 	if origin := flags >> frameOrigin & frameOrigins; origin < uint64(sampler.NumOrigins) {
 		f.Origin = sampler.Origin(origin)
-	} // a later version's, with more origins: unknown here
+	} // an origin that only a later version has stays unknown
 	if flags&frameGem != 0 {
 		f.Gem = str(f.Gem)
 	}

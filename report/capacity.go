@@ -14,9 +14,9 @@ type StatCapacity struct {
 	Why *string `json:"why"`
 	// Requests is the number of measured requests and jobs from which the prediction is computed.
 	Requests int `json:"requests"`
-	// HeldShare and OutsideShare say which part of a request's time needs the GVL, and which part does not. Time in
-	// which the request waited for the GVL, a lock or a CPU is left out, so their sum is 1. WaitingShare is the part of
-	// the request's whole time in which it waited for the GVL.
+	// HeldShare and OutsideShare divide a request's time: HeldShare is the part that needs the GVL, and OutsideShare
+	// the part that does not. Time in which the request waited for the GVL, a lock or a CPU is left out, so their sum
+	// is 1. WaitingShare is the part of the request's whole time in which it waited for the GVL.
 	HeldShare    float64 `json:"held_share"`
 	OutsideShare float64 `json:"outside_share"`
 	WaitingShare float64 `json:"waiting_share"`

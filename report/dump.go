@@ -13,7 +13,8 @@ type Dump struct {
 	// Time is the sample's wall-clock time, RFC 3339 with nanoseconds. MonotonicNS is the same time by CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
-	// ReadNS is how long it took to read the threads. All states are from this time, so Time is uncertain by ReadNS.
+	// ReadNS is how long it took to read the threads. Each state is from some moment within this time. So Time is
+	// uncertain by ReadNS.
 	ReadNS int64 `json:"read_ns"`
 	// PauseNS is how long ddtop stopped the target for the dump. It is zero if the target was not stopped.
 	PauseNS int64 `json:"pause_ns"`
@@ -175,8 +176,8 @@ type DumpWait struct {
 type DumpLock struct {
 	Kind   *string `json:"kind"`
 	Object *string `json:"object"`
-	// Exclusive is set if only one thread can hold the object, as a Mutex or Monitor. Then the waiting threads wait for
-	// its holder.
+	// Exclusive is set if only one thread can hold the object, such as a Mutex or a Monitor. Then the waiting threads
+	// wait for its holder.
 	Exclusive bool `json:"exclusive"`
 	// Holder is the thread that holds the lock. If threads wait for the end of a thread, Holder is that thread.
 	// HolderState and HolderFrame are the state and the innermost frame of Holder.
@@ -184,8 +185,8 @@ type DumpLock struct {
 	HolderState *string           `json:"holder_state"`
 	HolderFrame *DumpFrame        `json:"holder_frame"`
 	// Waiting are the waiting threads, the one with the longest wait first. LongestNS is the length of the longest
-	// wait. LongestBound says whether LongestNS is only a bound. LongestNS is null if it is unknown, because each
-	// thread may have had the lock in between.
+	// wait. LongestBound says whether LongestNS is only a bound. LongestNS is null if it is unknown: between two
+	// samples, each thread may have had the lock unseen.
 	Waiting      []sampler.ThreadID `json:"waiting"`
 	LongestNS    *int64             `json:"longest_ns"`
 	LongestBound gvl.Bound          `json:"longest_bound"`
@@ -222,8 +223,9 @@ type DumpSuspendedFibers struct {
 // not Ruby's own.
 type DumpGC struct {
 	Valid bool `json:"valid"`
-	// During is set if a thread was inside the collector when it was read. Phase is idle, mark, sweep or compact. The
-	// collector marks and sweeps in steps. Between two steps, Phase is still mark or sweep, although During is not set.
+	// During is set if a thread was inside the collector when ddtop read its state. Phase is idle, mark, sweep or
+	// compact. The collector marks and sweeps in steps. Between two steps, Phase is still mark or sweep, although
+	// During is not set.
 	During bool   `json:"during"`
 	Phase  string `json:"phase"`
 	// Count, Minor and Major are how many collections of each kind there were since the process started.
@@ -235,8 +237,8 @@ type DumpGC struct {
 	Kind    *string `json:"kind"`
 	By      *string `json:"by"`
 	MajorBy *string `json:"major_by"`
-	// RubyNS is the total time of all collections that Ruby itself has measured, in CPU time of the process. It is zero
-	// before 3.1.
+	// RubyNS is the total time of all collections, in CPU time of the process. Ruby itself measures it. It is zero
+	// before Ruby 3.1.
 	RubyNS uint64 `json:"ruby_ns"`
 	// Allocated is the number of objects allocated since the process started.
 	Allocated uint64 `json:"allocated"`

@@ -212,7 +212,7 @@ type HeapAsks struct {
 	Calls  uint64 `json:"calls"`
 	Bytes  uint64 `json:"bytes"`
 	// CopiedCalls counts the calls whose stacks are in Stacks. HeldKnown is false if the process may have returned
-	// memory to the kernel and ddtop did not see it. In this case HeldBytes is too high.
+	// memory to the kernel unseen by ddtop. In this case HeldBytes is too high.
 	CopiedCalls uint64    `json:"copied_calls"`
 	HeldKnown   bool      `json:"held_known"`
 	Stacks      []HeapAsk `json:"stacks"`
@@ -235,7 +235,7 @@ type HeapMemoryPart struct {
 	GrownBytes *int64 `json:"grown_bytes"`
 }
 
-// HeapMalloc is what malloc manages in arenas.
+// HeapMalloc describes the memory that malloc manages in its arenas.
 type HeapMalloc struct {
 	// Allocator is the name of the malloc library. It is null if it is not known.
 	Allocator *string `json:"allocator"`

@@ -9,7 +9,7 @@ type HeapGraph struct {
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
 	Ruby  DumpRuby `json:"ruby"`
-	// Time is when ddtop had copied the process's memory, by the wall clock that the process sees, in RFC 3339.
+	// Time is when ddtop finished copying the process's memory, by the wall clock that the process sees, in RFC 3339.
 	// MonotonicNS is the same time by CLOCK_MONOTONIC.
 	Time        string `json:"time"`
 	MonotonicNS int64  `json:"monotonic_ns"`
@@ -46,8 +46,8 @@ type HeapHolders struct {
 	Bytes   uint64 `json:"bytes"`
 	// RetainedBytes is the memory that the collector would free if these objects were garbage.
 	RetainedBytes uint64 `json:"retained_bytes"`
-	// Unreached is the number of objects to which no path of references was found. They are garbage, or something that
-	// was not read refers to them.
+	// Unreached is the number of objects to which no path of references was found. Either they are garbage, or only
+	// memory that ddtop did not read refers to them.
 	Unreached      int        `json:"unreached"`
 	UnreachedBytes uint64     `json:"unreached_bytes"`
 	Paths          []HeapPath `json:"paths"`

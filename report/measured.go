@@ -58,9 +58,9 @@ type StatEvidence struct {
 // RunningNS + StalledNS + GCNS.
 type StatBlame struct {
 	TotalNS int64 `json:"total_ns"`
-	// NobodyNS is the waiting time in which no thread held the GVL, because the next holder did not run yet. OtherNS is
-	// the waiting time caused by two kinds of holders: those that exceeded the limit of account.Blame, and threads that
-	// no sample listed.
+	// NobodyNS is the waiting time in which no thread held the GVL, because the next holder did not run yet.
+	// account.Blame counts only a limited number of holders separately. OtherNS is the waiting time caused by holders
+	// beyond this limit, and by threads that no sample listed.
 	NobodyNS int64 `json:"nobody_ns"`
 	OtherNS  int64 `json:"other_ns"`
 	// RunningNS, StalledNS and GCNS are the rest of the waiting time. Each is the part in which the holder of the GVL
@@ -68,8 +68,8 @@ type StatBlame struct {
 	RunningNS int64 `json:"running_ns"`
 	StalledNS int64 `json:"stalled_ns"`
 	GCNS      int64 `json:"gc_ns"`
-	// Frames has the innermost frames of the holders of the GVL, and Threads has the holders themselves. The one that
-	// made other threads wait longest comes first.
+	// Frames has the innermost frames of the holders of the GVL, and Threads has the holders themselves. Each list
+	// begins with the entry that made other threads wait longest.
 	Frames  []StatPlace  `json:"frames"`
 	Threads []StatCharge `json:"threads"`
 	enough
@@ -133,7 +133,7 @@ type StatWait struct {
 	LastHolder  sampler.ThreadID `json:"last_holder"`
 }
 
-// Told returns the length of the wait for a text: a number that is exact or marked as a bound.
+// Told returns the length of the wait together with its Bound, so that a text can mark a length that is only a bound.
 func (w *StatWait) Told() gvl.Bounded { return gvl.Bounded{NS: w.NS, Bound: w.Bound} }
 
 // StatBefore is the state of a thread before a wait, and how long the state lasted. Detail has more about the state
@@ -151,8 +151,8 @@ type StatNative struct {
 	TID   int32  `json:"tid"`
 	Name  string `json:"name"`
 	CPUNS int64  `json:"cpu_ns"`
-	// Taken is how often ddtop copied the C stack of the thread while it ran. Ran lists the places in the code that
-	// these stacks show, the most frequent place first. Ran is null if no stacks were copied.
+	// Taken is how often ddtop copied the C stack of the thread while the thread ran. Ran lists the places in the code
+	// that these stacks show, the most frequent place first. Ran is null if no stacks were copied.
 	Taken int         `json:"taken"`
 	Ran   []StatAlone `json:"ran"`
 }

@@ -8,9 +8,9 @@ import (
 // StatRequests describes the requests and jobs that ddtop saw in the measured time. A request may be missing if it is
 // shorter than the time between two readings of stacks. So no figure is the number of all requests that were served.
 type StatRequests struct {
-	// Endpoints has the endpoint whose threads took the most time first. If there are more than maxStatEndpoints, the
-	// last entry is the sum of all further ones. Running has the requests in progress at the end of the measured time:
-	// at most maxStatRunning, the oldest first.
+	// Endpoints is sorted by the time of the endpoints' threads, the largest first. If there are more than
+	// maxStatEndpoints, the last entry is the sum of all further ones. Running has the requests in progress at the end
+	// of the measured time: at most maxStatRunning, the oldest first.
 	Endpoints []StatEndpoint `json:"endpoints"`
 	Running   []StatRequest  `json:"running"`
 	// AtLeast is StatEndpoint.AtLeast for all endpoints together.
@@ -53,8 +53,8 @@ type StatEndpoint struct {
 	// quantiles describe only the requests that ddtop saw.
 	AtLeast bool `json:"at_least"`
 	// Measured is the number of requests whose beginning and end ddtop saw. The quantiles are computed from these
-	// requests. LongestNS is the length of the longest of all requests. If LongestAtLeast is set, it is a lower bound:
-	// the request has not ended, or its beginning or its end was not seen.
+	// requests. LongestNS is the length of the longest of all requests. If LongestAtLeast is set, LongestNS is a lower
+	// bound: the request has not ended, or its beginning or its end was not seen.
 	Measured int64 `json:"measured"`
 	P50NS    int64 `json:"p50_ns"`
 	P95NS    int64 `json:"p95_ns"`
@@ -112,8 +112,8 @@ type StatServing struct {
 	Endpoint *string `json:"endpoint"`
 	// Number is unique within a run of ddtop. AgeNS is how long the request has been in progress. If AtLeast is set,
 	// AgeNS is a lower bound. Otherwise its possible error is UncertaintyNS, because the request began between two
-	// readings of its thread. QueuedNS is how long the request waited before a thread took it, as a load balancer or
-	// its queue reports. QueuedNS is null if it is not known.
+	// readings of its thread. QueuedNS is how long the request or job waited before a thread took it, as the load
+	// balancer or the job's queue reports. QueuedNS is null if it is not known.
 	Number        sampler.WorkNumber `json:"number"`
 	AgeNS         int64              `json:"age_ns"`
 	AtLeast       bool               `json:"at_least"`
@@ -139,9 +139,9 @@ type StatRequest struct {
 	// request is Suspended, State is "", because the thread works for another request.
 	State string `json:"state"`
 	Words string `json:"words"`
-	// Waits is set if the request is Suspended, and a fiber waited for something on its behalf when the fibers were
-	// last read. In this case Statement and Exception belong to this fiber. FiberNS is how long fibers waited for the
-	// request while no thread worked for it.
+	// Waits is set if two things are true: the request is Suspended, and at the last reading of the fibers, one of its
+	// fibers waited for something. In this case Statement and Exception belong to this fiber. FiberNS is how long
+	// fibers waited for the request while no thread worked for it.
 	Suspended bool           `json:"suspended"`
 	Waits     bool           `json:"waits"`
 	NS        StatStates     `json:"ns"`

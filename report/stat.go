@@ -73,8 +73,8 @@ type Stat struct {
 // Otherwise it is "polling".
 type StatSource struct {
 	Kind string `json:"kind"`
-	// Why is set if the user asked ddtop to follow thread switches, but ddtop did not do so all the time. It is the
-	// reason. Otherwise it is empty.
+	// Why is the reason why ddtop did not follow thread switches all the time, although the user asked for it. It is
+	// empty if the user did not ask, or if ddtop did so all the time.
 	Why string `json:"why"`
 	// Records is how many times a thread's time on a CPU was recorded. Lost is how many records were dropped because a
 	// buffer was full. FailedWords is how many words of memory could not be read. KernelNS is how long the kernel took
@@ -130,8 +130,8 @@ type StatRate struct {
 	Achieved float64 `json:"achieved"`
 }
 
-// StatGVL is the use of one ractor's GVL. HeldShare (0 to 1) is the share of the time in which a thread held it. The
-// time is the sum of the states running, stalled and gc. WaitingMean is the mean number of threads that waited for it,
+// StatGVL is the use of one ractor's GVL. HeldShare (0 to 1) is the share of the time in which a thread held it. A
+// thread holds it in the states running, stalled and gc. WaitingMean is the mean number of threads that waited for it,
 // for any reason.
 type StatGVL struct {
 	Ractor      sampler.RactorID `json:"ractor"`
@@ -203,8 +203,8 @@ type StatThread struct {
 }
 
 // StatNoCPU is the time in which the thread was ready but had no CPU, in ns, divided by the thread's state. The kernel
-// measures this time, but knows nothing about states (RunDelayNS). ddtop counts it for a state only if the thread was
-// in no other state between two readings. All other time is left out, so each figure is a lower bound.
+// measures only the whole time (RunDelayNS). ddtop counts a part of it for a state only if the thread was in no other
+// state between two readings. All other time is left out, so each figure is a lower bound.
 type StatNoCPU struct {
 	Running int64 `json:"running"`
 	GC      int64 `json:"gc"`
@@ -293,7 +293,7 @@ type StatGC struct {
 	enough
 }
 
-// StatProcess is the process's use of the machine in the window, by the kernel's counters.
+// StatProcess is how much CPU time, memory and I/O the process used in the window, by the kernel's counters.
 type StatProcess struct {
 	// SpanNS is the part of the window between the first and the last reading of the counters. All counters describe
 	// this part. SpanNS is zero if the window is too short for two readings.
@@ -302,13 +302,13 @@ type StatProcess struct {
 	UserNS   int64 `json:"user_ns"`
 	SystemNS int64 `json:"system_ns"`
 	// Switches is how often threads got a CPU in the time SwitchesSpanNS. This is the part of the window between the
-	// first and the last reading of the counter, which is read once per second. It is zero if the window is too short.
-	// If a thread has ended, its switches after the last reading are missing.
+	// first and the last reading of the counter, which is read once per second. SwitchesSpanNS is zero if the window is
+	// too short. If a thread has ended, its switches after the last reading are missing.
 	Switches       int64 `json:"context_switches"`
 	SwitchesSpanNS int64 `json:"switches_span_ns"`
-	// PSSBytes is the process's memory at its last reading, with only a proportional part of shared memory. This
-	// reading is up to ten seconds before the end of the window, or half a minute if fifty processes are read. PSSBytes
-	// is zero if it is not known.
+	// PSSBytes is the process's memory at the last reading. Of memory that is shared, only a proportional part is
+	// counted. The last reading is up to ten seconds before the end of the window, or half a minute if fifty processes
+	// are read. PSSBytes is zero if it is not known.
 	PSSBytes    int64 `json:"pss_bytes"`
 	CPUNS       int64 `json:"cpu_ns"`
 	ThrottledNS int64 `json:"throttled_ns"`

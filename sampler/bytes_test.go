@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestCutName: CutName shortens a name only between two characters, also if they are several bytes long. The shortened
-// name ends with a mark. With this mark it has at most the length of the limit.
+// TestCutName: CutName shortens a name only between two characters, even if a character has several bytes. The
+// shortened name ends with a mark. Name and mark together never exceed the limit.
 func TestCutName(t *testing.T) {
 	for _, c := range []string{"a", "é", "…", "😀", "\xff"} {
 		for short := range 5 {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/intern"
 )
 
-// FrameID names a Frame in a Dictionary; 0 means "no frame".
+// FrameID identifies a Frame in a Dictionary. Zero means "no frame".
 type FrameID uint32
 
 // StackID identifies a stack in a Dictionary. Zero is the empty stack. The stacks are stored as a trie: each entry is

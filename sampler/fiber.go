@@ -21,8 +21,8 @@ type Fiber struct {
 	// AtNS is when the fiber was read, CLOCK_MONOTONIC in ns. It is zero in a dump.
 	AtNS int64
 	// Serving is the request or job that the fiber works for, as the fiber's own frames show. While ddtop follows a
-	// process, it assigns each request or job to one fiber or thread only. So the fiber of an Enumerator has no Work. A
-	// helper fiber that gets the request passed to it has none either.
+	// process, it assigns each request or job to only one fiber or thread. So the fiber of an Enumerator has no Work,
+	// and neither does a helper fiber to which a request was passed.
 	Serving Serving
 }
 
@@ -33,8 +33,8 @@ type Fibers struct {
 	// Cut is true if List may lack fibers. There are three reasons: the heap is larger than the searched part, there
 	// are more fibers than the limit, or known fibers could not be read.
 	Cut bool
-	// AtNS is the time at which the requests in Serving are right, CLOCK_MONOTONIC in ns. In a sample it is when the
-	// first fiber was read.
+	// AtNS is the instant for which the requests in Serving are right, CLOCK_MONOTONIC in ns. In a sample this is when
+	// the first fiber was read.
 	AtNS int64
 	// ReadNS is how long it took to find or read all fibers, in ns. The fibers are read one after the other during this
 	// time, so they do not all show the same instant.

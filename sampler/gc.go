@@ -55,7 +55,7 @@ func GCIsMajor(reason uint32) bool { return reason&gcMajorMask != 0 }
 // String returns the word for a phase of the collector: idle, mark, sweep, compact.
 func (m GCMode) String() string { return wordOf(m, "unknown", "idle", "mark", "sweep", "compact") }
 
-// GCUnknown is the value of a figure that the target's release of Ruby does not count.
+// GCUnknown is the value of a figure that the target's release of Ruby does not have.
 const GCUnknown = -1
 
 // MaxGCHeaps limits the heaps of a GCDetail, one for each size of slot. Ruby has 1 up to 3.1, 5 up to 4.0, and 12 in
@@ -78,8 +78,8 @@ type GCDetail struct {
 	// Uncounted means that no counter of Ruby includes the objects that inlined code makes (ZJIT of 4.1). The figures
 	// of allocations and slots are then too low. The figures of GC.stat itself are too low for the same reason.
 	Uncounted bool
-	// MovesCounted means that Ruby counts an object that a compaction moves as freed once and allocated once more (3.4
-	// and later: docs/internals/gc.md#counting-allocations).
+	// MovesCounted means that Ruby's counters are too high by the objects that a compaction moves. Ruby counts each
+	// moved object as freed once and allocated once more (3.4 and later: docs/internals/gc.md#counting-allocations).
 	MovesCounted bool
 	// Compactions is compact_count of GC.stat. Moved counts the objects that compactions of the heap have moved.
 	Compactions, Moved int64
@@ -151,9 +151,9 @@ func (h *GCHeap) Fields() [13]*int64 {
 		&h.AllocatablePages, &h.PagesMade, &h.PagesFreed, &h.ForcedMajor, &h.ForcedFinish}
 }
 
-// AllocPair is the number of objects that were allocated in the few µs before ddtop read one thread's frames. A single
-// system call reads the object counter twice, and then the frames. The pairs of many samples show which stacks
-// allocate. Each stack's sum of Objects is in proportion to its allocations, whatever the rate of sampling
+// AllocPair is the number of objects that were allocated in the few µs before ddtop read one thread's frames. To
+// measure this, one system call reads Ruby's object counter twice, and then the frames. The pairs of many samples show
+// which stacks allocate. Each stack's sum of Objects is in proportion to its allocations, whatever the rate of sampling
 // (docs/internals/gc.md#who-allocates).
 type AllocPair struct {
 	// Thread is the thread that held the GVL while the objects were allocated, just before the frames were read. The

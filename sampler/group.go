@@ -25,8 +25,8 @@ type Relative struct {
 	// EndedAt is when ddtop saw that the process had ended, or that exec had replaced its program. It is zero while the
 	// process lives.
 	EndedAt time.Time
-	// Why is a sentence for the user. It says how the process ended, or why ddtop does not sample it. Otherwise it is
-	// "".
+	// Why is a sentence for the user. It says how the process ended, or why ddtop does not sample it. It is "" for a
+	// process that is sampled.
 	Why string
 }
 
@@ -44,9 +44,9 @@ type Group interface {
 	Relatives() (list []Relative, forgotten int)
 }
 
-// FollowEach calls join for each process of a group, one process at a time. It returns nil when ctx ends, and ErrEnded
-// when no process is left. The function that join returns runs in a goroutine of its own. When that function returns,
-// FollowEach calls Done for the process. all is closed when every such function has returned.
+// FollowEach calls join for each process of a group, one process at a time. It runs the function that join returns in a
+// goroutine of its own. When this function ends, FollowEach calls Done for the process. all is closed when all these
+// functions have ended. FollowEach returns nil when ctx ends, and ErrEnded when no process is left.
 func FollowEach(ctx context.Context, g Group, join func(Source) func()) (all <-chan struct{}, err error) {
 	var processes sync.WaitGroup
 	err = g.Follow(ctx, func(src Source) {

@@ -21,8 +21,7 @@ const (
 )
 
 // HeapCount is the result of one pass over the pages of Ruby's heap. The target runs on during the pass, unless Pause
-// is set. While it runs on, an object that lives only during a part of the pass may be missed. All other objects are
-// counted exactly.
+// is set. So an object that lives only during a part of the pass may be missed. All other objects are counted exactly.
 type HeapCount struct {
 	// BeganNS and EndedNS are the times of the pass, CLOCK_MONOTONIC in ns. CPUNS is the CPU time that ddtop used for
 	// it, or zero if it was not measured.
@@ -52,8 +51,8 @@ type HeapCount struct {
 	SurvivedKnown bool
 	// Traced says where in the program objects were allocated. It is nil unless the target traces allocations.
 	Traced *HeapTraced
-	// Pause describes the stop of the target. During the stop the memory was copied, and the copy was counted. Pause is
-	// nil if the target was not stopped.
+	// Pause describes the stop of the target. During the stop ddtop copied the target's memory. It then counted the
+	// objects in the copy. Pause is nil if the target was not stopped.
 	Pause *HeapPause
 }
 
@@ -78,8 +77,8 @@ type HeapPlace struct {
 	Class string
 	Path  string
 	Line  int
-	// Method is the innermost method on the stack at the allocation, such as "Class#new". It can be written in C. It is
-	// empty outside methods.
+	// Method is the innermost method on the stack at the allocation, such as "Class#new", which is written in C. It is
+	// empty if the allocation was outside methods.
 	Method string
 	// Objects and Bytes count only the objects of the class that this line of code allocated. HeapCount.Classes counts
 	// all objects of the class.
@@ -128,8 +127,8 @@ type HeapSize struct {
 	SlotSize      int
 	Pages         int
 	Slots, Filled uint64
-	// Fullness counts pages by the share of their slots that have an object. Its elements are: none, below a tenth,
-	// below a half, below nine tenths, and more.
+	// Fullness counts pages by the share of their slots that have an object. Its five elements are for pages with no
+	// object, below a tenth, below a half, below nine tenths, and for fuller pages.
 	Fullness [5]int
 }
 

@@ -70,8 +70,8 @@ func (d *Dictionary) useSample(s *Sample) {
 func (d *Dictionary) evict(before Generation, goneNS int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Evict visits the newest stacks first. A caller is always older than the stacks that it called. So when Evict
-	// visits it, those stacks have already marked it as used.
+	// Evict visits the newest stacks first. A stack's caller is always older than the stack. So when Evict visits the
+	// caller, all kept stacks above it have already marked it as used.
 	freed := d.stacks.Evict(before, func(n *stackNode, used Generation) {
 		d.stacks.Use(n.parent, used)
 		d.frames.Use(n.frame, used)
@@ -91,8 +91,8 @@ const (
 	// keeperTurnNS is the length of a generation, in ns.
 	keeperTurnNS = 30e9
 	// keeperSpare is how many generations are kept in addition to those that the history needs. The first is for
-	// samples whose IDs were interned just before their generation began, because a recording is read in blocks. The
-	// second is for samples that are still shown while they leave the history.
+	// samples whose IDs were interned just before their generation began. This happens because a recording is read in
+	// blocks. The second is for samples that are still shown while the history drops them.
 	keeperSpare = 2
 )
 
@@ -101,8 +101,8 @@ const (
 // a program.
 //
 // It is safe to remove old entries, because a sample refers only to entries that were interned in its generation or
-// just before. A stack that a thread has kept for longer is the exception. So all callers that intern must drop their
-// cached IDs at each change of Generation.
+// just before. But a reader of samples may cache the ID of a stack that a thread has kept for longer. So all code that
+// interns must drop its cached IDs at each change of Generation.
 type Keeper struct {
 	dict   *Dictionary
 	keepNS int64
@@ -121,9 +121,9 @@ func NewKeeper(d *Dictionary, keepNS int64) *Keeper {
 	return &Keeper{dict: d, keepNS: keepNS}
 }
 
-// Feed must be called with each sample before the IDs of the next sample are interned, in the goroutine that interns.
-// Every half minute Feed begins a new generation, and evicts the entries that are not needed. If hold is set, it evicts
-// nothing. An eviction takes about 50 ns per entry of the Dictionary.
+// Feed processes a sample. It must be called before the IDs of the next sample are interned, in the goroutine that
+// interns. Every half minute Feed begins a new generation, and evicts the entries that are not needed. If hold is set,
+// it evicts nothing. An eviction takes about 50 ns per entry of the Dictionary.
 func (k *Keeper) Feed(s *Sample, hold bool) {
 	if n := len(k.turns); n > 0 && s.TimeNS-k.turns[n-1].atNS < keeperTurnNS && s.TimeNS >= k.turns[n-1].atNS {
 		return
@@ -139,8 +139,8 @@ func (k *Keeper) Feed(s *Sample, hold bool) {
 	if hold {
 		return
 	}
-	// The history keeps samples up to keepNS older than s. The generation of its oldest sample is the last one that
-	// began before this sample.
+	// The history has samples that are up to keepNS older than s. The oldest generation in the history is the last one
+	// that began before s.TimeNS - keepNS.
 	oldest := 0
 	for i, t := range k.turns {
 		if t.atNS <= s.TimeNS-k.keepNS {

@@ -24,8 +24,8 @@ func newChurn(seed uint64) *churn {
 	return &churn{d: NewDictionary(), rnd: rand.New(rand.NewPCG(seed, 5)), cache: map[string]StackID{}, truth: map[StackID]string{}}
 }
 
-// stack returns the ID of a stack with two frames that are always the same, and a method of the given name. If
-// possible, it takes the ID from the cache of the imitated reader.
+// stack returns the ID of a stack with two frames that are always the same, and a method of the given name. If the
+// imitated reader has cached the ID, stack returns the cached ID.
 func (c *churn) stack(method string) StackID {
 	if g := c.d.Generation(); g != c.seen {
 		c.seen = g
@@ -91,7 +91,7 @@ func (c *churn) means(id StackID) string {
 func TestKeeper(t *testing.T) {
 	const keepNS, hour = 60e9, 7200
 	// Each tick makes 21 entries: one thread, and two frames and two stacks for each of five threads (a method and a
-	// fiber). An entry stays while the history needs it, and then for at most four generations.
+	// fiber). An entry is kept while the history needs it, and then for at most four generations.
 	const limit = (keepNS + 4*keeperTurnNS) / 500e6 * 21
 	c := newChurn(1)
 	k := NewKeeper(c.d, keepNS)

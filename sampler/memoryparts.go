@@ -13,9 +13,9 @@ const (
 
 // MemoryParts is what the memory of a process consists of, in bytes.
 type MemoryParts struct {
-	// RSS is the resident memory. PSS is RSS in which each shared page counts only in part: its size divided by the
-	// number of processes that share it. Private counts only memory that is not shared. Swap is the memory that was
-	// swapped out. All are in bytes.
+	// RSS is the resident memory. PSS is similar, but divides the size of each shared page by the number of processes
+	// that share it. Private counts only memory that is not shared. Swap is the memory that was swapped out. All are in
+	// bytes.
 	RSS, PSS, Private, Swap uint64
 	// Parts lists the kinds of memory, the largest first. Their sum is RSS.
 	Parts  []MemoryPart
@@ -23,8 +23,8 @@ type MemoryParts struct {
 	// Copied compares the process with its parent. It is nil if no living process forked this one, or if ddtop cannot
 	// read what the comparison needs.
 	Copied *CopiedMemory
-	// Asked is a sentence about the code that asked the kernel for most of the memory that is still mapped. If this
-	// code is not known, the sentence says why. Asked is empty if ddtop did not follow the requests for memory.
+	// Asked is a sentence about the code that requested most of the memory that is still mapped. If this code is not
+	// known, the sentence says why. Asked is empty if ddtop did not follow the requests for memory.
 	Asked string
 }
 
@@ -34,8 +34,8 @@ type MemoryPart struct {
 	Bytes uint64
 }
 
-// MallocMemory is the memory that malloc manages in its arenas (large areas from which it takes blocks). Blocks of 128
-// KiB and more may be outside them.
+// MallocMemory is the memory that malloc manages in its arenas, the large areas of memory from which malloc takes
+// blocks. Blocks of 128 KiB and more may be outside the arenas.
 type MallocMemory struct {
 	// Allocator is the library that provides malloc: "glibc", or another name. It is empty if the library is not known.
 	Allocator string
@@ -50,8 +50,8 @@ type MallocMemory struct {
 // CopiedMemory compares a forked process with its parent.
 type CopiedMemory struct {
 	Parent int
-	// Inherited is resident memory in private mappings that the parent has, too. Shared is the part that is still
-	// shared with other processes. Copied is the part of which parent and child each have a copy, because one of them
-	// wrote to it since the fork. The true value may be lower than Copied. All are in bytes.
+	// Inherited is the resident memory in private mappings that the parent has, too. Shared is the part that is still
+	// shared with other processes. Copied is the part that exists twice, in parent and child, because one of them wrote
+	// to it since the fork. The true value may be lower than Copied. All are in bytes.
 	Inherited, Shared, Copied uint64
 }

@@ -3,9 +3,9 @@ package sampler
 import "unicode/utf8"
 
 const (
-	// MaxNameBytes is the length of the longest name, in bytes. The limit applies to threads, methods, classes, files,
-	// peers and titles, and to labels made from such names. It is the limit of Linux for a path (PATH_MAX). Longer
-	// names are cut, and end with CutMark.
+	// MaxNameBytes is the length of the longest name, in bytes. The limit applies to names of threads, methods,
+	// classes, files and peers, to titles of processes, and to labels made from such names. It is Linux's limit for a
+	// path (PATH_MAX). Longer names are cut, and end with CutMark.
 	MaxNameBytes = 4096
 	// CutMark ends a name that was cut.
 	CutMark = "…"

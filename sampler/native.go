@@ -19,8 +19,8 @@ type NativeStack struct {
 	Frames []NativeFrame
 	// Missing says in a few words why frames are missing. It is empty if the stack is complete.
 	Missing string
-	// Kernel describes what the kernel does for the thread. It is empty if the name of the system call says enough, or
-	// if it is not known. KernelMissing says why a useful description is not known.
+	// Kernel describes what the kernel does for the thread. It is empty if the name of the system call is enough, or if
+	// the description is not known. In the second case KernelMissing has the reason.
 	Kernel, KernelMissing string
 }
 

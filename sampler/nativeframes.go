@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// maxNativeRun limits how many C functions without a name one Frame stands for.
+	// maxNativeRun limits how many consecutive C functions without a name one Frame stands for.
 	maxNativeRun = 32
-	// MissingNative is the label of a frame for C functions that could not be read. It is used if the functions that
-	// they called could be read.
+	// MissingNative is the label of a frame for C functions that could not be read. It is used if functions further
+	// inward, which they called, could be read.
 	MissingNative = "C functions that could not be read"
 	// kernelPart is the Library of a special frame that is not a C function. The frame's label says what the kernel
 	// does for the innermost C function.
@@ -22,7 +22,7 @@ type NativeCode struct {
 	// Library and BuildID are the same as in NativeFrame. The path of the library's file is in Frame.Path.
 	Library, BuildID string
 	// Places lists the Offset and Function of each C function in hexadecimal, innermost first: "24a1c0-24a100
-	// 2c00d4-2c0000". It has more than one C function only if they have no names.
+	// 2c00d4-2c0000". It has more than one C function only if the functions have no names.
 	Places string
 }
 
@@ -88,7 +88,8 @@ func (s *NativeStack) framesOf() (out []Frame) {
 }
 
 // InternNative adds frames to a Ruby stack and returns the ID of the result. The added frames are the C functions that
-// the innermost Ruby frame called, and what the kernel does for them. The ID is zero if there is nothing to add.
+// the innermost Ruby frame called, and what the kernel does for these functions. The ID is zero if there is nothing to
+// add.
 func (d *Dictionary) InternNative(ruby StackID, native *NativeStack) StackID {
 	frames := native.framesOf()
 	if len(frames) == 0 {

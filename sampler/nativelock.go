@@ -1,13 +1,13 @@
 package sampler
 
-// MaxNativeLocks limits how many locks of C code a sample lists. MaxLockWaiters limits the listed threads that wait for
-// one of these locks.
+// MaxNativeLocks limits how many locks of C code a sample lists. MaxLockWaiters limits how many waiting threads it
+// lists for one lock.
 const MaxNativeLocks, MaxLockWaiters = 64, 1024
 
 // LockState says what is known about the holder of a lock of C code.
 type LockState uint8
 
-// The states of a NativeLock.
+// These constants are the states of a NativeLock.
 const (
 	// LockUnknown means that ddtop does not know whether a thread of the process holds the lock.
 	LockUnknown LockState = iota
@@ -53,13 +53,13 @@ func (n *NativeLocks) Lost() (most *NativeLock) {
 type NativeLock struct {
 	Address uint64
 	// Function is the C function that waits for the lock. Library is the short name of the function's file. Each is
-	// empty if it is not known.
+	// empty if its value is not known.
 	Function, Library string
 	State             LockState
 	// Owner is the thread id (TID) that the mutex itself stores, in the process's PID namespace. It is zero for locks
-	// that store none. Holder is the same thread if it is a Ruby thread. If the State is LockUnknown, Holder is a
-	// thread that may hold the lock. Holder is then set only if a single thread is inside the function that takes the
-	// lock. FromPID is zero unless the State is LockInherited.
+	// that store no owner. Holder is the same thread if it is a Ruby thread. If State is LockUnknown, Holder is a
+	// thread that may hold the lock: the only thread inside the function that takes the lock. If there is no such
+	// thread, or there are several, Holder is zero. FromPID is zero unless State is LockInherited.
 	Owner   int32
 	Holder  ThreadID
 	FromPID int32

@@ -7,40 +7,40 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// MaxNativeRuns bounds Sample.Runs.
+// MaxNativeRuns limits the length of Sample.Runs.
 const MaxNativeRuns = 4096
 
-// NativeRun is the stack of a thread at an instant at which the thread was on a CPU. The kernel's clock records 49 such
-// stacks a second on each CPU.
+// NativeRun is the stack of a thread at a moment at which the thread was on a CPU. A clock in the kernel makes ddtop's
+// BPF program copy 49 such stacks a second on each CPU.
 type NativeRun struct {
 	// AtNS is the instant, CLOCK_MONOTONIC in ns.
 	AtNS   int64
 	Thread ThreadID
-	// Stack is the Ruby stack, followed by the C functions that its innermost frame had called. The C functions are
+	// Stack is the Ruby stack, and in addition the C functions that its innermost frame had called. The C functions are
 	// missing if Ruby's interpreter itself ran, or if they did not fit Ruby's frames.
 	Stack StackID
-	// Holds is true if the thread had the GVL. Collects is true if the garbage collector worked.
+	// Holds is true if the thread had the GVL. Collects is true if the garbage collector was running.
 	Holds, Collects bool
 }
 
 // RunningCounts counts the stacks of running threads since ddtop began to record such stacks.
 type RunningCounts struct {
-	// Read counts the stacks whose C functions fit Ruby's frames. Refused counts the stacks that do not fit, mostly
-	// because a call or a return was half done. Short counts the stacks whose copy is too short to reach the functions
-	// of Ruby's interpreter.
+	// Read counts the stacks whose C functions fit Ruby's frames. Refused counts the stacks that do not fit. Most of
+	// these were copied in the middle of a call or a return. Short counts the stacks whose copy is too short to reach
+	// the functions of Ruby's interpreter.
 	Read, Refused, Short uint64
 	// Lost counts the stacks that ddtop could not copy, and the stacks whose functions got their names too late for a
 	// sample.
 	Lost uint64
 	// Alone counts the stacks of threads that Ruby does not know, such as threads that a C library started.
 	Alone uint64
-	// BusyNS is how much time the kernel spent on taking the stacks, in ns.
+	// BusyNS is the CPU time that the kernel used to take the stacks, in ns.
 	BusyNS int64
 }
 
 const (
-	// maxAlone limits for how many threads that Ruby does not know ddtop keeps stacks. maxAloneStacks limits the stacks
-	// of each such thread. Stacks beyond these limits are only counted.
+	// maxAlone limits for how many threads that Ruby does not know ddtop keeps stacks. maxAloneStacks limits the
+	// different stacks that it keeps for each such thread. Further stacks are only counted.
 	maxAlone, maxAloneStacks = 256, 256
 )
 
@@ -95,7 +95,7 @@ func (w *NativeWatch) Alone(tid int32) (out AloneRuns) {
 	return out
 }
 
-// CountRunning sets what Running returns.
+// CountRunning sets the results of Running.
 func (w *NativeWatch) CountRunning(c RunningCounts, failed string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +103,7 @@ func (w *NativeWatch) CountRunning(c RunningCounts, failed string) {
 }
 
 // Running returns how many stacks of running threads were taken and refused. failed says why ddtop cannot take any. It
-// is empty if ddtop can take them, or if no caller has asked for them.
+// is empty if ddtop can take them, or if no caller has requested them.
 func (w *NativeWatch) Running() (c RunningCounts, failed string) {
 	if w == nil {
 		return c, ""

@@ -7,13 +7,13 @@ import (
 
 const (
 	// nativeWantedNS is how long one request for a thread's native stack is valid, in ns. After this time ddtop stops
-	// reading the stack, unless a consumer asks again.
+	// reading the stack, unless a consumer of samples requests it again.
 	nativeWantedNS = 10_000_000_000
-	// MaxNativeStays limits how many threads' native stacks consumers can ask for at the same time.
+	// MaxNativeStays limits for how many threads consumers of samples can request native stacks at the same time.
 	MaxNativeStays = 1024
 )
 
-// NativeStay is the native stack of a thread that has not run for a while (see NativeWatch).
+// NativeStay is the native stack of a thread that has stayed at one place for a while (see NativeWatch).
 type NativeStay struct {
 	NativeStack
 	// Stack and Turns identify one stay of a thread at one place. Stack is the thread's Ruby stack. Turns is how often
@@ -28,17 +28,17 @@ type NativeStay struct {
 // NativeCounts counts the readings of native stacks since ddtop attached to the process.
 type NativeCounts struct {
 	// Read counts the stacks that were kept. Cut counts the kept stacks whose outer frames are missing. Moved counts
-	// the readings that were dropped because the thread ran meanwhile. Refused counts the stacks that do not fit Ruby's
-	// frames.
+	// the readings that were dropped because the thread ran during the reading. Refused counts the stacks that do not
+	// fit Ruby's frames.
 	Read, Cut, Moved, Refused uint64
 }
 
 // NativeWatch holds the native stacks of threads that stay at one place for a second or more. A consumer of samples
-// asks for the threads that it wants, and finds their stacks here a few samples later. Any goroutine may use it. A nil
-// NativeWatch has no stacks.
+// requests the stacks of certain threads with Want, and finds them here a few samples later. Any goroutine may use a
+// NativeWatch. A nil NativeWatch has no stacks.
 type NativeWatch struct {
 	mu     sync.Mutex
-	wanted map[ThreadID]int64 // until when, CLOCK_MONOTONIC in ns
+	wanted map[ThreadID]int64 // for each thread, until when its stack is wanted, CLOCK_MONOTONIC in ns
 	// all is the time until which consumers want the stacks of all threads. changes counts how often Keep stored or
 	// removed a stack.
 	all     int64
@@ -46,15 +46,14 @@ type NativeWatch struct {
 	stays   map[ThreadID]NativeStay
 	counts  NativeCounts
 	failed  string
-	// running and runningFailed are what Running returns.
+	// running and runningFailed are the results of Running.
 	running       RunningCounts
 	runningFailed string
 	// alone has the stacks of running threads that Ruby does not know. The key is the TID.
 	alone map[int32]*AloneRuns
 }
 
-// Want asks for the native stack of a thread for the next ten seconds, counted from nowNS. nowNS is the time of a
-// sample.
+// Want requests the native stack of a thread for the ten seconds after nowNS. nowNS is the time of a sample.
 func (w *NativeWatch) Want(id ThreadID, nowNS int64) {
 	if w == nil {
 		return
@@ -69,7 +68,7 @@ func (w *NativeWatch) Want(id ThreadID, nowNS int64) {
 	}
 }
 
-// WantAll asks for the native stacks of all threads for the next ten seconds.
+// WantAll requests the native stacks of all threads for the ten seconds after nowNS.
 func (w *NativeWatch) WantAll(nowNS int64) {
 	if w == nil {
 		return
@@ -86,11 +85,11 @@ func (w *NativeWatch) WantsAll(nowNS int64) bool {
 	return nowNS <= w.all
 }
 
-// Changes returns a count that grows whenever the stored stacks change. A caller of Stays can see from it whether there
-// is anything new.
+// Changes returns a count that grows whenever the stored stacks change. If it is unchanged, a caller need not call
+// Stays again.
 func (w *NativeWatch) Changes() uint64 { return w.changes.Load() }
 
-// Stays calls fn with each thread whose native stack is known, and with this stack.
+// Stays calls fn for each thread whose native stack is known, with the thread and the stack.
 func (w *NativeWatch) Stays(fn func(ThreadID, *NativeStay)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +98,7 @@ func (w *NativeWatch) Stays(fn func(ThreadID, *NativeStay)) {
 	}
 }
 
-// AppendWanted appends the threads whose stacks consumers want at the time nowNS. They are in no order.
+// AppendWanted appends the threads whose stacks consumers want at the time nowNS, in any order.
 func (w *NativeWatch) AppendWanted(ids []ThreadID, nowNS int64) []ThreadID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,8 +112,8 @@ func (w *NativeWatch) AppendWanted(ids []ThreadID, nowNS int64) []ThreadID {
 	return ids
 }
 
-// Keep stores the native stack of a thread. If stay is nil, it removes the stored stack, because the thread has moved
-// on.
+// Keep stores the native stack of a thread. A nil stay means that the thread has moved on. Keep then removes the stored
+// stack.
 func (w *NativeWatch) Keep(id ThreadID, stay *NativeStay) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

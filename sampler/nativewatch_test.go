@@ -44,9 +44,9 @@ func TestNativeStayIsOfOneStay(t *testing.T) {
 	}
 }
 
-// TestNativeStackOfDictionary: a native stack that was put into a Dictionary comes out with the same content. This is
-// its C functions, the reason why some are missing, and a text about what the kernel does. The stack may consist of
-// this text alone.
+// TestNativeStackOfDictionary: a native stack that was put into a Dictionary comes out with the same content. The
+// content consists of the C functions, the reason why some are missing, and a text about what the kernel does. A stack
+// can also have nothing but this text.
 func TestNativeStackOfDictionary(t *testing.T) {
 	d := NewDictionary()
 	ruby := d.InternStack(0, d.InternFrame(Frame{Label: "IO#fsync", C: true}))

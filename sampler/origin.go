@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// Origin says where a frame's code comes from. Recordings store these numbers, so a number never changes its meaning.
+// Origin says where a frame's code comes from. Recordings store an Origin as its number, so a number must never change
+// its meaning.
 type Origin uint8
 
 const (
 	// OriginUnknown means that the origin is not known. All frames in old recordings have it, because these recordings
 	// store no origins.
 	OriginUnknown Origin = iota
-	// OriginApp means that the code belongs to the program itself. It is used for all code that has none of the other
-	// origins.
+	// OriginApp means that the code belongs to the program itself. All code that has none of the other origins gets it.
 	OriginApp
 	// OriginGem is code of the gem that Frame.Gem names.
 	OriginGem
 	// OriginStdlib is Ruby's standard library, RubyGems and Bundler included.
 	OriginStdlib
-	// OriginCore is a C function, either of Ruby or of an extension. It is also the part of Ruby's core that is written
-	// in Ruby (<internal:…>).
+	// OriginCore is code of Ruby itself: a C function, or the part of Ruby's core that is written in Ruby
+	// (<internal:…>). C functions of extensions have this origin, too.
 	OriginCore
 	// OriginEval is code made at run time by eval, if Ruby does not report which file called eval.
 	OriginEval
@@ -34,10 +34,11 @@ func (o Origin) String() string {
 	return wordOf(o, "unknown", "unknown", "app", "gem", "stdlib", "core", "eval")
 }
 
-// From returns where a frame's code comes from. If Origin is not known, From decides by the frame's path. Origin is
-// unknown for evaluated code, and in recordings of an earlier version. From knows the directories of RubyGems
-// (…/gems/NAME-VERSION/), Bundler (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/). The path of a C
-// function is its caller's path, so it does not show where the function comes from. From never returns OriginUnknown.
+// From returns where a frame's code comes from. If Origin is not known, From derives it from the frame's path. This is
+// so for evaluated code, and for recordings of an earlier version. From knows the directories of RubyGems
+// (…/gems/NAME-VERSION/), Bundler (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/). For a C function,
+// Ruby reports the path of the caller, so this path does not show where the function comes from. From never returns
+// OriginUnknown.
 func (f *Frame) From() Origin {
 	switch file, evaluated := EvalFile(f.Path); {
 	case evaluated && (f.Origin == OriginEval || f.Origin == OriginUnknown):
@@ -62,9 +63,9 @@ func originOfPath(file string) Origin {
 	return OriginApp
 }
 
-// EvalFile returns the file that called eval, if the path belongs to code that was evaluated without a file name. Ruby
-// 3.3 and later give such code the path "(eval at FILE:LINE)". FILE itself can be such a path, if evaluated code called
-// eval again. ok is false for any other path.
+// EvalFile returns the file that called eval, if path belongs to code that was evaluated without a file name. Ruby 3.3
+// and later give such code the path "(eval at FILE:LINE)". If the code that called eval was itself evaluated, FILE is
+// such a path again. ok is false for any other path.
 func EvalFile(path string) (file string, ok bool) {
 	const before = "(eval at "
 	for strings.HasPrefix(path, before) {
@@ -79,8 +80,8 @@ func EvalFile(path string) (file string, ok bool) {
 }
 
 // Own reports whether a frame is the program's own code, which its developer can change. This includes code that the
-// program reads from a file and evaluates under a relative file name, such as templates and config.ru. Libraries
-// evaluate code under absolute paths, or under names with brackets.
+// program reads from a file and evaluates under a relative file name, such as templates and config.ru. Code that
+// libraries evaluate is not included, because they use absolute paths, or names with brackets.
 func (f *Frame) Own() bool {
 	switch f.From() {
 	case OriginApp:

@@ -27,8 +27,8 @@ const (
 // QualityWindow is the length of the time that most figures cover. The screen and the findings use this length.
 const QualityWindow = 10 * time.Second
 
-// QualityMargin is a factor. ddtop chooses its rates of sampling so that a figure has QualityMargin times the quality
-// that it needs at least. With a margin of 2, figures do not appear and vanish whenever the rates change a little.
+// QualityMargin is a factor. ddtop chooses rates of sampling at which a figure has QualityMargin times its least
+// quality. With a margin of 2, figures do not appear and vanish whenever the rates change a little.
 const QualityMargin = 2
 
 // LeastQuality is the lowest quality with which ddtop shows a kind of figure. If a field is zero, this field sets no
@@ -38,19 +38,20 @@ type LeastQuality struct {
 	// Name is the kind's word in JSON.
 	Name string
 	// Samples is the least number of samples in the period that the figure covers. Stacks is the least number of
-	// samples with stacks. Idle time needs no samples: if the process is idle for a part of the period, fewer are
-	// enough.
+	// samples with stacks. Both apply to a period without idle time. If the process is idle for a part of the period,
+	// fewer are enough.
 	Samples, Stacks int64
 	// Apart is the longest mean time between two samples while the process works. StacksApart is the same for samples
-	// with stacks. No samples are needed in idle time, or while the kernel or a probe reports the changes of the GVL.
+	// with stacks. Time needs no samples while the process is idle, or while the kernel or a probe reports the changes
+	// of the GVL.
 	Apart, StacksApart time.Duration
 	// Why says in a sentence what is wrong with a figure whose quality is too low.
 	Why string
 }
 
 // LeastQualities holds the least quality of each kind of figure, by Figure. With n samples, the error of a share p is
-// √(p(1−p)/n): at most 7 percentage points for 50 samples and 11 for 20. Figures of waits need a sample every 100 ms,
-// because this is Ruby's time slice. A wait lasts that long if one other thread computes.
+// √(p(1−p)/n): at most 7 percentage points for 50 samples and 11 for 20. Figures of waits need a sample every 100 ms.
+// This is Ruby's time slice, and a wait lasts that long if one other thread computes.
 var LeastQualities = [NumFigures]LeastQuality{
 	{Figure: FigureStates, Name: "states", Samples: 50,
 		Why: "a share of fewer than 50 samples is off by 7 points or more"},
@@ -71,8 +72,8 @@ func (f Figure) String() string {
 }
 
 // LeastRates returns the rates of sampling, in Hz, at which the figures of a window of time have QualityMargin times
-// their least quality. It considers only the kinds of figures that come before the parameter kinds. NumFigures means
-// all of them. exact is set for a process whose changes of the GVL are known without samples. A window shorter than
+// their least quality. It considers only the kinds of figures before the parameter kinds, so NumFigures means all
+// kinds. exact is true for a process whose changes of the GVL are known without samples. A window shorter than
 // QualityWindow shows no figures of stacks, so it does not raise stackHz.
 func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz float64) {
 	per := func(n int64, of, apart time.Duration) float64 {
@@ -89,8 +90,8 @@ func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz
 		}
 		stackHz = max(stackHz, per(q.Stacks, max(window, QualityWindow), q.StacksApart))
 	}
-	// Stacks can only be read at a tick. When a reading is due, the next tick does it. If there were as many ticks as
-	// readings, every other reading would be late. So there are at least twice as many ticks.
+	// Stacks can only be read at a tick. When a reading is due, it must wait for the next tick. If there were as many
+	// ticks as readings, every other reading would be late. So there must be at least twice as many ticks.
 	return max(lockHz, 2*stackHz), stackHz
 }
 
@@ -99,25 +100,26 @@ type Quality struct {
 	// SpanNS is the length of the period. IdleNS is the part of it in which ddtop read fewer samples, because no thread
 	// ran or waited.
 	SpanNS, IdleNS int64
-	// PolledNS is the part of the period that is known only by samples, because neither the kernel nor a probe reported
-	// changes of the GVL. PolledSteps counts the steps from one sample to the next in this part. Neither includes idle
-	// time.
+	// PolledNS is the part of the period that is known only from samples, because neither the kernel nor a probe
+	// reported changes of the GVL. PolledSteps counts the steps from one sample to the next in this part. Both leave
+	// out idle time.
 	PolledNS, PolledSteps int64
 	// Samples is the number of samples, and Stacks the number of samples with the stacks of all threads. Looks counts
-	// other samples. They read the stack of one thread only, because this thread began something, such as a request.
+	// further samples, which read the stack of a single thread because this thread had begun something, such as a
+	// request.
 	Samples, Stacks, Looks int64
-	// Found is the number of requests that reported changes of the GVL show from beginning to end, without a sample.
-	// Unfound is the number of requests of which the reports show only the beginning.
+	// Found is the number of requests whose begin and end ddtop knows from reported changes of the GVL, without a
+	// sample. Unfound is the number of requests for which the reports show only the begin.
 	Found, Unfound int64
 }
 
-// polledShare is the largest part of a period that may be known only by samples, if the period is to count as exact.
-// This part is never zero, because the reports of changes begin a moment after ddtop attached to the process.
+// polledShare is the largest part of an exact period that may be known only from samples. This part is never zero,
+// because the reports of changes begin a moment after ddtop attached to the process.
 const polledShare = .05
 
-// mostUnfound is the largest part of the requests of which ddtop may know only the beginning (Quality.Unfound). Up to
-// this part, figures of requests are shown although there are too few samples. At a smaller part these figures are
-// already marked as lower bounds.
+// mostUnfound limits how many requests may have only a known begin (Quality.Unfound), as a part of all requests. Up to
+// this part, ddtop shows figures of requests even with too few samples. At a smaller part it already marks these
+// figures as lower bounds.
 const mostUnfound = .2
 
 // finds reports whether reported changes of the GVL show nearly all requests. If they do, figures of requests need no
@@ -157,7 +159,7 @@ func (q Quality) Over(ns int64) Quality {
 	}
 }
 
-// polled returns the part of the period that is known only by samples, from 0 to 1. A share of time has an error only
+// polled returns the part of the period that is known only from samples, from 0 to 1. A share of time has an error only
 // in this part. So if polled is 0.5, a quarter (polled²) of the samples is enough for the same error.
 func (q *Quality) polled() float64 { return float64(q.PolledNS) / float64(max(q.SpanNS, 1)) }
 

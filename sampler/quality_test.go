@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestLacks: Lacks finds a figure's quality too low just below its least quality, but not at exactly this quality. Time
-// that is known without samples counts as full quality, and so does idle time.
+// TestLacks: Lacks reports that a figure's quality is too low just below the least quality, but not at exactly this
+// quality. Time that is known without samples counts as full quality. So does idle time.
 func TestLacks(t *testing.T) {
 	const second = int64(time.Second)
 	polled := func(span, samples, stacks int64) Quality {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Limits of Queues.
+// These constants limit the parts of Queues.
 const (
 	// MaxListeners limits how many listening sockets of a process ddtop reads. A server usually has only a few.
 	MaxListeners = 64
@@ -19,20 +19,20 @@ const (
 	MaxLeases, MaxOwners = 16, 256
 )
 
-// UnknownCount is the value of a number in Queues that is not known.
+// UnknownCount is the value of a field of Queues whose number is not known.
 const UnknownCount = -1
 
-// Queues describe the requests that wait before a process works on them. They wait in connections that the process has
+// Queues describe the requests that wait until a process works on them. They wait in connections that the process has
 // not accepted, or inside the process until a thread takes them. ddtop reads them about once a second.
 type Queues struct {
 	// AtNS is when the queues were read, CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Accept is the kernel's part.
+	// Accept describes the connections that wait in the kernel.
 	Accept Accept
 	// Pools are the pools of threads that serve requests or jobs. It is empty if ddtop knows of no pool.
 	Pools []Pool
-	// Lists are the Queues (Thread::Queue) that ddtop found in constants and variables of the program. They include
-	// Arrays that threads use like a Queue. They are sorted by Compare.
+	// Lists are the Queues (Thread::Queue) that ddtop found in constants and variables of the program. Arrays that
+	// threads use like a Queue are included. Lists are sorted by Compare.
 	Lists []List
 	// Leases are the connection pools of Active Record that ddtop found in the frames of threads.
 	Leases []Lease
@@ -44,8 +44,8 @@ type Lease struct {
 	Queue uint64
 	// Size is how many connections the pool may have.
 	Size int64
-	// Owners are the threads that have taken a connection. If a thread has ended without giving its connection back, it
-	// is not in Owners.
+	// Owners are the threads that have taken a connection. A thread that has ended without giving its connection back
+	// is missing.
 	Owners []ThreadID
 }
 
@@ -79,12 +79,12 @@ type Accept struct {
 	Cut       bool
 	// Overflows counts the connections that the kernel has refused because a queue was full. Drops counts the
 	// connections that it has refused for any reason. They are ListenOverflows and ListenDrops of
-	// /proc/PID/net/netstat. They count all sockets of the network namespace since it was created. They are
-	// UnknownCount if ddtop cannot read them.
+	// /proc/PID/net/netstat, and count all sockets of the network namespace since it was created. They are UnknownCount
+	// if ddtop cannot read them.
 	Overflows, Drops int64
 }
 
-// Listener is a listening socket and its accept queue. In this queue connections wait until a process accepts them.
+// Listener is a listening socket with its accept queue. Connections wait in this queue until a process accepts them.
 type Listener struct {
 	// Inode identifies the socket.
 	Inode uint64
@@ -101,7 +101,7 @@ const passengerSockets = "/apps.s/"
 
 // HeldByPassenger sets Known to false if the process belongs to an application that Passenger serves. Passenger's own
 // core process accepts all connections. It passes a request on when one of the application's processes has a free
-// thread. So many requests may wait although no connection waits at this process's sockets.
+// thread. So many requests can wait in the core while no connection waits at this process's sockets.
 func (a *Accept) HeldByPassenger() {
 	for i := range a.Listeners {
 		if strings.Contains(a.Listeners[i].Address, passengerSockets) {
@@ -118,7 +118,7 @@ func (l Listener) Compare(o Listener) int {
 // PoolKind is the library that made the threads of a Pool, such as Puma or Sidekiq.
 type PoolKind uint8
 
-// The kinds of pools.
+// These constants are the kinds of pools.
 const (
 	PoolPuma PoolKind = iota + 1
 	PoolSidekiq
@@ -146,9 +146,9 @@ type Pool struct {
 	Clients int64
 }
 
-// Backlog returns how many connections, requests and jobs wait for a thread. It adds up the kernel's queues and those
-// in the process. known is false if the kernel's queues are not known. It is also false if the process has neither
-// listening sockets nor pools with a queue.
+// Backlog returns how many connections, requests and jobs wait for a thread. It adds up the kernel's queues and the
+// process's own queues. known is false if the kernel's queues are not known. It is also false if the process has
+// neither listening sockets nor pools with a queue.
 func (q *Queues) Backlog() (n int64, known bool) {
 	if q == nil || !q.Accept.Known {
 		return 0, false

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestShare: while many processes are read at once, Share reduces the limit of each. The sum of their limits is at most
-// twice the full limit. A single process has the full limit.
+// TestShare: while many processes are read at once, Share reduces the limit of each process. The sum of their limits
+// must be at most twice the full limit. A single process must have the full limit.
 func TestShare(t *testing.T) {
 	for _, limit := range []int{64, 20_000, 48 << 20, 96 << 20} {
 		for n := range 65 {
@@ -21,9 +21,9 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestRoom: 64 processes make names without end and share a Room. Together they take at most twice the room's size, in
-// whatever order they run. Even the last process gets its reserved part. When nothing refers to a Dictionary, its
-// memory returns to the room.
+// TestRoom: 64 processes make new names without end, and share the memory of a Room. Together they must use at most
+// twice the room's size, in whatever order they run. Even the last process must get its reserved part. When nothing
+// refers to a Dictionary, its memory must return to the room.
 func TestRoom(t *testing.T) {
 	const n, limit = 64, 16 << 20
 	room := NewRoom(limit, n)

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// maxRoutes limits for how many patterns of paths a Dictionary remembers the route.
+// maxRoutes limits the number of patterns of paths for which a Dictionary remembers the route.
 const maxRoutes = 1024
 
 // learn remembers the route that a framework gave to a request. The parameter path is the pattern of the request's
-// path. Other requests whose paths have the same pattern can then use the route. If requests with one pattern have two
-// routes, other requests use neither. If the remembered name says that no route matched (see unserved), the first real
-// route replaces it. The caller holds mu.
+// path, such as "GET /orders/:id". Other requests whose paths have the same pattern can then use the route. If requests
+// with one pattern have two routes, other requests use neither. If the remembered name says that no route matched (see
+// unserved), the first real route replaces it. The caller holds mu.
 func (d *entries) learn(path, route string) {
 	was, known := d.routes[path]
 	switch {
@@ -23,7 +23,7 @@ func (d *entries) learn(path, route string) {
 		}
 		route = ""
 	case !known && len(d.routes) >= maxRoutes:
-		for p, r := range d.routes { // scanners ask for many paths that do not exist
+		for p, r := range d.routes { // make room: scanners request many paths that do not exist, so drop these first
 			if unserved(r) {
 				delete(d.routes, p)
 			}
@@ -54,7 +54,7 @@ func unserved(name string) bool {
 // IsStatus reports whether s has the form of an HTTP status: three digits.
 func IsStatus(s string) bool { return len(s) == 3 && strings.Trim(s, "0123456789") == "" }
 
-// Renames returns how often Routes has changed.
+// Renames returns how often the result of Routes has changed.
 func (d *Dictionary) Renames() uint64 { return d.renames.Load() }
 
 // Routes returns the remembered routes, for requests whose own route is not known. A key is the method of such a
@@ -83,8 +83,8 @@ func (d *Dictionary) Routes() map[string]string {
 	return out
 }
 
-// routesOf caches the last result of Routes, in names. The cache is valid while renames and hide are the same as the
-// Dictionary's.
+// routesOf caches the last result of Routes in the field names. The cache is valid while renames and hide are the same
+// as the Dictionary's.
 type routesOf struct {
 	renames uint64
 	hide    *Filter

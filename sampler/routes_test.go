@@ -8,8 +8,8 @@ import (
 )
 
 // TestRoutesOfPaths: if a request's own route is unknown, it gets the route of requests with the same pattern of path.
-// The order of the requests does not matter. A path with two routes keeps its own name. A real route has precedence
-// over "not found".
+// The order of the requests must not matter. A path with two routes keeps its own name. A real route replaces "not
+// found".
 func TestRoutesOfPaths(t *testing.T) {
 	d, number := NewDictionary(), WorkNumber(0)
 	add := func(path, endpoint string) WorkID {
@@ -20,7 +20,7 @@ func TestRoutesOfPaths(t *testing.T) {
 	for _, path := range []string{"GET /report", "POST /report", "GET /a/:id", "GET /nosuch", "GET /late", "GET /gone", "GET /x/:id", "GET /y/:id"} {
 		guesses[path] = add(path, path)
 	}
-	open := add("", "GET /report") // the path of this request is unknown
+	open := add("", "GET /report") // the request's own route is unknown
 	add("GET /report", "GET reports#show")
 	add("GET /a/:id", "GET a#show")
 	if w := d.Work(guesses["GET /a/:id"]); w.Endpoint != "GET a#show" {
@@ -74,8 +74,8 @@ func (upper) Work(w Work) Work {
 	return w
 }
 
-// TestRoutesUnderAFilter: Routes returns names only as the Filter has changed them, also after the Filter itself is
-// replaced.
+// TestRoutesUnderAFilter: Routes must return names only as the Filter has changed them, even after the Filter itself
+// was replaced.
 func TestRoutesUnderAFilter(t *testing.T) {
 	d := NewDictionary()
 	d.InternWork(Work{Number: 1, Kind: WorkRequest, Path: "GET /a", Endpoint: "GET a#show"})

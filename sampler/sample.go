@@ -77,8 +77,8 @@ const (
 	// ddtop cannot read the lock's owner.
 	BitCollects
 	// BitBarrier means that one of several ractors has asked the others to stop, and that some of them have not stopped
-	// yet. ddtop reads this from barrier_waiting of rb_vm_struct.ractor.sync, and from 3.3 on of .sched
-	// (rb_vm_barrier). The bit is set for the threads that the owner field names.
+	// yet. ddtop reads this from the field barrier_waiting of rb_vm_struct.ractor.sync, and from 3.3 on of .sched
+	// (rb_vm_barrier). Only threads that the GVL's owner field names have the bit.
 	BitBarrier
 	// BitRootFiber means that the main thread runs its first fiber, whose outermost frame is the program's main script.
 	// No thread has the bit on Ruby 2.5, where ddtop cannot read this. No thread has it either if a thread other than
@@ -120,7 +120,7 @@ const (
 type Blocked struct {
 	Kind BlockKind
 	// Object is the address of the object that the thread waits for: a Mutex, Monitor, Queue, ConditionVariable, Thread
-	// or IO. It is zero if none is known.
+	// or IO. It is zero if no object is known.
 	Object uint64
 	// Holder is the thread that holds the Mutex or Monitor. If the thread waits in Thread#join, Holder is the thread
 	// that it joins. It is zero if none is known.
@@ -166,12 +166,12 @@ type Kernel struct {
 	// Child is the pid that a wait4 or waitid call waits for. It is -1 if the call waits for any child, and zero if the
 	// thread is in no such call.
 	Child int32
-	// Listens is set if the thread waits on the TCP connection FD, but not for an answer to a request that it sent.
-	// ddtop concludes this if data came long after the target last sent any, or if the target never sent any. It is
-	// checked at most once per second.
+	// Listens is set if the thread waits on the TCP connection FD, but not for an answer to a request that it sent. For
+	// example, a server's thread waits for the next request. ddtop concludes this if data came long after the target
+	// last sent any, or if the target never sent any. It is checked at most once per second.
 	Listens bool
-	// Rechecked is true if ddtop read Ruby's memory again after the kernel's answer, and the thread still held the GVL.
-	// If the kernel says that a thread sleeps, only this proves that it sleeps while it holds the GVL.
+	// Rechecked is true if ddtop read the GVL's owner again after the kernel's answer, and the thread was still the
+	// owner. If the kernel says that a thread sleeps, only this proves that it sleeps while it holds the GVL.
 	Rechecked bool
 }
 
@@ -225,7 +225,7 @@ const (
 	WorkUnknown
 )
 
-// Thread is what a sample knows about one Ruby thread.
+// Thread is the data of one Ruby thread in a sample.
 type Thread struct {
 	ID     ThreadID
 	Ractor RactorID
@@ -253,14 +253,13 @@ type Thread struct {
 	Serving Serving
 }
 
-// Ractor is what a sample knows about the GVL of one ractor.
+// Ractor is the data about the GVL of one ractor in a sample.
 type Ractor struct {
 	ID RactorID
 	// OwnerStart is the thread that owned the GVL at the start of the read, and OwnerEnd the thread that owned it at
 	// the end. Zero means that no thread owned it.
 	OwnerStart, OwnerEnd ThreadID
-	// Queue holds the threads that wait for the GVL, in the order in which Ruby lets them have it. It is nil if Torn is
-	// set.
+	// Queue holds the threads that wait for the GVL, in the order in which they will get it. It is nil if Torn is set.
 	Queue []ThreadID
 	// Waiting is the number of threads that wait for the GVL. It is known on every release, even on Ruby 2.5, which has
 	// no Queue.
@@ -292,7 +291,7 @@ const (
 	GCCompacting
 )
 
-// GC is what a sample knows about the garbage collector.
+// GC is the data about the garbage collector in a sample.
 type GC struct {
 	// Valid is true if the other fields were read. It is false if Ruby uses a modular GC (a replaceable collector)
 	// other than the default one.
@@ -392,7 +391,7 @@ type Self struct {
 	Priority Priority
 	// Halved means that no CPU is free, so ddtop takes at most half of Process.Overhead. Lowered means that ddtop
 	// samples at lower rates than the user asked for, to stay within its limit of CPU time. Extended means that ddtop
-	// takes more than Process.Overhead. Without this, figures would be below their least quality (LeastQualities).
+	// takes more than Process.Overhead, because the figures would be too inexact without it (LeastQualities).
 	Halved, Lowered, Extended bool
 }
 
@@ -417,8 +416,8 @@ type Reads struct {
 	// PausedNS is the sum of Sample.PauseNS over all ticks that stopped the target.
 	PausedNS uint64
 	// Lost counts samples that were taken but then dropped, because the receiver or the disk was too slow. Ticks
-	// includes them. If Lost has grown since the previous sample, nothing is known about the time between the two
-	// samples.
+	// includes these samples. If Lost has grown since the previous sample, ddtop knows nothing about the time between
+	// the two samples.
 	Lost uint64
 }
 

@@ -64,8 +64,8 @@ type Process struct {
 	// Overhead is the share of one CPU that ddtop may take. To stay below it, ddtop lowers its rates of sampling. Zero
 	// means no limit.
 	Overhead float64 `json:",omitempty"`
-	// OverheadMost is a second limit for the share of a CPU that ddtop may take. It applies if Overhead is not enough
-	// for the least quality of figures (LeastQualities). If it is zero, Overhead is always the limit.
+	// OverheadMost is a higher limit for the share of a CPU that ddtop may take. It replaces Overhead if Overhead is
+	// too low to reach the least quality of figures (LeastQualities). If it is zero, Overhead is always the limit.
 	OverheadMost float64 `json:",omitempty"`
 	// Pauses is true if ddtop stops all threads of the target while it reads stacks.
 	Pauses bool
@@ -129,8 +129,8 @@ type Source interface {
 }
 
 const (
-	// MoreShare is the share of one CPU that ddtop may take for a short time if the user allows more than the usual
-	// limit. For most processes it is enough to reach the rates of sampling that the user asked for.
+	// MoreShare is the share of one CPU that ddtop may take for a short time, after the user has allowed more than the
+	// usual limit. For most processes it is enough to reach the rates of sampling that the user asked for.
 	MoreShare = 0.25
 	// MoreExactCost is the share of the target's CPU time that exact mode may cost while the user lets ddtop take
 	// MoreShare.

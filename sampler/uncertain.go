@@ -18,8 +18,8 @@ func (f *Frame) Mark() string {
 
 // Marked returns the frame for file formats that have no field for Uncertain. If the frame's names cannot be trusted,
 // they end with UncertainMark. So the frame's weight is not added to another method's. A line that cannot be trusted
-// becomes 0, which these formats read as no line. A negative line also becomes 0. eval accepts any line number, but
-// callgrind reads -4 as "four lines up".
+// becomes 0, which these formats read as no line. A negative line, which Ruby's eval accepts, also becomes 0. Otherwise
+// callgrind would read -4 as "four lines up".
 func (f Frame) Marked() Frame {
 	f.Label, f.Name = f.Label+f.Mark(), f.Name+f.Mark()
 	if f.Uncertain {

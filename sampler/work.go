@@ -97,10 +97,12 @@ func (d *Dictionary) InternText(s string) TextID {
 }
 
 // Every request makes a new entry, so in the end requests would take the memory of frames and stacks. Unused requests
-// and texts are therefore evicted when two conditions hold. First, new requests and texts have taken limit/toldPart
-// bytes since the last eviction. Second, all entries together take more than limit/2. limit is the most memory that the
-// Dictionary may have. If more than half of a shared memory is taken, limit is at most one part in toldShare of the
-// shared memory.
+// and texts are therefore evicted when both of these conditions hold:
+// - New requests and texts have taken limit/toldPart bytes since the last eviction.
+// - All entries together take more than limit/2.
+//
+// limit is the most memory that the Dictionary may have. If more than half of a shared memory is taken, limit is at
+// most one part in toldShare of the shared memory.
 const (
 	toldPart  = 6
 	toldShare = 8

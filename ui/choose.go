@@ -183,9 +183,9 @@ func (m *chooser) setList(l []Candidate) {
 	next := make(map[int]cpuTime, len(l))
 	for _, c := range l {
 		t := cpuTime{started: c.Started, at: now, cpu: c.CPU, share: -1}
-		// A PID can be used again. If the time of the start differs, it is another process. The start of the same
-		// process can differ by up to a clock tick, because it is computed anew each time. So differences below a
-		// second are ignored.
+		// The system can give the PID of an ended process to a new one. The start times of the two then differ. The
+		// computed start of the same process can also differ, by up to a clock tick. So differences below a second are
+		// ignored.
 		if b, ok := m.before[c.PID]; ok && c.CPU >= b.cpu && c.Started.Sub(b.started).Abs() < time.Second && now.After(b.at) {
 			t.share = float64(c.CPU-b.cpu) / float64(now.Sub(b.at))
 		}

@@ -58,7 +58,7 @@ func loadBuffer(text string) tea.Cmd {
 				break
 			}
 		}
-		return nil // if tmux refuses both, only the escape sequences are left
+		return nil // if both tmux commands fail, the escape sequences may still work
 	}
 }
 
@@ -89,7 +89,7 @@ const (
 	// reader clicks.
 	maxBlamed = 5
 	maxListed = 20
-	// muchRun decides which threads of a group the summary lists one by one. These threads have held the GVL for at
+	// muchRun decides which threads of a group the summary lists one by one: the threads that have held the GVL for at
 	// least this share of the time.
 	muchRun = 0.25
 )

@@ -161,7 +161,7 @@ func TestTextOfEveryPictureIsLegible(t *testing.T) {
 			s := &screen{t, m, rs[v.recording]}
 			s.resize(120, 40)
 			s.press(v.keys...)
-			cells := make(map[canvas.Color]bool) // the grounds of the timeline's cells
+			cells := make(map[canvas.Color]bool) // the background colours of the timeline's cells
 			for _, c := range m.Theme.States {
 				for i := range style.ShadeSteps + 1 {
 					cells[m.Theme.Shade(c, m.Theme.Weakest+(1-m.Theme.Weakest)*float64(i)/style.ShadeSteps)] = true

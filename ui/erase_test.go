@@ -25,8 +25,8 @@ type shown struct {
 	coloured bool
 }
 
-// bareTerminal imitates a terminal without background colour erase (terminfo(5), bce). When it erases, scrolls in or
-// inserts cells, they get the terminal's own background. It understands the sequences that Ultraviolet writes. It
+// bareTerminal imitates a terminal without background colour erase (terminfo(5), bce). Cells that it erases, inserts,
+// or adds by scrolling get the terminal's own background. It understands the sequences that Ultraviolet writes. It
 // remembers sequences that it does not understand, so that the test can report them.
 type bareTerminal struct {
 	mu          sync.Mutex
@@ -53,7 +53,7 @@ func (t *bareTerminal) blank() []shown {
 	return slices.Repeat([]shown{{r: ' '}}, t.w)
 }
 
-// Write takes the output of a program.
+// Write executes the output of a program on the terminal.
 func (t *bareTerminal) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -183,7 +183,7 @@ func (t *bareTerminal) escape(b []byte) int {
 
 // csi executes a control sequence.
 func (t *bareTerminal) csi(params string, final byte) {
-	if strings.ContainsAny(params, "?>=<$ ") || final == 'h' || final == 'l' { // modes and questions
+	if strings.ContainsAny(params, "?>=<$ ") || final == 'h' || final == 'l' { // modes, and questions to the terminal
 		return
 	}
 	var n []int
@@ -267,7 +267,7 @@ func (t *bareTerminal) csi(params string, final byte) {
 		for range one {
 			t.put(t.last)
 		}
-	case 'u', 'q', 'c', 'n', 't': // keyboard, cursor's shape, questions
+	case 'u', 'q', 'c', 'n', 't': // keyboard, cursor's shape, questions to the terminal
 	default:
 		t.unknown += fmt.Sprintf(" CSI %s%c", params, final)
 	}

@@ -139,7 +139,7 @@ func TestExactEndsItself(t *testing.T) {
 	}
 }
 
-// TestExactWhereItIsNot: if exact mode is impossible, a press of its key shows the reason.
+// TestExactWhereItIsNot: if exact mode is impossible, as for a recording, a press of its key shows the reason.
 func TestExactWhereItIsNot(t *testing.T) {
 	for want, o := range map[string]scene.Options{"this is a recording": {Replay: true}, "not possible here": {}} {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 3 * time.Second}, o)

@@ -84,7 +84,7 @@ func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 		return // a small screen has fewer rows than threads
 	}
 	w, each := &p.Timeline.Visible[i], p.Close.ColumnNS
-	rounds := each>>15 + 1 // a column keeps 16 bits of a state's share
+	rounds := each>>15 + 1 // rounding errors: a column keeps only 16 bits of a state's share
 	for k := range w.Cells {
 		from := p.Span[0] + int64(k)*each
 		want := max(min(from+each, e.EndNS)-max(from, e.FromNS()), 0)

@@ -76,7 +76,7 @@ func goToFinding(m *Model, id scene.FindingID) tea.Cmd {
 			return nil
 		}
 		to = m.fleet.model(id.Of)
-		to.Refresh() // the reload shows which of the finding's threads still exist
+		to.Refresh() // load its data, because it shows which of the finding's threads still exist
 	}
 	m.over = widget.Overlay{}
 	cmd := goTo(to, &f)

@@ -261,7 +261,7 @@ func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	}
 	wasShown := to == f.shown
 	_, cmd := f.model(to).Update(msg)
-	if wasShown { // the key may have opened another process, to which the command belongs
+	if wasShown { // a key may have opened another process, and then the command belongs to it
 		to = f.shown
 	}
 	return f, address(to, cmd)

@@ -109,7 +109,7 @@ func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 const hintsApart = "   "
 
 // drawNames draws the names of the other views at the right end of a row, and returns the column at which they begin.
-// Only the live view needs it. The other views show the names in the line at the top of the view (the rule).
+// Only the live view needs it. In the other views, the line at the top of the view has these names.
 func drawNames(m *Model, a canvas.Area) int {
 	others := slices.DeleteFunc(tabs(m.Offers), func(v page.View) bool { return v.ID == m.Page })
 	begin := a.W
@@ -127,8 +127,9 @@ func drawNames(m *Model, a canvas.Area) int {
 	return begin
 }
 
-// drawDetail describes what the user has selected in the view. If nothing is selected, it says what can be selected.
-// The live view then also has the legend or the names of the other views there.
+// drawDetail describes what the user has selected in the view. If nothing is selected, it says what can be selected. In
+// the live view, it then draws the legend instead, if the timeline has no row for the legend. If the live view is wide,
+// drawDetail also draws the names of the other views.
 func drawDetail(m *Model, a canvas.Area, t *style.Theme) {
 	name, rest := m.current().Detail(&m.Scene)
 	if name == "" && m.Page == scene.PageLive && m.Regions.Legend == 0 && m.Regions.Detail != m.Regions.Footer {

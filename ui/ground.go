@@ -11,7 +11,8 @@ import (
 // connection.
 const groundWithin = time.Second
 
-// noGroundMsg arrives after groundWithin.
+// noGroundMsg arrives groundWithin after the question for the background. It matters only if the terminal has not
+// answered by then.
 type noGroundMsg struct{}
 
 // askGround asks the terminal for its background.

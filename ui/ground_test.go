@@ -69,8 +69,8 @@ func TestAllProcessesKnowTheTerminal(t *testing.T) {
 	}
 }
 
-// TestPlainTextHasNoColourOf16: on terminals with 16 colours, plain text must be grey in every theme, and not get one
-// of the other colours.
+// TestPlainTextHasNoColourOf16: on terminals with 16 colours, plain text must be grey in every theme, and have no other
+// colour.
 func TestPlainTextHasNoColourOf16(t *testing.T) {
 	for _, name := range style.Themes[1:] {
 		s := newScreen(t, 120, 40, demosource.Options{Length: 2 * time.Second}, scene.Options{Theme: name})

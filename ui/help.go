@@ -19,9 +19,9 @@ var stateHelp = [...]gvl.State{gvl.Running, gvl.Waiting, gvl.Stalled, gvl.GC, gv
 // twoHelpColumns is the least width of a screen, in cells, on which the help has two columns.
 const twoHelpColumns = 110
 
-// drawHelp draws the help over the screen: the legend and all keys, in two columns if there is room. The keys come from
-// maps, and at the end from the parameter last. scroll is the number of lines to skip at the top. drawHelp returns the
-// largest scroll that still shows new lines.
+// drawHelp draws the help over the screen: the legend and all keys, in two columns if there is room. maps has the keys
+// of the view, and last the keys that come at the end. scroll is the number of lines to skip at the top. drawHelp
+// returns the largest scroll that still shows new lines.
 func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.KeyMap, scroll int, ascii bool) int {
 	w := a.W - widget.OverlayMargin
 	two := a.W >= twoHelpColumns
@@ -37,8 +37,8 @@ func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.Key
 	if !two {
 		return widget.DrawOverlay(a, t, " keys and signs ", slices.Concat(legend, slices.Concat(sections...), reads), scroll)
 	}
-	// The keys are in the left column, and the legend is in the right one. When the left column would become the longer
-	// one, the remaining sections of keys are put below the legend.
+	// The keys are in the left column, and the legend is in the right one. If all keys were in the left column, it
+	// could become longer than the right one. So the last sections of keys are put below the legend.
 	var left, right []widget.OverlayLine
 	for n := range len(sections) + 1 {
 		l, r := slices.Concat(sections[:n]...), slices.Concat(legend, slices.Concat(sections[n:]...), reads)

@@ -41,15 +41,16 @@ func (m *Model) Open(id scene.PageID) tea.Cmd {
 			return m.fleet.openAndRefresh(to)
 		}
 	}
-	if id == scene.PageLive && m.Filter != (scene.RowKey{}) && m.Filter != m.Selected { // another row was selected
+	// the user selected another row before
+	if id == scene.PageLive && m.Filter != (scene.RowKey{}) && m.Filter != m.Selected {
 		m.Filter, m.Flame.Zoom, m.Flame.Top = m.Selected, nil, 0
 	}
 	m.Refresh()
 	return m.fetch()
 }
 
-// Leave remembers the present screen, so that esc can return to it, and returns a function. The caller opens another
-// page and then calls this function. From then on esc returns to the remembered screen.
+// Leave remembers the present screen, so that esc can return to it. The caller then opens another page, and calls the
+// function arrived. From then on esc returns to the remembered screen.
 func (m *Model) Leave() (arrived func()) {
 	from := originOf(m)
 	return func() { from.to, m.came = m.Page, &from }

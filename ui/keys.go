@@ -146,8 +146,8 @@ func shapeKeys() []scene.Binding {
 	}
 }
 
-// ofSelected calls do with the flamegraph, for an action on the selected function. It refuses a row that stands for
-// several folded frames, because this row is no single function.
+// ofSelected calls do with the flamegraph, for an action on the selected function. It refuses a row of several folded
+// frames, because such a row is not a single function.
 func ofSelected(m *Model, do func(*widget.Flame)) {
 	if n := m.Flame.SelNode; n != nil && n.Kind == flamegraph.RunNode {
 		m.message.Say("these are many frames: enter opens the row")
@@ -163,8 +163,8 @@ func canGoBack(m *Model) bool {
 	return len(m.Flame.Zoom) > 0 || m.Flame.Shaped() || m.Filter != (scene.RowKey{}) || m.Route != (scene.EndpointKey{}) || m.Flame.Search != nil || m.Parts.HighlightsFrame(&m.Scene)
 }
 
-// back undoes one choice of the user. It looks for these choices in order, and undoes the first that is set: the zoom,
-// the filter, the route, the search, the selection that the timeline highlights.
+// back undoes one choice of the user. It checks these choices in order, and undoes the first one that is set: the zoom,
+// the filter, the route, the search, and the selection that the timeline highlights.
 func back(m *Model) {
 	switch {
 	case m.Flame.ZoomOut():

@@ -139,8 +139,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				wrong++
 			}
 		}
-		// The time of a sample is the start of its read. In at most about 1 % of the samples, ddtop's reading thread
-		// loses its CPU during the read. The data of such a sample are from a later moment than its time.
+		// The time of a sample is the start of its read. In up to about 1 % of the samples, ddtop loses its CPU during
+		// the read. The data of such a sample are from a later moment than its time.
 		if wrong > odds.AtMost(told, .02) {
 			t.Errorf("%d of %d holds are not as the program says", wrong, told)
 		}

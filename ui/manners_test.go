@@ -136,8 +136,8 @@ func TestCopyingASummary(t *testing.T) {
 	s.sees("copied a summary")
 }
 
-// TestSummaryOfAnIdleProcess: a summary shows on what the time was spent. Only if a thread waits, it names code that
-// makes other threads wait. It escapes characters that a chat would interpret, and no others.
+// TestSummaryOfAnIdleProcess: a summary shows on what the time was spent. It names code that makes other threads wait
+// only if a thread waits. It escapes characters that a chat would interpret, and no others.
 func TestSummaryOfAnIdleProcess(t *testing.T) {
 	s := hogged(t, 120, 40)
 	if text := summary(s.model); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {

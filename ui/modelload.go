@@ -18,8 +18,8 @@ import (
 const idleEachNS = int64(900e6)
 
 // tickOn refreshes the scene at a tick. If no thread runs or waits, ddtop samples less often, and tickOn draws one
-// picture per second. If no sample came since the last tick, it draws one last complete picture and then none. So a
-// recording at its end, or a target that has ended or is stopped, costs no CPU time.
+// picture per second. If no sample came since the last tick, tickOn draws one complete picture, and then no more
+// pictures. So a recording at its end, or a target that has ended or is stopped, costs no CPU time.
 func tickOn(m *Model) {
 	state := m.store.State()
 	last, slow := m.store.Newest()

@@ -49,7 +49,7 @@ func paint(m *Model) {
 		head.Draw(a.Row(r.Head), t)
 		widget.DrawFindings(&m.Findings, a.Sub(0, r.Findings, m.Width, r.FindingRows), &m.Scene)
 		requests := &m.Served
-		if m.Page == scene.PageRequests { // the rule above that view shows the requests
+		if m.Page == scene.PageRequests { // the line above the table of this page already shows the requests
 			requests = new(scene.Served)
 		}
 		widget.DrawGauges(a.Row(r.Gauges), &m.Figures, requests, t)

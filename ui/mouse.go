@@ -31,7 +31,7 @@ func mouseFilter(now func() time.Time) func(tea.Model, tea.Msg) tea.Msg {
 	}
 }
 
-// mouse takes an event of the mouse.
+// mouse handles an event of the mouse.
 func mouse(m *Model, msg tea.MouseMsg) tea.Cmd {
 	if m.Width < scene.MinWidth || m.Height < scene.MinHeight || m.LastNS == 0 {
 		return nil
@@ -104,7 +104,8 @@ func onAxis(m *Model, x, y int) bool {
 // as the key enter.
 func click(m *Model, x, y int) tea.Cmd {
 	cmd, hit := pressAt(m, x, y)
-	// A click on a view's name or on a key acts at once. So only a double click inside the page counts as one.
+	// A single click on a view's name or on a key already acts. So only two clicks inside the page count as a double
+	// click.
 	body := pageArea(m)
 	selects := scene.Inside(body, x, y) && y > body.Y
 	if m.Page == scene.PageLive {
@@ -162,8 +163,9 @@ func showRange(m *Model, d *scene.Drag) {
 	m.Refresh()
 }
 
-// pressAt does what a click at a place means, and reports whether it means anything. Areas of the screen that react to
-// clicks are zones. If several zones contain the place, it uses the one that was drawn last, because this is on top.
+// pressAt does what a click at a place means, and reports whether the click has a meaning. Areas of the screen that
+// react to clicks are called zones. If several zones contain the place, pressAt uses the one that was drawn last,
+// because it is on top.
 func pressAt(m *Model, x, y int) (cmd tea.Cmd, hit bool) {
 	for i := len(m.Zones) - 1; i >= 0; i-- {
 		if z := &m.Zones[i]; scene.Inside(z.At, x, y) {

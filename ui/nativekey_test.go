@@ -51,7 +51,7 @@ func TestNativeKey(t *testing.T) {
 		if s.sees("no more C functions"); f.on {
 			t.Error("it is on")
 		}
-		f.failed = "the kernel refuses" // fails with --native, without a key press
+		f.failed = "the kernel refuses" // with --native, reading C stacks fails without a key press
 		s.model.Update(tickMsg(time.Now()))
 		s.sees("no C functions of running threads: the kernel refuses")
 		s.press("esc")

@@ -50,7 +50,8 @@ func tabKeys(o scene.Offers) []scene.Binding {
 	out := make([]scene.Binding, 0, len(tabs))
 	for i, t := range tabs {
 		b := scene.Binding{Keys: []string{t.Key}, Show: t.Key, Help: string(t.ID) + ": " + t.Help, Do: func(h scene.Host) tea.Cmd { return h.Open(t.ID) }}
-		if i == 0 { // on the live view, which has no line of view names, the footer names all keys in one
+		// the live view has no line with the names of the views, so its footer has one hint for all these keys
+		if i == 0 {
 			b.Footer, b.Short, b.Always = "1-"+tabs[len(tabs)-1].Key, "views", true
 			b.When = func(h scene.Host) bool { return h.Showing().Page == scene.PageLive }
 		}
@@ -134,8 +135,8 @@ func setKeys(m *Model, o scene.Offers) {
 	m.front.Bindings = slices.DeleteFunc(slices.Clone(m.keys.Bindings), func(b scene.Binding) bool { return !slices.Contains(overKeys, b.Keys[0]) })
 }
 
-// helpMaps returns the keys that the help explains: the keys of the present screen. If two meanings have the same key,
-// it leaves out the one that has no effect.
+// helpMaps returns the keys that the help explains: the keys of the present screen. If the same key has two meanings,
+// helpMaps leaves out the meaning that has no effect.
 func helpMaps(m *Model) []scene.KeyMap {
 	own := m.current().Keys(&m.Scene, true)
 	maps := own

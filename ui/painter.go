@@ -78,7 +78,7 @@ func (p *painter) run(program *tea.Program) error {
 	ended, painted := make(chan struct{}), make(chan error, 1)
 	go func() {
 		err := p.paintUntil(ended)
-		painted <- err // before the program ends because of the error, so that the error can be shown
+		painted <- err // send the error before the program ends because of it, so that the error can be shown
 		if err != nil {
 			program.Kill()
 		}
@@ -256,7 +256,8 @@ func (p *painter) leave() {
 }
 
 // writeMsg is text that must be written to the terminal at once. Other output of Bubble Tea waits for Bubble Tea's
-// clock. (A message of type string would be taken for the terminal's answer: see tornAnswers.)
+// clock. (The type is a struct, because ddtop regards a message of type string as an answer of the terminal: see
+// tornAnswers.)
 type writeMsg struct{ text string }
 
 // overwriteMsg asks the painter to overwrite the whole screen with the next picture, at once.

@@ -180,7 +180,8 @@ func openNote(m *Model) {
 			if text = canvas.Clean(text); text == "" {
 				return
 			}
-			n := m.Opt.Redactor.Note(sampler.Note{AtNS: atNS, Text: text}) // a note can hold any text
+			// a note can hold any text, also text that must be hidden
+			n := m.Opt.Redactor.Note(sampler.Note{AtNS: atNS, Text: text})
 			m.Notes.Add(n)
 			m.store.Note(n)
 			m.message.Say("marked: " + n.Text)

@@ -23,7 +23,7 @@ type recordKey struct {
 	// if the file has all names.
 	with  string
 	busy  bool // its file is being opened or closed
-	again bool // the key was pressed again meanwhile
+	again bool // the key was pressed again while busy is true
 }
 
 // failing tells the user that samples are missing from the current recording, or why a recording failed.

@@ -39,7 +39,8 @@ func Run(ctx context.Context, o scene.Options) error {
 	if os.Getenv("NO_COLOR") != "" {
 		o.NoColor = true
 	}
-	if r, ok := o.Source.(interface{ Duration() time.Duration }); ok && o.Replay { // a recording can be longer than what is kept of a process
+	// the history must be long enough for the whole recording, which can be longer than the history kept for a process
+	if r, ok := o.Source.(interface{ Duration() time.Duration }); ok && o.Replay {
 		o.History = min(max(o.History, r.Duration()+time.Second), scene.MaxHistory)
 	}
 	o.Tmux = os.Getenv("TMUX") != ""
@@ -106,7 +107,8 @@ func show(ctx context.Context, model painted, o scene.Options) error {
 const unreadFor = time.Second
 
 // leaveUnread lets ddtop end even if its terminal accepts no output, as over a connection that hangs. Without it,
-// ddtop's last write would block forever. It first waits for the end of ctx. It returns when left is closed.
+// ddtop's last write would block forever. After the end of ctx, it drops the output that the terminal has not accepted,
+// each time unreadFor has passed. It returns when left is closed.
 func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	if out == nil {
 		out = os.Stdout
@@ -138,7 +140,7 @@ func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 var ErrNothingToCompare = errors.New("there is nothing in it to compare with")
 
 // LoadAgainst reads a recording with which the screen is then compared. If the recording is longer than MaxHistory,
-// only its end is used. The screen calls the recording name.
+// only its end is used. The screen shows the recording's name from the parameter name.
 func LoadAgainst(ctx context.Context, src sampler.Source, name string, o scene.Options) (*scene.Against, error) {
 	o.Source = src
 	if r, ok := src.(interface{ Duration() time.Duration }); ok {

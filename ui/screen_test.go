@@ -44,8 +44,8 @@ func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *s
 var played = make(map[string]*store.Store)
 
 // shared is like newScreen, but takes the Store from played, because playing a target takes most of a test's time. A
-// test that changes the Store must use newScreen: one that feeds samples, records, presents or sets the Store's state.
-// The options in o must not change the Store, either. So o has no history, no rules and no Redactor.
+// test that changes the Store must use newScreen. It changes the Store if it feeds samples, records, presents or sets
+// the Store's state. The options in o must not change the Store, either. So o has no history, no rules and no Redactor.
 func shared(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
 	t.Helper()
 	key := fmt.Sprintf("%+v", d)

@@ -45,7 +45,7 @@ func save(m *Model) tea.Cmd {
 		m.message.Fail("nothing to save yet: one sample alone has no duration")
 		return nil
 	}
-	if !hasFlame(m) { // the flamegraph is as old as its last drawing
+	if !hasFlame(m) { // draw the flamegraph now, because its data are as old as its last drawing
 		buildFlame(m, true)
 	}
 	at := m.Process.WallTime(m.AtNS)

@@ -65,7 +65,8 @@ func TestThreadFibers(t *testing.T) {
 			t.Errorf("page %s of %v", s.model.Page, s.model.Selected)
 		}
 		s.press("9")
-		if s.sees("GET feed7", "its fiber waits"); size[0] >= 140 { // else the views' names take this room
+		// on narrower screens, the names of the views take the room of this text
+		if s.sees("GET feed7", "its fiber waits"); size[0] >= 140 {
 			s.sees("8 fibers wait (as of 4.0")
 		}
 	}

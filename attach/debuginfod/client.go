@@ -43,13 +43,14 @@ const (
 	maxFiles = 256
 	// maxServers limits the servers that are asked for one file.
 	maxServers = 8
-	// minBuildID and maxBuildID limit the bytes of a build id. Linkers write 8 to 20, elfutils accepts up to 64.
+	// minBuildID and maxBuildID limit the length of a build id in bytes. Linkers write 8 to 20 bytes, and elfutils
+	// accepts up to 64.
 	minBuildID, maxBuildID = 4, 64
 	// cachedName is the name of a debug file in the folder of its build id.
 	cachedName = "debuginfo"
 )
 
-// Reasons why there is no debug file.
+// These are the reasons why there is no debug file for a library.
 var (
 	errBuildID = errors.New("it has no usual build id")
 	errPending = errors.New("it has not come yet")
@@ -112,7 +113,7 @@ func newClient(urls, folder string, l limits) (*Client, error) {
 	var servers []*url.URL
 	for i, word := range strings.Fields(urls) {
 		if strings.HasPrefix(word, "ima:") {
-			continue // a rule of elfutils for the signatures of the servers that follow
+			continue // not a server: elfutils' setting for checking the signatures of files from the servers after it
 		}
 		u, err := url.Parse(word)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

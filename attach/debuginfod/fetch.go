@@ -29,7 +29,7 @@ const (
 	connectTime = 10 * time.Second
 )
 
-// Errors of a server.
+// These are the errors of a request to a server.
 var (
 	errGarbage  = errors.New("what it sent is no ELF file that can be read")
 	errOther    = errors.New("what it sent has another build id")
@@ -176,7 +176,7 @@ func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *saf
 		err = c.check(folder, name, buildID)
 	}
 	if err != nil {
-		_ = f.Abort() // err is reported, and a line has room for only one error
+		_ = f.Abort() // ignore this error: the caller reports err, and only one error fits into the line
 		return err
 	}
 	if err = f.Commit(); err != nil {

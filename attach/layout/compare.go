@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// newField is the end of a line of Differences about a field that the first table has and the second lacks. Conflict
-// ignores such lines.
+// newField is the end of a line of Differences about a field that only the first table has. Conflict ignores such
+// lines.
 const newField = " is new"
 
 // Differences returns a line for each struct, field and constant that has different values in the two tables. If a

@@ -16,9 +16,9 @@ import (
 // errNoDebugInfo is returned for an ELF file without readable DWARF.
 var errNoDebugInfo = errors.New("no debug information")
 
-// Limits on the debug information of a file. A hostile owner of the process may have written the file. A libruby with
-// all its units and a JIT in Rust has about 30 MB of debug information. It has 800 units, 3 million entries and 300 kB
-// of abbreviations. Reading it takes a second or two. Together the limits keep ddtop below 512 MiB.
+// Limits on the debug information of a file. A hostile owner of the process may have written the file. A large libruby,
+// with a JIT in Rust, has about 30 MB of debug information. It has 800 units, 3 million entries and 300 kB of
+// abbreviations. Reading it takes a second or two. Together the limits keep ddtop below 512 MiB.
 const (
 	maxDebugBytes   = 96 << 20 // total size of the sections that are read, decompressed
 	maxDebugEntries = 1 << 24
@@ -42,7 +42,7 @@ const (
 // DebugInfo is the debug information of one ELF file.
 type DebugInfo struct {
 	data *dwarf.Data
-	// units are the offsets of the first entry of each unit.
+	// units has the offset, in the debug information, of each unit's first entry.
 	units []dwarf.Offset
 }
 
@@ -79,8 +79,8 @@ var (
 )
 
 // readSections reads only the sections that debug/dwarf needs to decode entries. If several sections have the same
-// name, it reads the first. It replaces elf.File.DWARF, which reads every section of any size. elf.File.DWARF also
-// reads relocations, but a linked file has none.
+// name, it reads the first. ddtop does not use elf.File.DWARF, which reads every section of any size. elf.File.DWARF
+// also reads relocations, but a linked file has none.
 func readSections(ctx context.Context, f *elf.File) (map[string][]byte, error) {
 	names := []string{".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets",
 		".debug_addr", ".debug_rnglists"}
@@ -152,7 +152,7 @@ func cutStrings(b []byte) {
 // size of their abbreviations, because dwarf.New reads both without a limit.
 func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder) ([]dwarf.Offset, error) {
 	const (
-		wide          = 0xffffffff // marks the 64-bit form
+		wide          = 0xffffffff // a unit in the 64-bit format of DWARF begins with this word
 		typeUnit      = 2          // DW_UT_type
 		splitTypeUnit = 6          // DW_UT_split_type
 	)
@@ -251,7 +251,7 @@ func (a *abbreviations) check(ctx context.Context, offset uint64) error {
 		return 0
 	}
 	for uint32(next()) != 0 {
-		next() // the tag
+		next() // skip the tag
 		if len(rest) > 0 {
 			rest = rest[1:] // skip the flag "has children"
 		}

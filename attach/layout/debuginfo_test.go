@@ -27,8 +27,8 @@ func (s sparse) ReadAt(b []byte, off int64) (int, error) {
 	return len(b), nil
 }
 
-// unitsOf returns n units of DWARF 4 with the same entries. The abbreviations of each unit begin step bytes after the
-// previous unit's.
+// unitsOf returns n units of DWARF 4 with the same entries. The abbreviation table of each unit begins step bytes after
+// the previous unit's.
 func unitsOf(n, step int, entries []byte) []byte {
 	var b []byte
 	for i := range n {
@@ -50,9 +50,9 @@ func abbrev(number, tag byte, children bool, attributes ...byte) []byte {
 }
 
 const (
-	compileUnit, baseType     = 0x11, 0x24 // DW_TAG
-	attrName                  = 0x03       // DW_AT
-	formString, formStrp      = 0x08, 0x0e // DW_FORM
+	compileUnit, baseType     = 0x11, 0x24 // DW_TAG_compile_unit, DW_TAG_base_type
+	attrName                  = 0x03       // DW_AT_name
+	formString, formStrp      = 0x08, 0x0e // DW_FORM_string, DW_FORM_strp
 	formFlagPresent, formData = 0x19, 0x0f // DW_FORM_flag_present, DW_FORM_udata
 )
 
@@ -62,8 +62,8 @@ func debugSections(info, abbrevs, str []byte) []elftest.Section {
 		{Name: ".debug_abbrev", Type: elf.SHT_PROGBITS, Content: abbrevs}, {Name: ".debug_str", Type: elf.SHT_PROGBITS, Content: str}}
 }
 
-// hostileDWARF returns ELF files by a name for the test. Reading the debug information of each file without limits
-// would take much more memory or time than its size suggests.
+// hostileDWARF returns ELF files. The map's keys are names for the test. Reading the debug information of each file
+// without limits would take much more memory or time than its size suggests.
 func hostileDWARF(t testing.TB) map[string][]byte {
 	small := debugSections(unitsOf(1, 0, []byte{1, 0}), append(abbrev(1, compileUnit, true), 0), []byte{0})
 	with := func(more ...elftest.Section) []byte { return elftest.Make(t, append(small, more...), nil) }

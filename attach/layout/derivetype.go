@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Limits on one type. Ruby's structs are nested five deep, and its types have four qualifiers at most.
+// Limits on the nesting of one type. Ruby's structs are nested five deep, and its types have at most four qualifiers.
 const (
 	maxTypeDepth  = 64
 	maxFieldDepth = 32
@@ -15,8 +15,8 @@ const (
 	maxLookedAt = 1 << 17
 	// maxTypes limits the number of types that are remembered. Ruby has a few thousand.
 	maxTypes = 1 << 18
-	// maxTypedefs limits the typedefs that are remembered in one compilation unit. Only typedefs whose names a layout
-	// table needs count. Ruby has about ten.
+	// maxTypedefs limits the typedefs that are remembered in one compilation unit. These are only the typedefs whose
+	// names a layout table needs. Ruby has about ten.
 	maxTypedefs = 1 << 12
 	// maxDebugName is the length at which names are cut, in bytes.
 	maxDebugName = 256
@@ -78,7 +78,7 @@ func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, b
 					return err
 				}
 			}
-			continue // else padding: an unnamed bit field
+			continue // an unnamed bit field is padding
 		}
 		full := structName + "." + path
 		if !s.known.fields[full] && !s.known.inside[full] {
@@ -181,7 +181,7 @@ func readMember(e *dwarf.Entry) (member, bool) {
 	}
 	m.kind = kind
 	switch loc := e.Val(dwarf.AttrDataMemberLoc).(type) {
-	case nil: // a member of a union, or a bit field
+	case nil: // a member of a union, or a bit field, has no such attribute
 	case int64:
 		if loc < 0 || loc > maxStruct {
 			return m, false
@@ -311,7 +311,7 @@ func (s *scan) typeAt(at dwarf.Offset, depth int) (typeInfo, error) {
 }
 
 // arrayLength multiplies the lengths of an array's dimensions. The caller has already read the array's own entry. The
-// result is zero for an array of open length.
+// result is zero for an array without a length, such as "char x[]".
 func (s *scan) arrayLength(array *dwarf.Entry) (int, error) {
 	if !array.Children {
 		return 0, nil

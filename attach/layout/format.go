@@ -62,7 +62,7 @@ func (t *Table) WriteJSON(w io.Writer) error {
 	text := func(v any) string {
 		s, err := json.Marshal(v)
 		if err != nil {
-			panic(err) // cannot happen with strings and numbers
+			panic(err) // cannot happen: strings and numbers can always be written as JSON
 		}
 		return string(s)
 	}

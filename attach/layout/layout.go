@@ -1,6 +1,6 @@
-// Package layout knows where each Ruby release keeps its data in memory: the offsets and sizes of struct fields, and
-// the values of constants. It has one compact embedded table for each distinct layout, and chooses a table by release
-// and machine.
+// Package layout has tables of where each Ruby release keeps its data in memory: the offsets and sizes of struct
+// fields, and the values of constants. It embeds one compact table for each distinct layout, and chooses a table by
+// release and machine.
 package layout
 
 import (
@@ -53,8 +53,9 @@ type Table struct {
 	AppliesTo []string
 	// Machine is "x86_64" or "aarch64".
 	Machine string
-	// JmpBuf is true if Ruby's tags and fibers hold a jmp_buf of the C library. It is false if they hold the five
-	// words of __builtin_setjmp. It is always true on Ruby 2.5 and 2.6, and on aarch64 from 3.4 on.
+	// JmpBuf says how Ruby saves registers in its tags (the targets of exceptions) and fibers. It is true for a jmp_buf
+	// of the C library. It is false for the five words of __builtin_setjmp. It is always true on Ruby 2.5 and 2.6, and
+	// on aarch64 from 3.4 on.
 	JmpBuf bool
 
 	fields    map[string]Field

@@ -24,7 +24,7 @@ import (
 //go:embed tables.bin
 var packed []byte
 
-// packedTable describes one table within packed.
+// packedTable describes one of the compressed tables in packed.
 type packedTable struct {
 	File string `json:"file"`
 	Head head   `json:"head"`
@@ -188,8 +188,8 @@ func Releases() ([]Release, error) {
 	return out, nil
 }
 
-// configuration says how a build of Ruby saves registers in its tags and fibers: with jmp_buf or with __builtin_setjmp
-// (Table.JmpBuf).
+// configuration says how a build of Ruby saves registers for exceptions (in tags) and for fibers: with jmp_buf or with
+// __builtin_setjmp (Table.JmpBuf).
 type configuration int
 
 const (

@@ -64,7 +64,7 @@ func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 	if m.File == nil {
 		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)
 	}
-	functions := make(map[uint32]int) // index in names by symbol number
+	functions := make(map[uint32]int) // maps a symbol's number to the index of its name in names
 	for i, name := range names {
 		numbers, err := m.dynamic.numbers(name)
 		if err != nil {
@@ -85,7 +85,7 @@ func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 			return nil, fmt.Errorf("%s: %w", m.Path, err)
 		}
 		left -= s.Size
-		const entry = 24 // size of struct Elf64_Rela; divides searchPiece
+		const entry = 24 // size of struct Elf64_Rela in bytes; searchPiece is a multiple of it
 		err = pieces(in, searchPiece, 0, func(b []byte, _ int64) bool {
 			for ; len(b) >= entry; b = b[entry:] {
 				info := binary.LittleEndian.Uint64(b[8:])

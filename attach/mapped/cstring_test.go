@@ -30,8 +30,8 @@ func TestReadCString(t *testing.T) {
 	}
 }
 
-// slow is a memory in which all bytes from a text to the end of its page can be read, as in a process. It adds this to
-// memtest.Pages, from which only the bytes that were set can be read.
+// slow is a Memory that, as in a process, can be read from a text to the end of its page. memtest.Pages alone fails if
+// one of the bytes was not set. In this case slow reads byte by byte.
 type slow struct{ *memtest.Pages }
 
 func (s *slow) Read(addr attach.Address, buf []byte) error {

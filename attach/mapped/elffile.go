@@ -42,7 +42,8 @@ func OpenELF(file io.ReaderAt) (*elf.File, error) {
 	switch {
 	case head.Phnum > maxProgramHeaders, head.Phnum > 0 && head.Phentsize != segment,
 		head.Shnum > maxSections, head.Shnum > 0 && head.Shentsize != section,
-		head.Shnum == 0 && head.Shoff != 0, // the count is in section 0 (gABI, "Extensions"), so above the limit
+		// with 65,280 or more sections, the header has the count 0 (gABI, "Extensions")
+		head.Shnum == 0 && head.Shoff != 0,
 		head.Shnum > 0 && head.Shstrndx >= head.Shnum:
 		return nil, fmt.Errorf("%w: %d program headers of %d bytes, %d sections of %d, their names in section %d",
 			errELFLimit, head.Phnum, head.Phentsize, head.Shnum, head.Shentsize, head.Shstrndx)
@@ -118,5 +119,5 @@ func sectionData(s *elf.Section, limit uint64) ([]byte, error) {
 	if s.Size > limit || s.Type == elf.SHT_NOBITS {
 		return nil, fmt.Errorf("%w: section %s has %d bytes, and %d are the most", errELFLimit, s.Name, s.Size, limit)
 	}
-	return s.Data() // never more than s.Size
+	return s.Data() // Data returns at most s.Size bytes, so the limit holds
 }

@@ -93,7 +93,7 @@ func (t *symbolTable) functionsAt(asked []*askedFunction) {
 func nearer(a, b elf.Symbol) bool {
 	underscores := func(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
 	return cmp.Or(
-		cmp.Compare(b.Value, a.Value), // the symbol that begins later
+		cmp.Compare(b.Value, a.Value), // prefer the symbol that begins later
 		cmp.Compare(underscores(a.Name), underscores(b.Name)),
 		cmp.Compare(len(a.Name), len(b.Name)),
 		strings.Compare(a.Name, b.Name),

@@ -214,7 +214,7 @@ func (m *Module) find(t *symbolTable, name string) found {
 	key := askedFor{t, name}
 	out, ok := m.asked[key]
 	if !ok {
-		out, _ = t.find(name) // an unreadable table has no symbols
+		out, _ = t.find(name) // ignore the error: an unreadable table has no symbols
 		if m.asked == nil {
 			m.asked = make(map[askedFor]found)
 		}
@@ -271,10 +271,10 @@ func (m *Module) HasSection(name string) bool { return m.File != nil && m.File.S
 // Needs returns the libraries that the file asks the dynamic linker for (DT_NEEDED).
 func (m *Module) Needs() []string { return slices.Clone(m.needed) }
 
-// JmpBuf reports how Ruby's tags and fibers save registers in this file, which decides their layout. The result is true
-// for the C library's jmp_buf, and false for __builtin_setjmp. A file with jmp_buf needs _longjmp or, if hardened,
-// __longjmp_chk from the C library (checked on 13 libraries). A statically linked program defines one of these
-// functions itself.
+// JmpBuf reports how Ruby saves registers in its tags (the targets of exceptions) and fibers in this file, which
+// decides their layout. The result is true for the C library's jmp_buf, and false for __builtin_setjmp. A file with
+// jmp_buf needs _longjmp or, if hardened, __longjmp_chk from the C library (checked on 13 libraries). A statically
+// linked program defines one of these functions itself.
 func (m *Module) JmpBuf() bool {
 	if m.Undefined("_longjmp") || m.Undefined("__longjmp_chk") {
 		return true

@@ -221,7 +221,7 @@ func FindRubyModules(images []Image, exe string, open func(Image) (*Module, erro
 			if looked++; looked > MaxLibraries {
 				break
 			}
-			_ = try(of) // most files are no Ruby
+			_ = try(of) // ignore the error: most files are not Ruby
 		}
 	}
 	if len(rubies) > 0 {
@@ -282,7 +282,7 @@ func MappedFiles(mappings []Mapping) []string {
 	return out
 }
 
-// keepWorse returns the error that says more about the cause. ErrNotRuby says the least.
+// keepWorse returns one of two errors: the one that says more about the cause. ErrNotRuby says the least.
 func keepWorse(old, err error) error {
 	if old == nil || errors.Is(old, ErrNotRuby) && !errors.Is(err, ErrNotRuby) {
 		return err

@@ -25,9 +25,9 @@ var ErrNoThreadLocal = errors.New("no thread-local variable that can be reached"
 // (docs/internals/context.md#thread-local-variables).
 type ThreadLocal struct {
 	// Module is zero if the variable is at a fixed distance from the thread pointer. Then offset is this distance.
-	// Otherwise Module is the number of a module, and each thread has a block of memory for the module's variables. The
-	// thread's vector (dtv) points to this block after the thread has used one of the variables. offset counts from the
-	// start of the block. If a thread's vector has a lower generation than the field generation, it has no entry for
+	// Otherwise Module is the number of a module, and offset counts from the start of a block of memory. Each thread
+	// has such a block for the module's variables. The thread's vector (dtv) points to the block after the thread has
+	// used one of the variables. If the vector has a lower generation than the field generation, it has no entry for
 	// the module yet.
 	Module, generation uint64
 	offset             int64
@@ -40,10 +40,10 @@ const (
 	relocDescriptor = elf.R_X86_64_TLSDESC
 )
 
-// ThreadLocal finds the place of a thread-local variable that the module defines. The module's own code needs this
-// place, too: ThreadLocal reads the words that the dynamic linker has written for it. program is set if the module is
-// the program itself. vectors is set if each thread has glibc's vector (dtv), which points to the thread's blocks of
-// variables.
+// ThreadLocal finds the place of a thread-local variable that the module defines. The dynamic linker has written this
+// place into words of the module, because the module's own code needs it. ThreadLocal reads these words. program is set
+// if the module is the program itself. vectors is set if each thread has glibc's vector (dtv), which points to the
+// thread's blocks of variables.
 func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (ThreadLocal, error) {
 	fail := func(format string, args ...any) (ThreadLocal, error) {
 		return ThreadLocal{}, fmt.Errorf("%s: %w: %s", m.Path, ErrNoThreadLocal, fmt.Sprintf(format, args...))
@@ -104,7 +104,7 @@ func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (Th
 // from it. It returns false if the relocation belongs to another variable, or if the place is not aligned to 8 bytes.
 func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Address, name string, value, addend uint64) (v ThreadLocal, is bool, err error) {
 	if symbol != 0 && !m.isSymbol(symbol, name) || symbol == 0 && kind != relocModule && addend != value {
-		return v, false, nil // another variable
+		return v, false, nil // this relocation is for another variable
 	}
 	var words [2]uint64
 	read := func(at Address) error {
@@ -121,7 +121,7 @@ func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Addr
 		return v, false, err
 	}
 	if kind == relocDescriptor {
-		words[0] = words[1] // the argument behind the function's address
+		words[0] = words[1] // a TLS descriptor is a function's address and then the function's argument
 	}
 	if near := int64(words[0]); kind != relocModule && near > -maxStaticTLS && near < 0 {
 		// A negative distance means that the variable is below the thread pointer, where x86-64 keeps it (psABI).
@@ -138,7 +138,7 @@ func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Addr
 		words, generation = [2]uint64{binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])}, binary.LittleEndian.Uint64(b[16:])
 	}
 	if kind == relocModule && symbol == 0 && words[1] != value {
-		return v, false, nil // another variable
+		return v, false, nil // this relocation is for another variable
 	}
 	if kind == relocOffset || words[0] == 0 || words[0] > maxTLSModules || words[1] > maxStaticTLS || words[1]%8 != 0 {
 		return v, false, errors.New("the dynamic linker has not bound it yet")

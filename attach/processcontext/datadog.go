@@ -121,7 +121,7 @@ func (p *packed) skip() bool {
 		if !ok {
 			return false
 		}
-		more, size := uint64(0), uint64(0) // numbers of contained values, and of its own bytes
+		more, size := uint64(0), uint64(0) // how many values this value contains, and how many bytes it has itself
 		length := func(bytes uint64) (n uint64) { n, ok = p.number(bytes); return n }
 		switch {
 		case kind < 0x80, kind >= 0xe0, kind == 0xc0, kind == 0xc2, kind == 0xc3: // small numbers, nil, false, true

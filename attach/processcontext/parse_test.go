@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// field and text return messages of protobuf.
+// field and text return messages in the format of protocol buffers.
 func field(number int, content []byte) []byte {
 	b := binary.AppendUvarint(nil, uint64(number)<<3|2)
 	return append(binary.AppendUvarint(b, uint64(len(content))), content...)

@@ -188,7 +188,7 @@ func (c *Context) set(key, value string) {
 		c.TracerLanguage = value
 	case keyThreads:
 		c.Threads.Version = value
-		return // this attribute does not describe the program
+		return // do not list it as an attribute: a format's version does not describe the program
 	}
 	at, found := slices.BinarySearchFunc(c.Attributes, key, func(a Attribute, key string) int { return strings.Compare(a.Key, key) })
 	switch {

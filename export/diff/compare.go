@@ -236,7 +236,8 @@ func writeCompared(b *strings.Builder, title string, c comparison, most int) {
 		change := sign + units.Percent(size/v[0])
 		switch {
 		case name == flamegraph.NoStack:
-			change = "" // no change is shown, because it does not come from the code
+			// time without a stack depends on what ddtop could read, so a change of it says nothing about the code
+			change = ""
 		case v[0] < leastDelta:
 			change = "new"
 		case v[1] < leastDelta:

@@ -114,7 +114,7 @@ func (n *Incident) coarsen(part float64) {
 type incidentBuilder struct {
 	n                  *Incident
 	nodes, names, text int // limits
-	lanes              int // limit of threads with a lane
+	lanes              int // limit of threads that have a lane (a row in the timeline)
 	// without is how many parts are left out of the page. The least important parts are left out first.
 	without     int
 	out         incidentData

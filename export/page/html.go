@@ -57,7 +57,8 @@ func WriteIncidents(w io.Writer, list []*Incident) error {
 		list[0].shared = export.SharedLines(stats)
 	}
 	all, left := make([][]byte, len(list)), maxIncidentBytes
-	for i, n := range slices.Backward(list) { // busier processes get the bytes that the others leave
+	// begin with the least busy process, so that the busier ones can use the bytes that it leaves
+	for i, n := range slices.Backward(list) {
 		data, err := n.data(left / (i + 1))
 		if err != nil {
 			return err

@@ -13,9 +13,9 @@ import (
 )
 
 // Incident collects what the page of an incident shows (WriteIncident). It has the states of threads by columns of
-// time, the weights of stacks by slices of time, thread dumps, locks, collections, and a Stat. Its memory is bounded:
-// in a long measurement, columns and slices become longer. The page shows how much each limit cut. An Incident is not
-// safe for concurrent use.
+// time, and the weights of stacks by slices of time. It also has thread dumps, locks, collections, and the figures of
+// `ddtop stat`. Its memory is bounded: in a long measurement, columns and slices become longer. The page shows how much
+// each limit cut. An Incident is not safe for concurrent use.
 type Incident struct {
 	process sampler.Process
 	dict    *sampler.Dictionary

@@ -227,7 +227,7 @@ func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64)
 			if s := gvl.State(st); s.Works() {
 				ns += v
 			} else if s == gvl.IO {
-				ns += v / 4 // io counts as a quarter of work
+				ns += v / 4 // to find the busiest threads, waiting for I/O has a quarter of the weight of work
 			}
 		}
 		return ns

@@ -58,8 +58,8 @@ type incidentDump struct {
 
 type dumpedThread struct {
 	id      sampler.ThreadID
-	state   gvl.State // threads at rest are parked (findings.Resting)
-	text    string    // without the duration
+	state   gvl.State // parked if the thread is at rest, even if it waits for I/O (findings.Resting)
+	text    string    // what the thread did, without how long
 	lasted  int64     // ns
 	stack   sampler.StackID
 	resumer []sampler.StackID

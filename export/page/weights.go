@@ -13,7 +13,7 @@ import (
 
 const (
 	// incidentSliceNS is the length of a slice of time at the start, in ns. If the page has too many weights, adjacent
-	// slices are merged. This ends when at most twice minIncidentSlices slices are left. After that, the stacks with
+	// slices are merged, until at most twice minIncidentSlices slices are left. If this is not enough, the stacks with
 	// the least weight lose inner frames.
 	incidentSliceNS   = int64(100e6)
 	minIncidentSlices = 60

@@ -55,7 +55,7 @@ type callgrindCall struct {
 
 type callgrindFunction struct {
 	flamegraph.FuncKey
-	self  map[int32]*callgrindCost // by line
+	self  map[int32]*callgrindCost // the cost of the function itself, by line
 	calls map[callgrindCall]*callgrindCost
 }
 

@@ -89,7 +89,8 @@ func addHeap(p *profile.Profile, program *profile.Mapping, h *export.Heap) {
 			if x.Method != nil {
 				method = flamegraph.Printable(*x.Method)
 			}
-			if x.Objects > objects || x.Bytes > bytes { // a class counts under the others, and its places do not
+			// the places have all objects, but some objects of the class were counted as other classes
+			if x.Objects > objects || x.Bytes > bytes {
 				continue
 			}
 			add(name, x.Objects, x.Bytes, at(place{method, flamegraph.Printable(x.Path), x.Line}), class)

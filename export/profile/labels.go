@@ -34,7 +34,7 @@ const (
 	labelEnd = "end_timestamp_ns"
 )
 
-// Labels with Datadog's words as their values.
+// The values of these labels are Datadog's words.
 const (
 	LabelState    = "state"
 	LabelEvent    = "event"

@@ -113,7 +113,7 @@ func TestProfileLabelsOfAKnownRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sums := map[string][]int64{} // keyed by labels
+	sums := map[string][]int64{} // the sums of the samples' values, by the samples' labels
 	add := func(to map[string][]int64, labels map[string]string, values []int64) {
 		k := fmt.Sprint(labels)
 		if to[k] == nil {

@@ -281,7 +281,7 @@ func (b *profileBuilder) sample(k flamegraph.Key, values []int64, endNS int64) *
 	return s
 }
 
-// collecting returns the location of GCFrame.
+// collecting returns the location of GCFrame, the frame that stands for garbage collection.
 func (b *profileBuilder) collecting() *profile.Location {
 	if b.gc == nil {
 		b.gc = b.at(sampler.Frame{Label: GCFrame, Name: GCFrame}, b.mapping)

@@ -57,7 +57,7 @@ func TestProfileReadBack(t *testing.T) {
 	if want := [7]int64{w.WallNS, w.CPUNS, w.WaitNS, w.Samples, w.BlameNS, w.Samples, 1e9}; got != want {
 		t.Errorf("sums %v, want %v", got, want)
 	}
-	// One sample is compared in full.
+	// Compare all fields of one sample.
 	var x *profile.Sample
 	for _, c := range p.Sample {
 		if c.Value[2] > 0 {

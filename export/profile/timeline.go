@@ -63,7 +63,7 @@ func (t *Timeline) CutNS() int64 { return t.cutNS }
 // at atNS.
 func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	if k.Ran {
-		return // stacks of running threads only divide the weights of a Rolling (flamegraph.Ran)
+		return // such a stack has no time: it only says how a Rolling divides times among C functions (flamegraph.Ran)
 	}
 	t.lastNS = max(t.lastNS, atNS)
 	at, known := t.last[k.Thread]

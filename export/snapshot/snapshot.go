@@ -54,7 +54,7 @@ type Snapshot struct {
 	// Screen is the content of the screen.
 	Screen        Screen
 	ScreenOptions ScreenOptions
-	// Recording writes the history as a recording.
+	// Recording writes all samples that ddtop still has to a recording (a `.ddtop` file).
 	Recording func(io.Writer) error
 	// Made is called for each new file, with the folder that contains it. The first call is for the snapshot's folder,
 	// and the next calls are for the files in it. Made may be nil.
@@ -82,7 +82,7 @@ func WriteSnapshot(folder *os.Root, s Snapshot) (name string, err error) {
 	if s.Made != nil {
 		if dir, err := within.Open("."); err == nil {
 			s.Made(folder, dir)
-			_ = dir.Close() // it was only read
+			_ = dir.Close() // ignore the error: nothing was written through dir
 		}
 	}
 	for _, f := range s.files() {

@@ -35,7 +35,7 @@ const (
 	chromeMetadata = "M"
 )
 
-// chromeEvent is an event. Times are in µs.
+// chromeEvent is an event in Chrome's trace format. Times are in µs.
 type chromeEvent struct {
 	Name     string        `json:"name"`
 	Category string        `json:"cat,omitempty"`
@@ -65,7 +65,7 @@ type chromeArgs struct {
 	NoCPU    *chromeMicros `json:"without_cpu_us,omitempty"`
 }
 
-// chromeFrame is a node of stackFrames.
+// chromeFrame is a node of stackFrames, the trace's tree of stacks.
 type chromeFrame struct {
 	Category string `json:"category"`
 	Name     string `json:"name"`
@@ -345,7 +345,7 @@ func (c *chromeProcess) where(stack sampler.StackID) (args chromeArgs) {
 
 func (c *chromeProcess) counter(name, key string, atNS int64, value float64) {
 	if atNS < c.base {
-		return // read before the first sample
+		return // this value was read before the first sample
 	}
 	c.add(chromeEvent{Name: name, Phase: chromeCounter, TS: chromeMicros(atNS - c.base), Args: map[string]any{key: value}})
 }

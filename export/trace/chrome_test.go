@@ -118,7 +118,8 @@ func TestChromeFields(t *testing.T) {
 	if held[4242] != 0 { // not checked for the random stream, which has several holders at once
 		t.Errorf("the GVL's track and the threads' differ by %d ns", held[4242])
 	}
-	if phases[chromeInstant] != 3 || phases[chromeCounter] < 5 { // one collection, one note, one late thread
+	// the three marks are a collection, a note and the beginning of a thread
+	if phases[chromeInstant] != 3 || phases[chromeCounter] < 5 {
 		t.Errorf("phases %v", phases)
 	}
 	if named[track{4242, chromeLockTID + 1}] != "GVL" {

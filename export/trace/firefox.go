@@ -187,7 +187,7 @@ type firefoxCounter struct {
 	} `json:"samples"`
 }
 
-// Phases of markers.
+// The phase of a marker says whether the marker has a length.
 const (
 	firefoxInstant  = 0
 	firefoxInterval = 1

@@ -169,7 +169,7 @@ type Intervals struct {
 	// held is the latest hold of each ractor's GVL. A hold is written as one line, so it is kept here until it has
 	// ended.
 	held map[sampler.RactorID]gvl.LockInterval
-	gc   gvl.GCInterval // not written yet
+	gc   gvl.GCInterval // the collector's latest interval, which is not written yet
 	// native finds the times in which a thread stays in the same C functions. Such times become lines of their own.
 	native gvl.NativeStays
 
@@ -213,7 +213,7 @@ func (x *Intervals) Interval(i *gvl.Interval) {
 	x.put(line)
 }
 
-// Waited writes a wait.
+// Waited writes a wait for the GVL as a line of JSON.
 func (x *Intervals) Waited(w *gvl.Wait) {
 	line := intervalsWait{Type: "wait", Thread: x.known(w.Thread), From: w.FromNS, To: w.ToNS}
 	line.Least = w.LeastNS
@@ -348,7 +348,7 @@ func (x *Intervals) thread(id sampler.ThreadID) {
 		return
 	}
 	if len(x.threads) >= maxListedThreads {
-		clear(x.threads) // threads that still run are then written again
+		clear(x.threads) // forget all threads, so those that still run are written once more
 	}
 	x.threads[id] = info
 	line := intervalsThread{Type: "thread", ID: id, Main: info.Main, Ractor: info.Ractor}

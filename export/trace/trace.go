@@ -128,8 +128,8 @@ type traceThread struct {
 	endedNS int64
 }
 
-// New returns an empty Trace of the target p. The IDs in its samples belong to d. The Collector passes CPU time to the
-// Trace. So attach the Trace to the stream before the Collector.
+// New returns an empty Trace of the target p. The IDs in its samples belong to d. Attach the Trace to the stream before
+// the Collector: the Collector passes CPU time to the Trace, which adds this time to spans that it already has.
 func New(p sampler.Process, d *sampler.Dictionary) *Trace {
 	return &Trace{
 		process: p, dict: d, threads: make(map[sampler.ThreadID]*traceThread), words: make(map[string]uint32), texts: []string{""},
@@ -254,7 +254,9 @@ func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	d := i.Detail
 	d.DeadlineNS = 0
 	if i.State == gvl.Waiting && i.ResolutionNS == 0 {
-		d.Wait = gvl.WaitQueue // the wait itself shows when the thread was chosen
+		// use the same text before and after the thread was chosen as the next holder: the span's wait shows when it
+		// was chosen
+		d.Wait = gvl.WaitQueue
 	}
 	if th.words[i.State] != 0 && th.detail[i.State] == d {
 		return th.words[i.State]

@@ -12,8 +12,8 @@ import (
 // their ractor's sum and counted in Stat.ThreadsOmitted.
 const maxGoneThreads = 10_000
 
-// threadTotals adds up the time of one thread, or of several, whose state is final: no late answer of the kernel can
-// change it.
+// threadTotals adds up the time of one thread or of several. It includes only time whose state is final, because no
+// late answer of the kernel can change it.
 type threadTotals struct {
 	id     sampler.ThreadID
 	ractor sampler.RactorID
@@ -24,9 +24,9 @@ type threadTotals struct {
 	// Each sample reads the fields from here on, so they are stored next to each other.
 	waitedAtRead bool
 	inRead       bool      // stateRead is valid
-	stateRead    gvl.State // at the last reading
+	stateRead    gvl.State // when the kernel's counters were last read
 
-	cpuAtNS, cpuNS, delayNS          int64 // at the last reading
+	cpuAtNS, cpuNS, delayNS          int64 // when the kernel's counters were last read
 	cpuSumNS, delaySumNS, waitDelayN int64
 	// cpuKnown is set if the counters were read at least twice, so that their growth is known.
 	cpuKnown bool
@@ -76,7 +76,7 @@ type Account struct {
 	lastSelf            sampler.Self
 	lowered             bool // the rates were lowered at any time
 	// sampledNS is the time, in ns, in which only samples show who holds the GVL, because changes of the GVL may be
-	// missing. sampledSteps is the number of times between two samples in sampledNS. exactNS is the time in which every
+	// missing. sampledSteps is the number of intervals between samples in this time. exactNS is the time in which every
 	// change is known, in ns.
 	sampledNS, sampledSteps int64
 	quality                 sampler.Quality

@@ -143,7 +143,7 @@ func TestNoRunDelayFromAGap(t *testing.T) {
 	}
 	feed(0, 0)
 	feed(4*gvltest.MS, 3*gvltest.MS)
-	feed(2000*gvltest.MS, 1900*gvltest.MS) // the sampler had no CPU either
+	feed(2000*gvltest.MS, 1900*gvltest.MS) // a gap of the samples: ddtop had no CPU either
 	feed(4*gvltest.MS, 1904*gvltest.MS)
 	if w := x.a.Stat().Threads[0].Waits; w.RunDelayNS != 7*gvltest.MS || w.QueueNS != 8*gvltest.MS {
 		t.Errorf("%d ns without a CPU in %d ns of waiting", w.RunDelayNS, w.QueueNS)
@@ -228,13 +228,13 @@ func TestNoCPUByState(t *testing.T) {
 		return gvltest.Answered(gvltest.Released(1), at+10*gvltest.MS, sampler.SyscallRunning, -1, 0)
 	}
 	step(native(), 1*gvltest.MS)
-	step(native(), 5*gvltest.MS) // 4 ms of native
+	step(native(), 5*gvltest.MS) // 4 ms without a CPU count for the state native
 	step(native(), 5*gvltest.MS)
-	step(gvltest.Holder(1), 9*gvltest.MS) // 4 ms of neither state
+	step(gvltest.Holder(1), 9*gvltest.MS) // 4 ms without a CPU count for neither state
 	step(gvltest.Holder(1), 16*gvltest.MS)
-	step(gvltest.Holder(1), 18*gvltest.MS) // 9 ms of running
+	step(gvltest.Holder(1), 18*gvltest.MS) // 9 ms without a CPU count for the state running
 	step(native(), 20*gvltest.MS)
-	step(native(), 23*gvltest.MS) // 3 ms of native
+	step(native(), 23*gvltest.MS) // 3 ms without a CPU count for the state native
 	th := x.a.Stat().Threads[0]
 	if want := (report.StatNoCPU{Running: 9 * gvltest.MS, Native: 7 * gvltest.MS}); th.NoCPU != want || *th.RunDelayNS != 22*gvltest.MS {
 		t.Errorf("%+v of %d, want %+v of %d; %+v", th.NoCPU, *th.RunDelayNS, want, 22*gvltest.MS, th.NS)

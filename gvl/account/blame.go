@@ -39,10 +39,10 @@ type BlameEntry struct {
 	HeldNS int64
 }
 
-// BlameBy says what Top groups by.
+// BlameBy says by what Top groups the waiting time.
 type BlameBy uint8
 
-// The groupings of Top.
+// These are the ways in which Top can group the waiting time.
 const (
 	// ByStack makes one entry for each thread, stack and kind.
 	ByStack BlameBy = iota
@@ -57,8 +57,8 @@ const (
 // only the holders with the most time.
 type BlameReport struct {
 	TotalNS int64
-	// NobodyNS is the waiting time in which no thread held the GVL (mostly hand-over), or the holder was stopped from
-	// outside.
+	// NobodyNS is the waiting time in which no thread held the GVL, mostly while it passed from one thread to the next.
+	// It includes the time in which the holder was stopped from outside.
 	NobodyNS int64
 	// OtherNS is the waiting time charged to holders beyond the limit maxBlameEntries, and to threads that no sample
 	// listed.

@@ -41,7 +41,8 @@ func TestBlame(t *testing.T) {
 	feed(5000, 1, false, on(gvltest.Holder(1), a))
 
 	rep := bl.Top(10, ByThread, 0)
-	const total = 2*2600*gvltest.MS - gvltest.MS // from the first sample to the middle before one without waiters
+	// waits end in the middle between the last sample with waiters and the next one
+	const total = 2*2600*gvltest.MS - gvltest.MS
 	if rep.TotalNS != total || rep.NobodyNS != 2*100*gvltest.MS {
 		t.Errorf("total %d, nobody %d", rep.TotalNS, rep.NobodyNS)
 	}

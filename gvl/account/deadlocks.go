@@ -23,7 +23,7 @@ func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 		}
 	}
 	var cycles [][]sampler.ThreadID
-	seen := make(map[sampler.ThreadID]int) // the walk that visited the thread
+	seen := make(map[sampler.ThreadID]int) // the number of the walk that visited the thread
 	for i := range states {
 		at, walk := states[i].Thread, i+1
 		for at != 0 && seen[at] == 0 {

@@ -33,7 +33,7 @@ type countedRequest struct {
 	seenNS   int64
 	round    uint64
 	readings int
-	fiber    bool // it was on a fiber that another one had resumed
+	fiber    bool // the request ran on a fiber that another fiber had resumed
 }
 
 // NewEndedCounts returns an EndedCounts. The IDs in the samples that it will get point into dict.
@@ -116,7 +116,7 @@ func (c *EndedCounts) serves(thread sampler.ThreadID, work sampler.WorkID, atNS 
 
 // find returns the request with an ID. If the request is new, find adds it. It returns nil if dict does not know the
 // ID, or if there are too many requests. A request that was counted as ended, but still continues, is new again and is
-// counted twice. This is rare, because each request has its own number.
+// counted twice. This is rare. A request that only gets another name is not new, because it keeps its number.
 func (c *EndedCounts) find(id sampler.WorkID) *countedRequest {
 	w := c.dict.Work(id)
 	q := c.open[w.Number]

@@ -37,7 +37,7 @@ func TestEndedCounts(t *testing.T) {
 	y.ticks(3)
 	takes(nil) // both are in progress
 	y.works[1] = sampler.Work{}
-	y.ticks(2) // a failed reading looks the same
+	y.ticks(2) // two samples without the request do not end it, because a failed reading looks the same
 	y.works[1] = w
 	y.ticks(20)
 	takes(nil)

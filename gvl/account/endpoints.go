@@ -22,7 +22,7 @@ const (
 	maxRequestSeconds = 64
 )
 
-// endpointKey distinguishes endpoints.
+// endpointKey identifies an endpoint, which is a route or a class of jobs.
 type endpointKey struct {
 	kind  sampler.WorkKind
 	name  string
@@ -150,7 +150,7 @@ func (r *Requests) secondOf(q *openRequest, second int64) *endpointSecond {
 	return &q.seconds[i]
 }
 
-// endpointSum is the sum for one endpoint.
+// endpointSum has the figures of one endpoint, summed up over its requests.
 type endpointSum struct {
 	endpointSecond
 	ended, running int
@@ -158,7 +158,7 @@ type endpointSum struct {
 	durations      gvl.Histogram
 	longestNS      int64
 	longestAtLeast bool
-	slackNS        int64 // the sum over all durations
+	slackNS        int64 // the sum of the possible errors of all durations
 	queued         gvl.Histogram
 }
 

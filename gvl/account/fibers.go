@@ -35,7 +35,7 @@ type fiberWait struct {
 	look, lacking int
 }
 
-// stale reports whether no reading had the fiber for longer than staleNS. Time without samples does not count.
+// stale reports whether no reading has shown the fiber for more than staleNS. Time without samples does not count.
 func (w *fiberWait) stale(atNS int64) bool { return atNS-w.freeNS > staleNS }
 
 // Fibers returns the last reading of the waiting fibers, and how old it is, in ns. It returns nil if there was no
@@ -73,7 +73,8 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	if w.Number == 0 {
 		return
 	}
-	if _, listed := r.stream.SlotOf(x.Thread); listed { // Ended deletes it again
+	// only for a listed thread, because Ended removes it again when the thread ends
+	if _, listed := r.stream.SlotOf(x.Thread); listed {
 		if r.looks.switches == nil {
 			r.looks.switches = make(map[sampler.ThreadID]bool)
 		}
@@ -88,7 +89,7 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 		if q = r.begin(w, x.Thread, at); q == nil {
 			return
 		}
-		q.AtLeast = q.AtLeast || old != nil // the request came back
+		q.AtLeast = q.AtLeast || old != nil // the request was counted as ended, but continues
 		q.wait.freeNS = max(q.FromNS, r.firstNS)
 		if old != nil {
 			q.wait.freeNS = at
@@ -108,7 +109,7 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	ns := min(max(look.AtNS, 0), r.nowNS)
 	if ns < max(q.wait.freeNS, q.awayNS) {
-		return // the reading began before the request was left
+		return // the reading began before the thread left the request, so it proves nothing
 	}
 	if q.wait.lacking++; q.wait.lacking == 1 && q.Waits {
 		end := min(ns+min(max(look.ReadNS, 0), gvl.MaxTimeNS), r.nowNS+lookBehindNS)

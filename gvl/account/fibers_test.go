@@ -57,9 +57,9 @@ func (f *fiberStory) feed(depth sampler.Depth, runs sampler.WorkID, holds bool) 
 	f.m.Feed(s)
 }
 
-// locks feeds nine lock ticks, one per millisecond, and then a stack tick that finds the thread working for next.
-// Before the lock tick with the number since, the thread has its old state. From this tick on, it has the state in
-// which it works for next.
+// locks feeds nine samples without stacks (lock ticks), one per millisecond. Then it feeds a sample with stacks that
+// finds the thread working for next. Before the lock tick with the number since, the thread has its old state. From
+// this tick on, it has the state in which it works for next.
 func (f *fiberStory) locks(since int, next sampler.WorkID) {
 	from := f.now
 	for i := range 9 {
@@ -123,8 +123,8 @@ func TestFibersAndThreads(t *testing.T) {
 	}
 }
 
-// testFibersAndThreads is TestFibersAndThreads with one position of a change: before each reading of the stack, the
-// thread's state changes at the lock tick with the number since.
+// testFibersAndThreads is TestFibersAndThreads with one position of a change. Before each reading of the stack, the
+// thread's state changes at the sample without stacks (lock tick) with the number since.
 func testFibersAndThreads(t *testing.T, since int) {
 	f := newFiberStory()
 	f.tick(0, true)

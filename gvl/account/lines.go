@@ -95,8 +95,8 @@ func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out fun
 	return l
 }
 
-// eachLine calls visit with each line that overlaps a period, and the length of the overlap. Earlier lines are already
-// reported, so time before the first open line counts in this line.
+// eachLine calls visit with each line that overlaps a period, and the length of the overlap. Time before the first open
+// line counts in this line, because earlier lines are already reported.
 func (l *Lines) eachLine(fromNS, toNS int64, visit func(s *LineSums, ns int64)) {
 	if len(l.open) == 0 || toNS <= fromNS {
 		return
@@ -142,7 +142,7 @@ func (l *Lines) settle(slot int, ns int64) {
 	l.settled[slot] = ns
 }
 
-// Waited adds a wait to the line in which it ended.
+// Waited adds a wait for the GVL to the line (period) in which the wait ended.
 func (l *Lines) Waited(w *gvl.Wait) {
 	l.reach(w.ToNS)
 	for i := range l.open {

@@ -14,8 +14,9 @@ const (
 	maxHolds = 1 << 16
 	// maxHeldLocks limits how many locks are watched at a time.
 	maxHeldLocks = 1024
-	// manyThreads is a number of threads. If there are more, a stack tick does not read all waiting threads: each tick
-	// reads some of them, in turn. In this case turnNS limits the age of a thread's state, in ns (sampler.StackFresh).
+	// manyThreads is a number of threads. If there are more, a sample with stacks (stack tick) does not read all
+	// waiting threads: each reads some of them, in turn. In this case turnNS limits the age of a thread's state, in ns
+	// (sampler.StackFresh).
 	manyThreads = 32
 	turnNS      = int64(50e6)
 	// forgetLockNS is how long a lock is remembered while no thread waits for it, in ns.
@@ -62,12 +63,12 @@ type openHold struct {
 	// lastNS is when a sample last showed the hold. freeNS is the time of the first later sample without the hold. It
 	// is zero if all later samples showed it.
 	lastNS, freeNS int64
-	sureNS         int64              // it is known to be one hold since this sample
+	sureNS         int64              // the lock was certainly not released since this sample
 	waiters        []sampler.ThreadID // the waiting threads at lastNS
 	left           bool               // one of the waiters has stopped waiting since lastNS
 	tick           uint64
-	// next is another thread that samples show as the holder since nextNS. If there are more than manyThreads threads,
-	// a sample can show a state as old as turnNS. So next counts as the holder only after turnNS.
+	// next is another thread that samples since nextNS show as the holder. If there are more than manyThreads threads,
+	// a sample can show a state that is up to turnNS old. So next counts as the holder only after turnNS.
 	next   sampler.ThreadID
 	nextNS int64
 }
@@ -166,7 +167,7 @@ func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64)
 		}
 	}
 	switch {
-	case holder == 0: // it changes hands, or the holder could not be read
+	case holder == 0: // the lock changes hands, or its holder could not be read
 		if h.freeNS == 0 {
 			h.freeNS = atNS
 		}
@@ -217,7 +218,7 @@ type LockUse struct {
 	// Held has the lengths of the holds whose beginning and end were seen. Samples miss shorter holds in between. So a
 	// length that is not much longer than the time between two samples is an upper bound.
 	Held gvl.Lengths
-	// perhaps counts the holds with LockHold.Perhaps.
+	// perhaps counts the holds that may each be several shorter holds (LockHold.Perhaps).
 	perhaps int64
 	// HeldNow is how long the thread Now has held the lock at the end of the period. It is a lower bound if the hold
 	// began before another thread waited, or if it may be several holds. It is zero if it is not known.

@@ -138,7 +138,7 @@ func TestHoldersThatAreReadInTurn(t *testing.T) {
 	tick(2, 1, 1)
 	tick(1, 2, 1)
 	tick(1, 2, 1)
-	tick(1, 1, 0) // only one of the two names a holder
+	tick(1, 1, 0) // only one of the two waiting threads names a holder
 	tick(1, 2, 2)
 	if u := l.Of(0x10, 0, now); u.Taken != 0 {
 		t.Errorf("taken %d times", u.Taken)

@@ -62,7 +62,7 @@ func Locks(states []gvl.ThreadState) []Contended {
 		}
 		k := key{d.Kind, d.Object, 0}
 		if d.Joined != 0 {
-			k = key{d.Kind, 0, d.Joined} // by the thread: each join has an object of its own
+			k = key{d.Kind, 0, d.Joined} // use the joined thread as the key, because each join has an object of its own
 		}
 		n, ok := at[k]
 		if !ok {

@@ -65,10 +65,10 @@ func AtLeast(list []Endpoint) bool {
 // atLeast reports whether more than the share mostMissed of the requests may be missed. ended is the number of all
 // requests that were seen to end. list has the endpoints in question.
 //
-// If changes show when requests begin, they also show how many were missed, except brief ones. Otherwise a request is
+// If changes show when requests begin, they also show how many were missed, except brief ones. If not, a request is
 // missed if it begins and ends between two readings of its thread. SlackNS is the mean time between two such readings.
-// The requests that were seen show whether this is likely. If the share mostMissed of them is shorter than twice
-// SlackNS, other requests were probably too short to be seen.
+// To decide whether this is likely, atLeast looks at the requests that were seen. If the share mostMissed of them is
+// shorter than twice SlackNS, other requests were probably too short to be seen.
 func (b begunCount) atLeast(ended int, list []Endpoint) bool {
 	if b.begun > 0 && float64(b.begun) >= copiedShare*float64(ended) {
 		own, brief := 0, 0

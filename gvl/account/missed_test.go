@@ -100,7 +100,7 @@ func TestMissedByCopies(t *testing.T) {
 					}
 					if c.sampled {
 						th.Serving.Work = w
-						continue // no change ends it, and the next one follows
+						continue // no change shows the end of this request: the next request begins instead
 					}
 				}
 				change(at+5e6, sampler.Doing{Kind: sampler.DoingWorks})

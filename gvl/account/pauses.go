@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// pauseTotals sums the pauses of a run.
+// pauseTotals adds up the times for which ddtop stopped the target's threads to read them (pauses).
 type pauseTotals struct {
 	hist    gvl.Histogram
 	totalNS int64

@@ -69,9 +69,9 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 // Group returns the group with a number that GroupOf has returned.
 func (g *PeerGroups) Group(n uint32) *PeerGroup { return &g.list[n] }
 
-// clientOf reports whether the other end of a connection is a client that has opened the connection. A port that the
-// program chose is known, and the reader leaves out a port that the kernel chose. So if this end has a port and the
-// other end has none, the other end opened the connection.
+// clientOf reports whether the other end of a connection is a client that has opened the connection. The reader gives
+// the port of an end only if a program chose this port, and not if the kernel chose it. So if this end has a port and
+// the other end has none, the other end opened the connection.
 func clientOf(p sampler.Peer) bool {
 	return p.Kind == sampler.PeerTCP && p.Service == "" && hasPort(p.Local) && !hasPort(p.Remote)
 }

@@ -28,7 +28,7 @@ type Request struct {
 
 // A PastRequest is the data about a request that is kept after its end.
 type PastRequest struct {
-	// Work is the last known work.
+	// Work is what ddtop knew about the request or job when it was last read.
 	Work   sampler.Work
 	Thread sampler.ThreadID
 	// FromNS and ToNS are the beginning and the end, CLOCK_MONOTONIC in ns. Each is the middle between two readings of
@@ -96,7 +96,7 @@ type Endpoint struct {
 	Queued         gvl.Histogram
 	LongestNS      int64
 	LongestAtLeast bool
-	// SlackNS is the mean SlackNS of the requests in Durations.
+	// SlackNS is the mean possible error of the lengths in Durations, in ns (PastRequest.SlackNS).
 	SlackNS int64
 	// NS, FiberNS, Peers and BlameNS are the sums of these fields over the endpoint's requests.
 	NS      [gvl.NumStates]int64

@@ -77,7 +77,7 @@ type openRequest struct {
 	readNS, awayNS int64
 	readings       int
 	slackNS        int64 // by how much awayNS can be wrong
-	fiber          bool  // it was on a fiber that another one had resumed
+	fiber          bool  // the request ran on a fiber that another fiber had resumed
 	cut            bool  // when it ended is not known
 	unread         bool  // since readNS, samples cannot show if its thread still works for it
 	done           bool
@@ -144,7 +144,7 @@ type requestCharge struct {
 	state        gvl.State
 	peer         uint32 // the group of peers that it waits for
 	waiters      int64
-	fiber        bool // a fiber waited
+	fiber        bool // this is time in which a fiber waited for the request
 }
 
 func (r *Requests) timeCharge(i *gvl.Interval) requestCharge {
@@ -216,7 +216,7 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]
 	}
 	r.open[w.Number] = q
-	r.away(q, atNS) // until a sample shows its thread
+	r.away(q, atNS) // no thread works for the request until a sample shows one
 	return q
 }
 
@@ -253,7 +253,7 @@ func (r *Requests) leave(q *openRequest, atNS int64) {
 	}
 }
 
-// Tick updates what threads work for.
+// Tick updates which request or job each thread works for.
 func (r *Requests) Tick(k *gvl.Tick) {
 	if !r.started {
 		r.started, r.firstNS = true, k.ToNS
@@ -350,7 +350,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 			r.leftOut++
 		case q == nil:
 		case r.ended.get(w.Number) != nil:
-			q.AtLeast = true // the request came back
+			q.AtLeast = true // the request was counted as ended, but continues
 		}
 	}
 	r.begun.seen(t.ID, &w)
@@ -365,7 +365,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 		if last := s.readNS[0]; last > 0 {
 			at = last + (k.ToNS-last)/2
 		}
-		r.chargeWait(q, at) // time that was charged since is not charged twice
+		r.chargeWait(q, at) // chargeWait adds only the time that was not charged yet
 	}
 	q.Waits = false
 	q.Work, q.Thread, q.cut, q.unsampled, q.going = w, t.ID, false, false, false
@@ -385,7 +385,7 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 			return false
 		}
 		left, _ := r.stream.LeftWork(q.Thread, q.awayNS)
-		q.cut = left == 0 // changes are missing
+		q.cut = left == 0 // no change shows when the thread left the request
 	}
 	if q.Waits {
 		if !q.wait.stale(atNS) {

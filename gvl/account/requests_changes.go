@@ -10,8 +10,8 @@ import (
 const roundedNS = 1000
 
 // afterOthers raises BeforeNS of a request, the time at which it had certainly not begun. A request cannot begin before
-// its thread has ended its earlier work. So the new value is the last end of other work before SinceNS that changes
-// report. The loop skips the change at the beginning of the request itself, whose time beginOf returns.
+// its thread has ended its earlier work. Changes report the ends of this work, and the last of them before SinceNS
+// becomes BeforeNS. The loop skips the change with which the request itself begins (beginOf).
 func afterOthers(s *stream.Stream, w *sampler.Work, thread sampler.ThreadID) {
 	own := beginOf(w, 0)
 	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left, _ = s.LeftWork(thread, left+1) {
@@ -33,7 +33,7 @@ func beginOf(w *sampler.Work, atNS int64) int64 {
 }
 
 // over reports whether a sample still shows work that the thread has already ended, as changes of the GVL show. In this
-// case, over ends this work for the thread. It is for samples that did not read the thread's stack.
+// case, over also notes that this work has ended. Call it for samples that did not read the thread's stack.
 func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
 	if q := s.q; q != nil && !q.done && t.Serving.Work == s.work {
 		if left, slack := leftRequest(r.stream, q, t.ID); left != 0 {

@@ -167,7 +167,8 @@ func sumEndpoints(list []Endpoint) (ns [gvl.NumStates]int64, blame int64) {
 	return ns, blame
 }
 
-// requestStory is a stream of stack ticks, 10 ms apart. The map works has the requests that its threads work for.
+// requestStory is a stream of samples with stacks (stack ticks), 10 ms apart. The map works has the requests that its
+// threads work for.
 type requestStory struct {
 	*folded
 	dict  *sampler.Dictionary
@@ -176,7 +177,7 @@ type requestStory struct {
 	held  sampler.ThreadID
 	peer  sampler.PeerID
 	fiber bool
-	// lock makes the ticks lock ticks, which read no stack.
+	// lock is true for samples that read no stack (lock ticks).
 	lock bool
 	// also is called with each sample. It may be nil.
 	also func(*sampler.Sample)
@@ -335,8 +336,8 @@ func TestRequestsShorterThanReadings(t *testing.T) {
 	}
 }
 
-// TestRequestSeenWithoutStack: if a request is shown only by lock ticks, between two readings of all stacks, it took at
-// most twice the interval between lock ticks.
+// TestRequestSeenWithoutStack: a request begins and ends between two readings of all stacks. Only samples without
+// stacks (lock ticks) show it. It took at most twice the interval between these samples.
 func TestRequestSeenWithoutStack(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -576,7 +577,7 @@ func TestLargestPeersAreKept(t *testing.T) {
 		var parts [7]peerSums
 		for range 20_000 {
 			peer, ns := uint32(1+random.IntN(small)), 1+random.Int64N(20)
-			if random.IntN(2) == 0 { // three peers have half of the time, and come as late as the others
+			if random.IntN(2) == 0 { // half of the time belongs to three peers, which come no earlier than the others
 				peer = uint32(large + random.IntN(3))
 			}
 			truth[peer] += ns

@@ -86,7 +86,7 @@ func (a *Account) Stat() report.Stat {
 	s.Pauses = a.pauses.stat(&a.firstReads, &a.lastRead)
 	s.Rate.Stack.Asked, s.Rate.Lock.Asked = a.proc.StackRate, a.proc.LockRate
 	if window > 0 && a.samples > 1 {
-		// n samples are n-1 intervals.
+		// n samples have n-1 intervals between them.
 		s.Rate.Lock.Achieved = float64(a.samples-1) / (float64(window) / 1e9)
 		s.Rate.Stack.Achieved = s.Rate.Lock.Achieved * float64(a.stackTicks) / float64(a.samples)
 	}

@@ -103,7 +103,8 @@ func (r *Requests) statRequest(q *Request) report.StatRequest {
 	out := report.StatRequest{Thread: q.Thread, Suspended: q.Suspended, Waits: q.Suspended && q.Waits, NS: report.StatesOf(q.NS), FiberNS: q.FiberNS, Peers: r.peerTimes(q.Peers), BlameNS: q.BlameNS}
 	out.StatServing, _ = ServingOf(q.Serving, q.ToNS, r.dict)
 	if q.Suspended && !q.Waits {
-		out.Statement, out.Exception, out.Span, out.RootSpan = nil, nil, nil, nil // from when its fiber ran last
+		// leave them out, because they are from the time when the fiber last ran
+		out.Statement, out.Exception, out.Span, out.RootSpan = nil, nil, nil, nil
 	} else if !q.Suspended {
 		out.State, out.Words = q.Now.State.String(), gvl.Describe(q.Now, r.dict)
 	}

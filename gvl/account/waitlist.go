@@ -16,7 +16,8 @@ const maxLongestWaits = 100
 // waitList keeps the longest waits for the GVL of a run, by their upper bound MostNS. At a gap in the samples, a wait
 // counts as ended (Wait.Cut).
 type waitList struct {
-	// top is a heap with the shortest of the kept waits at its root, where a longer wait replaces it.
+	// top has the longest waits seen so far. It is a heap with the shortest of them at its root. A longer wait replaces
+	// the root.
 	top []gvl.Wait
 }
 

@@ -29,8 +29,8 @@ func (l load) with(n int) []point {
 	out := make([]point, 1, n+1)
 	queue, used := 0., 0.
 	for k := 1; k <= n; k++ {
-		// service is how long a request occupies the GVL. It includes the hand-overs, and the time in which threads
-		// without a request hold the GVL.
+		// service is how long a request occupies the GVL. It includes the time in which the GVL passes to the next
+		// thread (handover), and the time in which threads without a request hold it.
 		service := (l.held + l.handover*used) / (1 - l.others)
 		// queue is the mean number of threads that hold the GVL or wait for it when a request arrives. used is the
 		// probability that a thread holds the GVL at this moment. The request waits for the remaining part of this

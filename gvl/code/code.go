@@ -107,7 +107,7 @@ func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 
 // Join joins up to two names with an arrow. own is the program's own method, library is the library's method that it
 // called, and c is the C function. Each can be empty. If all three are given, Join leaves out library. But if c is a
-// primitive, it leaves out c instead.
+// general function such as IO#read (primitives), it leaves out c instead.
 func Join(own, library, c string) string {
 	outer, inner := own, c
 	switch {

@@ -40,7 +40,8 @@ func PlanTogether(all ...Told) {
 // planned is the advice chosen so far.
 type planned struct {
 	todo []planning
-	// of, machine and any are the effects of all advice so far: by program, from leading rules, and from all rules.
+	// of, machine and any are the changes that the advice so far asks for, such as more processes. of has them by
+	// program. machine is for advice about the whole machine (leading), any for all advice.
 	of           map[string]tips.Effect
 	machine, any tips.Effect
 }
@@ -97,7 +98,7 @@ func (t *planning) allows(i int, a *advice) bool {
 			now++
 		}
 	}
-	// If another finding explains the shortage of CPU, the advice to get more CPU first is wrong.
+	// If another finding explains the shortage of CPU, it is wrong to advise more CPU first.
 	begins := func(x Finding) bool {
 		return x.ID != ruleStarved || !slices.ContainsFunc(t.List, func(y Finding) bool { return y.explains(&x) })
 	}

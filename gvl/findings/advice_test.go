@@ -98,8 +98,8 @@ func TestAdviceHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestAdviceIsInThePlan: a rule may suggest another number of processes or threads only by alternatives, from which the
-// plan of all advice chooses. If a rule wrote such advice directly, it could contradict other advice.
+// TestAdviceIsInThePlan: if a rule suggests another number of processes or threads, it must offer alternatives, from
+// which the plan of all advice chooses. If a rule wrote such advice directly, it could contradict other advice.
 func TestAdviceIsInThePlan(t *testing.T) {
 	files, err := filepath.Glob("rules_*.go")
 	if err != nil || len(files) == 0 {
@@ -167,7 +167,7 @@ func TestAdviceOfSeveral(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		one, other Finding
-		program    string // of the other process
+		program    string // the program of the other process
 		want       [2]string
 	}{
 		{"one lacks CPU", saturated, starved, "puma", [2]string{less, fewer}},

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestBarrier: if a thread goes on while other ractors wait for it at a barrier, the finding names this thread. There
-// is no finding in two cases. A thread that moves has joined one barrier and delays only the next one. A thread without
-// a CPU cannot join.
+// TestBarrier: a barrier is a point where all ractors must stop. If a thread does not stop, and other ractors wait for
+// it there, the finding names this thread. There is no finding in two cases. A thread whose stack changes has stopped
+// at one barrier and delays only the next one. A thread without a CPU cannot stop.
 func TestBarrier(t *testing.T) {
 	for _, c := range []struct {
 		name        string

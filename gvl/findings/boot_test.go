@@ -49,7 +49,8 @@ func TestStartIsNoLoad(t *testing.T) {
 	} {
 		s := booting(t)
 		c.play(s)
-		got := slices.DeleteFunc(s.ids(), func(id string) bool { return id == "gvl_hog" }) // also found at a start
+		// the rule gvl_hog also applies during a program's start
+		got := slices.DeleteFunc(s.ids(), func(id string) bool { return id == "gvl_hog" })
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v", c.name, s.f.Current())
 		}

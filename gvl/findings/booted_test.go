@@ -10,8 +10,10 @@ import (
 )
 
 // TestNeverBooted: there is a finding in two cases. A forked process is still in its call of fork, or a worker waits in
-// a hook at its start. Two similar processes are no finding. A parent that waits in its own call of fork has used a CPU
-// before. A worker at its end has a thread that only a started worker has.
+// a hook at its start. There is no finding for two similar processes:
+//
+// - A parent that waits in its own call of fork. It has used CPU time before.
+// - A worker at its end. It has a thread that only a started worker has.
 func TestNeverBooted(t *testing.T) {
 	fork := []string{"c:Process._fork", "c:Kernel#fork", "Master#spawn_worker"}
 	hook := []string{"c:Kernel#sleep", "Boot#connect", "Puma::Configuration#run_hooks", "Puma::Cluster::Worker#run"}

@@ -5,8 +5,8 @@ import "slices"
 // A cause is a rule whose finding can explain the finding of another rule (the symptom).
 type cause struct {
 	by string
-	// least is a factor: the cause's share of busy time must be at least least times the symptom's share. Zero means
-	// that any share is enough.
+	// least is a factor. The cause explains the symptom only if its share of busy time is at least this factor times
+	// the symptom's share. Zero means that any share is enough.
 	least float64
 	// shared is set if the cause's finding must name the symptom's first thread, or the same peer as the symptom.
 	shared bool

@@ -53,15 +53,17 @@ type counts struct {
 	// longest is the longest hold. stuckNS is the total time of holds above the threshold (stuckHold, stuckAsleep).
 	longest hold
 	stuckNS int64
-	// pause is the collection with the most time on a CPU, full the one with the largest result of longFull. lackedNS
-	// is the time without a CPU in long collections that ended in this second.
+	// pause is the collection that used most time on a CPU. full is the full collection that exceeds its threshold most
+	// (longFull). lackedNS is the time without a CPU in long collections that ended in this second.
 	pause, full pauses.Pause
 	lackedNS    int64
-	// poolNS is the longest wait for a connection of a pool, poolStack its stack, poolTold its length as text.
+	// poolNS is the length of the longest wait for a connection of a pool. poolStack is its stack, and poolTold its
+	// length as text.
 	poolNS    int64
 	poolStack sampler.StackID
 	poolTold  gvl.Bounded
-	// These are times with a CPU, and ready but without a CPU. Holders have the GVL, native threads work without it.
+	// These are times with a CPU (CPU), and times in which a thread was ready but had no CPU (Wait). Holders have the
+	// GVL, native threads work without it.
 	holderCPU, holderWait, nativeCPU, nativeWait int64
 }
 
@@ -97,13 +99,14 @@ type watch struct {
 	slot    int
 	state   gvl.State
 	idle    bool
-	group   uint32 // its peer's group, or groupSleep
+	group   uint32 // the group of connections to which the awaited peer belongs, or groupSleep
 	flags   stackkind.Flags
 	sinceNS int64 // when the state began
 	stillNS int64 // lower bound of the state's length (ThreadState.StillNS)
 	stack   sampler.StackID
 	stackNS int64 // when the stack last changed
-	// moved is set if ddtop saw the thread begin with this stack, after another stack or after a return to this one.
+	// moved is set if ddtop saw the thread arrive at this stack: it had another stack before, or it left this stack and
+	// came back.
 	moved bool
 	// listens is true if the thread waits on a connection, but not for an answer (sampler.Kernel.Listens).
 	listens bool
@@ -120,7 +123,8 @@ type watch struct {
 	// zero if the thread is not in such code, or if its work is not known.
 	poolNS  int64
 	poolFor sampler.WorkNumber
-	// vainNS is when the thread was first seen waiting for a Queue that has items, or zero if it does not.
+	// vainNS is when the thread was first seen waiting for a Queue that has items. It is zero if the thread does not
+	// wait for such a Queue.
 	vainNS int64
 	// ending is how the thread shows that the program ends, and endingNS when this changed. courseNS is the last time
 	// after the program's start at which the thread showed no sign of an end. It is zero if there is none.
@@ -185,7 +189,8 @@ type collector struct {
 	growth memory.Growth
 	gc     pauses.Watch
 	counts [threadCounts]threadCount
-	// toldGroup is the peer group that the last text named, toldCalls the number of calls in it (steadyCalls).
+	// A peer group is all connections to one remote end. toldGroup is the group that the last text named, and toldCalls
+	// the number of calls in this text (steadyCalls).
 	toldGroup uint32
 	toldCalls float64
 	self      account.Meter
@@ -289,7 +294,8 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.allocated(s, k.States)
 	c.contests.Add(k.ToNS, s, k.States, c.proc.Pauses)
 	c.queues.Add(s, k.States)
-	// If all changes of the GVL are known, only stack ticks read enough stacks to count the threads at gates.
+	// Gates are methods that let only few threads in. If all changes of the GVL are known, only samples with all stacks
+	// (stack ticks) show enough threads to count them at gates.
 	if (!k.Exact || s.Depth == sampler.StackTick) && c.gates.Count(k.ToNS, k.States, c.threadAt(k.Slots)) {
 		for i, slot := range k.Slots {
 			if slot >= 0 {
@@ -364,7 +370,8 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	} else if fresh {
 		w.flags = withServing(c.classes.Of(ts.Stack), t.Serving.Work)
 	} else if changed && w.state == gvl.IO && ts.State == gvl.IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
-		// The thread waits at the same place again. It left this place between two samples, so no sample shows why.
+		// The thread waits at the same place as before, but this is a new wait. Between two samples it left this place
+		// and came back.
 		w.moved = w.moved || !w.idle
 		w.usual.Stayed(w.stack, at-w.stackNS)
 		w.stackNS = at
@@ -391,7 +398,8 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	w.vainly(t, ts, at)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens, w.timed = ts.State == gvl.IO && t.Kernel.Listens, t.Status == sampler.Stopped
-	// A wait at a gate does not count here: gateWait judges it by the number of waiting threads.
+	// A wait at a gate, a method that lets few threads in, does not count here: gateWait judges it by the number of
+	// waiting threads.
 	if w.waitsForPool(ts.State) && w.gate == nil {
 		// With an earlier stack, the thread may have been idle. So count only the time with the present stack.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
@@ -406,7 +414,8 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	}
 }
 
-// rests sets the gate at which a thread waits, and whether the thread is idle (at rest).
+// rests sets whether a thread is idle (at rest), and the gate at which it waits. A gate is a method that lets few
+// threads in.
 func (c *collector) rests(w *watch, ts *gvl.ThreadState) {
 	w.gate = c.gates.Closed(ts.State, &ts.Detail, w.stack)
 	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
@@ -488,7 +497,8 @@ func (c *collector) rotate(sec int64) {
 		}
 		c.addAll()
 		c.extendStartup(c.cur)
-		// After a gap, cur and next can be the same place in the ring. It is cleared, so copy cur's readings.
+		// After a gap, cur and next can be the same place in the ring. secondAt clears this place, so copy cur's
+		// readings first.
 		gc, proc, self := c.cur.gc, c.cur.proc, c.cur.self
 		c.cur = c.secondAt(next)
 		c.cur.gc, c.cur.proc, c.cur.self = gc, proc, self

@@ -13,8 +13,9 @@ import (
 // too long, and numbers too small. While counters do not change, the thread is in a single call. Only this proven
 // length decides if calls are slow.
 
-// callBucketBits is the width in bits of a gvl.Histogram bucket in an id of dimCall. Such an id consists of a peer
-// group, the bucket of the shortest possible length, and the bucket of the longest.
+// callBucketBits is the width, in bits, of two of the numbers in an id of dimCall (a sum of calls). They are the
+// buckets (gvl.Histogram) of the shortest and the longest possible length of a call. The id also has the number of a
+// peer group.
 const callBucketBits = 16
 
 // callCell counts calls whose length is known to be between two buckets of a gvl.Histogram.
@@ -23,7 +24,7 @@ type callCell struct {
 	n                 int64
 }
 
-// calls counts the ended calls to a peer group.
+// calls counts the ended calls to a peer group. A peer group is all connections to one remote end.
 type calls struct {
 	cells   []callCell
 	longest gvl.Histogram
@@ -54,9 +55,9 @@ func (w *past) addCalls(id uint64, n int64) {
 	of.longest.AddBucket(cell.longest, n)
 }
 
-// callLength returns a typical length of the calls to a peer group, in ns: calls of this length or more make up half of
-// the time of all calls. It uses the lower bound of each length. Calls in progress count with their length so far. It
-// is zero if there is no call.
+// callLength returns a typical length of the calls to a peer group (all connections to one remote end), in ns. Calls of
+// this length or more make up half of the time of all calls. callLength uses the lower bound of each length. Calls in
+// progress count with their length so far. The result is zero if there is no call.
 func (w *window) callLength(group uint32) int64 {
 	var cells []callCell
 	if of := w.calls[group]; of != nil {

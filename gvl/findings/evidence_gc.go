@@ -33,9 +33,9 @@ func (c *collector) gcTime(t *gvl.Tick) {
 	}
 }
 
-// longFull returns the length of a full collection divided by its threshold. It is zero if the collection began in the
-// program's start, or if the program called GC.start and no thread waited: it then chose a good time. The stack may
-// have been read before this call, so the reason that Ruby gives counts, too.
+// longFull returns the length of a full collection divided by its threshold. It is zero in two cases. The collection
+// began in the program's start. Or the program called GC.start and no thread waited: it then chose a good time. The
+// stack may have been read before this call, so the reason that Ruby gives counts, too.
 func (c *collector) longFull(p *pauses.Pause) float64 {
 	asked := p.Reason&sampler.GCByMethod != 0 || c.classes.Of(p.Stack)&stackkind.GCStart != 0
 	if !p.Full() || p.FromNS < c.bootNS || !p.Waited && asked {

@@ -14,7 +14,7 @@ type dim uint8
 
 const (
 	dimThread       dim = iota // id: thread; also keyed by ractor, state and idle
-	dimPeer                    // id: peer group; time in I/O, without rest
+	dimPeer                    // id: peer group (all connections to one remote end); time in I/O, without rest
 	dimConnect                 // id: peer group; time of attempts to connect
 	dimLock                    // id: lock; time waiting for it
 	dimFlag                    // id: stack flags; busy time, including waits for a pool
@@ -130,7 +130,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	switch {
 	case idle:
 	case i.State == gvl.IO:
-		if group != 0 && d.Op != gvl.OpResolve { // a slow name server is dns_slow's subject
+		if group != 0 && d.Op != gvl.OpResolve { // the rule dns_slow reports slow name servers
 			keys = append(keys, sumKey{dim: dimPeer, id: uint64(group)})
 			if d.Op == gvl.OpConnect || flags&stackkind.Connect != 0 {
 				keys = append(keys, sumKey{dim: dimConnect, id: uint64(group)})
@@ -211,7 +211,8 @@ func (c *collector) stopped() bool {
 	return n > 0 && c.stops[n-1].toNS == math.MaxInt64
 }
 
-// spread splits a period by seconds and calls fn for each. It leaves out stops, and seconds older than the ring keeps.
+// spread splits a period by seconds and calls fn for each. It leaves out the times in which the process was stopped
+// (stops), and seconds older than the ring keeps.
 func (c *collector) spread(fromNS, toNS int64, fn func(b *second, ns int64)) {
 	fromNS = max(fromNS, toNS-int64(len(c.ring))*1e9)
 	for _, s := range c.stops {

@@ -13,10 +13,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Severity orders findings.
+// Severity says how severe a finding is.
 type Severity uint8
 
-// The severities.
+// These are the severities, the least severe first.
 const (
 	SeverityInfo Severity = iota
 	SeverityWarn
@@ -381,9 +381,10 @@ func tell(list []Finding, nowNS int64) []Finding {
 	return list
 }
 
-// Current returns the active findings, followed by those that ended a moment ago. Standstills come first, then the more
-// severe findings. If two are equally severe, causes come before symptoms, then larger shares before smaller ones. A
-// finding always comes before the findings that it explains. The caller owns the slice.
+// Current returns the active findings, followed by those that ended a moment ago. Standstills (findings about threads
+// that make no progress) come first, then the more severe findings. If two are equally severe, causes come before
+// symptoms, then larger shares before smaller ones. A finding always comes before the findings that it explains. The
+// caller owns the slice.
 func (f *Findings) Current() []Finding { return tell(f.current(), f.ev.lastNS) }
 
 // current returns the same findings as Current. Their texts are not complete: the caller passes them to tell.

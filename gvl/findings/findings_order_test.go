@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOrder: standstills come first, then causes, then symptoms. Among findings of the same rank, the more severe come
-// first, then those that explain more of the time.
+// TestOrder: standstills (findings about threads that make no progress) come first, then causes, then symptoms. Among
+// findings of the same rank, the more severe come first, then those that explain more of the time.
 func TestOrder(t *testing.T) {
 	type raised struct {
 		id       string
@@ -89,7 +89,8 @@ all_busy: cpu_starved 0
 `
 
 // TestOrderOfAllPairs: if there is evidence that one of two findings causes the other, the cause comes first, however
-// severe the symptom is. All other pairs are ordered by standstill, severity, rank and the time that they explain.
+// severe the symptom is. In all other pairs, standstills (no progress at all) come first. Then severity, rank and the
+// time that they explain decide.
 func TestOrderOfAllPairs(t *testing.T) {
 	want := make(map[[2]string]string)
 	for _, line := range strings.Split(strings.TrimSpace(explainedPairs), "\n") {
@@ -144,8 +145,8 @@ func TestOrderOfAllPairs(t *testing.T) {
 			t.Errorf("%s and %s explain each other", x.id, y.id)
 		}
 		if !explained {
-			// Without evidence that x or y causes the other, the more severe one comes first, unless the other is a
-			// standstill.
+			// Without evidence that x or y causes the other, the more severe one comes first. But a standstill, in
+			// which threads make no progress, always comes first.
 			if !other && y.rank != rankStandstill {
 				if got := first(x, y, SeverityCrit, SeverityWarn, .1, .9, true, own); got != x.id {
 					t.Errorf("%s (crit) and %s (warn): %s leads", x.id, y.id, got)
@@ -274,8 +275,8 @@ func TestOrderByWhatIsExplained(t *testing.T) {
 	s := newScene(t)
 	work := s.stack("Work#a")
 	var cpu, delay int64
-	// collects is a number of ticks: of every 20 ticks, the garbage collector runs in the first ones, up to this
-	// number. lacks is the part of each tick in which the thread has no CPU, in percent.
+	// The garbage collector runs in the first ticks of every 20: collects is their number. lacks is the part of each
+	// tick in which the thread has no CPU, in percent.
 	play := func(d int64, collects int, lacks int64) {
 		s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			s.gc.During = i%20 < collects

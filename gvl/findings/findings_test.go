@@ -30,7 +30,7 @@ type scene struct {
 	serving map[sampler.ThreadID]sampler.Serving
 	// fibers are the fibers that wait.
 	fibers *sampler.Fibers
-	// queues are the pools of Active Record.
+	// queues has the connection pools of Active Record.
 	queues *sampler.Queues
 }
 
@@ -243,13 +243,13 @@ func TestSaturatedAndHog(t *testing.T) {
 	s.want("calm again", nil)
 }
 
-// TestHandedOn: while the GVL passes from one thread to the next, no thread holds it. So it can be saturated although
-// it is held for only 80 % of the time. This is true if threads lose most of their time to waits for it. If they lose
-// less time, it is not saturated.
+// TestHandedOn: while the GVL passes from one thread to the next, no thread holds it. So the GVL can be saturated
+// although it is held for only 80 % of the time. It is saturated if threads lose most of their time to waits for it,
+// and not if they lose less.
 func TestHandedOn(t *testing.T) {
 	for _, c := range []struct {
 		name       string
-		held, of   int // ticks
+		held, of   int // numbers of ticks: with a holder, and in all
 		wait, read sampler.ThreadID
 		want       bool
 	}{
@@ -288,7 +288,7 @@ func TestHandedOn(t *testing.T) {
 func TestWordsWaitForAReader(t *testing.T) {
 	s := newScene(t)
 	s.turns(12*gvltest.Sec, 6, 19)
-	s.turns(2*gvltest.Sec, 6, 15) // not the worst
+	s.turns(2*gvltest.Sec, 6, 15) // this is not the finding's worst moment
 	untold := 0
 	for i := range s.f.states {
 		if s.f.states[i].last.tell != nil {

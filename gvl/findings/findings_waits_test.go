@@ -104,7 +104,7 @@ func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 	const reading, call = 250 * gvltest.MS, 400 * gvltest.MS
 	stack := s.stack("c:IO#gets", "Client#ask")
 	for end := s.now + d; s.now < end; {
-		s.now += 50*gvltest.MS - sceneTick // play adds one tick
+		s.now += 50*gvltest.MS - sceneTick // play adds sceneTick, so samples are 50 ms apart
 		s.play(sceneTick, func(int) (sampler.ThreadID, []sampler.Thread) {
 			var list []sampler.Thread
 			for id := range sampler.ThreadID(n) {
@@ -203,7 +203,7 @@ func TestOtherWaits(t *testing.T) {
 			list[i].Stack = run
 		}
 		list[0].Blocked.Child = 77
-		return 0, list // the fourth has no frame, because it belongs to Process.detach
+		return 0, list // the fourth thread has no frame, because it belongs to Process.detach
 	})
 	s.want("children", []string{"child_wait"}, "2 threads wait for child processes", "pid 77")
 

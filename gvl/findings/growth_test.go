@@ -18,7 +18,7 @@ func TestMemoryGrows(t *testing.T) {
 		rss    func(second int64) int64
 		majors func(second int64) uint64
 		want   []string
-		// growing reports whether Growing shows growth meanwhile.
+		// growing is true if the method Growing must report growth.
 		growing bool
 	}{
 		{"grows", func(s int64) int64 { return 60 + 10*s }, func(s int64) uint64 { return uint64(s / 4) }, []string{"memory_grows"}, true},

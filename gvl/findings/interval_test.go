@@ -25,7 +25,7 @@ type ledger struct {
 	t       *testing.T
 	ns      map[sampler.ThreadID]*[gvl.NumStates]int64
 	until   map[sampler.ThreadID]int64 // the end of a listed thread's last interval
-	of      map[int]sampler.ThreadID   // by slot
+	of      map[int]sampler.ThreadID   // the thread of each slot
 	waits   map[sampler.ThreadID]int64
 	nWaits  map[sampler.ThreadID]int64
 	begun   map[sampler.ThreadID]int64
@@ -48,8 +48,8 @@ type ledger struct {
 	// exact is true if samples have all changes of the GVL. Times are then exact, and a thread can begin between two
 	// samples.
 	exact bool
-	// exactSteps counts the times between two samples that are divided by a change of the GVL. exactWaits counts the
-	// waits with two exact ends.
+	// exactSteps counts the intervals between two samples in which the GVL changed. exactWaits counts the waits with
+	// two exact ends.
 	exactSteps, exactWaits int
 }
 
@@ -248,7 +248,7 @@ func (l *ledger) agreesWith(c *collector, seed uint64) {
 func TestIntervalsAddUp(t *testing.T) {
 	step := uint64(1)
 	if rubytest.Short(t) {
-		step = 7 // still all kinds of worlds
+		step = 7 // fewer seeds, but still all kinds of programs
 	}
 	for seed := uint64(0); seed < 45; seed += step {
 		dict := sampler.NewDictionary()

@@ -51,7 +51,7 @@ func TestLockWaitsAtLoweredRates(t *testing.T) {
 		what    string
 		lowered bool
 		every   int64 // time between two readings
-		moves   int64 // turns of each thread between two readings
+		moves   int64 // how often each thread gets a CPU between two readings
 		want    []string
 		about   bool
 	}{
@@ -83,7 +83,7 @@ func TestLockWaitsAtLoweredRates(t *testing.T) {
 func TestBusyLockIsToldByWhatIsKnown(t *testing.T) {
 	for _, c := range []struct {
 		what  string
-		every int64 // time between two turns of a thread, zero if it has no turns
+		every int64 // the interval at which a thread gets a CPU, zero if it never does
 		want  *regexp.Regexp
 	}{
 		{"busy", 200 * gvltest.MS, regexp.MustCompile(`^4 threads wait for Mutex 0xa9(, the longest for ≥(\d+) ms)?; held by`)},

@@ -21,7 +21,8 @@ func NewResting(dict *sampler.Dictionary) *Resting {
 	return &Resting{dict: dict, classes: stackkind.New(dict)}
 }
 
-// Resting returns a Resting that also uses the gates that f has found: methods, as of pools, that let few threads in.
+// Resting returns a Resting that also uses the gates that f has found: methods that let only few threads in, such as
+// Pool#with.
 func (f *Findings) Resting() *Resting {
 	r := NewResting(f.ev.dict)
 	r.gates = f.ev.gates

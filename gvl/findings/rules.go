@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// rank orders findings: first standstills. If others are equally severe, causes come before symptoms.
+// rank orders findings: first standstills, in which threads make no progress. If others are equally severe, causes come
+// before symptoms.
 type rank uint8
 
 const (
@@ -38,7 +39,7 @@ type rule struct {
 	eval  func(*window) hit
 }
 
-// The kinds of figures that rules need.
+// These are the kinds of figures that rules can need (rule.needs).
 var (
 	needStates = []sampler.Figure{sampler.FigureStates}
 	needWaits  = []sampler.Figure{sampler.FigureStates, sampler.FigureWaits}

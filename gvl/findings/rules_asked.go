@@ -64,7 +64,8 @@ func evalChild(w *window) hit {
 			}
 			return true
 		case t != nil:
-			ns -= t.ns[gvl.IO] // a supervisor, which spent all its I/O time there
+			// leave out the thread of a supervisor, which spends all its I/O time waiting for children
+			ns -= t.ns[gvl.IO]
 		}
 		return is
 	})
@@ -85,7 +86,8 @@ func evalChild(w *window) hit {
 		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for child processes, the longest for "
 		ts := w.state(ids[0])
 		told := gvl.Bounded{NS: longest}
-		if x := w.watch(ids[0]); (x.flags&stackkind.Child != 0 || !consumer(x)) && ts.DurationNS() > ts.StillNS { // the wait may be newer
+		// samples may have missed that an earlier wait ended and this one began
+		if x := w.watch(ids[0]); (x.flags&stackkind.Child != 0 || !consumer(x)) && ts.DurationNS() > ts.StillNS {
 			if told = (gvl.Bounded{NS: ts.StillNS, Bound: gvl.AtLeast}); ts.StillNS == 0 {
 				told = gvl.Bounded{NS: longest, Bound: gvl.AtMost}
 			}
@@ -190,8 +192,9 @@ func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	})
 }
 
-// noTaker returns a text if the thread of waits is stuck at a full queue that no thread can empty. This is the case if
-// all other threads serve requests, wait at it, or run no code of the program. Otherwise it returns "".
+// noTaker returns a text if no thread can empty the full queue at which the thread of waits is stuck. This is the case
+// if all other threads serve requests, are stuck at the same queue, or run no code of the program. Otherwise it returns
+// "".
 func (w *moment) noTaker(waits *gvl.ThreadState) string {
 	calls := code.Calls(w.dict, waits.Stack)
 	if !calls.Own() {
@@ -238,8 +241,8 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 	return w.name(id) + words + holderDoes(ts) + w.in(w.watch(id).stack)
 }
 
-// soleIn returns the only thread with a method of the class on its stack. Threads in requests and jobs, and threads at
-// the same queue as waits, do not count. It is zero if no thread, or more than one, is left.
+// soleIn returns the only thread with a method of the class on its stack. It ignores threads in requests and jobs, and
+// threads at the same queue as the thread of waits. The result is zero if no thread, or more than one, is left.
 func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 	var found sampler.ThreadID
 	for i := range w.states {

@@ -59,7 +59,7 @@ func (w *moment) queueText(h *hit, q *backlog.Queue, from int64) {
 	}
 }
 
-// endedBy names one of the threads in ids, which have ended, and its exception. One with an exception comes first.
+// endedBy names one of the threads in ids, which have ended, and its exception. It prefers a thread with an exception.
 func (w *moment) endedBy(ids []sampler.ThreadID) string {
 	for _, id := range ids {
 		if info, _ := w.dict.Thread(id); info.Exception != "" {

@@ -29,7 +29,8 @@ func evalCPUStarved(w *window) hit {
 	throttled := gvl.Ratio(last.ThrottledPeriods-first.ThrottledPeriods, last.Periods-first.Periods)
 	stopped := w.share(last.ThrottledNS - first.ThrottledNS)
 	holders := least(delay/w.limits.starvedDelay, w.share(ran)/w.limits.starvedTurns)
-	// Work outside the GVL delays no other thread. So a little of it beside much other work does not count.
+	// A thread that works without the GVL delays no other thread. So if only a little of the work is done without the
+	// GVL, a lack of CPU there does not count.
 	outside := least(delayOutside/w.limits.starvedDelay, w.share(worked)/w.limits.starvedTurns, w.ofBusy(worked)/w.limits.starvedTurns)
 	container := least(throttled/w.limits.throttled, stopped/w.limits.starvedTurns)
 	// At low rates, each thread's counters are read too rarely. So use the counters of the whole process as well.
@@ -93,7 +94,8 @@ func evalCPUStarved(w *window) hit {
 const (
 	// counterSpanNS is the shortest time between two readings of the process's counters that rules compare.
 	counterSpanNS = 2e9
-	// heldSigmas is by how many standard deviations the GVL's share must exceed the used CPU time to count.
+	// heldSigmas is a number of standard deviations. The GVL's share counts as larger than the used CPU time only if it
+	// is larger by this many.
 	heldSigmas = 4
 )
 
@@ -184,7 +186,7 @@ func evalGCPressure(w *window) hit {
 	h.score = max(least(gc/w.limits.gcOfHeld, ran*w.share(held)/gcMinHeld, ran*wall/gcMinWall), ran*wall/w.limits.gcOfWall)
 	stack, part := gvl.TopKey(w.gcStacks)
 	if stack != 0 && w.ev.classes.Of(stack)&stackkind.GCStart != 0 && w.total.ns[gvl.Waiting] == 0 {
-		return hit{} // collected out of band, while no thread waited
+		return hit{} // the program called GC.start while no thread waited, so this did no harm
 	}
 	if h.score < 1 {
 		return h
@@ -197,8 +199,8 @@ func evalGCPressure(w *window) hit {
 		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
 			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
 	}
-	// Two stacks do not show which code allocates most. One is in a library's own thread. The other has an innermost
-	// method that only waits: such a method allocates nothing, so the stack was read before the collection.
+	// Two kinds of stacks do not show which code allocates most: the stack of a library's own thread, and a stack whose
+	// innermost method only waits. Such a method allocates nothing, so its stack was read before the collection.
 	waits := gvl.OnlyWaits(w.dict, stack)
 	h.next = "allocate less there; then tune the heap (the autotuner gem)"
 	if maker, made := w.maker(); maker != 0 && (waits || !code.HasOwn(w.dict, stack)) {

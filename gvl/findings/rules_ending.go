@@ -14,7 +14,7 @@ import (
 // ruleEnding is the rule for a program that was asked to end, or has run all its code, and does not end.
 const ruleEnding = "ending"
 
-// ending is how a thread shows that the program ends.
+// ending is the kind of code by which a thread shows that the program ends, such as an at_exit hook.
 type ending uint8
 
 const (
@@ -45,7 +45,7 @@ func (c *collector) exits(exception sampler.TextID) bool {
 	return slices.Contains(exits, class)
 }
 
-// endingOf returns how a thread shows that the program ends.
+// endingOf returns by which kind of code a thread shows that the program ends.
 func (c *collector) endingOf(t *sampler.Thread, ts *gvl.ThreadState, flags stackkind.Flags) ending {
 	switch {
 	case ts.Detail.Reason == gvl.ReasonWaitsForEnd:
@@ -78,7 +78,8 @@ func (w *watch) ends(e ending, at, bootNS int64) {
 var runners = []string{"Minitest.", "Test::Unit::", "RSpec::Core::", "Sinatra::", "Rack::Handler::",
 	"Rackup::", "Cucumber::"}
 
-// unseenCourse is a factor for the threshold of a hook, if ddtop did not see the program run before the hook.
+// unseenCourse is a factor. If ddtop did not see the program run before a hook at its end, the threshold for this hook
+// is higher by this factor.
 const unseenCourse = 3
 
 // evalEnding matches if the program was asked to end, or has run all its code, and does not end.
@@ -216,7 +217,8 @@ func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
 	w.serves(h, others[0])
 }
 
-// remaining lists the threads for which ok is true, without the thread but. The longest present state comes first.
+// remaining lists the threads for which ok is true, except the thread with the ID but. The thread with the longest
+// present state comes first.
 func (w *moment) remaining(but sampler.ThreadID, ok func(*gvl.ThreadState, *watch) bool) []sampler.ThreadID {
 	ids, _ := w.waiting(func(o *gvl.ThreadState, y *watch) bool { return o.Thread != but && ok(o, y) })
 	return ids

@@ -88,12 +88,13 @@ func (w *window) whoTakesGVL(h *hit) {
 	}
 }
 
-// callsMany is a number of calls per request to one peer group. With this many calls or more, the problem is their
-// number. With fewer, it is the length of each call.
+// callsMany is a number of calls per request to one peer group (all connections to one remote end). With this many
+// calls or more, the problem is their number. With fewer, it is the length of each call.
 const callsMany = 10
 
-// asker returns the endpoint that waits most for a peer group. ns is the time of all waits for the group. share is this
-// endpoint's part of ns, and calls its mean number of calls per request. e is nil if share is below endpointShare.
+// asker returns the endpoint that waits most for a peer group (all connections to one remote end). ns is the time of
+// all waits for the group. share is this endpoint's part of ns, and calls its mean number of calls per request. e is
+// nil if share is below endpointShare.
 func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls float64) {
 	list, length := w.endpoints()
 	e, share = mostly(list, int64(w.share(ns)*float64(length)), func(e *account.Endpoint) int64 {
@@ -113,7 +114,7 @@ func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls
 }
 
 // requestsOf returns how many requests of an endpoint fit into the window: its time divided by a typical duration. So a
-// request that is partly in the window counts as a part. It is at least 1 and at most the number of requests.
+// request that is partly in the window counts as a part. The result is at least 1 and at most the number of requests.
 func requestsOf(e *account.Endpoint) float64 {
 	n := float64(e.Ended + e.Running)
 	if typical := e.Durations.Quantile(.5); typical > 0 {
@@ -122,8 +123,8 @@ func requestsOf(e *account.Endpoint) float64 {
 	return max(n, 1)
 }
 
-// whoAsks adds to the text the endpoint that waits most for a peer group, and a statement that a thread waits for now.
-// ns is the time of all waits for the group.
+// whoAsks adds to the text the endpoint that waits most for a peer group (all connections to one remote end). It also
+// adds a statement that a thread waits for now. ns is the time of all waits for the group.
 func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 	e, share, calls := asker(w, group, ns)
 	if e != nil {
@@ -147,7 +148,8 @@ func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 	}
 }
 
-// steadyCalls returns the number of calls for a text. It keeps the last number until calls differs by explainsBand.
+// steadyCalls returns the number of calls for a text, so that the text does not flicker. It returns the last number
+// again until calls differs from it by more than explainsBand, a quarter.
 func (c *collector) steadyCalls(group uint32, calls float64) int64 {
 	if c.toldGroup != group || math.Abs(calls-c.toldCalls) > explainsBand*c.toldCalls {
 		c.toldGroup, c.toldCalls = group, calls
@@ -183,7 +185,7 @@ func (w *moment) endpointOf(id sampler.ThreadID) string {
 	return w.dict.Work(w.servingOf(id).Work).Endpoint
 }
 
-// nameRoute adds an endpoint to the text, unless it already names one: the endpoint of most of the hit's threads.
+// nameRoute adds to the text the endpoint of most of the hit's threads, unless the text already names an endpoint.
 func (w *window) nameRoute(h *hit) {
 	if h.endpoint != "" {
 		return

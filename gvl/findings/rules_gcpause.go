@@ -14,7 +14,8 @@ var gcMajorCauses = map[string]string{
 	"shady": "objects without a write barrier had reached their limit", "oldmalloc": "malloc had reached its limit",
 }
 
-// evalGCPause matches if a collection reached the threshold gcPause, or a full one a lower one (see longFull).
+// evalGCPause matches if a garbage collection takes at least the time gcPause. For a full collection, the thresholds of
+// longFull also apply.
 func evalGCPause(w *window) hit {
 	p, full := w.pause, false
 	h := hit{score: float64(p.RanNS) / w.limits.gcPause, severity: SeverityWarn}
@@ -32,7 +33,8 @@ func evalGCPause(w *window) hit {
 	}
 	h.text = one + " kept all Ruby code from running for " + units.ProseDuration(p.WallNS)
 	if len(w.ractors) > 1 {
-		h.text = one + " took " + units.ProseDuration(p.WallNS) // other ractors run during the sweep
+		// not "kept all Ruby code from running": other ractors run during the sweep
+		h.text = one + " took " + units.ProseDuration(p.WallNS)
 	}
 	h.text += w.in(p.Stack)
 	h.next = "collect out of band between requests; GC.config(rgengc_allow_full_mark: false) on 3.4 and later"

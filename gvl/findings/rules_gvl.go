@@ -12,8 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalSaturated matches if one GVL is nearly always held, and threads lose much time to waits for it. If they lose most
-// of their time, less held time is enough: hand-overs are not held time (18 % in a busy Rails on 3.1).
+// evalSaturated matches if one GVL is nearly always held, and threads lose much time to waits for it. If threads lose
+// most of their time to waits, the threshold for the held time is lower. The reason is that the hand-over from one
+// thread to the next does not count as held time. In a busy Rails on Ruby 3.1, hand-overs take 18 % of the time.
 func evalSaturated(w *window) hit {
 	var h hit
 	for id, r := range w.ractors {
@@ -53,12 +54,12 @@ func evalSaturated(w *window) hit {
 	return h
 }
 
-// batchShare is a share of all time with the GVL. The main thread of a batch program holds it for this share or more.
+// batchShare applies to a batch program: at least this share of all time with the GVL belongs to its main thread.
 const batchShare = .7
 
-// batch returns the main thread of a program without requests and jobs, if it holds the GVL most, and its share. Such a
-// program uses the one CPU that the GVL allows. This is no fault: its other threads help it, and no caller waits for
-// them. For other programs the thread is zero.
+// batch finds the main thread of a batch program: a program without requests and jobs, whose main thread holds the GVL
+// most. It returns this thread and its share of all time with the GVL. In a batch program, a GVL that is always held is
+// no fault: no user waits for the other threads. For other programs, id is zero.
 func batch(w *window) (id sampler.ThreadID, share float64) {
 	for i := range w.states {
 		t := w.states[i].Thread
@@ -119,7 +120,8 @@ func (w *window) culprit(e account.BlameEntry) string {
 	return w.behind(e.Thread, e.Stack)
 }
 
-// hogHadCPU is a share of a thread's holds. If it had a CPU for less, they may be long only for lack of a CPU.
+// hogHadCPU is a share of the time of a thread's holds. If the thread had a CPU for less than this share, its holds may
+// be long only because it waited for a CPU.
 const hogHadCPU = .7
 
 // computes returns a thread's share of the CPU time of all threads with the GVL, or 1 if CPU times are unknown.
@@ -134,14 +136,15 @@ func (w *window) computes(t *sums) float64 {
 	return gvl.Ratio(min(t.cpu, t.held()), all)
 }
 
-// usualWait returns an estimate of the 95th percentile of the waits for the GVL, in ns. A lower bound is not enough:
-// gvl_hog's threshold is shorter than three samples at 30 Hz, so the rule would miss most hogs. The result is at most
-// twice the lower bound.
+// usualWait returns an estimate of the 95th percentile of the waits for the GVL, in ns. The proven lengths of the waits
+// (Sure) alone are too short: at 30 Hz, gvl_hog's threshold is less than three times the sampling interval. With them,
+// the rule would miss most hogs. The result is at most twice the proven length.
 func (w *window) usualWait() int64 {
 	return min(w.waits.Likely().Quantile(.95), 2*w.waits.Sure().Quantile(.95))
 }
 
-// evalHog matches if one thread, or a route on several, causes most waiting, by holds of about a time slice each.
+// evalHog matches if one thread, or one route on several threads, causes most of the waits for the GVL. Each of its
+// holds takes about a time slice.
 func evalHog(w *window) hit {
 	h := w.threadHogs()
 	if h.score < 1 {
@@ -170,7 +173,7 @@ func (w *window) threadHogs() hit {
 	lost := w.ofBusy(w.total.ns[gvl.Waiting])
 	held, computes := 0.0, 1.0
 	if t := w.threads[e.Thread]; t != nil {
-		held = w.share(t.held()) // a single long hold makes no hog
+		held = w.share(t.held()) // a hog holds the GVL for much of the window; one long hold is not enough
 		if e.Kind == gvl.Running && float64(t.cpu) < hogHadCPU*float64(t.held()) {
 			// Without a CPU a hold takes longer. So compare how much CPU time each thread used while it held the GVL.
 			computes = w.computes(t)
@@ -198,11 +201,11 @@ func (w *window) threadHogs() hit {
 	return h
 }
 
-// hogWaits is a share of all waiting. Routes other than the hog must have at least this share. Otherwise the requests
-// of one route mainly wait for each other.
+// hogWaits is a share of all waiting. A route is a hog only if the other routes have at least this share. Otherwise the
+// requests of this route mainly wait for each other.
 const hogWaits = .3
 
-// routeHogs does what evalHog does for a thread: for a route, or a class of jobs, with requests on several threads.
+// routeHogs is evalHog for a route, or a class of jobs, that runs on several threads.
 func (w *window) routeHogs() hit {
 	p95, lost, had := w.usualWait(), w.ofBusy(w.total.ns[gvl.Waiting]), 1.0
 	if w.holderCPU+w.holderWait > 0 {
@@ -236,7 +239,7 @@ func (w *window) routeHogs() hit {
 	h.score = least(h.score, share/w.limits.hogBlame, lead/w.limits.hogLead, held/w.limits.hogHeld,
 		gvl.Ratio(waits, waits+e.NS[gvl.Waiting])/hogWaits)
 	if h.score < 1 {
-		return h // a finding stays until the score is well under 1
+		return h // a finding that was raised before stays until its score is below ClearShare
 	}
 	h.explains, h.endpoint, h.stack = e.BlameNS, e.Name, all.Entries[0].Stack
 	h.title = "Route " + tense("hogs", "hogged") + " the GVL"
@@ -281,9 +284,9 @@ func evalStuck(w *window) hit {
 	return h
 }
 
-// innermost reports whether a stack's innermost frame is known, and whether it is a C function. Ruby code can keep the
-// GVL, too: by long work between two checks of the timer, such as making a huge string. Or the timer is late because
-// the machine is very slow.
+// innermost reports whether a stack's innermost frame is known, and whether it is a C function. Ruby code, too, can
+// keep the GVL for long, if it works long between two checks of the timer. An example is code that makes a huge string.
+// On a very slow machine, the timer itself can be late.
 func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	if w.dict == nil || stack == 0 {
 		return false, false
@@ -293,9 +296,9 @@ func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 	return id != 0 && !f.Uncertain, f.C
 }
 
-// evalRegex matches if a thread has been in one regular expression match for a second of GVL time, and of CPU time. The
-// CPU time excludes several short matches that look like one. The finding names the thread whose match began first, so
-// the name stays the same during this match.
+// evalRegex matches if a thread has been in one regular expression match for a second of GVL time, and for a second of
+// CPU time. Several short matches in a row can look like one long match. They use less CPU time, so they do not match.
+// The finding names the thread whose match began first, so the name does not change during this match.
 func evalRegex(w *window) hit {
 	var first *watch
 	var ran, most int64 // GVL time of first, and the longest of all

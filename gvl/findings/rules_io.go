@@ -66,9 +66,10 @@ func (w *window) pools() map[string]*workers {
 	return pools
 }
 
-// listens reports whether a thread waits for messages rather than for an answer. One of three facts is enough: the
-// traffic on the connection shows it, or the thread was never seen doing anything else. Or it has waited at its usual
-// stack for longer than a call takes. A thread of a server's pool, or in a request, does not listen.
+// listens reports whether a thread waits for messages rather than for an answer. One of three facts is enough. First,
+// the traffic on its connection is typical of messages. Second, the thread was never seen doing anything else. Third,
+// it has waited at its usual stack for longer than a call takes. A thread of a server's pool, or in a request, does not
+// listen.
 func (w *moment) listens(x *watch) bool {
 	if x.flags&(stackkind.Server|stackkind.Serving) != 0 {
 		return false
@@ -76,7 +77,8 @@ func (w *moment) listens(x *watch) bool {
 	return x.listens || consumer(x) || x.usual.Matches(x.stack) && float64(x.usual.LongestNS) >= usual.Wait*w.limits.httpWait
 }
 
-// evalIOBusy matches if most threads of a pool wait. This alone is no fault, so rules about faults hide this finding.
+// evalIOBusy matches if most threads of a pool wait. This alone is no fault. So if a rule that reports a fault explains
+// these waits, its finding hides this one.
 func evalIOBusy(w *window) hit {
 	var most *workers
 	var h hit
@@ -120,8 +122,9 @@ func evalIOBusy(w *window) hit {
 	return h
 }
 
-// waitsSo reports whether a thread waits as io_busy says. If lock is set, it waits for a lock. Otherwise it waits for
-// I/O with the peer group, or for any I/O if group is 0. Then idle threads do not count.
+// waitsSo reports whether a thread waits in the way that the finding io_busy describes. If lock is set, the thread must
+// wait for a lock. Otherwise it must wait for I/O with the peer group, or for any I/O if group is 0. An idle thread
+// does not count as waiting for I/O.
 func (x *watch) waitsSo(lock bool, group uint32) bool {
 	if lock {
 		return x.stack != 0 && x.state == gvl.Lock

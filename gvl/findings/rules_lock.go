@@ -69,8 +69,8 @@ func (w *window) deadlockText(h *hit, cycle []sampler.ThreadID) {
 	}
 }
 
-// deadlockEnds describes what can end a deadlock: an exception in one of its threads. A time limit (Timeout) in the
-// program's code raises one, unless the program delays exceptions (Thread.handle_interrupt).
+// deadlockEnds describes what can end a deadlock: an exception in one of its threads. For example, Timeout.timeout in
+// the program's code raises one. It has no effect if the program delays exceptions (Thread.handle_interrupt).
 func (w *moment) deadlockEnds(cycle []sampler.ThreadID) string {
 	left := stackkind.MaxLimitFrames
 	for _, id := range cycle {
@@ -107,7 +107,7 @@ func evalConvoy(w *window) hit {
 		object: lock, severity: SeverityWarn,
 	}
 	if lock == 0 {
-		return hit{} // all waits are for locks of C code, which evalNobodyHolds judges
+		return hit{} // all waits are for locks of C code; evalNobodyHolds reports them
 	}
 	if h.score < 1 {
 		return h

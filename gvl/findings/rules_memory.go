@@ -21,8 +21,8 @@ type Growing struct {
 	OfC bool
 }
 
-// growingBytes is the least growth that Growing returns, in bytes. growingNS is its shortest duration, in ns: four
-// intervals of memory.EveryNS. In three intervals, a single leap can look like growth.
+// growingBytes is the least growth that Growing returns, in bytes. growingNS is the least duration of this growth, in
+// ns. It is four intervals of memory.EveryNS, because in three intervals, a single leap can look like growth.
 const growingBytes, growingNS = 8 << 20, 4 * memory.EveryNS
 
 // Growing returns how the process's memory grows, even if the growth is too small for a finding.
@@ -67,7 +67,7 @@ func (w *window) grown(from, now *memory.Note) hit {
 	}
 	tried := float64(majors) / w.limits.growsMajors
 	ofC, ruby, _ := now.OfC(from)
-	if ofC { // a minor collection, too, frees C memory of young objects
+	if ofC { // C memory of young objects is freed by minor collections too, so they count as well
 		tried = max(tried, float64(now.GC.Count-from.GC.Count)/w.limits.growsMajors)
 	}
 	if now.GC.Count == from.GC.Count && slots == 0 {
@@ -111,12 +111,14 @@ func (w *window) grown(from, now *memory.Note) hit {
 	return h
 }
 
-// allocs counts objects made just before a stack was read: their number, and the sum of squares over the readings.
+// allocs counts the objects that were made just before a stack was read. objects is their number, and squares the sum
+// of the squares of the numbers of all readings.
 type allocs struct{ objects, squares int64 }
 
-// makerSigmas is how far the place that makes most objects must lead the second to be named, in standard errors of the
-// difference. If both make about the same number, a lead of two errors names the wrong one in 2 % of windows. A place
-// without a second one needs four samples, which a window has even if all CPUs are busy.
+// makerSigmas decides whether maker names the place that makes most objects. This place must lead the second place by
+// this many standard errors of the difference. If both places make about the same number of objects, a lead of two
+// errors names the wrong one in 2 % of windows. If there is no second place, four samples are enough. A window has four
+// samples even if all CPUs are busy.
 const makerSigmas = 2
 
 // maker returns the stack that makes most new objects in the window, and a text about its place. The text is a line of

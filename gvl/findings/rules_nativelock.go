@@ -22,7 +22,8 @@ func evalNobodyHolds(w *window) hit {
 	if lock != nil {
 		others = lock.Others
 	}
-	// others counts helper threads. Do not add it: the Ruby thread that needs a helper also waits, and is in ids.
+	// others counts helper threads. Do not add it to len(ids): a helper thread works for a Ruby thread that also waits,
+	// and ids already counts this Ruby thread.
 	waiters := max(len(ids), int(others))
 	h := hit{score: float64(waiters) / w.limits.nobodyHoldsWaiters, severity: SeverityCrit, threads: ids}
 	if h.score < 1 || waiters == 0 {

@@ -62,8 +62,8 @@ func evalPoolWait(w *window) hit {
 	return h
 }
 
-// inPool sets poolNS: since when the thread waits for a pool's connection in one request or job. If it wakes up but
-// another thread takes the connection first, this is still the same wait.
+// inPool sets poolNS, the time since which the thread waits for a pool's connection in one request or job. If the
+// thread wakes up but another thread takes the connection first, the same wait goes on.
 func (w *watch) inPool(dict *sampler.Dictionary, id sampler.WorkID, at int64) {
 	switch {
 	case w.flags&stackkind.Pool == 0 || id == 0 || dict == nil:
@@ -88,9 +88,9 @@ func (w *moment) longestForOne(ids []sampler.ThreadID, told int64) string {
 	return ", in all ≥" + units.ProseDuration(longest) + " for one request or job"
 }
 
-// poolHolders returns the threads that have a connection of the awaited pool, the longest wait first. Active Record
-// lists these threads as owners. Other pools have no list. There, a thread counts if it is in the same method of the
-// pool as a waiting thread, but does not wait in it.
+// poolHolders returns the threads that have a connection of the awaited pool, the longest wait first. For Active
+// Record's pools, the pool's list of owners shows them. Other pools have no such list. There, a thread counts if it is
+// in the same method of the pool as a waiting thread, but does not wait for the pool.
 func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 	owners, methods := make(map[sampler.ThreadID]bool), make(map[string]bool)
 	for _, id := range waiting {
@@ -107,7 +107,7 @@ func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 	}
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
 		if x.waitsForPool(ts.State) || x.idle {
-			return false // Sidekiq's scheduler sleeps in a pool of its own (scheduled.rb, Sidekiq 6)
+			return false // an idle thread: Sidekiq's scheduler sleeps in a pool of its own (scheduled.rb, Sidekiq 6)
 		}
 		for m := range w.poolMethods(x.stack) {
 			if methods[m] {
@@ -149,7 +149,7 @@ func (w *window) gateWait(share float64) hit {
 	}
 	ids, _ := w.waiting(func(_ *gvl.ThreadState, x *watch) bool { return x.gate == g })
 	if len(ids) == 0 {
-		return hit{score: ClearShare} // none waits at this moment
+		return hit{score: ClearShare} // no thread waits now, but a finding that was raised before stays
 	}
 	h.threads, h.stack, h.explains = ids, w.watch(ids[0]).stack, w.flag(stackkind.Pool)
 	h.object = w.state(ids[0]).Detail.Object

@@ -12,8 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poolUse is a pool, and the threads that hold its objects. ddtop finds most pools by their gate, the method that hands
-// out objects. It finds Active Record's pools by the list that Active Record keeps.
+// poolUse is a pool, and the threads that hold its objects. ddtop finds most pools by their gate: the method that hands
+// out objects and lets only a few threads in at a time. It finds Active Record's pools by the list that Active Record
+// keeps.
 type poolUse struct {
 	// gate is nil for Active Record's pools. queue is the address of their queue, and zero for other pools.
 	gate    *gates.Gate
@@ -77,8 +78,8 @@ func (w *window) poolCycle() hit {
 	return h
 }
 
-// atPool follows a chain of threads from id on. Each thread waits for the next one to end, or to release a lock. If the
-// last thread waits for the pool p, atPool returns this thread, otherwise zero.
+// atPool follows a chain of threads from id on. Each thread in the chain waits until the next one ends or releases a
+// lock. If the last thread waits for the pool p, atPool returns this last thread. Otherwise it returns zero.
 func (w *moment) atPool(p *poolUse, id sampler.ThreadID) sampler.ThreadID {
 	for range w.states {
 		ts, x := w.state(id), w.watch(id)
@@ -101,7 +102,8 @@ func (w *window) poolCycleText(h *hit, p *poolUse, ends map[sampler.ThreadID]sam
 	for holder, end := range ends {
 		helpers[end] = helpers[end] || end != holder
 	}
-	// A thread that waits for its first object later needs a second one, unless a thread with an object waits for it.
+	// users counts the threads that need a second object later: all holders, and the threads that wait for their first
+	// object. A thread for which a holder waits is not counted again.
 	users := len(ends)
 	at := sampler.StackID(0)
 	for i := range w.states {

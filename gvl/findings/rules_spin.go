@@ -7,13 +7,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleSpins is the rule for threads that try something or wait for it in a loop, without success and without a pause.
+// ruleSpins is the rule for spinning threads: they try something again and again, without success and without a pause.
 const ruleSpins = "spinning"
 
 const (
-	// spinWakes is a number of wake-ups per second. From this number on, a thread that also sleeps counts as spinning.
+	// spinWakes is the least number of wake-ups per second with which a thread that also sleeps counts as spinning.
 	spinWakes = 200
-	// spinLeastCPU is a share of a CPU. From this share on, a thread with fewer wake-ups counts as spinning, too.
+	// spinLeastCPU is a share of a CPU. A thread that uses at least this much counts as spinning even with fewer
+	// wake-ups.
 	spinLeastCPU = .05
 )
 
@@ -21,7 +22,7 @@ const (
 type spinners struct {
 	ids               []sampler.ThreadID
 	wakes, cpu, ready float64
-	// mostReady is the largest share of the time for which one of these threads had a CPU or was ready for one.
+	// mostReady is the largest value of one thread: the share of the time for which it had a CPU or was ready to run.
 	mostReady float64
 	ageNS     int64
 	looked    spin.Samples
@@ -61,7 +62,8 @@ func evalSpins(w *window) hit {
 	}
 	var h hit
 	for _, g := range groups {
-		// Do not use the sum of ready. On a busy machine, many sleeping threads are each ready for a short time.
+		// Use the largest ready of one thread, not the sum. On a busy machine, many sleeping threads are each ready for
+		// a short time, and the sum would look like spinning.
 		busy := max(g.wakes/w.limits.spinWakes, max(g.cpu, g.mostReady)/w.limits.spinCPU)
 		score := least(float64(g.ageNS)/w.limits.spinTime, busy)
 		if score <= h.score || !g.looked.Only(g.cpu < g.ready/4) {

@@ -42,8 +42,9 @@ func evalStuckThread(w *window) hit {
 	return h
 }
 
-// canBeStuck returns false for threads whose normal work is to wait: idle threads, and threads that read a stream. Such
-// a reader was never seen doing anything else, or spends nearly all its time at this place.
+// canBeStuck returns false for threads whose normal work is to wait. These are idle threads, and threads that read a
+// stream. A thread reads a stream if it was never seen doing anything else, or if it spends nearly all its time at this
+// place.
 func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 	if x.idle || x.stack == 0 {
 		return false
@@ -71,7 +72,7 @@ func (w *moment) canBeStuck(ts *gvl.ThreadState, x *watch) bool {
 }
 
 // evalThreadLeak matches if the number of threads keeps growing, and new threads begin at the same place in the code.
-// Two kinds do not count: threads of a server's pool that grows to its size, and of a program's start.
+// It leaves out threads of a server's pool, which grows to its size, and threads that begin while the program starts.
 func evalThreadLeak(w *window) hit {
 	now := len(w.states)
 	low := now

@@ -20,8 +20,8 @@ var answering = map[string]bool{
 	"memcached": true, "LDAP": true, "SMTP": true, "Elasticsearch": true, "Solr": true, "Meilisearch": true, "Typesense": true,
 }
 
-// shortestCallNS is the shortest length of a call that a text names, in ns. ddtop cannot measure shorter calls, because
-// it reads the counters of waiting threads only at stack ticks.
+// shortestCallNS is the shortest call whose length texts show, in ns. Shorter calls cannot be measured: ddtop reads the
+// counters of waiting threads only at stack ticks, the samples that read all stacks.
 const shortestCallNS = 10e6
 
 // asked reports whether a peer group's service sends data only if asked. A read from it then waits for an answer.
@@ -163,8 +163,8 @@ func (w *window) peerSlow(group uint32, ns int64, share, threads, call float64, 
 // unreachableAdvice is the advice for a service that accepts no connection.
 const unreachableAdvice = "see whether it runs, its accept queue, and what a firewall drops; wait longer before each retry"
 
-// connecting reports whether threads spend most of the time at a peer group in attempts to connect. The service then
-// accepts no connections, and is not merely slow.
+// connecting reports whether threads that use a peer group spend most of the time in attempts to connect. The service
+// then accepts no connections. This is worse than a slow service.
 func (w *window) connecting(group uint32, ns int64) bool { return 2*w.connects[group] >= max(ns, 1) }
 
 // evalHTTP matches if threads wait long for answers of another service.
@@ -181,7 +181,8 @@ func evalHTTP(w *window) hit {
 			continue
 		}
 		if !w.asked(group) && w.listens(x) {
-			// ns includes all I/O time in the window of a thread that only listens to this peer. Subtract this time.
+			// ns is the I/O time of all threads at this peer. It includes threads that only listen to the peer and wait
+			// for no answer. Subtract the time of each such thread.
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[gvl.IO]
 			}
@@ -195,7 +196,7 @@ func evalHTTP(w *window) hit {
 	much := least(w.ofBusy(ns)/w.limits.httpShare, w.share(ns)/w.limits.httpThreads)
 	if length < 1 && much >= 1 {
 		_, _, calls := asker(w, group, ns)
-		length = max(length, calls/callsMany) // many short calls take the time of a few long ones
+		length = max(length, calls/callsMany) // many short calls delay a request as much as a few long ones
 	}
 	h := hit{
 		score:    max(float64(long)/w.limits.httpWaiting, least(much, length)),
@@ -205,7 +206,7 @@ func evalHTTP(w *window) hit {
 		return hit{} // evalDB judges these waits
 	}
 	if h.score < 1 {
-		return h // a finding stays until the score is well under 1
+		return h // a finding that was raised before stays until its score is below ClearShare
 	}
 	h.title = "Another service " + tenseIs + " slow"
 	w.onPeer(&h, group, ns)
@@ -216,8 +217,8 @@ func evalHTTP(w *window) hit {
 	return h
 }
 
-// consumer reports whether a thread's normal work is to wait. Examples are a reader of a stream, and a supervisor of a
-// child process. It was never seen doing anything else, and is no worker of a server's pool.
+// consumer reports whether a thread's normal work is to wait, such as a reader of a stream, or a supervisor of a child
+// process. Such a thread was never seen doing anything else, and is no worker of a server's pool.
 func consumer(x *watch) bool { return !x.moved && x.flags&(stackkind.Server|stackkind.Serving) == 0 }
 
 // evalDNS matches if threads wait for names to be resolved.

@@ -9,7 +9,7 @@ import (
 // ruleLostWakeup is the rule for threads that wait for a Queue although it has items.
 const ruleLostWakeup = "lost_wakeup"
 
-// vainly updates vainNS: since when the thread waits to take from a Queue although the Queue has items.
+// vainly updates vainNS, the time since which the thread waits to take from a Queue although the Queue has items.
 func (w *watch) vainly(t *sampler.Thread, ts *gvl.ThreadState, at int64) {
 	switch {
 	case ts.State != gvl.Parked || t.Bits&sampler.BitItems == 0:

@@ -13,7 +13,7 @@ import (
 func TestSpinsOnTheWay(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		asks  int // of ten samples
+		asks  int // samples in the call that only tries, of ten
 		line  int32
 		spins bool
 	}{

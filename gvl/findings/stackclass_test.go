@@ -50,8 +50,7 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 		{"Shop#show → Integer#to_s", []string{"c:Integer#to_s", "gem:Numeric#to_s", "c:Array#map", "Shop#show"}},
 		{"Shop#show → Hash#merge_all", []string{"gem:Hash#merge_all", "Shop#show"}},
 		{"Shop#show → IO#read", []string{"c:IO#read", "Shop#show"}},
-		// The top level of bin/puma does not count as the program's own code, so this stack has only the server's
-		// frames.
+		// The top level of bin/puma does not count as the program's own code, so only the server's methods are shown.
 		{"Puma::Cluster#run → IO#wait_readable", []string{"c:IO#wait_readable", "gem:Puma::Cluster#run", "<top (required)>", "c:Kernel#load", "<main>"}},
 		{"Shop#show → PG::Connection#exec", []string{"c:PG::Connection#exec", "gem:Active#frame", "ru:Shop#show"}},
 		{"Active#made → PG::Connection#exec", []string{"c:PG::Connection#exec", "eval:Active#made", "gem:Rack#call"}},
@@ -59,7 +58,7 @@ func TestWhereNamesTheProgramsOwnMethod(t *testing.T) {
 		{"block in <class:Api> → Logger#debug",
 			[]string{"gem:Logger#debug", "block in <class:Api>", "gem:Sinatra#call", "Log#call"}},
 		{"Log#call → Logger#debug", []string{"gem:Logger#debug", "block in <main>", "gem:Sinatra#call", "Log#call"}},
-		// A recording from before origins were recorded.
+		// The recording is so old that it has no origins of frames.
 		{"Net#get → IO#read", []string{"c:IO#read", "old:Net#get", "old:Shop#show"}},
 		{"", nil},
 	} {
@@ -99,8 +98,8 @@ func TestBlamedMethodIsTheProgramsOwn(t *testing.T) {
 	}
 }
 
-// TestBlockingPopsRest: a consumer that waits at Redis for its next job is idle. It must not count as waiting for a
-// slow Redis. The frames are from the gems redis 4.8 and redis-client 0.22.
+// TestBlockingPopsRest: a consumer that waits at Redis for its next job is idle. It must not count as a thread that
+// waits for a slow Redis. The frames are from the gems redis 4.8 and redis-client 0.22.
 func TestBlockingPopsRest(t *testing.T) {
 	for _, c := range []struct {
 		idle   bool

@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestStarvedAtLowRates plays the few samples per second that ddtop's default CPU budget allows if all CPUs are busy.
-// At this rate the counters of single threads show nothing. The counters of the whole process must be enough to show
-// that it holds the GVL and lacks a CPU.
+// TestStarvedAtLowRates plays only 10 samples per second. This is what ddtop's default CPU budget allows if all CPUs
+// are busy. At this rate, the counters of single threads show nothing. The counters of the whole process must be enough
+// to show that it holds the GVL and lacks a CPU.
 func TestStarvedAtLowRates(t *testing.T) {
 	const every = 100 * gvltest.MS
 	for _, c := range []struct {

@@ -2,14 +2,15 @@ package findings
 
 import "github.com/ddtop/ddtop/gvl/findings/internal/tenses"
 
-// These words have a present and a past form. Spoken chooses one of them when the text is shown.
+// These words have a present and a past form. tenses.Spoken chooses one of the two when the text is shown.
 const (
 	tenseIs, tenseAre     = tenses.Is, tenses.Are
 	tenseWait, tenseWaits = tenses.Wait, tenses.Waits
 	tenseSpend, tenseNow  = tenses.Spend, tenses.Now
 )
 
-// tense returns a mark that has two forms of a word, present and past. inTense later puts one form in its place.
+// tense returns a placeholder for a word in two forms, present and past. inTense later replaces the placeholder by one
+// form.
 func tense(present, past string) string { return tenses.Of(present, past) }
 
 // inTense returns the finding as a reader at nowNS sees it: its words are in the past tense if it has ended.

@@ -9,11 +9,13 @@ import (
 )
 
 const (
-	// blindNS (in ns) and blindIntervals (in intervals) limit the time between samples. If both are exceeded, a thread
-	// can release and retake the GVL unseen. The hold then goes on only if counters prove that no other thread had it.
+	// blindNS (in ns) and blindIntervals (in sampling intervals) limit the time between two samples. If the time
+	// exceeds both, a thread may have released the GVL and got it again unseen. Then a hold counts as one hold only if
+	// counters prove that no other thread had the GVL.
 	blindNS        = 30e6
 	blindIntervals = 3
-	// readSlackNS is how much later than its sample a counter may be read and still count for it, in ns.
+	// readSlackNS is a tolerance, in ns. A counter that was read at most this much later than a sample still counts as
+	// read with the sample.
 	readSlackNS = 5e6
 )
 
@@ -57,8 +59,9 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 		h, kernel := &states[t.holderAt], &s.Threads[t.holderAt].Kernel
 		stalled := h.State == gvl.Stalled
 		head := s.QueueHead(t.ractor, t.head)
-		// If another thread is now first in the GVL's queue, the former first thread has had the GVL. This ends the
-		// hold, and so does a waiting thread that has moved. If the changes of the GVL are known, they decide instead.
+		// If another thread is now first in the GVL's queue, the thread that was first before has had the GVL. So the
+		// hold has ended. The hold has also ended if a waiting thread has moved. If the changes of the GVL are known,
+		// only they decide whether the hold has ended.
 		turned := t.moved || head != t.head && t.head != 0
 		t.head = head
 		begin, blind := at, blind
@@ -97,7 +100,7 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 		if t.doubtNS != 0 {
 			to = t.doubtNS
 		}
-		if stalled { // sleep is proven only until the kernel was last asked
+		if stalled { // the thread certainly slept only until the last read of its state in the kernel
 			to = max(min(to, kernel.StateAtNS), t.fromNS)
 		}
 		t.hold.ns = to - t.fromNS
@@ -113,8 +116,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 			t.cpu0, t.cpuAt0 = kernel.CPUNS-ran, kernel.CPUAtNS
 		}
 		if !stalled && t.cpuAt0 != 0 && kernel.CPUAtNS != 0 {
-			// RunDelayNS grows only when a wait for a CPU ends, so it lacks a wait in progress. This wait must not
-			// count as a hold either, so the hold's length is limited to its CPU time.
+			// RunDelayNS grows only when a wait for a CPU ends, so it lacks a wait for a CPU that is still in progress.
+			// Such a wait must not count as a hold either. So limit the hold's length to the thread's CPU time.
 			t.hold.ns = min(t.hold.ns, kernel.CPUNS-t.cpu0)
 		}
 		limit := int64(c.limits.stuckHold)
@@ -138,8 +141,8 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 	}
 }
 
-// doubts follows a hold through a time in which samples were too far apart. lost is true if the hold may have ended:
-// neither present nor later counters can prove that no other thread had the GVL.
+// doubts decides whether a hold has gone on through a time in which samples were too far apart. lost is true if the
+// hold may have ended: neither the present counters nor later ones can prove that no other thread had the GVL.
 func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 	s, states := k.Sample, k.States
 	if blind {
@@ -152,8 +155,8 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 		return false
 	}
 	h := &s.Threads[t.holderAt].Kernel
-	// A holder that has got no CPU has not released the GVL. A waiting thread that has not moved proves the same: after
-	// a release, the holder would have had to queue behind this thread.
+	// Two facts prove that the hold went on. The holder has not been put on a CPU again, so it never gave up the GVL.
+	// Or a waiting thread has not moved: after a release, the holder would have had to queue behind this thread.
 	open := h.Turns != 0 && h.CPUAtNS < t.untilNS && t.turnsNS <= t.doubtNS+readSlackNS
 	proven := h.Turns != 0 && h.Turns == t.turns && t.turnsNS != 0 && t.turnsNS <= t.doubtNS+readSlackNS && h.CPUAtNS >= t.untilNS
 	for i := range states {
@@ -163,7 +166,7 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 			continue
 		}
 		proven = proven || w.ReadNS >= t.untilNS
-		open = true // its counters can still prove it
+		open = true // a later reading of the waiting thread's counters can still prove it
 	}
 	if proven {
 		t.doubtNS, t.untilNS = 0, 0

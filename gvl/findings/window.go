@@ -12,12 +12,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sums is time by state, in ns. Time at rest counts only in idle, not in a state. busy is all time except idle.
+// sums is time by state, in ns. Time in which a thread is idle counts only in the field idle. busy is all other time.
 type sums struct {
 	ns   [gvl.NumStates]int64
 	idle int64
 	busy int64
-	// cpu is the time on a CPU, if the counters were read.
+	// cpu is the time on a CPU. It is zero if the counters were not read.
 	cpu int64
 }
 
@@ -38,7 +38,7 @@ type moment struct {
 // past has the totals of all seconds in the window.
 type past struct {
 	counts
-	fromNS      int64 // seconds before this are left out; zero for no limit
+	fromNS      int64 // seconds before this time are left out; zero means no limit
 	newest      int64 // number of the newest second
 	total       sums
 	threads     map[sampler.ThreadID]*sums
@@ -47,7 +47,7 @@ type past struct {
 	connects    map[uint32]int64
 	calls       map[uint32]*calls // by peer group
 	locks       map[uint64]int64
-	recentLocks map[uint64]int64 // of the last full second and the current one
+	recentLocks map[uint64]int64 // time by lock, of the last full second and the current one
 	recentNS    int64
 	gcStacks    map[sampler.StackID]int64
 	allocs      map[sampler.StackID]allocs
@@ -150,7 +150,7 @@ func (w *window) collect(s *sampler.Sample, states []gvl.ThreadState, now, fromN
 	})
 }
 
-// covers reports whether a second b belongs to the window.
+// covers reports whether the second b belongs to the window.
 func (w *past) covers(b *second) bool {
 	return b.at >= 0 && b.at >= w.newest-findingsWindowNS/1e9 && b.at*1e9 >= w.fromNS
 }
@@ -245,7 +245,7 @@ func (w *past) flag(f stackkind.Flags) int64 {
 	return sum
 }
 
-// blamed returns for how long before now, in ns, the rules look for the code to blame.
+// blamed returns how far back from now the rules look for the code to blame, in ns.
 func (w *window) blamed() int64 { return min(findingsWindowNS, max(w.nowNS-w.fromNS, 1)) }
 
 // own returns how many CPUs ddtop itself uses. It is zero if this is unknown.
@@ -254,19 +254,21 @@ func (w *window) own() float64 {
 	return gvl.Ratio(used, span)
 }
 
-// share divides ns, a time of all threads, by the window's sampled time. This mean number of threads can exceed 1.
+// share returns ns divided by the window's sampled time. If ns is a sum over several threads, the result is a mean
+// number of threads, which can exceed 1.
 func (w *past) share(ns int64) float64 { return gvl.Ratio(ns, w.sampledNS) }
 
 // ofBusy returns ns as a share of the busy time of all threads.
 func (w *past) ofBusy(ns int64) float64 { return gvl.Ratio(ns, w.total.busy) }
 
-// withWaiters returns ns, a time with the GVL, plus the time for which other threads waited because of it. It assumes
-// that each ns with the GVL causes equally much waiting.
+// withWaiters returns a time with the GVL, in ns, plus the time for which other threads waited because of it. It
+// assumes that each ns with the GVL causes the same amount of waiting.
 func (w *window) withWaiters(ns int64) int64 {
 	return ns + int64(float64(ns)*gvl.Ratio(w.total.ns[gvl.Waiting], w.total.held()))
 }
 
-// ofAll returns what a standstill costs: the given share of the busy time. No thread makes progress in this time.
+// ofAll returns the time that threads lose if the whole process stands still for the given share of the window, in ns.
+// This is the same share of all busy time.
 func (w *past) ofAll(share float64) int64 { return int64(share * float64(w.total.busy)) }
 
 func (w *moment) name(id sampler.ThreadID) string { return gvl.ThreadName(id, w.dict) }

@@ -235,9 +235,9 @@ func (u figureUnit) text(v float64) string {
 	return units.Number(v, 1)
 }
 
-// easier keeps a condition from flickering. It is a factor for the limit of a condition that was true at the last
-// check. For > the limit is multiplied by easier, and for < it is divided by it. So the condition stays true until the
-// figure is well on the other side.
+// easier keeps a condition from flickering. Once a condition is true, its limit is less strict: a limit for > is
+// multiplied by easier, and a limit for < is divided by it. So the condition stays true until the figure is well on the
+// other side.
 const easier = findings.ClearShare
 
 // holds reports whether v is beyond the limit. was is true if the condition was true at the last check. In this case

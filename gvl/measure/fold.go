@@ -39,7 +39,8 @@ func NewFold(p sampler.Process, dict *sampler.Dictionary, o Options) *Fold {
 // Stream returns the Fold's stream. More consumers can be attached to it before the first sample.
 func (f *Fold) Stream() *stream.Stream { return f.measure.stream }
 
-// Resting returns a findings.Resting, with which consumers of the stream distinguish work from rest.
+// Resting returns the findings.Resting of this Fold. Other consumers of the stream use it to distinguish threads at
+// work from threads at rest.
 func (f *Fold) Resting() *findings.Resting {
 	return f.measure.Resting()
 }

@@ -132,7 +132,7 @@ func check(t *testing.T, f *Fold, listed map[sampler.ThreadID]int64, name string
 }
 
 // checkTimeline compares the sums of the timeline with the sums of the account. The timeline counts time in units of 2
-// µs, so sums may differ by one unit for each state and column.
+// µs. So for each state and column, the sums may differ by one unit.
 func checkTimeline(t *testing.T, v *View, st *report.Stat, name string) {
 	t.Helper()
 	from, to := v.Timeline.Range()
@@ -273,8 +273,8 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
-// TestLateAnswer: if the kernel's answer about a thread comes late, it explains the whole time since the thread's state
-// began. This includes columns of the timeline that are already complete.
+// TestLateAnswer: the kernel's answer about a thread comes late. It must explain the whole time since the thread's
+// state began, even in columns of the timeline that are already complete.
 func TestLateAnswer(t *testing.T) {
 	dict := sampler.NewDictionary()
 	f := NewFold(gvltest.ProcOf(sampler.EraSched), dict, Options{})

@@ -36,8 +36,8 @@ func New(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules) *Measur
 	}
 }
 
-// Resting returns the findings.Resting that tells threads at work from threads at rest. Other consumers of the stream
-// can use it.
+// Resting returns the findings.Resting of this Measure. Other consumers of the stream use it to distinguish threads at
+// work from threads at rest.
 func (m *Measure) Resting() *findings.Resting { return m.findings.Resting() }
 
 // Stream returns the Measure's stream. More consumers can be attached to it before the first sample.
@@ -60,8 +60,8 @@ func (m *Measure) Feed(s *sampler.Sample) []gvl.ThreadState {
 	return states
 }
 
-// Classify returns the states of a sample without adding it to the totals. It is for samples that are taken after the
-// measurement has ended.
+// Classify returns the states of a sample, but does not add them to the totals. It is for samples that are taken after
+// the measurement has ended.
 func (m *Measure) Classify(s *sampler.Sample) []gvl.ThreadState { return m.class.Classify(s) }
 
 // Alloc returns what was allocated so far, by class.
@@ -100,8 +100,8 @@ func (m *Measure) Findings() []report.StatFinding {
 	return out
 }
 
-// Stat returns the totals so far, with findings, blame and the longest waits. waitNS affects only the list of longest
-// waits, which leaves out shorter waits than this.
+// Stat returns the totals so far, with findings, blame and the longest waits. The list of the longest waits leaves out
+// waits shorter than waitNS.
 func (m *Measure) Stat(waitNS int64) report.Stat {
 	s := m.account.Stat()
 	s.Findings = m.Findings()

@@ -33,10 +33,10 @@ type stayOf struct {
 type nativeWait struct {
 	place, chain string
 	// sinceNS and toNS are the first and the last time at which the thread was known to wait at this place. ns is the
-	// part of this wait in which the Measure ran.
+	// part of this time after the Measure began.
 	sinceNS, ns, toNS int64
-	// native is the stack from which chain and frames were made. A later reading can find a stack with more names.
-	// chain and frames are then made again.
+	// native is the native stack from which chain and frames were made. If a later sample finds a stack with more
+	// names, chain and frames are made again.
 	native sampler.StackID
 	frames []sampler.NativeFrame
 }
@@ -87,7 +87,7 @@ func (w *nativeWaits) feed(s *sampler.Sample, states []gvl.ThreadState, dict *sa
 	}
 }
 
-// explain adds C functions to each active finding: those in which the finding's first thread waits.
+// explain adds to each active finding the C functions in which the finding's first thread waits.
 func (w *nativeWaits) explain(list []report.StatFinding) {
 	at := make(map[sampler.ThreadID]string)
 	for key, x := range w.stays {
@@ -102,8 +102,8 @@ func (w *nativeWaits) explain(list []report.StatFinding) {
 	}
 }
 
-// stat returns the places where threads waited in C code, those with the most time first, and how often native stacks
-// were read.
+// stat returns the places where threads waited in C code, and how often native stacks were read. The place with the
+// most time comes first.
 func (w *nativeWaits) stat() ([]report.StatNativeWait, *report.StatNativeReads) {
 	out := []report.StatNativeWait{}
 	type place struct{ ruby, chain string }

@@ -19,7 +19,7 @@ func measureWorld(w *gvltest.GVLWorld, rate, forNS int64, counters int, id sampl
 	m := New(p, sampler.NewDictionary(), nil)
 	each, tick := int64(1e9)/rate, 0
 	for w.Now < gvltest.Base+forNS {
-		// Ticks have no period (TestClockHasNoPeriod).
+		// Ticks come at irregular intervals, as in ddtop (TestClockHasNoPeriod).
 		w.Until(w.Now + each/2 + int64(tick*7919%1000)*each/1000)
 		m.Feed(w.Sample(counters > 0 && tick%counters == 0))
 		tick++
@@ -60,8 +60,8 @@ func TestWaitsAreNotMerged(t *testing.T) {
 		turns    []int64
 		rate     int64
 		counters int
-		// steps is how much too long the longest wait may be reported. The unit is the interval between samples, or
-		// between readings of the counters.
+		// steps is by how much the reported longest wait may exceed the true one. The unit is the longer of two
+		// intervals: between samples, or between readings of the counters.
 		steps int64
 	}{
 		{"beside three at 1,000 Hz", []int64{100 * gvltest.MS, 100 * gvltest.MS, 100 * gvltest.MS, 20_000}, 1000, 10, 4},

@@ -16,13 +16,12 @@ const (
 	// checkNS is the interval between two checks of a Watch, in ns. The Watch checks whenever the figures of one more
 	// second (watchLine) are complete.
 	checkNS = 1_000_000_000
-	// MinOverNS and MaxOverNS limit the length of the period over which figures are computed, in ns.
+	// MinOverNS and MaxOverNS are the bounds of the period over which figures are computed, in ns.
 	MinOverNS, MaxOverNS = checkNS, 300 * checkNS
 	// maxLookbackNS limits how far back ddtop searches for the cause of a condition, in ns before the condition became
 	// true.
 	maxLookbackNS = 600 * checkNS
-	// knownShare is a part of the period over which figures are computed. If less than this part was sampled, there are
-	// no figures.
+	// knownShare is the least part of the period that must have been sampled. With less, there are no figures.
 	knownShare = .5
 )
 
@@ -53,8 +52,8 @@ type Watch struct {
 	rules      *findings.Rules
 	conditions []Condition
 	held       []bool // for each condition, whether it held in the last check
-	// clearNS is, for each condition about a figure, the beginning of the last period in which the condition was false.
-	// The condition may have become true within this period. Zero means that there was no such period.
+	// clearNS has, for each condition about a figure, the beginning of the last period in which the condition was
+	// false. The condition may have become true within this period. It is zero if the condition was never false.
 	clearNS []int64
 	overNS  int64
 	lines   *account.Lines
@@ -81,8 +80,8 @@ func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, ov
 	return w
 }
 
-// LookbackNS returns how long before the report of a condition its cause can have begun, in ns. A caller that records
-// causes must keep the samples of the last LookbackNS.
+// LookbackNS returns how long before the report of a condition the cause of this condition can have begun, in ns. A
+// caller that records causes must keep the samples of the last LookbackNS.
 func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	if r == nil {
 		r = findings.NewRules()
@@ -104,8 +103,8 @@ func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	return min(back+2*checkNS, maxLookbackNS)
 }
 
-// agoNS returns how long before a figure's period its cause can have begun, in ns. For example, a wait or a request
-// that ended in the period may have begun before it.
+// agoNS returns how much earlier than the period of a figure the cause can have begun, in ns. For example, a wait that
+// ended in the period may have begun before it.
 func (c *Condition) agoNS() int64 {
 	if c.figure.unit != figureTime {
 		return 0
@@ -140,7 +139,7 @@ func (w *Watch) judge(nowNS int64) Verdict {
 		c := &w.conditions[i]
 		if c.figure != nil {
 			if f == nil {
-				if w.held[i] { // nothing is known, so the last result stays
+				if w.held[i] { // too little was sampled to decide, so the last result stays
 					v.Causes = append(v.Causes, Cause{*c, c.text + ", as far as was seen last", nowNS - w.overNS})
 				}
 				continue
@@ -240,8 +239,8 @@ func (w *Watch) figures() *figures {
 	return f
 }
 
-// held returns the share of the time in which a GVL was held. If there are several ractors, it takes the GVL that was
-// held longest.
+// held returns the share of the time in which a GVL was held. If there are several ractors, it returns the share of the
+// GVL that was held longest.
 func (f *figures) held() float64 {
 	most := int64(0)
 	for _, r := range f.heldNS {
@@ -257,8 +256,8 @@ func stateFigure(s gvl.State) func(*figures, float64) (float64, bool) {
 // shares reports whether there are enough samples to compute shares of the time.
 func (f *figures) shares() bool { return f.quality.Lacks(sampler.FigureStates) == "" }
 
-// waitsWith returns the waits for the GVL that have ended. It adds the waits in progress that are known to be longer
-// than the limit. So a wait that blocks all threads for a minute counts before it ends.
+// waitsWith returns the waits for the GVL that have ended, plus the waits in progress that are certainly longer than
+// the limit. So a wait that blocks all threads for a minute counts before it ends.
 func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	l := f.waits.Clone()
 	f.watch.stream.Waiting(func(w *gvl.Wait) {
@@ -269,9 +268,9 @@ func (f *figures) waitsWith(limit float64) gvl.Lengths {
 	return l
 }
 
-// waitFigure returns a function that computes the quantile q of the lengths of waits. For a condition with >, it uses
-// the lower bound of each wait, and for < the upper bound. So a condition is true only if this is proven. waitTold
-// returns the function that formats the same quantile.
+// waitFigure returns a function that computes the quantile q of the lengths of waits. If the condition is "above the
+// limit", it uses the proven length of each wait. If the condition is "below the limit", it uses the upper bound. So a
+// condition is true only if this is proven. waitTold returns the function that formats the same quantile.
 func waitFigure(q float64) func(*figures, float64) (float64, bool) {
 	return func(f *figures, limit float64) (float64, bool) {
 		l := f.waitsWith(limit)

@@ -9,8 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestAlarmsRestOnLowerBounds: a thread gets the GVL for 20 µs again and again, but at 30 Hz nearly every sample finds
-// it waiting. These many short waits look like a long one, but must raise no alarm. A long wait raises one.
+// TestAlarmsRestOnLowerBounds: a thread gets the GVL for 20 µs again and again. At 30 Hz, nearly every sample finds it
+// waiting, so its many short waits look like a long one. They must raise no alarm. A wait that is really long must
+// raise one.
 func TestAlarmsRestOnLowerBounds(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -52,8 +53,8 @@ func TestAlarmsRestOnLowerBounds(t *testing.T) {
 	}
 }
 
-// TestParkedAgesAreBounds: if a parked thread got a CPU, it may have gone on and parked again, so the age of its state
-// is an upper bound. If it got no CPU, the age is exact.
+// TestParkedAgesAreBounds: if a parked thread got a CPU between two samples, it may have gone on and parked again. So
+// the age of its state is an upper bound. If it got no CPU, the age is exact.
 func TestParkedAgesAreBounds(t *testing.T) {
 	for _, c := range []struct {
 		moves bool

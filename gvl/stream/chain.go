@@ -19,30 +19,31 @@ type ChainPart struct {
 	// State is what the thread did while it held the GVL: Running, GC or Stalled.
 	State gvl.State
 	// Method is the innermost Ruby method of the holder's stack, with the C function that it called: "Report#build →
-	// JSON.generate". It is empty if no stack is known. Stack is the one of the part's stacks with the most time.
+	// JSON.generate". It is empty if no stack is known. If the part has several stacks, Stack is the one with the most
+	// time.
 	Method string
 	Stack  sampler.StackID
 	NS     int64
 }
 
-// ChainSum says who held the GVL during one wait for it, in ns. All NS, including the NS of Parts, add up to the length
-// of the wait.
+// ChainSum says which threads held the GVL during one wait for it, and for how long, in ns. All NS, including the NS of
+// Parts, add up to the length of the wait.
 type ChainSum struct {
 	// Parts are the parts of the wait by holder, the longest first. UnlistedNS is the time in which the GVL was held by
 	// threads that no sample listed. OtherNS is the time of holders beyond the limit maxChainParts.
 	Parts      []ChainPart
 	UnlistedNS int64
 	OtherNS    int64
-	// NoCPUNS, HandoverNS and NobodyNS are times in which no thread held the GVL, in ns. In NoCPUNS the waiting thread
-	// could have run but had no CPU. HandoverNS is the other time after this thread was chosen to be next. NobodyNS is
-	// all remaining time.
+	// NoCPUNS, HandoverNS and NobodyNS are times in which no thread held the GVL, in ns. In NoCPUNS, the waiting thread
+	// could have run but had no CPU. HandoverNS is the rest of the time after the waiting thread was chosen as the next
+	// holder. NobodyNS is all remaining time.
 	NoCPUNS, HandoverNS, NobodyNS int64
 	// UnknownNS is the part of the wait for which the Stream got no samples.
 	UnknownNS int64
 }
 
-// Chain finds out which threads held the GVL during one wait. It is a gvl.Consumer and needs a Stream of its own. Feed
-// this Stream all samples from before the wait until after it. Chain is not safe for concurrent use.
+// Chain finds out which threads held the GVL during one wait. It is a gvl.Consumer and needs a Stream of its own. This
+// Stream must get all samples from before the wait until after it. Chain is not safe for concurrent use.
 type Chain struct {
 	gvl.Ignore
 	stream *Stream
@@ -51,8 +52,8 @@ type Chain struct {
 	ractor sampler.RactorID
 	sums   map[chainKey]chainPart
 	sum    ChainSum // without Parts
-	// toldNS is the end of the last LockInterval that the Chain received. lateNS is how long no thread held the GVL
-	// although the waiting thread had been chosen.
+	// toldNS is the end of the last LockInterval that the Chain received. lateNS is how long, after the waiting thread
+	// was chosen, no thread held the GVL.
 	toldNS, lateNS int64
 }
 
@@ -88,7 +89,8 @@ func (c *Chain) Lock(i *gvl.LockInterval) {
 	switch {
 	case i.Unlisted.Holds:
 		c.sum.UnlistedNS += ns
-	case i.Thread == 0, i.Thread == c.wait.Thread: // the waiter seems to hold it early: sampled times are inexact
+	// sampled times are inexact, so the waiting thread can seem to hold the GVL before its wait has ended
+	case i.Thread == 0, i.Thread == c.wait.Thread:
 		c.lateNS += max(to-max(from, c.wait.ToNS-c.wait.HandoverNS), 0)
 		c.sum.NobodyNS += ns
 	default:
@@ -123,8 +125,8 @@ func (c *Chain) Sum() ChainSum {
 	s := c.sum
 	s.UnknownNS += c.wait.ToNS - c.toldNS
 	s.NoCPUNS = min(c.wait.NoCPUNS, s.NobodyNS)
-	// The lack of a CPU delays only a thread that was chosen and woken. So time without a CPU is a part of the time
-	// after the thread was chosen, and is subtracted from it.
+	// A lack of a CPU delays only a thread that was already chosen and woken. So the time without a CPU is a part of
+	// the time since the thread was chosen. Subtract it, so that it does not count twice.
 	s.HandoverNS = max(min(c.lateNS, s.NobodyNS)-s.NoCPUNS, 0)
 	s.NobodyNS -= s.NoCPUNS + s.HandoverNS
 	for k, p := range c.sums {

@@ -27,12 +27,13 @@ type mainGVL struct {
 	// holder is the thread that holds the GVL, according to changes or the last sample. chosen is the thread that will
 	// hold it next. They are nil if there is no such thread, or if it is not known.
 	holder, chosen *exact
-	// unlisted is for a holder that no sample listed: the ID of its native thread. last is the thread that held the GVL
-	// last. freedNS is when the GVL was last released, or zero if this was not seen.
+	// unlisted is the ID of the native thread that holds the GVL, if no sample listed the holder. last is the thread
+	// that held the GVL last. freedNS is when the GVL was last released, or zero if this was not seen.
 	unlisted int32
 	last     sampler.ThreadID
 	freedNS  int64
-	// alone has the waits that began at aloneNS, while no thread held the GVL and no thread was chosen to be next.
+	// alone has the waits that began at aloneNS. At this time no thread held the GVL, and no thread was chosen as the
+	// next holder.
 	alone   []*gvlWait
 	aloneNS int64
 	// waits has the waits of threads that no sample listed. The key is the ID of the native thread.
@@ -85,8 +86,7 @@ func usable(x *sampler.Sample) bool {
 // which changes are known.
 func (m *mainGVL) precedes(c *sampler.Changes) bool { return !c.Fresh && c.FromNS == m.toNS }
 
-// tellsAll reports whether a sample has all changes since the last sample. It does not matter how long ago the last
-// sample was.
+// tellsAll reports whether a sample has all changes since the last sample, even if the last sample was long ago.
 func (m *mainGVL) tellsAll(x *sampler.Sample) bool {
 	return m.live && usable(x) && m.precedes(&x.Changes)
 }
@@ -119,8 +119,8 @@ func (m *mainGVL) lose() {
 	}
 }
 
-// correct applies the changes of the first sample, or of a sample after a gap. Such changes do not show the past. They
-// only correct the threads' present states.
+// correct applies the changes of the first sample, or of the first sample after a gap. They do not show the past,
+// because earlier changes are missing. So they only correct the threads' present states.
 func (m *mainGVL) correct(c *sampler.Changes) {
 	now, holder := make(map[sampler.ThreadID]sampler.GVLState), sampler.ThreadID(0)
 	for i := range c.List {
@@ -131,7 +131,7 @@ func (m *mainGVL) correct(c *sampler.Changes) {
 		switch {
 		case g.State == sampler.GVLHeld && holder != g.Thread:
 			if holder != 0 {
-				now[holder] = sampler.GVLReleased // one GVL has one holder
+				now[holder] = sampler.GVLReleased // a GVL has only one holder
 			}
 			holder = g.Thread
 		case g.State != sampler.GVLHeld && holder == g.Thread:
@@ -207,7 +207,7 @@ func (m *mainGVL) begin() {
 				m.chosen = e
 			}
 		case r.state.Held() && m.holder != nil:
-			e.enter(sampler.GVLReleased, at, false, false) // one GVL has one holder
+			e.enter(sampler.GVLReleased, at, false, false) // a GVL has only one holder
 			r.known = false
 		case r.state.Held():
 			m.holder, e.heldNS = e, r.stateNS
@@ -253,8 +253,8 @@ func (m *mainGVL) showHolder(i *gvl.LockInterval) {
 	i.Turn = i.Stack
 }
 
-// shows reports whether the sample at the step's end shows the hold that is in progress just before the change
-// c.List[before]. The holder must be the thread e, and must keep the GVL until the sample.
+// shows reports whether the sample at the step's end shows the same hold of the GVL that is in progress just before the
+// change c.List[before]. For this, the thread e must hold the GVL and keep it until the sample.
 func (m *mainGVL) shows(e *exact, c *sampler.Changes, before int) bool {
 	last := m.shown.lastChange
 	return e == m.shown.holder && last < before && (last < 0 || c.List[last].State == sampler.GVLHeld)
@@ -266,7 +266,7 @@ func (m *mainGVL) replay(c *sampler.Changes) {
 	now, middle := st.fromNS, false
 	for i := range c.List {
 		g := &c.List[i]
-		// An initial change only shows the state in which a thread already was. It does not show since when.
+		// An initial change only shows the state that a thread already had. It does not show when this state began.
 		initial := c.Fresh && g.AtNS <= c.FromNS || g.AtNS <= st.fromNS
 		at := g.AtNS
 		if initial && at > st.fromNS {
@@ -284,8 +284,8 @@ func (m *mainGVL) replay(c *sampler.Changes) {
 	}
 }
 
-// middle is called at the middle of a step, just before the change c.List[before]. From this moment on, the holder has
-// the state that the sample at the step's end shows.
+// middle is called at the middle of a step, just before the change c.List[before]. From then on, the holder has the
+// state that the sample at the step's end shows.
 func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	h := m.holder
 	if h == nil {
@@ -294,7 +294,7 @@ func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	now := m.lane().now
 	to, d := gvl.Running, gvl.Detail{FD: -1}
 	if h.told {
-		to, d = h.state, h.detail // the kernel reports when this changes
+		to, d = h.state, h.detail // a change from the kernel will report the end of this state
 	}
 	if m.shows(h, c, before) {
 		if state, detail := m.shownState(); !h.told || state == to {
@@ -310,8 +310,8 @@ func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	}
 }
 
-// goesOn gives the holder a new state from the time at on, while it keeps the GVL. to is the new state. now is the new
-// present interval of the GVL's lane.
+// goesOn changes the state of a holder that keeps the GVL. to is its new state from the time at on. now is the new
+// present interval of the GVL.
 func (m *mainGVL) goesOn(h *exact, now *gvl.LockInterval, to gvl.State, d *gvl.Detail, at int64) {
 	if l := m.lane(); *now != l.now {
 		m.s.settleLock(l, at)
@@ -393,7 +393,8 @@ func (m *mainGVL) held(e *exact, c *sampler.Changes, place int, at int64, sure b
 	if g.Stack != 0 && e.state == gvl.Waiting {
 		e.waitedWith(g.Stack, at)
 		goesOn = g.Stack
-		if !e.before.state.Held() && g.Resumes != 0 { // the work without the GVL has ended
+		// the thread was without the GVL before the wait, and this work has ended
+		if !e.before.state.Held() && g.Resumes != 0 {
 			goesOn = g.Resumes
 		}
 	}
@@ -428,8 +429,8 @@ func (m *mainGVL) letGo(e *exact, at int64) {
 	}
 }
 
-// oust ends the hold of the present holder, because a change shows another thread with the GVL. The change that ended
-// the hold is missing. by is the other thread. It is nil if no sample listed it.
+// oust ends the hold of the present holder, because a change shows that another thread has got the GVL. The change that
+// ended the hold is missing. by is the other thread. It is nil if no sample listed it.
 func (m *mainGVL) oust(by *exact, at int64) {
 	if h := m.holder; h != nil && h != by {
 		h.stepNS = m.s.step.lengthNS()
@@ -437,8 +438,8 @@ func (m *mainGVL) oust(by *exact, at int64) {
 	}
 }
 
-// choose notes whether a thread is chosen as the next holder. If it is, it becomes the first holder of some waits:
-// those that began at this same time while no thread held the GVL.
+// choose notes whether the thread e is chosen as the next holder. Other threads may have begun to wait at this very
+// time, while no thread held the GVL. Then e becomes the first holder of their waits.
 func (m *mainGVL) choose(e *exact, to sampler.GVLState, at int64) {
 	switch {
 	case to == sampler.GVLChosen:

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// maxUnlisted limits how many threads that no sample has listed are followed at a time while they wait for the GVL.
+	// maxUnlisted limits how many waiting threads are followed at a time although no sample has listed them.
 	maxUnlisted = 1 << 12
 	// unlistedSteps is how many steps (times between two samples) a thread can wait without being listed by a sample.
 	// If it seems to wait longer, the change at the end of its wait is missing.
@@ -88,8 +88,8 @@ func (e *exact) goesOnAs(w *unlistedWait) {
 	}
 }
 
-// missedUnlisted ends waits whose real end was missed: if their threads still waited, a sample would have listed them
-// by now.
+// missedUnlisted ends waits of unlisted threads that seem to last for too many steps. If such a thread still waited, a
+// sample would have listed it by now. So the real end of its wait was missed.
 func (m *mainGVL) missedUnlisted() {
 	if !m.live {
 		return

@@ -69,7 +69,7 @@ func TestDoingBetweenSamples(t *testing.T) {
 }
 
 // TestDoingBesideSamples: if the kernel's record says that a thread waits for a Mutex, and a sample says something
-// else, the record counts. If the records say nothing about a thread, its state is unknown until a sample shows it.
+// else, the record is right. If the records say nothing about a thread, its state is unknown until a sample shows it.
 func TestDoingBesideSamples(t *testing.T) {
 	dict := sampler.NewDictionary()
 	p := gvltest.ProcOf(sampler.EraSched)

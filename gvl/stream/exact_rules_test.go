@@ -29,7 +29,7 @@ func newExactFeed(t *testing.T, dict *sampler.Dictionary) *exactFeed {
 	return f
 }
 
-// lockFunc is a function that is called with each interval of a GVL. As a type, it is a Consumer.
+// lockFunc is a Consumer that calls this function with each interval of a GVL.
 type lockFunc func(*gvl.LockInterval)
 
 func (lockFunc) Interval(*gvl.Interval)     {}
@@ -49,7 +49,7 @@ func (f *exactFeed) at(us int64, owner sampler.ThreadID, words string, threads .
 	f.feed(gvltest.SampleAt(gvltest.Base+us*1000, owner, threads...), words)
 }
 
-// feed does the same as at, for a sample that the caller has made and that may already have some changes.
+// feed is at for a sample that the caller has made. The sample may already have some changes.
 func (f *exactFeed) feed(x *sampler.Sample, words string) {
 	if words != "none" {
 		x.Changes = sampler.Changes{FromNS: f.last, ToNS: x.TimeNS, Fresh: strings.HasPrefix(words, "fresh"), List: x.Changes.List}
@@ -336,8 +336,8 @@ func TestExactStacks(t *testing.T) {
 }
 
 // TestExactStacksOfWaits: a change can contain the thread's stack at the end of a wait. The wait, and all time without
-// the GVL before it, then get this stack, whatever samples saw. The next hold begins with the Ruby code of this stack,
-// until a sample sees the hold itself. But sums by stack use only the stacks of samples.
+// the GVL before it, then get this stack, even if samples saw another one. The next hold begins with the Ruby code of
+// this stack, until a sample sees the hold itself. But sums by stack use only the stacks of samples.
 func TestExactStacksOfWaits(t *testing.T) {
 	dict := sampler.NewDictionary()
 	var stacks []sampler.StackID

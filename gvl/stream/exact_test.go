@@ -37,10 +37,11 @@ func (l *exactLog) Lock(i *gvl.LockInterval) {
 }
 
 // TestExactIsTrue: if samples have all changes, a Stream's results equal the simulated truth, to the ns. The test
-// compares each thread's time by whether it holds or wants the GVL, each wait with its holders, and the intervals of
-// the GVL. Samples are imperfect, as in reality: they are read a little earlier, see only a part of the truth, or see
-// changes that are not recorded yet. Threads begin and end, and samples see some threads before there is a record of
-// them.
+// compares three things: each thread's time by whether it holds or wants the GVL, each wait with its holders, and the
+// intervals of the GVL.
+//
+// Samples are imperfect, as in reality. They are read a little earlier, see only a part of the truth, or see changes
+// that are not recorded yet. Threads begin and end, and samples see some threads before there is a record of them.
 func TestExactIsTrue(t *testing.T) {
 	seeds := uint64(800)
 	if rubytest.Short(t) {
@@ -173,8 +174,8 @@ func compareWaits(t *testing.T, seed uint64, beginNS int64, got, want []gvl.Wait
 	}
 }
 
-// BenchmarkStreamExact measures the cost of a change of the GVL. Ten threads pass the GVL on, perSecond times per
-// second.
+// BenchmarkStreamExact measures how long a Stream needs for a change of the GVL. Ten threads hand the GVL to each
+// other, perSecond times per second.
 func BenchmarkStreamExact(b *testing.B) {
 	for _, perSecond := range []int{5_000, 50_000} {
 		b.Run(fmt.Sprint(perSecond), func(b *testing.B) {
@@ -232,8 +233,8 @@ func TestExactAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestExactGivesMemoryBack: if there are very many changes between two readings of stacks, a Stream takes memory for
-// them. When there are few changes again, it frees this memory.
+// TestExactGivesMemoryBack: if there are very many changes between two readings of stacks, a Stream allocates memory
+// for them. When there are few changes again, it frees this memory.
 func TestExactGivesMemoryBack(t *testing.T) {
 	dict := sampler.NewDictionary()
 	w := newExactWorld(3, 4, dict)

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestHolderRuns: a change can contain the stack of the GVL's holder. It then counts as a reading of the stack. The
-// thread's time before and after this reading goes to the stack of the nearest reading. The GVL's time goes to the new
+// TestHolderRuns: a change can contain the stack of the GVL's holder. This is a reading of the stack, like the one of a
+// sample. The thread's time goes to the stack of the nearest reading, earlier or later. The GVL's time goes to the new
 // stack from the reading on. The state stays the same, and no new hold begins.
 func TestHolderRuns(t *testing.T) {
 	dict := sampler.NewDictionary()
@@ -122,7 +122,8 @@ func TestEndedTogether(t *testing.T) {
 }
 
 // TestListedWhileItWaits: a thread waits before any sample has listed it. At the moment of its first sample, it is
-// chosen as the next holder. It must not be named as the holder for which it waits itself.
+// chosen as the next holder. A wait names the thread that held the GVL first. This wait must not name the waiting
+// thread itself.
 func TestListedWhileItWaits(t *testing.T) {
 	f := newExactFeed(t, sampler.NewDictionary())
 	f.at(0, 1, "fresh", gvltest.Holder(1))

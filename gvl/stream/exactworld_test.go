@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// exactWorld simulates a process with one GVL, all of whose changes are known. It first decides what happens, which is
-// the truth for the test, and then makes samples of it.
+// exactWorld simulates a process with one GVL, and all changes of this GVL are known. It first decides what happens.
+// This is the truth for the test. Then it makes samples of it.
 type exactWorld struct {
 	rng     *rand.Rand
 	now     int64
@@ -27,9 +27,11 @@ type exactWorld struct {
 	churn  float64
 	meanNS float64
 	// stuck is the probability that a thread loses its CPU, for up to stuckNS, after it has changed the scheduler's
-	// data. The change is recorded only when the thread releases the mutex. Until then no thread can change anything,
-	// and samples see changes that are not recorded yet. hidden is the probability that the first record of a thread is
-	// its first hold of the GVL. Until then only samples show the thread.
+	// data. It then still has the scheduler's mutex, so no other thread can change anything. The change is recorded
+	// only when the thread releases the mutex. Until then, samples see a change that is not recorded yet.
+	//
+	// hidden is the probability that the first record of a thread is its first hold of the GVL. Until then only samples
+	// show the thread.
 	stuck, hidden float64
 	ahead         *exactActor
 	aheadTo       sampler.GVLState
@@ -37,9 +39,9 @@ type exactWorld struct {
 
 	// The truth.
 	waits []gvl.Wait
-	ns    map[sampler.ThreadID]*[5]int64 // by sampler.GVLState, of threads that a sample listed
+	ns    map[sampler.ThreadID]*[5]int64 // by sampler.GVLState; only threads that a sample listed
 	lane  []gvl.LockInterval
-	known map[sampler.ThreadID]int64 // when hidden threads were first recorded, zero for other threads
+	known map[sampler.ThreadID]int64 // when the thread was first recorded; zero if it was not hidden
 }
 
 // stuckNS limits for how long a thread can lose its CPU while it changes the scheduler's data, in ns.
@@ -52,7 +54,7 @@ type exactActor struct {
 	since   int64
 	listed  bool
 	hidden  bool
-	knownNS int64 // time of the first record, if the thread was hidden
+	knownNS int64 // time of the first record, if the thread was hidden until then
 	began   int64
 	wait    gvl.Wait
 	chosen  int64
@@ -240,8 +242,9 @@ func (w *exactWorld) event() {
 	}
 }
 
-// keep moves the truth about a thread to the data that the test compares. It does so when a sample has listed the
-// thread, or when the thread has ended. The waits of a thread that was never listed are compared without its ID.
+// keep moves the truth about a thread to the data that the test compares. It does this when a sample has listed the
+// thread, or when the thread has ended. The waits of a thread that was never listed are compared without the thread's
+// ID.
 func (w *exactWorld) keep(a *exactActor) {
 	if !a.listed {
 		for _, x := range a.waits {

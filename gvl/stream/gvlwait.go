@@ -18,7 +18,7 @@ type gvlWait struct {
 	first sampler.ThreadID
 }
 
-// lacked adds ns to noCPUNS: for this time, the waiting thread lacked a CPU.
+// lacked adds ns to noCPUNS, the time for which the waiting thread lacked a CPU.
 func (w *gvlWait) lacked(ns int64) {
 	w.noCPUNS = min(w.noCPUNS, 1<<61) + min(max(ns, 0), 1<<61)
 }

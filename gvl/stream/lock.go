@@ -7,10 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxIdleLocks is a number of ractors. If there are more, the Stream forgets ractors whose GVL is not used.
+// maxIdleLocks limits the number of GVLs (one per ractor) before the Stream forgets those that no thread holds or
+// wants.
 const maxIdleLocks = 64
 
-// lockLane follows one ractor's GVL. Its field now has the holder and the number of waiting threads since now.FromNS.
+// lockLane follows one ractor's GVL. now is the interval in progress: the holder and the number of waiting threads
+// since now.FromNS.
 type lockLane struct {
 	now gvl.LockInterval
 	// next is filled while a sample is fed: it has the holder and the waiting threads in this sample.

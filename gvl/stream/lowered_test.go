@@ -7,8 +7,8 @@ import (
 )
 
 // TestReachWhileRatesAreLowered: at the requested rates, half a second between two samples is a gap, in which states
-// are unknown. It is no gap if a budget has lowered the rates, at the latest at the second sample. More than a second
-// is always a gap.
+// are unknown. If a budget had lowered the rates at one of the two samples, it is no gap. More than a second is always
+// a gap.
 func TestReachWhileRatesAreLowered(t *testing.T) {
 	p := sampler.Process{StackRate: 100, LockRate: 1000}
 	for _, c := range []struct {

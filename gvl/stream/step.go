@@ -6,31 +6,32 @@ import (
 )
 
 const (
-	// gapFactor decides, together with minGapNS, when the time between two samples is a gap, in which the states of
-	// threads are unknown. It is a multiple of the expected interval between samples.
+	// gapFactor and minGapNS decide when the time between two samples is a gap: a time in which the states of threads
+	// are unknown. gapFactor is a multiple of the expected interval between samples.
 	gapFactor = 10
-	// minGapNS is the shortest gap, in ns. On a busy machine a tick is often late by a few ms, which is not a gap.
+	// minGapNS is the length of the shortest gap, in ns. On a busy machine a tick is often late by a few ms. This must
+	// not be a gap.
 	minGapNS = 250e6
 	// slowGapNS is the shortest gap, in ns, at times when ddtop's clock ticks slowly because no thread runs or waits.
 	slowGapNS = 5e9
 	// lowGapNS and lowBackNS are lower limits of Reach.GapNS and Reach.BackNS, in ns, while a budget has lowered the
 	// rates. At the lowest rates a sample comes every 0.4 s, and stacks are read every 5 s.
 	lowGapNS, lowBackNS = 1e9, 10e9
-	// backNS and backStackTicks limit how late an answer of the kernel may come and still explain the time before it.
-	// The limit is the longer of two times: backNS, in ns, and backStackTicks intervals between reads of stacks. ddtop
-	// asks the kernel at least whenever it reads stacks.
+	// backNS and backStackTicks limit how late an answer of the kernel about a thread may come. If it comes in time, it
+	// also explains what the thread did before the answer. The limit is the longer of two times: backNS, in ns, and
+	// backStackTicks intervals between reads of stacks. ddtop asks the kernel at least whenever it reads stacks.
 	backNS         = 1e9
 	backStackTicks = 3
 	// defaultLockRate replaces an unknown rate, in Hz.
 	defaultLockRate = 1000
 )
 
-// Reach limits how much time around samples their states can explain, in ns.
+// Reach limits the time around a sample that the sample's states can explain, in ns.
 type Reach struct {
 	// GapNS is the longest time between two samples in which states are known. In a longer time they are Unknown.
 	// SlowGapNS replaces GapNS if ddtop's clock was slow (Sample.Slow) at one of the two samples, or at both.
 	GapNS, SlowGapNS int64
-	// BackNS limits for how long a state can be Unknown and still be explained by a later answer of the kernel, in ns.
+	// BackNS is the longest Unknown time that a later answer of the kernel can still explain, in ns.
 	BackNS int64
 }
 
@@ -58,8 +59,7 @@ type step struct {
 // lengthNS returns the step's length in ns. It is never zero, because zero means that a time is known exactly.
 func (s *step) lengthNS() int64 { return max(s.toNS-s.fromNS, 1) }
 
-// beginNS returns the time at which a thread counts as begun. It is for a thread that is new in this sample, or that
-// continues after a gap.
+// beginNS returns the time at which a thread begins that is new in this sample, or that continues after a gap.
 func (s *step) beginNS() int64 {
 	if s.gap {
 		return s.toNS
@@ -67,7 +67,7 @@ func (s *step) beginNS() int64 {
 	return s.midNS
 }
 
-// endNS returns the time at which a thread counts as ended, if this sample does not list it and the last one did.
+// endNS returns the time at which a thread ends that the last sample listed and this sample does not.
 func (s *step) endNS() int64 {
 	if s.gap {
 		return s.fromNS
@@ -127,8 +127,9 @@ func (t *stepper) next(s *sampler.Sample) step {
 	return step{fromNS: from, toNS: to, midNS: from + (to-from)/2, gap: gap}
 }
 
-// tells reports whether the state ts, seen at the time at, also explains the Unknown time since fromNS. It does if the
-// thread has been in this state, without the GVL, since fromNS, and fromNS is at most BackNS before at.
+// tells reports whether the state ts, seen at the time at, also explains the Unknown time since fromNS. Two conditions
+// must be true. The thread has been in this state, without the GVL, since fromNS. And fromNS is at most BackNS before
+// at.
 func (r Reach) tells(ts *gvl.ThreadState, fromNS, at int64) bool {
 	return ts.State.Released() && ts.SinceNS <= fromNS && at-fromNS <= r.BackNS
 }

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// maxSegments limits how many periods of different states are kept between two readings of one thread's stack. If
+	// maxSegments limits the periods of different states that are kept between two readings of one thread's stack. If
 	// there are more, the time of all of them goes to the last known stack. With samples at 1 kHz and stacks at 100 Hz
-	// there are at most 10. There are more if a budget has lowered the rate of stacks.
+	// there are at most 10 periods. There can be more if a budget has lowered the rate of stacks.
 	maxSegments = 32
 	// maxUntold limits the stacks that are kept for a single period whose state is not known yet. If there are more,
 	// the remaining time goes to the last stack.
 	maxUntold = 128
-	// maxUntoldMixed limits how much is held back for a thread: the stacks of periods with an unknown state, plus the
-	// pieces of known time after these periods. Known time is held back because intervals are delivered in order.
+	// maxUntoldMixed limits what is held back for a thread. This is the stacks of periods with an unknown state, plus
+	// the pieces of known time after these periods. Known time must wait too, because intervals are delivered in order.
 	maxUntoldMixed = 4096
 	// openState marks a state that is not known yet. No Consumer sees it.
 	openState = gvl.NumStates
@@ -26,21 +26,21 @@ const (
 //
 //   - Half of the time between two samples goes to the state of the first, half to the state of the second. A thread
 //     that is new began in the middle between the two samples. A thread that is gone ended in the middle.
-//   - If two samples are too far apart, or samples were lost, threads are Unknown in between, unless all changes of the
-//     GVL are known.
+//   - If two samples are too far apart, or samples were lost, threads are Unknown in between. They are not Unknown if
+//     all changes of the GVL are known.
 //   - If a thread is Unknown because the kernel has not answered, the answer fills this time if it comes soon enough
 //     (Reach.BackNS).
 //   - If all changes of the GVL between two samples are known (sampler.Changes), the threads' time is divided at the
-//     changes. Samples still decide what a thread did while it held the GVL (GC, Stalled), and why it had released it.
-//     In this case the times are exact, and the kinds of states are sampled. An interval without a sample gets the kind
-//     of the thread's previous interval, or of the next one if there is none before. If a sample contradicts the
-//     changes, the changes are right.
+//     changes. The times are then exact. But samples still decide what a thread did while it held the GVL (GC, Stalled),
+//     and why it had released it. An interval without a sample gets this from the thread's previous interval, or from
+//     the next one if there is none before. If a sample contradicts the changes, the changes are right.
 //   - The time between two readings of a stack is divided in the same way, with one exception. If only one of the two
-//     readings was in the state of an interval, the interval goes to that reading's stack: a thread that ran and then
-//     began to read a socket was not reading while it ran. The request or job that the thread works for is read with
-//     the stack and goes with it. Changes may show that the thread held the GVL in an interval, while neither reading
-//     saw it. The interval then gets the last stack with which the thread was seen to hold the GVL for the same work.
-//     Intervals without the GVL are treated likewise.
+//     readings was in the state of an interval, the interval goes to that reading's stack. For example, a thread that
+//     ran and then began to read a socket was not reading while it ran.
+//   - The request or job that the thread works for is read together with the stack, and is assigned in the same way.
+//   - Changes may show that the thread held the GVL in an interval, while neither reading saw it with the GVL. The
+//     interval then gets the last stack with which the thread was seen to hold the GVL for the same work. The same rule
+//     applies to intervals without the GVL.
 //
 // So an interval is settled (final) some time after its end: at the next reading of the stack, or when the kernel's
 // answer has come. In the steady state Stream allocates memory only for the waits of threads that no sample lists. It
@@ -63,10 +63,10 @@ type Stream struct {
 	free    []int
 	used    int // the number of used slots
 	out     gvl.Interval
-	// wait and open are memory for reuse: wait for an ended wait that is passed to consumers, and open for a wait in
-	// progress.
+	// wait and open are buffers that are used again and again. wait is for an ended wait that is passed to consumers,
+	// and open for a wait in progress.
 	wait, open gvl.Wait
-	// late has waits that were not passed on yet, because consumers do not know their threads until the next Tick.
+	// late has waits of threads that consumers do not know until the next Tick. They are passed on after this Tick.
 	late    []gvl.Wait
 	spare   []buffers // memory of threads that have ended, for reuse
 	kept    int       // number of segments of all threads
@@ -81,7 +81,8 @@ type Stream struct {
 	pending gvl.Interval
 	main    mainGVL
 	notes   kernelNotes
-	// unchosen is true up to Ruby 3.2: there, no thread is chosen as the next holder before it gets the GVL.
+	// unchosen is true for Ruby up to 3.2. There, the scheduler does not choose the next holder before this thread gets
+	// the GVL.
 	unchosen bool
 }
 
@@ -185,8 +186,8 @@ func (s *Stream) start(r *thread, i int) {
 	s.main.track(r)
 }
 
-// Finish ends the stream. It passes all time that is not settled to the consumers, with the last known stacks. It ends
-// all threads at the last sample.
+// Finish ends the stream and all its threads at the time of the last sample. It passes all time that is not settled to
+// the consumers, with the last known stacks.
 func (s *Stream) Finish() {
 	s.table.Begin(0)
 	s.table.Changed = true
@@ -196,7 +197,7 @@ func (s *Stream) Finish() {
 	s.steps = stepper{reach: s.steps.reach}
 }
 
-// handOutLate passes on the waits in late. They were kept back until the consumers knew their threads.
+// handOutLate passes on the waits in late. Consumers know their threads now.
 func (s *Stream) handOutLate() {
 	if len(s.late) == 0 {
 		return
@@ -237,16 +238,16 @@ func (s *Stream) SlotOf(id sampler.ThreadID) (slot int, ok bool) {
 	return rec.V.slot, true
 }
 
-// Pending calls fn with the time of a listed thread that is not settled yet, up to the last sample. State and stack of
-// this time are what is known now, and can still change.
+// Pending calls fn with the time of a listed thread that is not settled yet, up to the last sample. The state and the
+// stack of this time are preliminary: they can still change.
 func (s *Stream) Pending(id sampler.ThreadID, fn func(*gvl.Interval)) {
 	if rec := s.table.Get(id); rec != nil {
 		rec.V.unsettled(fn)
 	}
 }
 
-// collect passes time inside the collector to the consumers. It returns payer, the stack to which such time is charged
-// from this sample on.
+// collect passes time inside the garbage collector to the consumers. It returns payer, the stack to which time inside
+// the collector is charged from this sample on.
 func (s *Stream) collect(x *sampler.Sample, states []gvl.ThreadState, st step) (payer sampler.StackID, known bool) {
 	if s.during && !st.gap {
 		s.collecting(st.fromNS, st.midNS)

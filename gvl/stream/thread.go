@@ -9,8 +9,8 @@ import (
 type segment struct {
 	fromNS, toNS, stepNS int64
 	state                gvl.State
-	// exact is true if changes of the GVL prove both ends: a change is at each end, or the end lies between two such
-	// changes.
+	// exact is true if changes of the GVL prove both ends of the segment. This means that each end is at a change, or
+	// between two changes that prove it.
 	exact  bool
 	detail gvl.Detail
 	// stack is a stack that a change has reported for this segment. If it is zero, the readings of the stack before and
@@ -29,32 +29,32 @@ type look struct {
 
 func lookAt(t *sampler.Thread) look { return look{t.Stack, t.Serving} }
 
-// untold is a period with one stack that cannot be passed on to consumers yet, because consumers get periods in order.
-// Its own state, or the state of an earlier period, is still unknown.
+// untold is a period with one stack that cannot be passed on to consumers yet. Its state, or the state of an earlier
+// period, is still unknown, and consumers get periods in order.
 type untold struct {
 	segment
 	// look has the stack and the request of the period.
 	look
 }
 
-// thread is a listed thread: its present state, and its time that was not yet passed to consumers. Its tracker decides
-// when its state changes.
+// thread is a listed thread: its present state, and its time that was not yet passed to consumers. The thread's tracker
+// decides when the state changes.
 type thread struct {
-	// The next fields are compared at each sample, so they come first and share a line of the CPU's cache. state began
-	// at runNS. kind is the kind of waiting. open is true if the state is not known yet.
+	// The next fields are compared at each sample. They come first, so that they share a line of the CPU's cache. state
+	// began at runNS. kind is the kind of waiting. open is true if the state is not known yet.
 	by    tracker
 	s     *Stream
 	id    sampler.ThreadID
 	slot  int
 	runNS int64
-	// sinceNS is when the thread began to wait for its present object. It is runNS if it has waited for this object
-	// since the state began.
+	// sinceNS is when the thread began to wait for its present object, for example a Mutex. It is runNS if it has
+	// waited for this object since the state began.
 	sinceNS int64
 	state   gvl.State
 	kind    gvl.WaitKind
 	open    bool
-	// fresh is set if the thread was not in the last sample. known is set if the thread's present state is the result
-	// of its last change of the GVL, and this change is known.
+	// fresh is set if the thread was not in the last sample. known is set if the thread's last change of the GVL is
+	// known, so that it decides the thread's present state.
 	fresh, known bool
 	// work is the request that the thread works for, as a change of the GVL has reported. It is zero if changes show no
 	// request.
@@ -67,8 +67,8 @@ type thread struct {
 	detail   gvl.Detail
 	// stepNS is the time between the two samples around the beginning of the state.
 	stepNS int64
-	// stateNS is when the thread entered its state. It does not change if the thread waits for another object in the
-	// same state. waitNS is when the thread began to wait for the GVL. before is its state until waitNS.
+	// stateNS is when the thread entered its state. It stays the same if the thread begins to wait for another object
+	// in this state. waitNS is when the thread began to wait for the GVL. before is its state until waitNS.
 	stateNS, waitNS int64
 	before          waitBefore
 	span            gvl.WaitSpan
@@ -81,8 +81,8 @@ type thread struct {
 	// looks has the last reading of the stack for each place of the thread. The places are: holding the GVL, waiting
 	// for it, or neither.
 	looks [numPlaces]pastLook
-	// most is the largest number of segments between two consecutive readings of the stack, among the last readings.
-	// readings is the number of these readings. shrink uses both to free memory.
+	// most is how many segments there were between two consecutive readings of the stack, at most. It is the maximum
+	// over the last readings. readings is the number of these readings. shrink uses both to free memory.
 	most, readings int
 	// changes is the tracker that follows the thread by changes. It is nil if the thread was never followed by changes.
 	changes *exact
@@ -110,7 +110,7 @@ type buffers struct {
 	untold   []untold
 }
 
-// gone stops following a thread that has disappeared from samples. cut is true if the thread's end was not seen.
+// gone stops following a thread that the present sample does not list. cut is true if the thread's end was not seen.
 func (r *thread) gone(atNS int64, cut bool) {
 	r.by.leave()
 	r.end(atNS, cut)
@@ -136,7 +136,8 @@ func (r *thread) run(ts *gvl.ThreadState, atNS int64) {
 	r.span = ts.Span
 }
 
-// goOn begins a period in a state. stepNS is the length of the step in which the period began.
+// goOn begins a period in a state. stepNS is the length of the step (the time between two samples) in which the period
+// began.
 func (r *thread) goOn(state gvl.State, d *gvl.Detail, atNS, stepNS int64) {
 	r.state, r.kind, r.detail, r.open = state, d.Wait, *d, state == gvl.Unknown && d.Reason == gvl.ReasonNotAsked
 	r.runNS, r.sinceNS, r.stepNS = atNS, atNS, stepNS
@@ -169,7 +170,7 @@ func (r *thread) waited(atNS, byNS int64, cut bool) {
 	r.fill(&s.wait, atNS, byNS)
 	s.wait.Cut = s.wait.Cut || cut
 	if r.fresh {
-		s.late = append(s.late, s.wait) // no consumer knows the thread yet
+		s.late = append(s.late, s.wait) // consumers do not know the thread until the next Tick
 		return
 	}
 	s.handOutWait()
@@ -198,8 +199,8 @@ func (r *thread) waits() (w gvl.Wait, ok bool) {
 	return r.s.open, true
 }
 
-// unsettled calls fn with the thread's time that is not settled yet, up to the last sample. State and stack of this
-// time are what is known now, and can still change.
+// unsettled calls fn with the thread's time that is not settled yet, up to the last sample. The state and the stack of
+// this time are preliminary: they can still change.
 func (r *thread) unsettled(fn func(*gvl.Interval)) {
 	i := &r.s.pending
 	i.Thread, i.Ractor, i.Slot = r.id, r.ractor, r.slot
@@ -226,8 +227,8 @@ func (r *thread) goesOn(atNS int64) segment {
 	return segment{r.fromNS, atNS, r.stepNS, r.now(), r.known, r.detail, 0, r.work}
 }
 
-// servingOr returns the request that was read with a stack. But if a change has reported another request (work), it
-// returns this one.
+// servingOr returns the request that a thread worked for. If a change has reported a request (work), it returns work.
+// Otherwise it returns the request that was read with the stack.
 func servingOr(work sampler.WorkID, of sampler.Serving) sampler.Serving {
 	if work != 0 && of.Work != work {
 		return sampler.Serving{Work: work}
@@ -235,8 +236,8 @@ func servingOr(work sampler.WorkID, of sampler.Serving) sampler.Serving {
 	return of
 }
 
-// stackOr returns the stack that a change has reported for the segment. If there is none, it returns the stack of the
-// reading of.
+// stackOr returns the stack that a change has reported for the segment. If there is none, it returns the stack in of, a
+// reading of the stack.
 func (g *segment) stackOr(of look) sampler.StackID {
 	if g.stack != 0 {
 		return g.stack
@@ -257,8 +258,8 @@ func (r *thread) cut(atNS int64) {
 	r.fromNS = atNS
 }
 
-// tell sets the state of the present period if it was not known until now. It is called when the state becomes known,
-// or when it is certain that it will stay unknown.
+// tell sets the state of the present period, if this state was not known until now. It is called when the state becomes
+// known, or when it is certain that the state stays unknown.
 func (r *thread) tell(state gvl.State) {
 	if !r.open {
 		return

@@ -55,17 +55,17 @@ func (r *thread) read(now look, atNS int64) {
 	r.look, r.stackState = now, state
 }
 
-// split divides a segment at mid. The part before mid gets the stack of the reading a, and the part after mid the stack
-// of b.
+// split divides a segment at the time mid. The part before mid gets the stack of the reading a. The part after mid gets
+// the stack of the reading b.
 func (r *thread) split(g *segment, a, b look, mid int64) {
 	at := min(max(mid, g.fromNS), g.toNS)
 	r.settle(g, a, g.fromNS, at)
 	r.settle(g, b, at, g.toNS)
 }
 
-// share assigns a segment with exact ends to the stack of the last reading or of the new one (now). It chooses the
-// reading that saw the thread in the same place: holding the GVL, waiting for it, or neither. If both readings did,
-// each gets a part.
+// share assigns a segment with exact ends to a reading of the stack: the last one or the new one (now). It chooses the
+// reading that saw the thread in the same place: holding the GVL, waiting for it, or neither. If both readings saw it
+// there, each gets a part of the segment.
 func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	p := placeOf(g.state)
 	was, is := placeOf(r.stackState) == p, placeOf(state) == p
@@ -88,9 +88,9 @@ func (r *thread) share(g *segment, now look, state gvl.State, mid int64) {
 	r.split(g, a, b, mid)
 }
 
-// past returns the last reading that saw the thread in place p. It is called for a segment in place p whose nearest
-// readings saw the thread in another place. If the last reading in p is too old or was for other work, past returns the
-// reading of.
+// past returns the last reading that saw the thread in place p: holding the GVL, waiting for it, or neither. It is
+// called for a segment in p if the readings before and after it saw the thread in another place. If the last reading in
+// p is too old, or was for another request, past returns its parameter of.
 func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	if l := &r.looks[p]; l.atNS != 0 && g.fromNS-l.atNS <= lookNS && l.serving.Work == of.serving.Work {
 		return l.look
@@ -98,7 +98,7 @@ func (r *thread) past(p gvl.Place, g *segment, of look) look {
 	return of
 }
 
-// release passes on all segments, with the last known stack.
+// release passes all segments of the thread to the consumers, with the last known stack.
 func (r *thread) release() {
 	for i := range r.segments {
 		g, of := &r.segments[i], r.look

@@ -10,15 +10,13 @@ import (
 type tracker interface {
 	// sample adds a sample of the thread. The sample lies at the end of Stream.step.
 	sample(ts *gvl.ThreadState, t *sampler.Thread)
-	// goneNS returns when the thread ended. It is called if the sample does not list the thread, which the last sample
-	// listed.
+	// goneNS returns when the thread ended. It is called if the last sample listed the thread and this one does not.
 	goneNS() int64
 	// wait adds to w what the tracker knows about the thread's present wait for the GVL.
 	wait(w *gvl.Wait)
 	// room reports whether the thread may keep more than maxSegments segments between two readings of its stack.
 	room() bool
-	// leave ends the tracking of a thread. If the thread was waiting for the GVL, the end of this wait counts as not
-	// seen.
+	// leave ends the tracking of a thread. If the thread was waiting for the GVL, the end of this wait was not seen.
 	leave()
 }
 
@@ -85,8 +83,8 @@ func (r *thread) advance(ts *gvl.ThreadState) {
 	}
 }
 
-// waitsAgain adds a sample of a thread that waits for the GVL, and also waited in the last sample. If it certainly had
-// the GVL in between, this is a new wait.
+// waitsAgain adds a sample of a thread that waits for the GVL, as in the last sample. If the thread certainly had the
+// GVL in between, a new wait begins.
 func (r *thread) waitsAgain(ts *gvl.ThreadState) {
 	if ts.Span.ByNS > r.span.ByNS && r.span.ByNS != 0 {
 		at := min(max(ts.SinceNS, r.fromNS, r.waitNS), r.s.step.toNS)

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxPeers limits the descriptors whose peers are remembered. peerNS is how long such a peer is believed, in ns:
-	// after this time, the program may have opened the descriptor for another peer.
+	// maxPeers limits the descriptors whose peers are remembered. peerNS is how long a remembered peer is used, in ns.
+	// After this time, the program may have closed the descriptor and opened it for another peer.
 	maxPeers, peerNS = 1024, 2e9
 )
 
@@ -48,8 +48,8 @@ func (k *kernelNotes) notePeer(d *gvl.Detail, atNS int64) {
 	k.peers[d.FD] = lastPeer{d.Peer, atNS}
 }
 
-// does applies a report of the kernel: from the time at on, the thread does something else, without a change of the
-// GVL.
+// does applies a report of the kernel: from the time at on, the thread does something else. It has neither got nor
+// released the GVL.
 func (e *exact) does(d *sampler.Doing, at int64) {
 	if d.Kind == sampler.DoingWorks {
 		e.works(d.Work, at)
@@ -79,8 +79,9 @@ func (e *exact) works(id sampler.WorkID, at int64) {
 	}
 }
 
-// leave notes that a thread has ended its work (a request or job) by the time at. begins is true if at is the beginning
-// of the next work. The exact end is then not known, because the thread may have been idle in between.
+// leave notes that a thread has ended its work (a request or job) at the time at or earlier. begins is true if the
+// thread begins its next work at this time. It may have been idle before, so the exact end of the last work is not
+// known.
 func (k *kernelNotes) leave(id sampler.ThreadID, at int64, begins bool) {
 	l := k.left[id]
 	if l == nil {
@@ -157,9 +158,9 @@ func (e *exact) doesReleased(d *sampler.Doing, at int64) {
 	e.told, e.seen = true, false
 }
 
-// refutes reports whether the kernel's report is right and the sample wrong. The report is believed if the sample shows
-// Unknown. It is also believed if report and sample disagree on whether the thread is on a CPU or waits for a Mutex.
-// The sample can be wrong because its frames were read earlier.
+// refutes reports whether the kernel's report is right and the sample wrong. It returns true in three cases: the sample
+// shows Unknown, the two disagree on whether the thread is on a CPU, or only the report shows a wait for a Mutex. The
+// sample can be wrong because its frames were read earlier.
 func (e *exact) refutes(ts *gvl.ThreadState) bool {
 	return e.told && !e.open && (ts.State == gvl.Unknown || (ts.State == gvl.Native) != (e.state == gvl.Native) || e.state == gvl.Lock && ts.State != gvl.Lock)
 }
@@ -173,8 +174,8 @@ func (s *Stream) Working(id sampler.ThreadID) sampler.WorkID {
 	return 0
 }
 
-// LeftWork returns the first time from fromNS on at which a thread is known to have ended work. It is zero if no such
-// time is known. exact is false if the thread may have ended work even earlier, without a report.
+// LeftWork returns the first time from fromNS on at which a thread is known to have ended its work (a request or job).
+// It is zero if no such time is known. exact is false if the thread may have ended work even earlier, without a report.
 func (s *Stream) LeftWork(id sampler.ThreadID, fromNS int64) (atNS int64, exact bool) {
 	l := s.notes.left[id]
 	if l == nil {

@@ -10,14 +10,16 @@ const (
 	// changes are known. maxKept limits the changes of all threads together (20 MB). If there are more, the limit for
 	// each thread falls to maxSegments.
 	maxExactSegments, maxKept = 1 << 13, 1 << 17
-	// maxAgainst and againstNS decide when samples are believed and a thread's changes are not. At least maxAgainst
-	// consecutive samples must contradict the changes, over at least againstNS. A single sample can contradict them,
-	// because it is read some µs before or after its time. Several can do so if a thread loses its CPU in the middle of
-	// a change: it has changed the scheduler's data, but has not released the mutex yet. The change is recorded only
-	// then. With a limit on the process's CPU time this takes a tenth of a second and more.
+	// maxAgainst and againstNS decide when samples are right and a thread's changes are wrong. At least maxAgainst
+	// consecutive samples must contradict the changes, over at least againstNS.
+	//
+	// A single sample can contradict correct changes, because it is read some µs before or after its time. Several
+	// samples can do so if a thread loses its CPU in the middle of a change. It has then changed the scheduler's data,
+	// but has not released the mutex yet, and the change is recorded only at the release. If the process's CPU time is
+	// limited, this takes a tenth of a second and more.
 	maxAgainst, againstNS = 3, 1e9
-	// yieldNS is a limit for a thread whose time slice ends: the longest time, in ns, until it enters the queue for the
-	// GVL.
+	// yieldNS is the longest time from the end of a thread's time slice until this thread enters the queue for the GVL,
+	// in ns.
 	yieldNS = 1e6
 )
 
@@ -93,12 +95,12 @@ func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 	e.fresh = false
 }
 
-// read adds a reading of the stack. The reading is remembered as the last one for the thread's present place: holding
-// the GVL, waiting for it, or neither.
+// read adds a reading of the stack. It is remembered as the last reading for the thread's present place: holding the
+// GVL, waiting for it, or neither.
 func (e *exact) read(now look, atNS int64) {
 	e.cut(atNS)
 	if p := &e.looks[placeOf(e.stackState)]; p.atNS == 0 && e.stack != 0 && len(e.segments) > 0 {
-		*p = pastLook{e.look, e.segments[0].fromNS} // read before changes were known
+		*p = pastLook{e.look, e.segments[0].fromNS} // the reading from before changes were known
 	}
 	e.thread.read(now, atNS)
 	if now.stack != 0 {
@@ -126,7 +128,8 @@ func (e *exact) compare(ts *gvl.ThreadState) {
 	step := &e.s.step
 	own, is := placeOf(e.state), placeOf(ts.State)
 	switch {
-	case own == is, own == gvl.PlaceReleased && ts.State == gvl.Waiting && ts.Detail.Wait == gvl.WaitYield: // it is not in the queue yet
+	// the thread is not in the queue for the GVL yet
+	case own == is, own == gvl.PlaceReleased && ts.State == gvl.Waiting && ts.Detail.Wait == gvl.WaitYield:
 		e.against = 0
 	case e.known:
 		if e.against == 0 {
@@ -153,8 +156,8 @@ func (e *exact) compare(ts *gvl.ThreadState) {
 	}
 }
 
-// turnTo is for a thread whose last change is not known. The sample at the step's end shows whether it holds the GVL,
-// wants it, or does neither, and turnTo believes the sample.
+// turnTo sets a thread's state to the state in the sample at the step's end. It is for a thread whose last change is
+// not known, and that changed its place: holding the GVL, waiting for it, or neither.
 func (e *exact) turnTo(ts *gvl.ThreadState, was, is gvl.Place) {
 	at := e.s.step.toNS
 	e.depart(was, at)
@@ -226,8 +229,8 @@ func (e *exact) beginAt(at int64) {
 	e.goOn(gvl.Unknown, &notAsked, at, 0)
 }
 
-// waitedWith sets the stack of a wait that has ended. The thread has run no Ruby code since it released the GVL, so all
-// its segments since then get this stack.
+// waitedWith sets the stack of a wait that has ended. The thread has run no Ruby code since it released the GVL. So all
+// its segments since the release get this stack.
 func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.cut(at)
 	for i := len(e.segments) - 1; i >= 0 && placeOf(e.segments[i].state) != gvl.PlaceHeld; i-- {
@@ -236,8 +239,8 @@ func (e *exact) waitedWith(stack sampler.StackID, at int64) {
 	e.waitStack = stack
 }
 
-// enter applies a change to a thread's state. sure is set if the thread was certainly in another state before. seen is
-// set if the thread holds the GVL from now until the sample at the end of the step. In this case the sample decides
+// enter applies a change of the GVL to a thread. sure is set if the thread was certainly in another state before. seen
+// is set if the thread holds the GVL from now until the sample at the end of the step. In this case the sample shows
 // what the thread does.
 func (e *exact) enter(to sampler.GVLState, at int64, sure, seen bool) {
 	r := e.thread
@@ -316,19 +319,19 @@ func (e *exact) stays(to sampler.GVLState, at int64) {
 	e.gvl, e.known, e.against = to, true, 0
 }
 
-// yields reports whether a thread that enters the queue released the GVL just before only because its time slice ended.
-// This is not the case if a sample saw the thread without the GVL.
+// yields reports whether a thread that enters the queue had released the GVL only because its time slice ended. If a
+// sample saw the thread without the GVL, this was not the reason.
 func (e *exact) yields(at int64) bool {
 	return e.known && e.gvl == sampler.GVLReleased && !e.seen && e.letGoNS == e.runNS && at-e.runNS <= yieldNS && e.letGoNS-e.heldNS >= gvl.TimeSliceNS/2
 }
 
 // yield is called when a thread enters the queue after its time slice (yields). It ends the short time in which the
-// thread had released the GVL.
+// thread did not hold the GVL and was not in the queue.
 func (e *exact) yield(at int64) {
 	d, state, detail := gvl.Detail{FD: -1}, e.releasedFor, e.releasedDetail
 	if e.open && !e.unseen {
 		e.detail = d
-		e.tell(gvl.Native) // a sample has cut it
+		e.tell(gvl.Native) // a sample has divided this time
 	}
 	e.state, e.detail, e.open = gvl.Native, d, false
 	e.depart(gvl.PlaceReleased, at)

@@ -12,7 +12,7 @@ const (
 	// unit is 2 µs.
 	UnitsPerColumn = 50_000
 	// chunkColumns is the number of consecutive columns that are stored together in a chunk. A chunk with only one
-	// state takes a few words, so idle threads need almost no memory.
+	// state takes only a few machine words, so idle threads need almost no memory.
 	chunkColumns = 64
 )
 
@@ -47,9 +47,9 @@ type row struct {
 	lane *ractorLane
 	// listed is set if the thread is in the last sample. active is set if it has an open column.
 	listed, active bool
-	// settled and now are the open columns. A thread's time becomes final some time after its samples. settled is the
-	// column up to which time is final. now is the column of the last sample, whose time can still change. Columns in
-	// between are stored twice: first with what is known now, and again when they are final.
+	// settled and now are the open columns. A thread's time becomes final only some time after its samples. settled is
+	// the column up to which time is final. now is the column of the last sample, whose time can still change. Columns
+	// between the two are stored twice: first with what is known now, and again when they are final.
 	settled, now openColumn
 
 	chunks            []chunk
@@ -221,9 +221,9 @@ func (r *row) spentIn(st gvl.State, col, columnNS int64) int64 {
 	return ns[st]
 }
 
-// steadyFrom returns how far back the thread was only in the state st: the first of the columns up to col without any
-// other state. The result is not before the column oldest. If the thread was also in other states in col itself, it is
-// col+1.
+// steadyFrom returns the first column from which on, up to col, the thread was only in the state st. It searches
+// backwards from col, but not before the column oldest. If the thread was also in another state in col itself, the
+// result is col+1.
 func (r *row) steadyFrom(st gvl.State, col, oldest, columnNS int64) int64 {
 	if r.firstCol < 0 {
 		return col + 1

@@ -18,7 +18,7 @@ type procLane struct {
 }
 
 // column returns the process's column with number col, to which the caller adds time. The ring has room only for the
-// newest columns. If a newer column has taken the place of this one, the result is an empty column that is not stored.
+// newest columns. If a newer column has already replaced col, the result is an empty column that is not stored.
 func (p *procLane) column(col int64) *procColumn {
 	c := &p.ring[col%int64(len(p.ring))]
 	switch {
@@ -100,7 +100,7 @@ func (l *ractorLane) addColumn(col, d int64, i *gvl.LockInterval) {
 		l.newest, l.holders = col, l.holders[:0]
 	}
 	if col < l.newest {
-		return // late time of another ractor in this lane
+		return // late time of another ractor that shares this lane
 	}
 	l.holders = addShare(l.holders, i.Thread, d)
 	for _, h := range l.holders {

@@ -6,20 +6,20 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// RowCells has the cells of one drawn row. Most cells show the past and do not change, so the next picture reuses them.
-// The zero value is ready for use.
+// RowCells has the cells of one row of a picture. Most cells show the past and do not change, so the next picture
+// reuses them. The zero value is ready for use.
 type RowCells struct {
 	of           *Timeline
 	ids          []sampler.ThreadID
 	cells        []Cell
 	fromNS, each int64
-	// finalNS is a time: the cells before it cannot change.
+	// finalNS is a time. Cells before this time cannot change.
 	finalNS int64
 	startNS int64 // the Timeline's startNS at the last call
 }
 
-// UpdateRows is like AppendRows, but computes fewer cells. It reuses the cells in c from the last call that cannot have
-// changed. The result is valid until the next call.
+// UpdateRows is like AppendRows, but computes fewer cells. c has the cells of the last call, and UpdateRows reuses
+// those that cannot have changed. The result is valid until the next call.
 func (t *Timeline) UpdateRows(c *RowCells, ids []sampler.ThreadID, fromNS, toNS int64, cols int) []Cell {
 	t.sync()
 	cols = min(cols, maxCells)
@@ -40,7 +40,7 @@ func (t *Timeline) UpdateRows(c *RowCells, ids []sampler.ThreadID, fromNS, toNS 
 	return c.cells
 }
 
-// finalNS returns a time: the stored states of the given threads before it cannot change.
+// finalNS returns the time up to which the stored states of the given threads are final.
 func (t *Timeline) finalNS(ids []sampler.ThreadID) int64 {
 	col := t.col
 	for _, id := range ids {

@@ -31,8 +31,8 @@ func (c *Cell) Listed() int64 {
 
 // OwnerCell is one column of a ractor's row in a picture (its GVL lane), which shows who held the GVL.
 type OwnerCell struct {
-	// Owner is the thread that held the GVL longest, or zero. HeldByOwnerNS is a part of the time for which it held the
-	// GVL: only stored columns in which no other thread held the GVL longer are included.
+	// Owner is the thread that held the GVL longest, or zero. HeldByOwnerNS is a lower bound of how long it held the
+	// GVL, in ns. It leaves out stored columns in which another thread held the GVL longer.
 	Owner         sampler.ThreadID
 	HeldByOwnerNS int64
 	// HeldNS is how long any thread held the GVL. GCNS is the part of HeldNS in which the holder collected garbage.
@@ -47,8 +47,8 @@ type ProcCell struct {
 	SpanNS, SampledNS int64
 	// WaitNS and HeldNS are sums over all threads of all ractors. GCNS is the time of garbage collections.
 	WaitNS, HeldNS, GCNS int64
-	// CPUNS and ThrottledNS come from counters that are read less often than there are cells. The growth between two
-	// readings is distributed evenly.
+	// CPUNS and ThrottledNS come from counters that are read less often than once per cell. The growth between two
+	// readings is distributed evenly over the cells in between.
 	CPUNS, ThrottledNS int64
 	// RSSBytes is the process's memory at the last reading in the cell, or zero.
 	RSSBytes int64
@@ -77,8 +77,8 @@ func (t *Timeline) Window(toNS, spanNS int64, cols int) (fromNS, endNS int64) {
 }
 
 // spans divides the time from fromNS to toNS into cols cells, and calls fn for each stored column that overlaps cell k.
-// num/den is the part of the column that lies in the cell, both in ns. The columns with the first and the newest sample
-// are not full, so their den is less than columnNS.
+// num/den is the part of the column that lies in the cell. num and den are in ns. den is columnNS, but less for the
+// columns with the first and the newest sample, because these are not full.
 func (t *Timeline) spans(fromNS, toNS int64, cols, k int, fn func(col, num, den int64)) (span int64) {
 	width := toNS - fromNS
 	a := fromNS + scale(width, int64(k), int64(cols))
@@ -218,8 +218,9 @@ func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [gvl.NumState
 	return ns
 }
 
-// Since returns when the thread entered the state st in which it was at the time ns. It searches the stored columns,
-// but not before fromNS. A column does not show the order of its states, so Since assumes that st was the last one.
+// Since returns when a thread that was in the state st at the time ns had entered this state. It searches the stored
+// columns, but not before fromNS. A column does not show the order of its states, so Since assumes that st was the last
+// one.
 func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) int64 {
 	t.sync()
 	r := t.rows[id]
@@ -237,7 +238,7 @@ func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) in
 	oldest := max(fromNS/t.columnNS, t.oldest())
 	first := r.steadyFrom(st, col-1, oldest, t.columnNS)
 	at := first * t.columnNS
-	if first > oldest { // the column before, which may end in this state
+	if first > oldest { // the thread may have entered the state in the column before
 		at -= r.spentIn(st, first-1, t.columnNS)
 	}
 	return max(min(at, begin), fromNS)

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// erratic returns a Timeline of a process. Its threads stay in a state for 1 to 10 ms, and in one of 20 cases for up to
-// 12 s. Thread 4 begins and ends several times, and the samples have a gap. was[id] has the times at which the state of
-// thread id changed.
+// erratic returns a Timeline of a process whose threads change their states irregularly. They stay in a state for 1 to
+// 10 ms, and in one of 20 cases for up to 12 s. Thread 4 begins and ends several times, and the samples have a gap.
+// was[id] has the times at which the state of thread id changed.
 func erratic(seed uint64, columns int) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
 	return erraticEach(seed, columns, func(*Timeline, int64) {})
 }
@@ -140,7 +140,8 @@ func TestTimelineKeepsWhatIsFinal(t *testing.T) {
 			})
 		}
 	}
-	if kept < made/3 { // without stacks, a thread's last state is final only when the next one begins
+	// this is not more, because without stacks, a thread's last state is final only when the next one begins
+	if kept < made/3 {
 		t.Errorf("of %d cells only %d were final", made, kept)
 	}
 }

@@ -107,7 +107,7 @@ func (t *Timeline) Tick(k *gvl.Tick) {
 	}
 	t.lastNS = k.ToNS
 	for _, i := range k.Begun {
-		t.list(k.Slots[i], &k.States[i]) // before advance, because a thread that ended may be back
+		t.list(k.Slots[i], &k.States[i]) // before advance, because a thread that had ended may be listed again
 	}
 	t.advance()
 	if !k.Gap {
@@ -194,8 +194,8 @@ func (t *Timeline) evict() {
 	}
 }
 
-// giveUp drops the oldest chunks if all columns together take more than MaxTimelineBytes. It returns false if they do
-// not, so that nothing was dropped.
+// giveUp drops the oldest chunks if all columns together take more than MaxTimelineBytes. It returns false if it
+// dropped nothing.
 func (t *Timeline) giveUp() bool {
 	held, oldest := 0, int64(math.MaxInt64)
 	for _, r := range t.rows {

@@ -161,7 +161,7 @@ func TestTimelineSlowClock(t *testing.T) {
 	if ns := tl.Totals(1, gvltest.Base, at); ns[gvl.Sleeping] != 19*gvltest.Sec || ns[gvl.Unknown] != 0 {
 		t.Errorf("slow: %v", ns)
 	}
-	// Here the clock of the samples is not slow (Sample.Slow), so the same time between two samples is a gap.
+	// Here the clock of the samples is not slow (Sample.Slow). So the same time between two samples is a gap now.
 	s := gvltest.SampleAt(at+9*gvltest.Sec, 0, gvltest.Asleep(1, 1, sampler.BlockSleep))
 	stream.Feed(s, c.Classify(s))
 	if ns := tl.Totals(1, gvltest.Base, at+10*gvltest.Sec); ns[gvl.Sleeping] != 19*gvltest.Sec || ns[gvl.Unknown] != 10*gvltest.Sec {

@@ -6,7 +6,7 @@
 // over the same window. Earlier releases have no such events. For them, the tests use threads that only compute. The
 // kernel's counters of these threads bound how long they waited.
 //
-// `make test` asserts only what a busy machine cannot break. `make verify` (build tag verify) measures the figures, at
-// all rates and for all loads. These figures depend on how busy the machine is, so it prints the machine's load beside
-// them.
+// `make test` checks only what is true even on a busy machine. `make verify` (build tag verify) measures the figures,
+// at all rates and for all loads. These figures depend on how busy the machine is. So `make verify` also prints the
+// machine's load.
 package accuracy

@@ -21,15 +21,15 @@ import (
 )
 
 // kept collects the intervals and waits that a stream.Stream computes from a process's samples. It also keeps the time
-// in which the samples include every change of the GVL.
+// span in which the samples include every change of the GVL.
 type kept struct {
 	gvl.Ignore
 	measure   *measure.Measure
 	tids      map[sampler.ThreadID]int32
 	intervals []gvl.Interval
 	waits     []gvl.Wait
-	// noCPU is how long a thread was without a CPU just before it took, released or queued for the GVL. The key is the
-	// native thread and the time of this change.
+	// noCPU is how long a thread was without a CPU just before a change: it got, released or queued for the GVL. The
+	// key is the native thread and the time of this change.
 	noCPU map[threadAt]int64
 	// now is the current time span in which all changes of the GVL are known. longest is the longest such span so far.
 	now, longest known
@@ -44,7 +44,8 @@ type threadAt struct {
 	atNS int64
 }
 
-// A thread's relation to the GVL, as an index of arrays: it holds the GVL, waits for it in the queue, or neither.
+// These constants are indexes of arrays. They say whether a thread holds the GVL, waits for it in the queue, or
+// neither.
 const (
 	holding = iota
 	waiting
@@ -177,7 +178,8 @@ type toldSpan struct {
 }
 
 // toldBy returns what Ruby logged between two instants: the waits that begin and end between them, and how often each
-// thread got the GVL. It pairs the events by the thread's object, because one thread can log READY for another one.
+// thread got the GVL. It pairs the events READY and RESUMED by the thread's object, not by the thread that logged them.
+// The reason is that one thread can log READY for another one.
 func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 	e := eventsOf{make(map[int32][]toldSpan), make(map[int32]int)}
 	ready := make(map[uint64]int64)
@@ -198,8 +200,7 @@ func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 	return e
 }
 
-// beside is a wait that exact mode measured, and before. before is how long the thread had no CPU just before the wait,
-// in ns.
+// beside is a wait that exact mode measured. before is how long the thread had no CPU just before this wait, in ns.
 type beside struct {
 	gvl.Wait
 	before int64
@@ -215,10 +216,10 @@ func withNeighbours(k *kept) map[int32][]beside {
 	return by
 }
 
-// matched compares the waits that Ruby logged with the waits that exact mode measured. It checks only logged waits of
-// at least the length least, and counts them in of. found counts the waits whose begin and end differ by at most slack.
-// preempted counts other waits, which begin later in exact mode than in Ruby's log because the thread had no CPU. The
-// kernel's count of the time without a CPU must explain such a delay.
+// matched compares the waits that Ruby logged with the waits that exact mode measured. of counts the logged waits that
+// it checks. They have at least the length least, in ns. found counts the waits whose begin and end differ by at most
+// slack, in ns. preempted counts further waits that begin later in exact mode than in Ruby's log, because the thread
+// had no CPU. The kernel's count of the time without a CPU must explain this delay.
 func matched(told map[int32][]toldSpan, k *kept, least, slack int64) (found, preempted, of int) {
 	by := withNeighbours(k)
 	for tid, waits := range told {
@@ -252,8 +253,8 @@ func matched(told map[int32][]toldSpan, k *kept, least, slack int64) (found, pre
 	return found, preempted, of
 }
 
-// exactLoad runs a load, follows it in exact mode and compares the result with the events that Ruby logged. If libc is
-// true, the probes are in the C library instead of Ruby.
+// exactLoad runs a load (a kind of work to measure), follows it in exact mode, and compares the result with the events
+// that Ruby logged. If libc is true, the probes are in the C library instead of Ruby.
 func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc bool) (c compared) {
 	t.Helper()
 	p := start(t, r, name, true)
@@ -307,8 +308,8 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc
 
 // compared is how far exact mode is from Ruby's own events. mean and worst are the errors of a thread's shares of
 // running, waiting and released, in percentage points. of counts the logged waits of 50 µs and more. found counts the
-// waits among them whose begin and end are within 20 µs of Ruby's. preempted counts more of them, whose threads lost
-// their CPU just before the wait.
+// waits among them whose begin and end are within 20 µs of Ruby's. preempted counts the waits that match only if the
+// time is considered in which the thread had no CPU just before the wait.
 type compared struct {
 	mean                        [3]float64
 	worst                       float64
@@ -322,9 +323,9 @@ func (c compared) String() string {
 }
 
 // TestExactTurns: exact mode sees each hold of the GVL that Ruby itself logs, with probes in Ruby and in the C library.
-// The test prints how far the lengths of holds and waits differ, but does not judge this. Ruby logs its event a
-// microsecond before or after the probe. If a thread loses its CPU in between, both lengths are right and differ by
-// that time. `make verify` judges the lengths on an idle machine (TestExactAgainstEvents).
+// The test prints how far the lengths of holds and waits differ, but does not judge this. The reason is that Ruby logs
+// its event a microsecond before or after the probe. If a thread loses its CPU in between, both lengths are right, but
+// differ by the time without a CPU. `make verify` judges the lengths on an idle machine (TestExactAgainstEvents).
 func TestExactTurns(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -48,7 +48,7 @@ func (k *told) Tick(x *gvl.Tick) {
 func (k *told) Waited(w *gvl.Wait) {
 	if w.Exact {
 		x := toldWait{Wait: *w, stack: k.words(w.Stack)}
-		x.Before, x.After, x.Slot, x.Stack = gvl.ThreadState{}, 0, 0, 0 // by samples
+		x.Before, x.After, x.Slot, x.Stack = gvl.ThreadState{}, 0, 0, 0 // these fields come from samples, which differ
 		k.waits = append(k.waits, x)
 	}
 }
@@ -152,7 +152,7 @@ func sameReplayed(t *testing.T, file []byte, want []toldWait) {
 	half.Finish()
 	begun := func(w toldWait) bool { return w.FromNS <= fromNS || cut(w) }
 	got, rest := slices.DeleteFunc(half.waits, begun), slices.DeleteFunc(slices.Clone(all.waits), begun)
-	for i := range got { // a part of a recording does not know who held the GVL before its beginning
+	for i := range got { // a part of a recording does not show who held the GVL before it begins
 		got[i].FirstHolder, got[i].LastHolder = 0, 0
 	}
 	for i := range rest {

@@ -14,9 +14,9 @@ import (
 // 99.9 % have both ends within 20 µs of Ruby's.
 //
 // Ruby logs READY before the thread is in the queue for the GVL. If the thread loses its CPU in between, Ruby and exact
-// mode report different times, and both are right. (A timed sleep wakes Ruby's timer thread in between, which then
-// often takes the CPU.) The kernel counts how long the thread had no CPU before the wait. A wait also matches if this
-// time explains the difference.
+// mode report different times, and both are right. This is common after a timed sleep: Ruby's timer thread wakes up in
+// between, and often gets the CPU. The kernel counts how long the thread had no CPU before the wait. A wait also
+// matches if this time explains the difference.
 //
 // Ruby logs RESUMED half a microsecond before the wait ends, while it holds the mutex of the queue. So at the end of a
 // wait, the test allows no time without a CPU.

@@ -58,9 +58,9 @@ type newThreadsLog struct {
 }
 
 // bounds returns the shortest and the longest possible length of a new thread's first wait for the GVL, by the
-// program's log. The longest wait is from the making of the thread until it ran. The shortest is the time in which
-// another thread had the GVL without a break, less delayNS. In delayNS the new thread had no CPU, and perhaps was not
-// yet in the queue.
+// program's log. The wait takes at most the time from the making of the thread until it ran. It takes at least the time
+// in which another thread had the GVL without a break, less delayNS. delayNS is the time in which the new thread had no
+// CPU, and perhaps was not yet in the queue.
 func (l *newThreadsLog) bounds(of [2]int64, delayNS int64) (least, most int64) {
 	for _, turn := range l.Turns {
 		least = max(least, min(turn[1], of[1])-max(turn[0], of[0])-delayNS)

@@ -20,7 +20,8 @@ type loggedPhase struct {
 	fromNS, toNS int64
 }
 
-// ownLog is a running programs/phases.rb: the phases that the program logs, and what ddtop measures at the same time.
+// ownLog is a running process of programs/phases.rb. It has the phases that the program logs, and what ddtop measures
+// at the same time.
 type ownLog struct {
 	*rubytest.Process
 	source *live.Source
@@ -96,7 +97,7 @@ func TestFleetPhases(t *testing.T) {
 	}
 	const rounds = 3
 	var left [rounds]string
-	left[1], left[2] = "exit", "exec" // before this round the process of its number leaves
+	left[1], left[2] = "exit", "exec" // the process with this index leaves before this round
 	for round := range rounds {
 		for i, o := range all {
 			switch {
@@ -158,17 +159,17 @@ func (o *ownLog) check(t *testing.T, name string) {
 	ms := func(ns int64) float64 { return float64(ns) / 1e6 }
 	rubytest.Report(t, "%s: %d phases of %d, %d are off by more than 1 ms, %.3f of %.3f ms are wrong, at most %.3f of one",
 		name, n, len(o.phases), far, ms(wrong), ms(whole), ms(most))
-	// A thread reads the clock and then gets the GVL. It can lose its CPU between these steps, or its CPU can stand
-	// still. In both cases nothing shows exactly when the phase began. This happens to few phases. If ddtop mixed up
-	// the records of two processes, most phases would be wrong.
+	// A thread reads the clock and then gets the GVL. Between these steps, the thread can lose its CPU, or a virtual
+	// CPU can stop for a moment. In both cases nothing shows exactly when the phase began. This happens in few phases.
+	// If ddtop mixed up the records of two processes, most phases would be wrong.
 	if n < len(o.phases)/2 || far > n/4 {
 		t.Errorf("%s: %d of %d phases are off by more than a millisecond, of %d logged", name, far, n, len(o.phases))
 	}
 }
 
-// without returns how long a thread had no CPU between two times. A thread that loses its CPU just after it got the GVL
-// reads the clock late. Therefore the time without a CPU before the thread's first change of the GVL after the second
-// time counts too.
+// without returns how long a thread had no CPU between two times. It also counts the time without a CPU just before the
+// thread's next change of the GVL after the second time. The reason is that a thread that loses its CPU just after it
+// got the GVL reads the clock late.
 func (k *kept) without(tid int32, from, to int64) (sum int64) {
 	still := threadAt{tid, math.MaxInt64}
 	for at, ns := range k.noCPU {

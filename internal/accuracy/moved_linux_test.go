@@ -18,10 +18,10 @@ import (
 )
 
 // besides measures a process by several sources with ddtop's default CPU budget, while exact mode follows the same
-// process. For each source it returns its result in stats. off has the errors of the shares of running, waiting and
-// released, in points, as the mean over the threads. A share is a part of the longest time in which the source knew all
-// changes of the GVL. For polling, it is a part of the whole time. unseen is how much of the error of running can be
-// due to chance (unseenBy).
+// process. stats has the result of each source. off has the errors of the shares of running, waiting and released, in
+// points, as the mean over the threads. The shares are taken over the longest time in which the source knew all changes
+// of the GVL. For polling, they are taken over the whole time. unseen is how much of the error of running can be due to
+// chance (unseenBy).
 func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (
 	stats []report.Stat, off [][3]float64, unseen []float64,
 ) {
@@ -158,10 +158,10 @@ func unseenBy(seen []seenAt, truth []gvl.Interval, of known) float64 {
 	return 100 * min(sum, math.Sqrt(math.Log(2/odds.FalseAlarm)/2*squares)) / float64(of.toNS-of.fromNS)
 }
 
-// TestMovedShares: ddtop follows threads by the kernel's reports that they get or lose a CPU (moves), with its default
-// CPU budget. Exact mode measures the same seconds. The threads' shares of running differ by at most half a point in
-// the mean. The test allows more for times in which threads lacked a CPU, because these can hide changes of the GVL. It
-// also prints the errors of plain sampling, but does not judge them.
+// TestMovedShares: ddtop follows threads by moves, the kernel's reports that they get or lose a CPU. It uses its
+// default CPU budget. Exact mode measures the same seconds. The threads' shares of running differ by at most half a
+// point in the mean. The test allows more for times in which threads lacked a CPU, because such times can hide changes
+// of the GVL. It also prints the errors of plain sampling, but does not judge them.
 func TestMovedShares(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {

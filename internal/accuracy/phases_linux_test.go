@@ -24,17 +24,18 @@ type totals struct {
 	// unsureNS is the part of the time that may belong to another state. It is the time between two samples that are
 	// far apart and show a thread in different states.
 	unsureNS int64
-	// delayNS is how long threads were ready to run and had no CPU. Such a thread enters its next state late, but the
-	// program's log already counts the time for this state.
+	// delayNS is how long threads were ready to run and had no CPU. Such a thread enters its next state late. But in
+	// the program's log, the time already belongs to this next state.
 	delayNS int64
-	// squares is a sum of squared times, in ns². If a thread changed its state at an unknown instant between two near
-	// samples, squares adds the square of the time between them.
+	// squares is a sum of squared times, in ns². It is for threads that changed their state at an unknown instant
+	// between two samples that are near each other. For each such change, it adds the square of the time between the
+	// two samples.
 	squares float64
 	threads int64
 }
 
-// farNS is the time between two samples, in ns, from which on they count as far apart. The cause is that ddtop got no
-// CPU in between. The bound slack covers the errors of shorter times.
+// farNS is the time between two samples, in ns, from which on they are far apart, because ddtop got no CPU in between.
+// The constant slack covers the errors of shorter times.
 const farNS = 5e6
 
 // course has the totals up to each sample, in the order of time.
@@ -88,8 +89,7 @@ func follow(ctx context.Context, pid int) (course, error) {
 			was[st.Thread] = st.State
 		}
 		for i := range sample.Threads {
-			// RunDelayNS counts from the thread's start. So when a thread is read for the first time, its whole delay
-			// since the start counts.
+			// RunDelayNS counts from the thread's start. So at the first reading of a thread, all of RunDelayNS is new.
 			if th := &sample.Threads[i]; th.Kernel.CPUAtNS != 0 {
 				last.delayNS += max(th.Kernel.RunDelayNS-delayed[th.ID], 0)
 				delayed[th.ID] = th.Kernel.RunDelayNS
@@ -134,9 +134,9 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 		from := w.Ready.MonotonicNS
 		for _, e := range w.Log.Events() {
 			if e.Event == workload.EventDrained {
-				// The test counts a phase from the end of the previous phase to its own end. This is because threads
-				// enter a phase one by one, before its official beginning. All have left it when the program logs that
-				// it is drained.
+				// The test counts a phase from the end of the previous phase to its own end. The reason is that threads
+				// enter a phase one by one, before its official beginning. When the program logs that the phase is
+				// drained, all threads have left it.
 				inside[e.Phase], drained[e.Phase], length[e.Phase] = c.between(from, e.MonotonicNS), e, e.MonotonicNS-from
 				from = e.MonotonicNS
 			}
@@ -149,9 +149,9 @@ func TestPhasesOfTheWorkload(t *testing.T) {
 // between two readings of the clock.
 const slack = 80e6
 
-// chance is how far a sum may be off by chance, in ns. Each change of a state happened at an unknown instant between
-// two samples. So the time of each change is wrong by at most the time between these samples, in either direction
-// (Hoeffding's inequality).
+// chance is by how much a sum may be wrong by chance, in ns. Each change of a state happened at an unknown instant
+// between two samples. So its time is wrong by at most the time between these samples, in either direction. The bound
+// is Hoeffding's inequality.
 func (t *totals) chance() float64 { return math.Sqrt(2 * math.Log(2/odds.FalseAlarm) * t.squares) }
 
 func checkPhases(t *testing.T, inside map[string]totals, drained map[string]workload.Event, length map[string]int64) {

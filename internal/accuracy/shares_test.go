@@ -86,9 +86,9 @@ func errorsOf(t *testing.T, p running, got report.Stat, want map[uint32]eventlog
 }
 
 // waitsOf returns a text that compares the waits by ddtop with Ruby's events: the sum of all waits, the longest wait,
-// and the blame. Blame is the share of the waiting that each holder of the GVL causes. Its error is the largest
-// difference of a thread's share, in points. Waiting while no thread holds the GVL counts as if one more thread caused
-// it.
+// and the blame. Blame is the share of the waiting that each holder of the GVL causes. If no thread holds the GVL, the
+// waiting counts for one additional, imaginary thread. The error of the blame is the largest difference of a thread's
+// share, in points.
 func waitsOf(got report.Stat, want eventlog.Waits) string {
 	if want.TotalNS == 0 || got.Blame.TotalNS == 0 {
 		return fmt.Sprintf("waiting %d ms, by events %d", got.Blame.TotalNS/1e6, want.TotalNS/1e6)

@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// pairs is the number of rounds. Each round measures three intervals. The other constant is the length of one interval,
-// in seconds.
+// pairs is the number of rounds. Each round measures three intervals. The second constant is the length of one
+// interval, in seconds.
 const (
 	pairs   = 12
 	stretch = "0.8"
@@ -26,13 +26,13 @@ const (
 const quantile95 = 2.201
 
 // TestSlowDown prints how much slower a program gets while ddtop watches it. Each round measures the program's speed
-// three times, in changing order. ddtop watches nothing, or the program itself, or another process. The other process
-// runs the same code but is stopped. The test prints the ratios of the speeds, and of the CPU times per operation, with
-// a 95 % interval.
+// three times, in changing order: while ddtop watches nothing, while it watches the program, and while it watches
+// another process. The other process runs the same code but is stopped. The test prints the ratios of the speeds, and
+// of the CPU times per operation, with a 95 % interval.
 //
-// Watching the other process shows what ddtop costs only by using the same machine. ddtop takes CPU time, and half a
-// core if two CPUs share a core. Watching the program itself shows what reading costs in addition: cache lines fetched
-// from the program's CPU, and the program's mmap lock.
+// Watching the other process shows what ddtop costs only because it uses the same machine. ddtop takes CPU time, and
+// half a core if two CPUs share a core. Watching the program itself shows what reading costs in addition: cache lines
+// fetched from the program's CPU, and the program's mmap lock.
 func TestSlowDown(t *testing.T) {
 	r := rubytest.One(t)
 	for _, name := range []string{"compute", "switch"} {
@@ -62,9 +62,9 @@ func TestSlowDown(t *testing.T) {
 					p.JSON(t, &said)
 					return float64(said.Done) / float64(said.NS), float64(said.CPUNS) / float64(said.Done)
 				}
-				measure(beside) // reads every name once
+				measure(beside) // the first reads are slower, because ddtop reads every name once
 				measure(itself)
-				var slower, dearer [3][]float64 // beside to none, itself to none, itself to beside
+				var slower, dearer [3][]float64 // the ratios beside/none, itself/none and itself/beside
 				for i := range pairs {
 					var speed, cost [3]float64
 					for k := range 3 {

@@ -17,16 +17,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// besideExact follows a load in the same seconds by the breakpoints of exact mode and by the kernel's thread switches.
-// running is how far the two shares of running are apart. missed is how much of the waiting the switches miss. Both are
-// in points, as the mean over the threads.
+// besideExact follows a load in the same seconds in two ways: by the breakpoints of exact mode, and by the kernel's
+// thread switches. running is how far the two shares of running are apart. missed is how much of the waiting the
+// switches miss. Both are in points, as the mean over the threads.
 //
 // The switches may show more waiting than the breakpoints. For example, a thread may wait for the mutex of Ruby's
-// thread scheduler, or lose its CPU on its way into the queue. By the breakpoints such a thread has released the GVL,
-// and by the switches it waits.
+// thread scheduler, or lose its CPU on its way into the queue. By the breakpoints, this thread has released the GVL and
+// does not wait yet. By the switches, it waits.
 //
 // bound is how much of the waiting the switches may miss by chance. If one thread puts another one into the queue, the
-// switches know the time of this only to a tick of the clock.
+// switches show the time of this only to a tick of the clock.
 func besideExact(t *testing.T, r rubytest.Ruby, load string, d time.Duration) (running, missed, bound float64, report live.SwitchReport) {
 	t.Helper()
 	if err := live.CheckSwitches(); err != nil {

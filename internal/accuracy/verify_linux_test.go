@@ -22,8 +22,9 @@ import (
 // window is how long each load is watched at each rate.
 const window = 4 * time.Second
 
-// maxStops limits how often a measurement is repeated because the whole machine stood still (a paused virtual machine).
-// In such a measurement ddtop takes no samples for a while and reports this, so there is nothing to compare.
+// maxStops limits how often a measurement is repeated because the whole machine stood still, such as a paused virtual
+// machine. In this case ddtop takes no samples for a while and reports this. So there is nothing to compare, and the
+// measurement does not count.
 const maxStops = 3
 
 var rates = []float64{100, 1000, 10000}
@@ -121,7 +122,7 @@ func countersOf(t *testing.T, pid int, tid int32) counters {
 	return c
 }
 
-// monotonic returns CLOCK_MONOTONIC in ns.
+// monotonic returns the present time of CLOCK_MONOTONIC, in ns.
 func monotonic(t *testing.T) int64 {
 	t.Helper()
 	var now unix.Timespec
@@ -132,10 +133,12 @@ func monotonic(t *testing.T) int64 {
 }
 
 // TestComputingThreadsAgainstTheKernel compares ddtop's waiting with bounds from the kernel. It works on every release
-// of Ruby, because it needs no log of Ruby's events. A thread that only computes is on a CPU, or waits for the GVL, or
-// is ready to run but lacks a CPU. So it waits for at most wall - CPU, and for at least wall - CPU - run delay. The
-// test prints how far ddtop's waiting is outside of these bounds. On a busy machine ddtop delivers samples late, and
-// the test reads the counters late. Both make the bounds wider.
+// of Ruby, because it needs no log of Ruby's events.
+//
+// A thread that only computes is on a CPU, or waits for the GVL, or is ready to run but lacks a CPU. So its time
+// without a CPU is an upper bound of its waiting. The same time minus the kernel's run delay is a lower bound. The test
+// prints how far ddtop's waiting is outside of these bounds. On a busy machine ddtop delivers samples late, and the
+// test reads the counters late. Both make the bounds wider.
 func TestComputingThreadsAgainstTheKernel(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, rate := range rates {

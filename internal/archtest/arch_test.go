@@ -20,8 +20,8 @@ import (
 const module = "github.com/ddtop/ddtop"
 
 // rules lists, for each package, which other packages of ddtop it may import. A package without a rule fails the test,
-// so that its author has to decide here what it may import. Only the packages of screen views, and the program of one
-// test, need no rule: they share the rule of another package (sharesRule).
+// so that its author has to add a rule here. There are two exceptions, to which the rule of another package applies
+// (sharesRule): the packages of screen views, and the program of one test.
 var rules = map[string][]string{
 	".":                                {"internal/cli", "internal/cli/run"},
 	"attach":                           {"internal/safefile", "attach/mapped"},
@@ -158,8 +158,8 @@ var rules = map[string][]string{
 	"internal/cli/watch": {"export", "gvl/account", "gvl/findings", "gvl/measure", "internal/cli/flags", "internal/cli/run", "internal/safefile", "internal/units", "recording", "sampler", "report"},
 }
 
-// pure are packages that only turn samples into results. Their results must not depend on the process, the machine or
-// the time at which they run. So their tests need no running process, and a recording gives the same results on any
+// pure are packages that only turn samples into results. Their results must not depend on the machine, the time, or the
+// process in which they run. So their tests need no running process, and a recording gives the same results on any
 // machine.
 var pure = []string{"sampler", "sampler/growth", "sampler/intern", "sampler/heapgraph", "sampler/own", "sampler/redact", "sampler/exact", "sampler/switches", "gvl", "gvl/account", "gvl/code", "gvl/findings",
 	"gvl/capacity", "gvl/measure", "gvl/stream", "gvl/timeline", "flamegraph", "report", "export", "export/diff", "export/page", "export/profile", "export/snapshot", "export/trace", "recording", "internal/sorting", "internal/units"}
@@ -322,9 +322,9 @@ func violations(p pkg) []string {
 	return broken
 }
 
-// mayImport reports whether a package under the rule named rule may import the package other. A package may import
-// those to which the same rule applies. It may also import those whose rule is in the rule's list. So the name sampler
-// in a list does not allow sampler/live, which has a rule of its own.
+// mayImport reports whether a package under the rule named rule may import the package other. It may import packages
+// with the same rule, and packages whose rule is in the rule's list. So the name sampler in a list does not allow
+// sampler/live, which has a rule of its own.
 func mayImport(rule, other string) bool {
 	otherRule, ok := ruleOf(other)
 	if !ok {
@@ -349,8 +349,8 @@ func mayImport(rule, other string) bool {
 	return false
 }
 
-// isPure reports whether a package only turns samples into results (pure). A package with its own rule is pure only if
-// it is itself in the list. So sampler is pure, but packages below it that read processes are not.
+// isPure reports whether a package only turns samples into results (pure). The list pure applies to rules, not folders.
+// So sampler is pure, but packages below it that read processes are not, because they have rules of their own.
 func isPure(name string) bool {
 	rule, ok := ruleOf(name)
 	return ok && slices.Contains(pure, rule)

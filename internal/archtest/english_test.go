@@ -24,14 +24,14 @@ var (
 )
 
 const (
-	// maxColumns limits the length of lines of prose. Two windows of 120 columns fit beside each other on a wide
-	// screen.
+	// maxColumns is the maximum length of a line of prose, in columns. Two windows of 120 columns fit beside each other
+	// on a wide screen.
 	maxColumns = 120
 	// maxWords limits the words of a sentence. A tired reader keeps about 25 words in mind.
 	maxWords = 25
 	// maxShown limits how many places a failure of the test lists.
 	maxShown = 40
-	// tabColumns is how wide a tab counts.
+	// tabColumns is the width of a tab, in columns.
 	tabColumns = 4
 )
 
@@ -328,9 +328,8 @@ func (b baseline) write(folder string) error {
 	return os.WriteFile(baselineFile(folder), []byte(s.String()), 0o644)
 }
 
-// compare compares the faults that the test found in a folder with the allowed numbers. It returns the faults above
-// these numbers, and the new baseline. If there are fewer faults than allowed, the new baseline is lower. It is never
-// higher.
+// compare compares the faults that the test found in a folder with the allowed numbers. worse has the faults above
+// these numbers. left is the new baseline. It is lower if there are fewer faults than allowed, and never higher.
 func compare(found []fault, allowed baseline) (worse []string, left baseline) {
 	left = make(baseline)
 	places := make(map[string][]fault)

@@ -64,14 +64,14 @@ func serve(t *testing.T, files map[string]string, cut string) string {
 		if name == cut {
 			text = text[:len(text)/2]
 		}
-		_, _ = w.Write([]byte(text)) // the script reports what it got
+		_, _ = w.Write([]byte(text)) // no error check: the script's output shows what it got
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// below lists the files and folders below a folder, with permissions and contents, so that a test can compare two
-// states.
+// below lists the files and folders below a folder, with permissions and contents. A test compares two such lists to
+// see whether something has changed.
 func below(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -321,7 +321,7 @@ func TestInstallScriptWithoutRights(t *testing.T) {
 	i.install(t, []string{"--from", url})
 	nobody("choose another --prefix", "--from", url)
 	nobody("cannot remove", "--uninstall")
-	// Take care that the user may write to a few of the folders below the prefix, but not to all.
+	// Let the user write to a few of the folders below the prefix, but not to all.
 	if err := os.Chmod(filepath.Join(i.prefix, "bin"), 0o777); err != nil {
 		t.Fatal(err)
 	}

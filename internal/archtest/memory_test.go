@@ -14,7 +14,7 @@ import (
 )
 
 // memoryLimits are constants in the source code. Together they limit the memory that ddtop uses for a process while its
-// screen is open. The limit in bytes is the constant, multiplied by times.
+// screen is open. The product of a constant and the field times is the limit in bytes.
 var memoryLimits = []struct {
 	file, name string
 	times      int64
@@ -24,13 +24,13 @@ var memoryLimits = []struct {
 	{"sampler/ruby/internal/heap/heap.go", "MaxKeptBytes", 1},
 	{"sampler/ruby/stackbytes.go", "maxStackBytes", 1},
 	{"sampler/ruby/waiting.go", "waitingBytes", 1},
-	{"ui/store/history.go", "historyBytes", 2}, // for an hour
+	{"ui/store/history.go", "historyBytes", 2}, // twice the constant for a history of an hour
 	{"gvl/timeline/timeline.go", "MaxTimelineBytes", 1},
 	{"flamegraph/rolling.go", "MaxHistoryBytes", 1},
-	{"flamegraph/rolling.go", "MaxKeys", 160},       // an entry, with its place in the map
-	{"ui/store/store.go", "maxPendingThreads", 200}, // a sampler.Thread
+	{"flamegraph/rolling.go", "MaxKeys", 160},       // bytes of an entry, with its place in the map
+	{"ui/store/store.go", "maxPendingThreads", 200}, // bytes of a sampler.Thread
 	{"sampler/live/internal/handover/handover.go", "maxWaitingThreads", 200},
-	{"ui/page/thread/source.go", "maxSourceBytes", 16}, // files
+	{"ui/page/thread/source.go", "maxSourceBytes", 16}, // the number of files
 }
 
 // constantOf returns the value of a constant in a Go file, if the constant consists of numbers only.

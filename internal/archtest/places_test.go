@@ -15,9 +15,9 @@ var (
 )
 
 // missing checks a line of docs/internals/architecture.md. It returns the files in the line that do not exist below
-// root. If the line is a table row that begins with Go files, missing also checks the names in the row. It returns the
-// names that occur in none of these files. A path with NAME stands for a file that a reader would add, so it need not
-// exist.
+// root. If the line is a table row that begins with Go files, missing also checks the names in the row: it returns the
+// names that are in none of these files. A path with NAME is a placeholder for a file that a reader would add, so this
+// file need not exist.
 func missing(t *testing.T, root, line string) (out []string) {
 	t.Helper()
 	var source strings.Builder

@@ -24,7 +24,7 @@ var tooLarge = map[string]int{
 	"recording.wire": 43,
 }
 
-// fewMethods are types that may have fewer methods than maxMethods, because they only pass calls on to other types.
+// fewMethods are types with a lower limit than maxMethods, because they only pass calls on to other types.
 var fewMethods = map[string]int{"ui.Model": 24}
 
 // sizes returns the number of lines of a folder's Go files, without tests, and the number of methods of each type.

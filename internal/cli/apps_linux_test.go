@@ -24,7 +24,7 @@ import (
 )
 
 // The tests in this file use real servers and gems (Debian's packages puma, ruby-sidekiq, redis-server). Tests in other
-// files imitate such servers with small Ruby programs. If the server of a test is not installed, the test is skipped.
+// files imitate servers with small Ruby programs. If a server is not installed, its tests are skipped.
 
 // startServer starts a program in a temporary folder. If file is not empty, the folder has a file with this name and
 // text. The program is killed at the end of the test.
@@ -252,7 +252,7 @@ func TestNamesOfRealServers(t *testing.T) {
 	puma := servertest.StartRack(t, "puma cluster", "plain")
 	var numbers []string
 	for _, pid := range puma.PIDs {
-		got := row(pid) // the last column can begin elsewhere in another run
+		got := row(pid) // called only once: in another run, the last column can begin elsewhere
 		numbers = append(numbers, got[strings.Index(got, "puma"):])
 	}
 	if slices.Sort(numbers); !slices.Equal(numbers, []string{"puma w0", "puma w1"}) {

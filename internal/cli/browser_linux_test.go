@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// browser is a real browser without a window. Tests control it through its debugging pipe. A click at a place goes to
-// the topmost element there, as with a person's click. browser collects the errors that a page logs or throws.
+// browser is a real browser without a window. Tests control it through its debugging pipe. A click goes to the topmost
+// element at a place, as if a person clicked. browser collects the errors that a page logs or throws.
 type browser struct {
 	t       *testing.T
 	to      *os.File
@@ -297,7 +297,7 @@ func (b *browser) typed(text string) {
 // clean fails the test if a page has logged or thrown an error.
 func (b *browser) clean() {
 	b.t.Helper()
-	b.js("0") // the browser sends in order, so all errors until now are read before this answer
+	b.js("0") // the browser sends messages in order, so errors until now arrive before this answer
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.errors) > 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// callsScript is a program whose threads wait in C functions without the GVL. The name of each thread is the text that
-// dump must print about it: its state, operation and system call.
+// callsScript is a program whose threads wait in C functions without the GVL. Each thread's name is the text that dump
+// must print about this thread: its state, operation and system call.
 const callsScript = `
 require "fiddle"
 LIBC = Fiddle.dlopen(nil)

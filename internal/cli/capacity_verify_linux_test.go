@@ -24,8 +24,10 @@ import (
 )
 
 // TestPredictedThroughput: stat predicts the throughput of a real Puma with other numbers of threads. The predictions
-// from a Puma with five threads must be right to a tenth. Sixteen threads may be predicted from a Puma with eight. The
-// requests hold the GVL without using a CPU, so that other processes of the machine hardly change the throughput.
+// from a Puma with five threads must be right to a tenth. For sixteen threads, the prediction may come from a Puma with
+// eight.
+//
+// The requests hold the GVL without using a CPU, so that other processes of the machine hardly change the throughput.
 // Another test checks the predictions for many more loads, in a simulation. But a simulation cannot show whether ddtop
 // measures times and sizes of pools correctly.
 func TestPredictedThroughput(t *testing.T) {
@@ -57,7 +59,7 @@ func TestPredictedThroughput(t *testing.T) {
 			for threads, rate := range rates {
 				p, ok := c.At(threads)
 				truth := rate / rates[5]
-				if !ok { // the curve ends at twice the number of threads, unless the GVL is in use all the time
+				if !ok { // predictions usually end at twice the number of threads, so use the Puma with eight
 					p, ok = more.At(threads)
 					truth = rate / rates[8]
 				}
@@ -96,7 +98,7 @@ const (
 	// leastRounds and mostRounds bound how often each shop (a Rails application) is measured. With fewer than three
 	// measurements, the test cannot see how much the results vary.
 	leastRounds, mostRounds = 3, 10
-	// maxError is how far a prediction may be off, as a part of the measured value.
+	// maxError is the largest allowed error of a prediction, as a part of the measured value.
 	maxError = .1
 	// maxOthers limits how many CPUs other processes use on average. If they use more, the measurement does not count.
 	maxOthers = .3
@@ -140,7 +142,7 @@ func shopMix(n int64) (path string, form url.Values) {
 // The shop, its database, the clients and ddtop share the CPUs. The less the shop has to do, the more CPU time a
 // request takes. With 3 threads an I/O-bound request holds the GVL for 2.5 ms, with 8 for 1.9 ms, and with 16 for 1.5
 // ms. These are medians of eleven measurements, and the kernel's CPU times agree. A measurement with 3 threads cannot
-// show this effect, so the throughput with more threads is higher than predicted.
+// show this effect. So the measured throughput with more threads is higher than the predicted one.
 //
 // The cause is probably that other processes use the CPU caches in between. If the CPUs are never idle, the effect
 // disappears. If the shop has a CPU of its own, the prediction from 3 to 8 threads is right to 4 %. But then one thread
@@ -233,9 +235,9 @@ func whyNot(c *report.StatCapacity) string {
 	return *c.Why
 }
 
-// relation returns the throughput with to threads divided by the throughput with from threads. In each round it divides
-// two throughputs of this round. mean is the mean of all rounds. half is half the width of its 95 % confidence
-// interval, as a part of the mean.
+// relation returns the throughput with to threads, divided by the throughput with from threads. It computes this ratio
+// for each round. mean is the mean of all rounds. half is half the width of its 95 % confidence interval, as a part of
+// the mean.
 func relation(from, to int, all map[int][]shopServed) (mean, half float64) {
 	n := len(all[from])
 	var sum, squares float64
@@ -248,8 +250,8 @@ func relation(from, to int, all map[int][]shopServed) (mean, half float64) {
 	return mean, student[n] * math.Sqrt(variance/float64(n)) / mean
 }
 
-// exactEnough reports whether each measured ratio of throughputs has an error of at most maxError. Otherwise the test
-// could not distinguish a right prediction from one that is a tenth off.
+// exactEnough reports whether each measured ratio of throughputs is known to maxError. Otherwise the test could not
+// distinguish a right prediction from one that is wrong by a tenth.
 func exactEnough(all map[int][]shopServed) bool {
 	for _, from := range railsThreads {
 		for _, to := range railsThreads {
@@ -261,11 +263,11 @@ func exactEnough(all map[int][]shopServed) bool {
 	return true
 }
 
-// comparePredictions compares the predictions from one number of threads with the measurements for the others. It takes
-// the median of the predictions. A prediction may be missing in three cases: it is from one thread, or threads wait for
-// locks, or it is for more than twice the number of threads.
+// comparePredictions compares the predictions from one number of threads with the measurements for the other numbers.
+// It uses the median of the predictions. A prediction may be missing in three cases: it is from one thread, or threads
+// wait for locks, or it is for more than twice the number of threads.
 //
-// On two shared CPUs, the ratio of the throughput with 8 threads to that with 3 was between 2.28 and 2.97 in eleven
+// On two shared CPUs, the throughput with 8 threads was between 2.28 and 2.97 times the throughput with 3, in eleven
 // measurements. The standard deviation was 8 %. So a few measurements do not show their mean to a tenth. Therefore a
 // prediction fails only if it is more than maxError outside the confidence interval of the measurements. Half the width
 // of this interval must not be more than maxError.

@@ -27,14 +27,14 @@ import (
 )
 
 // Main runs the command in args (without the program's name) and returns the exit code. It writes each error as one
-// sentence to std.Err. SIGINT, SIGTERM and SIGHUP end ctx. A measurement then finishes early and writes its results. At
-// a terminal, SIGQUIT and SIGABRT also end ctx, so that a screen can restore the terminal. A second SIGQUIT or SIGABRT
-// makes Go dump its goroutines.
+// sentence to std.Err. SIGINT, SIGTERM and SIGHUP cancel ctx. A measurement then finishes early and writes its results.
+// At a terminal, SIGQUIT and SIGABRT also cancel ctx, so that a screen can restore the terminal. A second SIGQUIT or
+// SIGABRT makes Go dump its goroutines.
 func Main(ctx context.Context, args []string, std run.Streams) int {
 	boundMemory()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	dumping := []os.Signal{syscall.SIGQUIT, syscall.SIGABRT}
-	held := std.Terminal && !wraps(args) // a wrapped program gets its SIGQUIT itself (forwardSignals)
+	held := std.Terminal && !wraps(args) // in `ddtop -- command`, the command gets SIGQUIT instead (forwardSignals)
 	if held {
 		signals = append(signals, dumping...)
 	}
@@ -116,9 +116,9 @@ func takes(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// memoryAim is the size of ddtop's own memory, in bytes, above which Go collects garbage more often. The data about a
-// process is usually smaller (limits: docs/internals/reading.md). Without memoryAim, unfreed garbage could take half as
-// much memory again as the data.
+// memoryAim is a size of ddtop's own memory, in bytes. Above it, Go collects garbage more often. The data about a
+// process is usually smaller (limits: docs/internals/reading.md). Without memoryAim, garbage that is not freed yet
+// could use half as much memory again as the data.
 const memoryAim = 400 << 20
 
 // boundMemory sets memoryAim, unless GOMEMLIMIT is set.

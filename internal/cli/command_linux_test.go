@@ -25,8 +25,8 @@ func TestCommandsExitCodeIsPassedOn(t *testing.T) {
 	}
 }
 
-// runUntilMeasured runs a command under ddtop until ddtop has measured the wanted number of Ruby VMs. Each try lasts
-// longer. On a busy machine a short program can end before ddtop has found its VM.
+// runUntilMeasured runs a command under ddtop until ddtop has measured the wanted number of Ruby VMs. On a busy
+// machine, a short program can end before ddtop has found its VM. So the program runs longer in each try.
 func runUntilMeasured(t *testing.T, vms int, command func(seconds string) []string) result {
 	t.Helper()
 	return runLonger(t, func(seconds string) []string { return append([]string{"--"}, command(seconds)...) },

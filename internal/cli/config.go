@@ -112,7 +112,7 @@ func withSettings(apply func(path, text string) error) error {
 		return nil
 	}
 	if err != nil {
-		// The file may contain the setting to redact secrets. So a file that ddtop cannot read is an error.
+		// The file may contain the setting to redact secrets. So ddtop must not ignore a file that it cannot read.
 		return &flags.UsageError{Err: fmt.Errorf("the settings: %w (or set XDG_CONFIG_HOME to a folder without)", err)}
 	}
 	if err := apply(path, string(text)); err != nil {
@@ -184,7 +184,7 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 			}
 		}
 		flag := cmd.Flags().Lookup(name)
-		if flag == nil || flag.Changed { // a replay has the rates of its recording and no such flags
+		if flag == nil || flag.Changed { // replay has no flags for rates: it uses the rates of the recording
 			continue
 		}
 		if err := flag.Value.Set(fmt.Sprint(value)); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// These keys of the JSON must not change: ddtop promises this to users. A key that ends in a dot is an object or a list
-// of objects, and the keys after it are in this object.
+// ddtop promises to users that these keys of the JSON do not change. A key that ends in a dot is an object or a list of
+// objects. The keys after it are in this object.
 var (
 	dumpKeys = []string{
 		"pid", "ruby.version", "ruby.description", "ruby.jit", "time",
@@ -373,7 +373,7 @@ func rubyCommand(t *testing.T, r rubytest.Ruby, script string) []string {
 
 func until(t *testing.T, done func() bool, what string, args ...any) {
 	t.Helper()
-	deadline := time.Now().Add(3 * time.Minute) // no machine takes that long
+	deadline := time.Now().Add(3 * time.Minute) // even the slowest machine needs less
 	for !done() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for: %s", fmt.Sprintf(what, args...))

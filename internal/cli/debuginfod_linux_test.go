@@ -102,10 +102,10 @@ func TestDumpAsksDebuginfod(t *testing.T) {
 	}
 }
 
-// TestStatReadsStaysAgain: a thread stays in C functions of a stripped library, whose debug file arrives only after the
-// thread's stack was read. stat still names the functions, because it reads the stack again. ddtop reads the native
-// stack of such a stay after one second, and again after another second. Without a free CPU this takes longer, so the
-// test measures for 8 s.
+// TestStatReadsStaysAgain: a thread waits in C functions of a stripped library. The library's debug file arrives only
+// after the thread's stack was read. stat still names the functions, because it reads the stack again. ddtop reads the
+// native stack of a thread that stays in one place after one second, and again after another second. Without a free CPU
+// this takes longer, so the test measures for 8 s.
 func TestStatReadsStaysAgain(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

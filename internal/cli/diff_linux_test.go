@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestDiff checks that diff compares a recording with a profile of it, and refuses files that cannot be compared. diff
+// TestDiff: diff compares a recording with a profile of this recording, and refuses files that cannot be compared. diff
 // and report never overwrite a file that they read.
 func TestDiff(t *testing.T) {
 	t.Parallel()

@@ -17,17 +17,17 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// inFolder starts ddtop in a pseudo-terminal, in a folder on a disk that can hang. A shell changes to this folder,
-// instead of exec.Cmd in the test's process. The test itself is the server of the disk's file system, so it must never
+// inFolder starts ddtop in a pseudo-terminal, in a folder on a disk that can hang. A shell changes to this folder.
+// exec.Cmd must not do this in the test's process: the test is the server of the disk's file system, so it must never
 // wait for the disk.
 func inFolder(t *testing.T, dir string, args ...string) *terminal {
 	t.Helper()
 	return programInTerminal(t, "/bin/sh", append([]string{"-c", `cd "$1" && shift && exec "$@"`, "sh", dir, ddtop}, args...)...)
 }
 
-// ends waits until a process that was told to end calls exit, and then releases the hanging disk. Until the release,
-// the first thread of the process may be unable to end. When the kernel closes a file on FUSE, it waits for the file
-// system's server, and no signal ends this wait (fuse_flush, FR_FORCE, Linux 6.18).
+// ends waits until a process that was told to end calls exit. Then it releases the hanging disk. Until the release, the
+// first thread of the process may be unable to end. The reason is that the kernel closes a file on FUSE, and waits for
+// the file system's server. No signal ends this wait (fuse_flush, FR_FORCE, Linux 6.18).
 func ends(t *testing.T, pid int, disk *stuckfs.FS) {
 	t.Helper()
 	defer disk.Release()
@@ -46,9 +46,9 @@ func awaitExit(t *testing.T, pid int) {
 	}
 }
 
-// exits reports whether a process has called exit. The first thread may wait for the disk and be unable to end, so its
-// own end cannot show this. But exit sends SIGKILL to all other threads (zap_other_threads, kernel/signal.c). So a
-// pending SIGKILL of another thread shows that exit was called.
+// exits reports whether a process has called exit. The first thread may wait for the disk and be unable to end, so it
+// cannot show this. But exit sends SIGKILL to all other threads (zap_other_threads, kernel/signal.c). So a pending
+// SIGKILL of another thread shows that exit was called.
 func exits(t *testing.T, pid int) bool {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

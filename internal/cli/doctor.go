@@ -76,7 +76,7 @@ then measures for two seconds which rates and which cost it reaches. Nothing is 
 		},
 	}
 	cmd.Flags().VarP(&d.pids, "pid", "p", "the `PID` of the process")
-	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs) // the flag has just been added
+	_ = cmd.RegisterFlagCompletionFunc("pid", completePIDs) // cannot fail, because the flag was added just before
 	cmd.ValidArgsFunction = completePIDs
 	cmd.Flags().BoolVar(&d.pause, "pause", false, "also try to stop the process for a moment")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON (docs/reference/cli.md)")
@@ -181,7 +181,8 @@ func (d *doctor) examine(ctx context.Context) {
 	d.say(checkNote, "perf, BPF", "", "used for --exact, to follow thread switches, and for C stacks")
 }
 
-// sayNoExact reports why --exact does not work here. This is only a note, because most users do not need --exact.
+// sayNoExact reports why --exact does not work here. This is a note and not a failed check, because most users do not
+// need --exact.
 func (d *doctor) sayNoExact(why error) {
 	remedy := ""
 	var missing *probe.MissingRights
@@ -207,7 +208,7 @@ func (d *doctor) examineRights(r attach.Rights) {
 		}
 		return "no"
 	}
-	// A missing right here is only a note. If ddtop then cannot read another user's process, that is an error later.
+	// A missing right is only a note here. If it keeps ddtop from reading a process, a later check fails.
 	d.say(checkNote, "user", "", "%s; CAP_SYS_PTRACE %s, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE %s, CAP_SYS_NICE %s",
 		d.names.Redactor().User(r.User), yes(r.Ptrace), yes(r.OpensFiles), yes(r.Nice))
 	switch {
@@ -232,8 +233,8 @@ func (d *doctor) examineRights(r attach.Rights) {
 }
 
 // ptraceRemedy returns advice if Yama restricts the reading of processes (kernel.yama.ptrace_scope is 1 or 2) and
-// CAP_SYS_PTRACE is missing. A user who cannot get this right can change the target's program, or start it with ddtop.
-// Both help only if ptrace_scope is 1.
+// CAP_SYS_PTRACE is missing. A user who cannot get CAP_SYS_PTRACE can change the target's program, or start it with
+// ddtop. Both help only if ptrace_scope is 1.
 func ptraceRemedy(r attach.Rights) string {
 	root := "Run ddtop with `sudo`"
 	if !r.CanBecomeRoot {
@@ -300,7 +301,7 @@ func (d *doctor) examineTerminal() {
 // examineSettings checks the settings file by reading it as the screen does.
 func (d *doctor) examineSettings() {
 	std := d.std
-	std.Terminal = true // the settings file is read only for screens
+	std.Terminal = true // without a terminal, the settings file would not be read
 	std.Redact, std.Own = flags.NewRedaction(nil), new(flags.OwnCode)
 	f := newScreenFlags(std)
 	cmd := &cobra.Command{}

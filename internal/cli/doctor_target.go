@@ -158,14 +158,14 @@ func (d *doctor) examineContext(src *live.Source) {
 // achievedEnough is the part of a requested sampling rate that ddtop must reach. Below it, doctor adds a note.
 const achievedEnough = 0.8
 
-// examineRates reports the sampling rates that ddtop reached, and the figures for which they are too low. A rate well
-// below the requested one is a note, except in an idle process, which needs fewer samples.
+// examineRates reports the sampling rates that ddtop reached, and the figures for which they are too low. If a rate is
+// well below the requested one, it adds a note. The exception is an idle process, which needs fewer samples.
 func (d *doctor) examineRates(s *report.Stat, cost string) {
 	state, remedy, short := checkGood, "", ""
 	lock, stack := s.Rate.Lock, s.Rate.Stack
 	if lock.Achieved < achievedEnough*lock.Asked || stack.Achieved < achievedEnough*stack.Asked {
 		state, short = checkNote, "; fewer than asked for"
-		// doctor judges the same samples on which the screen bases its figures
+		// judge the samples of the same period as the screen
 		usual := s.Quality.Of.Over(int64(sampler.QualityWindow))
 		switch lacks := report.LacksOf(&usual); {
 		case lacks != report.StatLacks{}:

@@ -144,7 +144,7 @@ func (f *dumpFlags) make(ctx context.Context, src *live.Source, length time.Dura
 	threads, _ := src.NativeThreads() // after an error the dump has no native threads
 	s, err := src.Once(ctx)
 	if errors.Is(err, attach.ErrNoAnswer) && kept != nil {
-		s, err = kept, nil // the note that the process ended explains this sample, too
+		s, err = kept, nil // the sample is up to keepEvery old; the note says that the process has ended
 	}
 	if err != nil {
 		return nil, nil, "", err
@@ -275,7 +275,8 @@ func (f *dumpFlags) dumpGroup(ctx context.Context, std run.Streams) error {
 		return err
 	}
 	defer g.Close()
-	length := max(f.length.Value, time.Nanosecond) // not zero: reports processes that ended early, too
+	// With a length of zero, MeasureGroup would not report processes that ended early.
+	length := max(f.length.Value, time.Nanosecond)
 	type dumped struct {
 		export.ProcessDump
 		of *measure.Measure

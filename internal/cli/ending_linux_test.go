@@ -13,8 +13,8 @@ import (
 )
 
 // TestHangingAtItsEnd: if a program hangs while it ends, dump says what its main thread waits for, or in which hook it
-// is. dump knows this by the thread's outermost frame. It says nothing if the main thread runs another fiber, or if
-// another thread forked the process. In these two cases the outermost frame shows nothing about the end.
+// is. The thread's outermost frame shows this. In two cases the outermost frame shows nothing about the end, and dump
+// says nothing: the main thread runs another fiber, or another thread forked the process.
 func TestHangingAtItsEnd(t *testing.T) {
 	const stubborn = `Thread.new { begin; sleep; ensure; loop { sleep 1 }; end }; Thread.pass until Thread.list.last.status == "sleep"; `
 	const ready = `puts Process.pid; $stdout.flush; `

@@ -45,8 +45,8 @@ func followExactly(t *testing.T, pid int) *beside {
 	return &b
 }
 
-// tooEarly reports whether ddtop ended after it had put in its probes, but before its first sample. On a busy machine
-// measuring can begin late, so this is no error.
+// tooEarly reports whether ddtop ended after it had put in its probes, but before its first sample. This is no error:
+// on a busy machine the first sample can be late.
 func tooEarly(r result) bool {
 	return r.code == 1 && (strings.Contains(r.err, "before anything was measured") || strings.Contains(r.err, "the reading was ended"))
 }
@@ -128,8 +128,8 @@ func startAdversaries(t *testing.T, r rubytest.Ruby, o rubytest.Options) *rubyte
 }
 
 // TestExactChangesNothing: the program adversaries does, with its threads, children and signals, what could make probes
-// fail. With probes it prints the same as without, and ends well. ddtop reports no ended thread as waiting. This stays
-// true if a second ddtop follows the program, or if the program or ddtop is stopped for a while.
+// fail. With probes, it must print the same as without, and end well. ddtop must report no ended thread as waiting. The
+// test also tries a second ddtop that follows the program, and stops the program or ddtop for a while.
 func TestExactChangesNothing(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -148,7 +148,7 @@ func TestExactChangesNothing(t *testing.T) {
 					return
 				}
 				// The second ddtop is killed at a random moment, and its probes are removed. The probes of the first
-				// ddtop look the same, but must stay.
+				// ddtop look the same. They must stay.
 				if err := other.cmd.Process.Kill(); err != nil {
 					t.Fatal(err)
 				}
@@ -227,17 +227,16 @@ func TestExactChangesNothing(t *testing.T) {
 	}
 }
 
-// TestExactChildren: while ddtop follows a process, its code has ddtop's breakpoints. A child that is forked meanwhile
-// has them in its copy of the memory. When ddtop ends or is killed, the code of the children is again the same as in
-// the file. This is also true for a child that has not run since the fork.
+// TestExactChildren: while ddtop follows a process, the process's code has ddtop's breakpoints. A child that is forked
+// meanwhile has them too, in its copy of the memory. When ddtop ends or is killed, the children's code must be the same
+// as in the file again. This includes a child that has not run since the fork.
 func TestExactChildren(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, signal := range map[string]syscall.Signal{"ended": syscall.SIGTERM, "killed": syscall.SIGKILL} {
 			t.Run(name, func(t *testing.T) {
-				// The second child is stopped before it takes a lock. So it does not run past any probe until ddtop has
-				// ended.
+				// The second child is stopped before it takes a lock. So it reaches no probe until ddtop has ended.
 				p := r.Start(t, `$stdout.sync = true
 puts "ready"
 $stdin.gets
@@ -383,9 +382,9 @@ libraries.each { |path| File.write("new", "not a library"); File.rename("new", F
 	}
 }
 
-// TestExactBecomesAnother: ddtop follows a process in exact mode until it becomes another one. It executes another Ruby
-// program, or goes on as a daemon, which is a child process. When ddtop has ended, neither the new program nor the
-// daemon has breakpoints.
+// TestExactBecomesAnother: ddtop follows a process in exact mode until the process executes another Ruby program, or
+// continues as a daemon in a child process. When ddtop has ended, neither the new program nor the daemon has
+// breakpoints.
 func TestExactBecomesAnother(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -423,7 +422,7 @@ $stdin.gets
 				if n := rubytest.ChangedCode(t, pid); n != 0 {
 					t.Errorf("%d bytes of its code are not the file's afterwards", n)
 				}
-				p.Send(t, "") // the program is still there
+				p.Send(t, "") // checks that the program still runs
 			})
 		})
 	}

@@ -93,7 +93,7 @@ func TestStatExact(t *testing.T) {
 			rubytest.TooSeldom(t, "of %d ns %d are exact", stat.DurationNS, stat.ExactNS)
 		}
 		// Without exact mode, stat must report no exact times. Records of thread switches would also show every change
-		// of the GVL. So this stat only samples (polling).
+		// of the GVL. So the source must be polling, which only samples.
 		plain := run(t, "stat", pid, "-d", "100ms", "--json", "--source", "polling")
 		plain.want(t, 0)
 		if !strings.Contains(plain.out, `"exact": null`) || !strings.Contains(plain.out, `"exact_ns": 0,`) {
@@ -118,8 +118,8 @@ over = true
 work.each(&:join)
 puts "wrong: #{wrong}"`
 
-// TestExactLeavesNothing: however ddtop ends, no probe stays in the code of the process. The process goes on without
-// errors.
+// TestExactLeavesNothing: no probe stays in the code of the process, in whatever way ddtop ends. The process continues
+// without errors.
 func TestExactLeavesNothing(t *testing.T) {
 	t.Parallel()
 	eachExact(t, func(t *testing.T, r rubytest.Ruby) {

@@ -95,7 +95,7 @@ func TestExactEverywhere(t *testing.T) {
 			if err := json.Unmarshal(s.Bytes(), &line); err != nil {
 				t.Fatal(err)
 			}
-			if first++; first > 1 { // the beginning of the first line is not exact, because it is before the second sample
+			if first++; first > 1 { // the first line begins before the second sample, so its beginning is not exact
 				known, all = known+line.ExactNS, all+line.DurationNS
 			}
 			if line.ExactNS > line.DurationNS {
@@ -226,7 +226,7 @@ func TestExactEndsInTheMidst(t *testing.T) {
 			before := sleeps(t, cmd.Process.Pid)
 			until(t, func() bool {
 				for tid, n := range sleeps(t, cmd.Process.Pid) {
-					if n >= before[tid]+200 { // the sampling thread wakes up for each sample
+					if n >= before[tid]+200 { // each sleep of the sampling thread is a sample
 						return true
 					}
 				}
@@ -237,12 +237,13 @@ func TestExactEndsInTheMidst(t *testing.T) {
 			}
 			return finish(t, cmd, out, errs)
 		}
-		// Before the program begins to hand over the GVL, little changes. So two samples in this time are enough for a
-		// time span in which all changes are known.
+		// Little changes before the program begins to hand over the GVL. So in this time, two samples are enough to
+		// know all changes between them.
 		cheap(func(d *startedDdtop) { d.records(t, path) }, "record", "-o", path).want(t, 0,
-			"ended itself, and ", " was sampled from then on: it cost the process") // if records were lost, the line says this first
-		// If too much changes between two samples, ddtop does not know all changes between them. Such a gap divides the
-		// exactly known time into several spans.
+			// the line may begin with a text about lost records
+			"ended itself, and ", " was sampled from then on: it cost the process")
+		// If too much changes between two samples, ddtop does not know all changes between them. Each such gap divides
+		// the time in which all changes are known.
 		spans, lastNS := spansIn(t, path)
 		if n := len(spans); n == 0 || spans[n-1].toNS >= lastNS {
 			t.Errorf("%d spans are exact; the last sample is of %d ns", n, lastNS)

@@ -16,8 +16,8 @@ import (
 )
 
 // stampsCode defines the Ruby method stamp. It starts threads that write the current time (a stamp) into a file again
-// and again, one file for each thread. Ruby code reads the clock, so the thread holds the GVL at this time. Between two
-// stamps it sleeps or writes.
+// and again, one file for each thread. Ruby code reads the clock, so the thread holds the GVL at the time of a stamp.
+// Between two stamps the thread sleeps or writes.
 const stampsCode = `$stdout.sync = true
 def stamp
   3.times do |i|
@@ -41,8 +41,8 @@ const stamping = stampsCode + `stamp
 puts "ready"
 $stdin.gets`
 
-// stampingBesideWork is like stamping, with one more thread that computes half of the time. So the threads that write
-// stamps have to wait for the GVL, even if the machine rarely lets them run.
+// stampingBesideWork is like stamping, with one more thread that computes half of the time. Because of it, the threads
+// that write stamps have to wait for the GVL, even if the machine rarely lets them run.
 const stampingBesideWork = stampsCode + `stamp
 Thread.new do
   loop do
@@ -174,7 +174,7 @@ func checkStamps(t *testing.T, path string, stamps map[int32][]int64) (known int
 					return 1
 				})
 				if at < len(changes) && changes[at].Doubtful {
-					continue // records were lost since the change before, and the recording marks this
+					continue // records were lost before this change, and the recording marks this
 				}
 				known++
 				if found || at == 0 || changes[at-1].State != sampler.GVLHeld {

@@ -11,7 +11,7 @@ import (
 )
 
 // preforking is a master whose worker processes write the time again and again (stamps). After the line "replace" it
-// kills the first worker and starts another one. After the line "exec" the newest worker becomes another Ruby by exec.
+// kills the first worker and starts another one. After the line "exec" the newest worker executes another Ruby program.
 const preforking = stampsCode + `require "rbconfig"
 def worker
   r, w = IO.pipe

@@ -77,7 +77,8 @@ func TestFibersOptions(t *testing.T) {
 		if all == "--redact" {
 			kept, other = "20 for GET route-", "10 for GET route-"
 		} else if typed {
-			kept, other = "1 for GET /kept/:id (/kept/", "?name=zq)" // each has a path of its own
+			// each request has its own path, so each has its own line
+			kept, other = "1 for GET /kept/:id (/kept/", "?name=zq)"
 		}
 		if strings.Contains(dump.out, "zq") != typed || !strings.Contains(dump.out, kept) || strings.Contains(dump.out, "10 for") && routes == 1 ||
 			routes == 2 && !strings.Contains(dump.out, other) {
@@ -92,8 +93,8 @@ func TestFibersOptions(t *testing.T) {
 	}
 }
 
-// TestRequestsBesideAnEnumerator: while a thread serves a request, it uses an Enumerator and a fiber, which have the
-// request in their stacks. The time of the request must count once, not twice.
+// TestRequestsBesideAnEnumerator: a thread that serves a request uses an Enumerator and a fiber. Both have the request
+// in their stacks. The time of the request must count once, not twice.
 func TestRequestsBesideAnEnumerator(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

@@ -34,7 +34,8 @@ const recordingFormat = "ddtop"
 type format struct {
 	name, about string
 	binary      bool // must not be printed on a terminal
-	// timed is true for formats that show all threads over time. --endpoint cannot limit them to a request.
+	// timed is true for formats that show all threads over time. With them, --endpoint is refused, because they cannot
+	// show only the time of a request.
 	timed bool
 	// A file name with one of these endings (ends) or beginnings (begins) chooses this format. If json is true, such a
 	// name may also end in .json.
@@ -71,7 +72,7 @@ type job struct {
 	heaps *heaps.Readers // counts objects for record --heap; nil without it
 }
 
-// oneProcess is embedded in the writers whose files hold only one process.
+// oneProcess is for writers whose files hold only one process. They embed it.
 type oneProcess struct{}
 
 func (oneProcess) checkGroup(name string, _ *job) error {
@@ -219,7 +220,8 @@ func (p incidentPage) writeGroup(ctx context.Context, g sampler.Group, j *job) e
 }
 
 // checkEndpoint refuses --endpoint for formats and metrics that cannot be limited to a request. These are formats of
-// threads over time, recordings, and the metric for objects, because only the sum of all objects is exact.
+// threads over time, recordings, and the metric for objects. For objects, only the total is exact, not the number for
+// one request.
 func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
 	switch {
 	case f.Match() == nil:
@@ -285,16 +287,17 @@ var endsOfAny = []string{"", ".prof", ".profile", ".pb", ".out", ".gz", ".bin", 
 // endsOfText are endings of file names that fit every text format.
 var endsOfText = []string{".txt", ".text", ".log", ".md"}
 
-// tellsAnother reports whether a file's name has the ending of a format that ddtop does not write. Such an ending has
-// letters, and is not in endsOfAny. For a text format, it is not in endsOfText either.
+// tellsAnother reports whether a file's name has the ending of a format that ddtop does not write. It returns false for
+// an ending without letters, and for an ending in endsOfAny. For a text format, it also returns false for an ending in
+// endsOfText.
 func tellsAnother(name string, binary bool) bool {
 	end := filepath.Ext(name)
 	return !slices.Contains(endsOfAny, end) && (binary || !slices.Contains(endsOfText, end)) && strings.ContainsAny(end, "abcdefghijklmnopqrstuvwxyz")
 }
 
-// formatOf returns the format of a file: the one that --format names, or else the one that the file's name suggests, or
-// else the default. asked is the value of --format. It refuses a name that contradicts --format, because programs that
-// open files by their names would find the file broken.
+// formatOf returns the format of a file. It is the format that --format names (asked). Without --format it is the
+// format that the file's name suggests, or else the default. formatOf refuses a name that contradicts --format, because
+// programs that open files by their names would find the file broken.
 func formatOf(cmd *cobra.Command, asked string, out run.Output, formats []format) (format, error) {
 	f, err := formatNamed(asked, formats)
 	if err != nil {

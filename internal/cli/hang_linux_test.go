@@ -21,7 +21,8 @@ import (
 )
 
 // quitWithin limits how long a test waits for the end of ddtop while a read of the target hangs. ddtop promises to end
-// within two seconds if it gets a CPU. The limit can be longer, because a broken ddtop would never end.
+// within two seconds if it gets a CPU. The limit is longer because of busy machines. It need not be short, because a
+// broken ddtop would never end.
 const quitWithin = rubytest.Timeout
 
 // tasksOf returns the folders of a process's threads in /proc.
@@ -41,8 +42,8 @@ var betweenTicks = regexp.MustCompile(fmt.Sprintf(`^(%d %#x %#x|%d 0x[0-9a-f]+ 0
 	unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, unix.SYS_FUTEX))
 
 // awaitTicks waits until ddtop has ticked about thirty times. It counts how often it finds the sampling thread asleep
-// until its next tick. The kernel also counts a thread's sleeps. But on a busy machine a thread sleeps a hundred times
-// within its first tick, so this count is no help.
+// until its next tick. The kernel's own count of a thread's sleeps is no help: on a busy machine a thread sleeps a
+// hundred times within its first tick.
 //
 // The target must be busy and the CPU budget must be off. Otherwise ddtop samples at lower rates, and sleeps longer and
 // in another call.
@@ -63,7 +64,8 @@ func awaitTicks(t *testing.T, pid int) {
 	}, "thirty ticks")
 }
 
-// awaitSleeps waits until ddtop's thread with a raised priority has gone to sleep a number of times more.
+// awaitSleeps waits until ddtop's thread with a raised priority has gone to sleep the given number of times since the
+// call.
 func awaitSleeps(t *testing.T, pid, times int) {
 	t.Helper()
 	from := -1
@@ -190,7 +192,7 @@ func letGoOf(t *testing.T, p *rubytest.Process) {
 }
 
 // TestQuitsWhileAReadHangs: a page of the target's memory is missing, so that a read of this page never returns. A
-// signal must still end every command of ddtop, and the output must have what it measured before. The target goes on,
+// signal must still end every command of ddtop. The output must have what ddtop measured before. The target continues,
 // even if ddtop stops it for each sample (--pause).
 func TestQuitsWhileAReadHangs(t *testing.T) {
 	r := rubytest.One(t)

@@ -140,7 +140,8 @@ func (f *heapFlags) heapGroup(ctx context.Context, std run.Streams) error {
 		return err
 	}
 	defer g.Close()
-	length := max(f.length.Value, time.Nanosecond) // not zero: reports processes that ended early, too
+	// With a length of zero, MeasureGroup would not report processes that ended early.
+	length := max(f.length.Value, time.Nanosecond)
 	list, err := run.MeasureGroup(ctx, g, length, std, func(ctx context.Context, src sampler.Source, left time.Duration) (*export.Heap, string, error) {
 		if f.length.Value == 0 {
 			left = 0

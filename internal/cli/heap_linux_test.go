@@ -164,7 +164,7 @@ func TestHeapHolders(t *testing.T) {
 	if x == nil || x.Objects != 2000 || len(x.Paths) == 0 || x.Paths[0].Path != "Store::CACHE (Hash) → Array → Session" || x.Paths[0].Objects < 1999 {
 		t.Fatalf("%+v", x)
 	}
-	// Each Session keeps two Strings alive. One of the Strings is too long for its slot, so it has further memory.
+	// Each Session keeps two Strings alive. One of them is too long for its slot, so its text is in separate memory.
 	if least := uint64(2000 * (3*40 + 100)); x.RetainedBytes < least || x.Paths[0].HolderRetainedBytes <= x.RetainedBytes {
 		t.Errorf("%d bytes retained, at least %d: %+v", x.RetainedBytes, least, x.Paths[0])
 	}

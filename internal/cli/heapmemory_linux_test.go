@@ -118,7 +118,7 @@ func TestHeapMemory(t *testing.T) {
 		}, "the threads that were joined end")
 		p.Send(t, "")
 		p.Expect(t, "ready")
-		memoryOf(t, p.PID) // attaching makes pages of libruby resident
+		memoryOf(t, p.PID) // this first call only makes pages of libruby resident, so that the next one finds them
 		m := memoryBesideKernel(t, p.PID)
 		arenas, _, _ := strings.Cut(p.Stderr(), "Total")
 		var system, used uint64

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// pausing runs ddtop until it does not fail with "Try again", at most five times. ddtop fails so if a thread of the
-// target gets no CPU in time and therefore does not stop, as on a busy machine.
+// pausing runs ddtop until it does not fail with "Try again", at most five times. ddtop fails in this way if a thread
+// of the target does not stop in time. This happens on a busy machine if the thread gets no CPU.
 func pausing(t *testing.T, args ...string) (r result) {
 	t.Helper()
 	for range 5 {
@@ -92,7 +92,7 @@ while $stdin.gets; puts "on"; $stdout.flush; end`, rubytest.Options{})
 		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "stopping process") {
 			t.Fatal(line, err)
 		}
-		for range i { // each kill is later than the one before, up to when a thread is seen in a stop
+		for range i { // wait longer before each kill, but not longer than until a thread is seen stopped
 			if traced(t, p.PID) {
 				break
 			}

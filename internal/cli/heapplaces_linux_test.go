@@ -75,7 +75,7 @@ func TestHeapPlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := make(map[int64]int64) // by the line of the innermost function, with 0 for a sample that has only the class
+	objects := make(map[int64]int64) // by line of the innermost function; 0 for a sample with only the class
 	for _, s := range prof.Sample {
 		if s.Label["allocation class"][0] != "Order" {
 			continue

@@ -62,7 +62,7 @@ func addHelp(root *cobra.Command) {
 			whole(cmd, args)
 			return
 		}
-		// The error of this write is kept by the writer (remembering), and Main reports it.
+		// If this write fails, the writer (remembering) keeps the error, and Main reports it.
 		_ = writeOverview(root.OutOrStdout(), root)
 	})
 	root.SetHelpCommand(&cobra.Command{

@@ -30,7 +30,8 @@ func slowDebugInfo(t *testing.T) []byte {
 		{Name: ".debug_str", Type: elf.SHT_PROGBITS, Content: append(bytes.Repeat([]byte("x"), 4095), 0)}}, nil)
 }
 
-// TestLayoutEnds: if debug information takes long to read, ctrl-c ends the reading. The reading takes little memory.
+// TestLayoutEnds: if debug information takes long to read, ctrl-c ends the reading. Until then, the reading uses little
+// memory.
 func TestLayoutEnds(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "libruby.so.9.9")

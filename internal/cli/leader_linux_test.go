@@ -71,7 +71,7 @@ func TestFirstThreadEnds(t *testing.T) {
 		next()
 		p.Send(t, "exit")
 		waitForState(t, p.PID, "Z")
-		for range 5 { // half a second, so that earlier lines are over
+		for range 5 { // five lines, half a second: the fifth line begins after the thread's end
 			next()
 		}
 		ps := run(t, "ps")
@@ -84,7 +84,8 @@ func TestFirstThreadEnds(t *testing.T) {
 		}
 		says := "its native thread has ended, and Ruby does not know"
 		if major, _ := r.Release(); major < 3 {
-			says = "kernel not asked yet" // Ruby 2 stores no tid, and libc forgets the tid of a thread that has ended
+			// Ruby 2 stores no native thread ID, and libc forgets the ID of a thread that has ended
+			says = "kernel not asked yet"
 		}
 		if !regexp.MustCompile(`(?m)^main #1 .*\n  unknown: ` + says + `$`).MatchString(d.out) {
 			t.Errorf("dump does not say of the main thread that it is unknown: %s:\n%s", says, d.out)
@@ -159,8 +160,8 @@ sleep
 	end()
 }
 
-// TestNoDescriptors: if a limit allows ddtop too few open files, its error says what the user can do about this. It
-// does so whichever step fails.
+// TestNoDescriptors: if a limit allows ddtop too few open files, its error says what the user can do about this. The
+// test tries several limits, so that different steps of ddtop fail.
 func TestNoDescriptors(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
@@ -201,7 +202,7 @@ func TestEndsAreNotMistaken(t *testing.T) {
 				next()
 			}
 			p.Signal(t, syscall.SIGKILL)
-			if name == "children" { // only /proc shows the end of a group
+			if name == "children" { // to see the end of a group, ddtop must open files in /proc again
 				if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: 4096}, nil); err != nil {
 					t.Fatal(err)
 				}
@@ -268,7 +269,7 @@ CODE
 	p.Expect(t, "done")
 	x.see(t, "not read since ")
 	x.forget()
-	x.see(t, "not read since ") // in a screen that was drawn after the change
+	x.see(t, "not read since ") // still there after the screen was drawn again
 	if strings.Contains(x.text(), "LIVE") {
 		t.Errorf("LIVE is on the screen: %s", tail(x))
 	}

@@ -28,8 +28,8 @@ TAKE.call(LOCK)
 `
 
 // TestLockLostAtFork: a child waits for a lock that a thread of its parent held at the fork. This thread does not exist
-// in the child, so no thread can free the lock. dump says so, whether the waiting thread keeps the GVL or not. dump of
-// the parent does not say so, because in the parent the thread exists.
+// in the child, so no thread can free the lock. dump says so, even if the waiting thread keeps the GVL. For the parent,
+// dump does not say so, because in the parent the thread exists.
 func TestLockLostAtFork(t *testing.T) {
 	const words = "held at fork by a thread that does not exist here"
 	for _, keep := range []bool{false, true} {
@@ -65,7 +65,7 @@ func TestLockLostAtFork(t *testing.T) {
 		if keep {
 			want = "stalled"
 		}
-		for end := time.Now().Add(rubytest.Timeout); ; { // at first the child is on its way to the lock
+		for end := time.Now().Add(rubytest.Timeout); ; { // the child may not have reached the lock yet
 			got, call := state(child)
 			if got == want && call == "(lock of no thread)" {
 				break

@@ -30,7 +30,7 @@ func TestMannersOfTheScreen(t *testing.T) {
 	x.press(t, "W")
 	x.see(t, "REC")
 	x.see(t, "W ends it")
-	awaitTicks(t, x.cmd.Process.Pid) // a recording without two samples holds nothing
+	awaitTicks(t, x.cmd.Process.Pid) // a recording is empty without two samples
 	x.press(t, "mhere\r")
 	x.see(t, "marked: here")
 	x.press(t, "W")

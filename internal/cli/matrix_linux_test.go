@@ -53,14 +53,14 @@ const (
 )
 
 // tryWays follows a program on a Ruby in each way, and returns the results. Two threads of the program compute, so each
-// of them holds the GVL and waits for it. If the machine does not allow a way, its result is empty.
+// of them sometimes holds the GVL and sometimes waits for it. If the machine does not allow a way, its result is empty.
 func tryWays(t *testing.T, r rubytest.Ruby) []string {
 	p := r.Start(t, handsOn, rubytest.Options{RubyArgs: []string{"--disable=gems"}})
 	p.Expect(t, "ready")
 	results := make([]string, len(ways))
 	for i, w := range ways {
 		if r.Emulator != "" && w.name != "polling" {
-			results[i] = untested // the kernel would describe the emulator
+			results[i] = untested // the kernel would report what the emulator does, not the emulated Ruby
 			continue
 		}
 		if w.can != nil {

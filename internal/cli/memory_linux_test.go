@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// mostMemory limits the memory that a run of ddtop may take, in bytes, whatever the process or file contains.
+// mostMemory limits the memory that a run of ddtop may use, in bytes. The limit is the same for all processes and
+// files.
 const mostMemory = 512 << 20
 
 // runMeasured is like run, but also returns the most memory that the run took.
@@ -27,7 +28,7 @@ func runMeasured(t *testing.T, args ...string) (r result, bytes int64) {
 }
 
 // TestLyingRecording: a hostile recording of 6,539 bytes has only one block, which unpacks to 60 million empty strings.
-// ddtop must refuse it, report the place of the fault, and take little memory.
+// ddtop must refuse it, report the place of the fault, and use little memory.
 func TestLyingRecording(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "lies.ddtop")

@@ -48,7 +48,8 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	}
 	typed := strings.Join(words, " ")
 	if !cmd.HasParent() && habit(typed) != "" {
-		// This is another profiler's command. A process matches it only by chance, as /srv/laptop matches "top".
+		// The words are a command of another profiler, such as "top". A process would match only by chance: "top" is
+		// part of /srv/laptop.
 		return &noMatchError{typed: typed, command: cmd}
 	}
 	list, err := attach.List(cmd.Context())
@@ -81,8 +82,8 @@ func (t *target) find(cmd *cobra.Command, words []string, std run.Streams, look 
 	return t.choose(cmd, list, found, words, std, look)
 }
 
-// sayChosen reports which process was chosen: by its name, or because no other exists. It also reports how many of its
-// descendants are measured.
+// sayChosen reports which process was chosen, and why: because of its name, or because there is no other. It also
+// reports how many of the process's descendants are measured.
 func (t *target) sayChosen(c attach.Candidate, list []attach.Candidate, std run.Streams) {
 	why := ""
 	if len(list) == 1 {
@@ -202,7 +203,7 @@ func (e *noMatchError) Unwrap() error {
 
 const maxCompletion = 32
 
-// isTypable reports whether a shell takes a name for one harmless word. Completion inserts the name without quotes. A
+// isTypable reports whether a shell reads a name as one harmless word. Completion inserts the name without quotes. A
 // process can choose any name, even one that would run a command when the user presses enter.
 func isTypable(name string) bool {
 	return name != "" && len(name) <= maxCompletion && name[0] != '-' &&
@@ -258,7 +259,7 @@ func (t *target) choose(cmd *cobra.Command, list, found []attach.Candidate, word
 	}
 	names := std.Redact.Redactor()
 	switch {
-	case !std.Terminal && typed == "": // without words the user asked for the list
+	case !std.Terminal && typed == "": // the user typed only `ddtop`, so print the list
 		if err := writePs(std.Out, psOf(cmd.Context(), list, false, names)); err != nil {
 			return err
 		}
@@ -359,8 +360,8 @@ func (m *matchFlag) Set(text string) error {
 	return nil
 }
 
-// userFlag is the value of --user: a user's name or number. --match finds only processes of this user. If it is empty,
-// --match finds the processes of all users.
+// userFlag is the value of --user: a user's name or number. It limits --match to processes of this user. If it is
+// empty, --match finds the processes of all users.
 type userFlag string
 
 func (u *userFlag) addUser(cmd *cobra.Command) {
@@ -447,7 +448,7 @@ func (m matchFlag) finder(of userFlag, say func(text string)) (func(known func(i
 	}
 	tell(found)
 	return func(known func(int) bool) []int {
-		found, _ := finder.Find(known) // an error can be temporary, because /proc was readable at the start
+		found, _ := finder.Find(known) // ignore the error: /proc was readable at the start, so this is temporary
 		tell(found)
 		return found
 	}, nil

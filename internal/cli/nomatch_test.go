@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestNoMatchWithoutAnAnswer: if no command or process has the typed name, ddtop says so. Some processes may not answer
-// in time, so their names are unknown. ddtop adds how many these are.
+// TestNoMatchWithoutAnAnswer: if no command or process has the typed name, ddtop says so. If processes did not answer
+// in time, their names are unknown. ddtop then adds the number of these processes.
 func TestNoMatchWithoutAnAnswer(t *testing.T) {
 	root := &cobra.Command{Use: "ddtop", SuggestionsMinimumDistance: 2}
 	dump := &cobra.Command{Use: "dump", Run: func(*cobra.Command, []string) {}}

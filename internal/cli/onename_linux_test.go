@@ -16,9 +16,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// A shownRequest is a request in a recording. At first ddtop knows only its path. In the last 300 ms of the request it
-// knows the route. If route is empty, ddtop never gets to know it. noPath is true for a recording that does not have
-// patterns of paths.
+// A shownRequest is a request in a recording. ddtop learns the request's route only in its last 300 ms. Before this, it
+// shows only the path. If route is empty, ddtop never learns the route. noPath is true for a recording that does not
+// have patterns of paths.
 type shownRequest struct {
 	path, route string
 	noPath      bool
@@ -76,8 +76,8 @@ func lateNames(t *testing.T, requests ...shownRequest) string {
 }
 
 // TestOneNameInAllOutputs: stat, profiles and the page of one recording count all time of a request under the same
-// name, whenever ddtop got to know the name. If ddtop never knew the route of a request, the request counts under the
-// route of other requests with the same path.
+// name. This name does not depend on when ddtop learned it. If ddtop never learned the route of a request, the request
+// counts under the route of other requests with the same path.
 func TestOneNameInAllOutputs(t *testing.T) {
 	t.Parallel()
 	late := shownRequest{path: "GET /mixed", route: "GET mixed#show"}

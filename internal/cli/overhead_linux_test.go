@@ -25,8 +25,8 @@ var dearPrograms = map[string]string{
 // cpuClock returns the CPU time of another process in ns.
 func cpuClock(t *testing.T, pid int) int64 {
 	t.Helper()
-	// The kernel numbers the CPU clock of a process so (linux/posix-timers.h: MAKE_PROCESS_CPUCLOCK with
-	// CPUCLOCK_SCHED).
+	// The kernel computes the number of a process's CPU clock in this way (linux/posix-timers.h: MAKE_PROCESS_CPUCLOCK
+	// with CPUCLOCK_SCHED).
 	const sched = 2
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|sched), &ts); err != nil {
@@ -85,7 +85,7 @@ func (f *frugal) end(t *testing.T) {
 		t.Fatal(err)
 	}
 	// more is the CPU time, in seconds, that a run may use beyond its share. ddtop may save up the budget of half a
-	// second, and overdraw it by half a second. One tick may be long, because ddtop cuts off the reading of stacks only
+	// second, and overdraw it by half a second. One tick may be long, because ddtop stops the reading of stacks only
 	// after 250 ms. In a plain stat, work outside of the ticks takes at most half of the budget. A lower sampling rate
 	// does not reduce this work.
 	more := 2*0.5*f.share + 0.25 + 0.5*f.share*10
@@ -102,8 +102,8 @@ func (f *frugal) end(t *testing.T) {
 
 // TestOverhead: ddtop uses no more CPU time than --overhead allows, whatever the target does. The kernel counts the CPU
 // time of the whole ddtop process. Without --overhead, ddtop uses at most 6 %, even if the lowest quality costs more.
-// Load on the machine cannot make the test fail, because it compares only what the budget controls. Both runs watch the
-// same program, which keeps all CPUs busy.
+// Both runs watch the same program, which keeps all CPUs busy. Load on the machine cannot make the test fail, because
+// it compares only CPU times that the budget controls.
 func TestOverhead(t *testing.T) {
 	const window = 10 * time.Second
 	r := rubytest.One(t)

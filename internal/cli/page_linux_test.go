@@ -185,7 +185,7 @@ func (b *browser) view() string {
 	return s
 }
 
-// step runs a part of a test. Each step continues with the page in the state in which the previous step left it.
+// step runs a part of a test. It begins with the page as the previous step left it.
 func (b *browser) step(t *testing.T, name string, fn func()) {
 	t.Helper()
 	if !t.Run(name, func(t *testing.T) { b.t = t; fn() }) {

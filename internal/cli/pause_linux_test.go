@@ -30,8 +30,8 @@ func TestPause(t *testing.T) {
 	if err := json.Unmarshal([]byte(stat.out), &got); err != nil {
 		t.Fatal(err)
 	}
-	// The number of pauses depends on the machine, so the test wants only one. A pause ends only after each thread has
-	// had a CPU, and all pauses together take at most a tenth of the time.
+	// How many pauses there are depends on the machine, so the test wants only one. A pause ends only after each thread
+	// has had a CPU, and all pauses together take at most a tenth of the time.
 	if z := got.Pauses; z.Count < 1 || z.P50NS <= 0 || z.MaxNS < z.P50NS || z.TotalNS >= got.DurationNS {
 		t.Errorf("%+v of %d ns", z, got.DurationNS)
 	}

@@ -35,7 +35,7 @@ type psProcess struct {
 	// Readable is true if ddtop may read the process. Otherwise WhyNot says why not, in a sentence.
 	Readable bool    `json:"readable"`
 	WhyNot   *string `json:"why_not"`
-	// Answered reports whether the kernel answered questions about the process in time. If it did not, the process is
+	// Answered reports whether the kernel answered questions about the process in time. A process without an answer is
 	// listed if its name or program looks like Ruby.
 	Answered bool `json:"answered"`
 	// Name is the displayed name of the process, such as "puma w0". Worker is the number in this name, here 0, or null
@@ -173,8 +173,8 @@ func describeAll(list []attach.Candidate, args bool, names *redact.Redactor) []p
 	return ps
 }
 
-// writePs prints a table with a row for each process. Below the table it prints, once each, the reasons why processes
-// cannot be read.
+// writePs prints a table with a row for each process. If processes cannot be read, it prints the reasons below the
+// table. It prints each reason once.
 func writePs(w io.Writer, ps []psProcess) error {
 	var rows, text strings.Builder
 	tab := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
@@ -203,7 +203,7 @@ func writePs(w io.Writer, ps []psProcess) error {
 	}
 	for _, why := range reasons {
 		whose := strings.Join(pids[why], ", ")
-		if len(reasons) == 1 { // the table already shows for which process
+		if len(reasons) == 1 { // if there is only one reason, the table shows which processes it is about
 			whose = "not readable"
 		}
 		fmt.Fprintf(&text, "\n%s: %s\n", whose, flamegraph.Printable(why))

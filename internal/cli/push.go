@@ -76,7 +76,8 @@ func newPyroscope(u *url.URL) (push.Destination, error) {
 	}, Version)
 }
 
-// errParca says what to use instead of Parca's protocol WriteRaw. ddtop cannot test it, as no Go module implements it.
+// errParca says what to use instead of Parca's protocol WriteRaw. ddtop does not support WriteRaw, because no Go module
+// implements it, so no test could check it.
 var errParca = errors.New("use OTLP, which Parca takes on the same port: --to otlp+grpc://HOST:7070, with TLS otlp+grpcs://")
 
 func noParca(*url.URL) (push.Destination, error) { return nil, errParca }
@@ -312,7 +313,7 @@ func (f *pushFlags) routes() (routes []push.Route, err error) {
 func destinationOf(text string) (push.Destination, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		var named *url.Error // the text of the whole error may contain a password
+		var named *url.Error // use only the inner error: the outer one contains the URL, maybe with a password
 		if errors.As(err, &named) {
 			err = named.Err
 		}

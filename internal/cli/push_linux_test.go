@@ -139,8 +139,8 @@ func TestPushToFiles(t *testing.T) {
 		if i > 0 && one.TimeNanos != list[i-1].TimeNanos+list[i-1].DurationNanos {
 			t.Errorf("period %d begins %d ns after the one before ended", i, one.TimeNanos-list[i-1].TimeNanos-list[i-1].DurationNanos)
 		}
-		// A period ends at the first sample after its planned end, so a little late. The end of the next period is
-		// planned from this planned end, not from the late one. So the delays must not add up.
+		// A period ends at the first sample after its planned end, so it ends a little late. The next period's end is
+		// planned from the planned end of this period, not from the late one. So the delays must not add up.
 		if length := one.TimeNanos + one.DurationNanos - list[0].TimeNanos; i < len(list)-1 && length < int64(i+1)*1e9 {
 			t.Errorf("%d periods are %d ns long", i+1, length)
 		}
@@ -251,8 +251,8 @@ func TestPushTakesTheSource(t *testing.T) {
 	}
 }
 
-// TestPushHeap: with --heap, push counts the live objects by class for one of several profiles. This profile has them
-// under the names that Datadog uses. The other profiles have no live objects.
+// TestPushHeap: with --heap, push counts the live objects by class for one of several profiles. In this profile, the
+// objects have the names that Datadog uses. The other profiles have no live objects.
 func TestPushHeap(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `class Kept; end; KEEP = Array.new(1234) { Kept.new }

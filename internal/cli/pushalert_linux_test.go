@@ -36,7 +36,7 @@ type alertIntake struct {
 
 // ServeHTTP takes a message.
 func (a *alertIntake) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	b, _ := io.ReadAll(r.Body) // half of a message is no JSON
+	b, _ := io.ReadAll(r.Body) // if the body is incomplete, it is no valid JSON
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.got == nil {
@@ -111,10 +111,10 @@ func TestPushTellsOfDeadlocks(t *testing.T) {
 	p.await(t, "both workers in the figures", func() bool {
 		resp, err := http.Get(at[1])
 		if err != nil {
-			return false // the server has too much to do
+			return false // the server is too busy and did not answer
 		}
 		defer resp.Body.Close()
-		b, _ := io.ReadAll(resp.Body) // half of an answer lacks the line
+		b, _ := io.ReadAll(resp.Body) // if the answer is incomplete, the line is missing
 		return strings.Contains(string(b), "ddtop_finding_active{rule=\"deadlock\",service=\"shop\",severity=\"crit\"} 2\n")
 	})
 	// On a busy machine push may find the second worker more than five seconds after the first one. In this case the

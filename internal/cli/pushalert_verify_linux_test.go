@@ -30,8 +30,8 @@ import (
 // watchedFor is how long push watches the servers. The servers have their faults only in the first half of this time.
 const watchedFor = 10 * time.Minute
 
-// lackOf limits how long the Pumas may lack a CPU: watchedFor divided by lackOf. Below this limit, the lack can cause
-// the finding cpu_starved, but no other.
+// lackOf limits for how long the Pumas may lack a CPU: for less than watchedFor divided by lackOf. Below this limit,
+// the lack can cause the finding cpu_starved, but no other.
 const lackOf = 15
 
 // watchedApp is the Rack application of the Pumas. It answers /slow only after another server has answered it. It
@@ -71,7 +71,7 @@ func (l *logIntake) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if in, err := gzip.NewReader(r.Body); err == nil {
-		b, _ := io.ReadAll(in) // half of a record matches no pattern
+		b, _ := io.ReadAll(in) // an incomplete record matches no pattern
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.logs = append(l.logs, string(b))
@@ -167,7 +167,7 @@ func TestAlertsOfRealServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = http.Serve(agent, collector) }() // until the listener is closed
+	go func() { _ = http.Serve(agent, collector) }() // runs until the listener is closed
 	t.Cleanup(func() { agent.Close() })
 	statsd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "dsd.socket"), Net: "unixgram"})
 	if err != nil {
@@ -205,8 +205,8 @@ func TestAlertsOfRealServers(t *testing.T) {
 	// got has the messages that arrived at each destination, each as the text "service event rule".
 	got := make(map[string][]string)
 	note := func(at, service, event, rule string) {
-		// If the Pumas lack a CPU, unexpected rules can match them, so their messages do not count. Even then the
-		// deadlocked Sidekiq matches only its own rule.
+		// If the Pumas lack a CPU, they can match unexpected rules. So their messages do not count. The deadlocked
+		// Sidekiq matches only its own rule even then.
 		if rule != "cpu_starved" && (without < watchedFor/lackOf || service == "jobs") {
 			got[at] = append(got[at], service+" "+event+" "+rule)
 		}

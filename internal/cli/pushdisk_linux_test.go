@@ -56,7 +56,7 @@ func TestPushWithASpoolThatHangs(t *testing.T) {
 	spool := t.TempDir()
 	const dead = "datadog://127.0.0.1:1"
 	args := []string{"-p", strconv.Itoa(ruby.PID), "--to", dead, "--period", "1s", "--spool", spool}
-	p := startPush(t, args...) // this run makes the folder
+	p := startPush(t, args...) // this first run only creates the folder
 	p.await(t, "the spool", func() bool { return strings.Contains(p.log.String(), "sending failed") })
 	p.end(t)
 	found, err := filepath.Glob(filepath.Join(spool, "*127-0-0-1-1-*"))
@@ -77,7 +77,7 @@ func TestPushWithASpoolThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.await(t, "its exit", func() bool { return exits(t, p.cmd.Process.Pid) })
-	disk.Release() // the kernel waits for the disk before it closes the files, whatever signal comes
+	disk.Release() // the process can end only now: its end closes files, and for this the kernel waits for the disk
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("%v; it said:\n%s", err, p.log)
 	}
@@ -108,7 +108,7 @@ func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 	}
 	p.await(t, "what could not be sent", func() bool { return spooled() > 1 })
 	tries := 0
-	p.await(t, "its removal", func() bool { // ddtop may write a file or make a folder meanwhile
+	p.await(t, "its removal", func() bool { // try again, because ddtop may create files in the folder meanwhile
 		tries++
 		return os.RemoveAll(spool) == nil
 	})
@@ -200,8 +200,8 @@ func TestPushEndsThoughNobodyAnswers(t *testing.T) {
 	begun := time.Now()
 	p.end(t) // push must end without an answer of the server
 	t.Logf("it took %v", time.Since(begun))
-	// push has five seconds to end. If a slow disk takes all of this time, the last profile is lost, and push reports
-	// this.
+	// push must end within five seconds. If a slow disk takes all of this time, the last profile is lost, and push
+	// reports this.
 	if text := p.log.String(); strings.Count(text, "are left in the spool") != 2 && !strings.Contains(text, "are lost") {
 		t.Errorf("it said:\n%s", text)
 	}

@@ -67,7 +67,7 @@ func TestRailsShowsItsOwnCode(t *testing.T) {
 		_, flame, _ := strings.Cut(p.Text, "wall time")
 		flame, _, _ = strings.Cut(flame, "hottest functions")
 		want := []string{`Orders\S*#index`, `⋯ .*puma`}
-		if size[0] >= 120 { // the model's cell may be too narrow for its class
+		if size[0] >= 120 { // only then is the model's cell wide enough for its class
 			want = []string{`OrdersController#index`, `⋯ .*puma`, `(Ord\S*)?\.page`}
 		}
 		for _, label := range want {
@@ -81,7 +81,8 @@ func TestRailsShowsItsOwnCode(t *testing.T) {
 	}
 }
 
-// extensions maps beginnings of method names to the name of the Ruby extension that implements these methods in C.
+// extensions has the Ruby extensions that implement methods in C. The key is the beginning of the methods' names, and
+// the value is the name of the extension.
 var extensions = map[string]string{"PG::": "pg_ext", "StringIO": "stringio", "StringScanner": "strscan", "Monitor#": "monitor",
 	"JSON::Ext::Generator": "generator", "JSON::Ext::Parser": "parser", "Puma::HttpParser#": "puma_http11", "NIO::": "nio4r_ext"}
 
@@ -97,7 +98,7 @@ func extensionsFit(t *testing.T, file string) {
 	defer r.Close()
 	d := r.Dictionary()
 	all, fit := 0, 0
-	_ = r.Run(t.Context(), func(s *sampler.Sample) { // the end of the recording is no error
+	_ = r.Run(t.Context(), func(s *sampler.Sample) { // Run returns an error at the end of the recording
 		for i := range s.Runs {
 			all++
 			var outermost sampler.Frame

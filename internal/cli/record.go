@@ -171,7 +171,7 @@ func streamRecording(ctx context.Context, src sampler.Source, length time.Durati
 		return "", errors.Join(err, file.Done(false))
 	}
 	w.Live(true)
-	// A full disk ends the measurement, because ddtop could write no further samples.
+	// If the disk is full, end the measurement, because no further samples can be written.
 	measuring, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var failed error
@@ -270,7 +270,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	defer stop()
 	note, err = run.SampleFor(measuring, src, length, func(s *sampler.Sample) {
 		if stream.Feed(s, class.Classify(s)); lines.Err() != nil {
-			stop() // nothing more could be written to a full disk
+			stop() // the disk may be full: no further lines can be written
 		}
 	})
 	stream.Finish()
@@ -298,7 +298,7 @@ func writeIntervals(ctx context.Context, src sampler.Source, length time.Duratio
 	return note, nil
 }
 
-// firstOf returns the first of several joined errors. They all have the same cause, so one is enough to report.
+// firstOf returns the first of several joined errors. The others have the same cause, so only the first is reported.
 func firstOf(err error) error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()[0]

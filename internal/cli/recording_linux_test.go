@@ -35,8 +35,8 @@ func record(t *testing.T, args ...string) (path string, pid int) {
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	// The recording must have at least 20 samples. On a busy machine they take longer than usual. So the test counts
-	// the samples in the recording, and records again if there are too few.
+	// The recording must have at least 20 samples. On a busy machine, 20 samples take longer than usual. So the test
+	// counts the samples in the recording, and records again if there are too few.
 	var path string
 	var pid, samples int
 	var length int64
@@ -162,7 +162,7 @@ func blocks(t *testing.T, path string) int {
 
 func TestReportOfADamagedRecording(t *testing.T) {
 	t.Parallel()
-	// The test damages the last block of samples. So the recording needs at least two blocks, so that one is undamaged.
+	// The test damages the last block of samples. The recording needs at least two blocks, so that one stays undamaged.
 	// On a busy machine the second block may come late.
 	var path string
 	var pid int
@@ -186,7 +186,7 @@ func TestReportOfADamagedRecording(t *testing.T) {
 	}
 	checkStat(t, pid, r.out)
 
-	// This file ends before its first block of samples, as if ddtop was killed there. So the file does not say how the
+	// This file ends before its first block of samples, as if ddtop had been killed there. So it does not say how the
 	// process ended.
 	const fileHeader, blockHeader, lengthAt = 16, 48, 8
 	process := fileHeader + blockHeader + int(binary.LittleEndian.Uint32(data[fileHeader+lengthAt:]))

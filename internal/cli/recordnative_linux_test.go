@@ -70,7 +70,7 @@ func TestRecordingHasNativeFrames(t *testing.T) {
 			switch {
 			case line.Type == "thread":
 				tids[line.ID] = line.TID
-			case line.Type == "native" && int(tids[line.Thread]) != p.PID: // a thread that reads
+			case line.Type == "native" && int(tids[line.Thread]) != p.PID: // a thread that reads, not the main thread
 				stays[tids[line.Thread]] = line
 				ns += line.To - line.From
 			}
@@ -166,8 +166,9 @@ func checkProfile(t *testing.T, data string, stays map[int32]recordedStay, ns in
 			t.Errorf("%d functions of %d", next, len(functions))
 		}
 	}
-	// In the profile, a thread's time in C functions (a stay) counts only between samples inside the stay. At the begin
-	// and the end of a stay, no sample proves the functions. So the profile may have less time than the stays.
+	// A stay is the time in which a thread is blocked in the same C functions. The profile counts only the time between
+	// two samples inside a stay. At the begin and the end of a stay, no sample proves the functions. So the profile may
+	// have less time than the stays.
 	if native > ns || native == 0 || native > ruby {
 		t.Errorf("%d ns in C functions, whose stays take %d; IO#sysread has %d", native, ns, ruby)
 	}

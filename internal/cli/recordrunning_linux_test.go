@@ -97,7 +97,7 @@ func countRuns(t *testing.T, file, method string) (n int) {
 	}
 	defer r.Close()
 	d := r.Dictionary()
-	_ = r.Run(context.Background(), func(s *sampler.Sample) { // the end of the recording is no error
+	_ = r.Run(context.Background(), func(s *sampler.Sample) { // Run returns an error at the end of the recording
 		for i := range s.Runs {
 			is := func(id sampler.FrameID) bool { return d.Frame(id).Label == method }
 			if slices.ContainsFunc(d.Frames(s.Runs[i].Stack, nil), is) {

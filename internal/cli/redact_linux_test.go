@@ -19,8 +19,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// secretive is a program whose names, such as those in its titles and paths, are secrets. Most secrets contain "zq".
-// Its threads wait in ways that make ddtop show addresses and files.
+// secretive is a program whose names are secrets, for example in its titles and paths. Most secrets contain "zq". The
+// threads wait in ways that make ddtop show addresses and files.
 const secretive = `$stdout.sync = true
 require "socket"
 abstract = UNIXServer.new("\0zqabstract#{$$}")
@@ -68,7 +68,7 @@ func TestNoSecretLeaves(t *testing.T) {
 	p := startSecretive(t)
 	pid := strconv.Itoa(p.PID)
 	secrets := secretsOf(t)
-	kept := make(map[string]bool) // the outputs that name methods; stat does only if it blames a thread
+	kept := make(map[string]bool) // outputs that name methods; stat names them only if it blames a thread
 	search := func(name string, text []byte, redacted bool) {
 		t.Helper()
 		found := 0
@@ -85,9 +85,9 @@ func TestNoSecretLeaves(t *testing.T) {
 			t.Errorf("%s without --redact has no secret: the search looks at too little", name)
 		}
 		if has := bytes.Contains(text, []byte("kept_")); !redacted {
-			// Chrome's trace has only the last stack of each hold of the GVL. So the trace of one recording may contain
-			// a method, and the trace of another may not. The report formats can be compared, because they are all made
-			// from the same recording.
+			// Chrome's trace has only the last stack of each hold of the GVL. So whether it has a certain method
+			// differs from one recording to the next. The report formats do not differ in this way, because they are
+			// all made from the same recording.
 			kept[name] = has && name != "record --format chrome"
 		} else if kept[name] && !has {
 			t.Errorf("%s has lost the names of methods", name)

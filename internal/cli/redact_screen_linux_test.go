@@ -71,7 +71,8 @@ func TestNoSecretOnAScreen(t *testing.T) {
 						continue
 					}
 					x.press(t, s.press)
-					if !strings.Contains("?!YysWP", s.press) { // any key closes these overlays and messages
+					// do not redraw after these keys: any further key would close their overlay or message
+					if !strings.Contains("?!YysWP", s.press) {
 						x.press(t, "\x0c") // redraws the whole screen
 					}
 					x.seeWords(t, s.see)

@@ -12,9 +12,9 @@ import (
 )
 
 // reusePID is a script that runs as the first process of a PID namespace. It starts a Ruby, lets ddtop watch it, and
-// stops ddtop. It then kills the Ruby and starts another one with the same PID. Address randomization is off, so both
-// Rubies have the same addresses. At the end the script continues ddtop. The script's arguments are ddtop, Ruby's root
-// folder and binary, and a folder.
+// stops ddtop. Then it kills the Ruby and starts another one with the same PID. Address randomization is off, so both
+// Rubies have the same addresses. At the end the script continues ddtop. Its arguments are ddtop, Ruby's root folder
+// and binary, and a folder.
 const reusePID = `
 ddtop=$1 root=$2 ruby=$3 dir=$4
 launch() { # name

@@ -69,7 +69,7 @@ func newRoot(std run.Streams) *cobra.Command {
 			look := listLook{f.options(std, shown{}), "attach"}
 			if err := f.find(cmd, args, std, look); err != nil {
 				if errors.Is(err, errNotChosen) {
-					return nil // leaving the list is no failure
+					return nil // the user has left the list, which is no error
 				}
 				return err
 			}
@@ -79,8 +79,8 @@ func newRoot(std run.Streams) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return flags.Usagef("%w; \"%s --help\" lists the flags", err, c.CommandPath())
 	})
-	// Do not call cobra.Command.SetVersionTemplate, because it would link text/template. A template can call any
-	// exported method by its name, so the linker would keep all methods. This costs 4 MB.
+	// Do not call cobra.Command.SetVersionTemplate. It would link text/template, whose templates can call any exported
+	// method by its name. So the linker would keep all methods, and the binary would be 4 MB larger.
 	cmd.Flags().BoolVarP(&f.version, "version", "v", false, "version for ddtop")
 	f.addPID(cmd)
 	f.addRates(cmd)

@@ -79,9 +79,9 @@ func (f *screenFlags) check() error {
 // snapshotsHere is the default folder for snapshots: the working folder.
 const snapshotsHere = "."
 
-// checkSnapshots refuses a folder in which snapshots could not be saved, so that the error comes before the first one.
-// The folder is made later, so only a folder above it must exist and be writable. The working folder is not checked,
-// because it is the default and not the user's choice.
+// checkSnapshots refuses a folder in which snapshots could not be saved. So the user gets the error at once, and not at
+// the first snapshot. The folder is made later, so only a folder above it must exist and be writable. The working
+// folder is not checked, because it is the default and not the user's choice.
 func checkSnapshots(folder string) error {
 	switch folder {
 	case snapshotsHere:
@@ -221,8 +221,8 @@ func tellUnits(tell func(ui.Progress)) func(path string, done, total int) {
 	}
 }
 
-// notWaitedFor returns the error of ui.Load. But it returns nil if the user or a signal closed the screen while ui.Load
-// waited, because that is no failure.
+// notWaitedFor returns the error of ui.Load. If the user or a signal closed the screen while ui.Load waited, it returns
+// nil, because this is no failure.
 func notWaitedFor(err error) error {
 	if errors.Is(err, ui.ErrCancelled) || errors.Is(err, context.Canceled) {
 		return nil

@@ -50,11 +50,11 @@ func TestScreenIsShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { f.Close() })
-		go func() { _, _ = io.Copy(io.Discard, f) }() // Wait reports its end
+		go func() { _, _ = io.Copy(io.Discard, f) }() // no error check: Wait reports how the client ended
 		return cmd, f
 	}
 	pane := func() string {
-		out, _ := run("capture-pane", "-p").Output() // there is no pane before the session
+		out, _ := run("capture-pane", "-p").Output() // fails until there is a session
 		return string(out)
 	}
 	await := func(what string, so func() bool) {
@@ -74,8 +74,8 @@ func TestScreenIsShared(t *testing.T) {
 	if strings.Contains(pane(), "hunter2") {
 		t.Errorf("it is not redacted:\n%s", pane())
 	}
-	// By default, tmux takes keys that come within a millisecond for pasted text, and ignores its prefix key in such
-	// text. This option turns that off.
+	// If keys come within a millisecond, tmux by default assumes that the text was pasted, and ignores its prefix key
+	// in it. This option turns that off.
 	if out, err := run("set-option", "-g", "assume-paste-time", "0").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -109,10 +109,10 @@ func (p silencer) silence(t *testing.T) {
 }
 
 // TestQuitsWhileTheMemoryIsLocked: if the memory of the target is locked, ddtop's reads of it hang. A signal must make
-// ddtop print at once what it has measured. The process of ddtop itself ends only when the lock is free. Until then the
-// kernel cannot end ddtop's thread that waits for the lock within process_vm_readv(2).
+// ddtop print at once what it has measured. ddtop's process ends only when the lock is free: one of its threads waits
+// for the lock within process_vm_readv(2), and the kernel cannot end this wait.
 func TestQuitsWhileTheMemoryIsLocked(t *testing.T) {
-	p := startSilencer(t, "Thread.new { loop {} }\n") // ticks of an idle process are rare
+	p := startSilencer(t, "Thread.new { loop {} }\n") // a busy thread, because ddtop samples an idle process rarely
 	measured, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)

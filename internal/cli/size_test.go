@@ -11,9 +11,9 @@ import (
 // releasedBytes is the size of the released binary for x86_64. docs/internals/contributing.md says what it consists of.
 const releasedBytes = 25_720_000
 
-// TestReleasedSize: ddtop's binary is at most 3 % larger than the documented size. The test does not link a stripped
-// binary, which is the file that is released. Instead it sums up the sections that the kernel loads, because a stripped
-// file is less than 0.1 % larger than these.
+// TestReleasedSize: ddtop's binary is at most 3 % larger than the documented size. The released file is a stripped
+// binary. The test does not link one. Instead it sums up the sections that the kernel loads. A stripped file is less
+// than 0.1 % larger than these.
 func TestReleasedSize(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
@@ -35,9 +35,9 @@ func TestReleasedSize(t *testing.T) {
 	}
 }
 
-// TestNoTemplates: ddtop does not link text/template. A template can call any exported method by its name, so the
-// linker would keep all methods of all types, 4 MB of them. Even a stripped binary has the names of its functions. The
-// test searches these.
+// TestNoTemplates: ddtop does not link text/template. Its templates can call any exported method by its name. So the
+// linker would keep all methods of all types, 4 MB of them. The test searches the names of functions in the binary,
+// which even a stripped binary has.
 func TestNoTemplates(t *testing.T) {
 	t.Parallel()
 	binary, err := os.ReadFile(ddtop)

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// starvedRates are flags for sampling at very low rates, without records of the kernel. On a busy machine, the smallest
-// CPU budgets allow no higher rates.
+// starvedRates are flags for sampling at very low rates, without records of the kernel. They imitate a busy machine, on
+// which the smallest CPU budgets allow no higher rates.
 var starvedRates = []string{"--overhead", "off", "--rate", "1", "--lock-rate", "4", "--source", "polling"}
 
 // computing is a program with two threads. One computes, and the other runs the garbage collector now and then.
@@ -27,9 +27,9 @@ Thread.new { loop { GC.start; sleep 0.05 } }.name = "collects"
 puts "up"
 sleep`
 
-// slackNS is by how much the measured CPU time of one computing thread may be wrong at the two ends of a measurement,
-// in ns. It is twice the sum of two times: a quarter of the shortest period of these tests, and the longest time
-// between two samples.
+// slackNS is by how much the measured CPU time of one computing thread may be wrong, in ns. The errors are at the two
+// ends of a measurement. At each end, the error is at most a quarter of the shortest period of these tests, plus the
+// longest time between two samples.
 const slackNS = int64(2 * (250*time.Millisecond + 375*time.Millisecond))
 
 // TestStarvedOutputs: on a machine without free CPU time, ddtop samples at very low rates. stat and reports still have
@@ -99,8 +99,8 @@ func TestStarvedOutputs(t *testing.T) {
 		x.want(t, 0)
 		check(t, x.out)
 	})
-	// lines checks the lines of stat --interval. It returns for how many lines ddtop knew all changes of the GVL in the
-	// whole second.
+	// lines checks the lines of stat --interval. exact is the number of lines for which ddtop knew all changes of the
+	// GVL in the whole second.
 	lines := func(t *testing.T, source, while string) (exact int) {
 		t.Helper()
 		x := run(t, append([]string{"stat", "--json", "-p", pid, "-d", while, "--interval", "1s"}, append(starvedRates, "--source", source)...)...)
@@ -150,8 +150,8 @@ func TestStarvedOutputs(t *testing.T) {
 			rubytest.Skip(t, "%v", err)
 		}
 		t.Parallel()
-		// With --source switches, ddtop only samples until its programs are loaded into the kernel. On a busy machine
-		// loading takes long, so each try measures for longer.
+		// With --source switches, ddtop only samples until its BPF programs are loaded into the kernel. On a busy
+		// machine loading takes long, so each try measures for longer.
 		exact := 0
 		for _, while := range []string{"4s", "16s", "64s"} {
 			if exact = lines(t, "switches", while); exact > 0 {

@@ -89,7 +89,7 @@ type statFormat string
 
 const textFormat, markdownFormat = "text", "md"
 
-// check refuses unknown formats. It also refuses Markdown together with --json or --interval (another is true).
+// check refuses unknown formats. It also refuses Markdown if another is true: the user gave --json or --interval.
 func (f statFormat) check(another bool) error {
 	switch {
 	case f != textFormat && f != markdownFormat:
@@ -124,7 +124,7 @@ func measureWith(ctx context.Context, m *measure.Measure, src sampler.Source, le
 	return stat, note, exact.Fill(&stat, src)
 }
 
-// headEvery is after how many lines of text the table's heading is repeated.
+// headEvery is the number of lines of text after which the table's heading is repeated.
 const headEvery = 20
 
 type lineFlags struct{ interval flags.Duration }

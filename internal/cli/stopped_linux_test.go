@@ -38,7 +38,7 @@ func TestStoppedProcess(t *testing.T) {
 		t.Errorf("it runs; stopped: dump %v, stat %v", dump, stat)
 	}
 	p.Signal(t, syscall.SIGSTOP)
-	for end := time.Now().Add(rubytest.Timeout); ; { // each thread of the process needs a CPU to stop
+	for end := time.Now().Add(rubytest.Timeout); ; { // try again: to stop, each thread of the process needs a CPU
 		dump, stat := said()
 		if dump && stat {
 			break

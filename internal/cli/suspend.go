@@ -21,8 +21,8 @@ func canSuspend() bool {
 	return shellAbove(os.Getpid(), processOf)
 }
 
-// shellAbove reports whether pid has an ancestor in another process group of the same session. If so, pid's group is
-// not orphaned (setpgid(2)), and a shell can continue it after a stop.
+// shellAbove reports whether pid has an ancestor in another process group of the same session, such as a shell. If so,
+// pid's group is not orphaned (setpgid(2)), and the shell can continue it after a stop.
 func shellAbove(pid int, of func(pid int) (parent, group, session int, err error)) bool {
 	parent, group, session, err := of(pid)
 	for range maxAncestors {

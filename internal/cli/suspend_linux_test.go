@@ -124,7 +124,7 @@ func TestSuspendTakesProbesOut(t *testing.T) {
 	rubytest.Probed(t, p.PID, true)
 	x.press(t, "\x1a")
 	rubytest.Probed(t, p.PID, false)
-	x.see(t, "Stopped") // the shell prints this; before, ddtop takes what is typed
+	x.see(t, "Stopped") // the shell prints this; before it does, ddtop would get the keys
 	x.forget()
 	x.press(t, "echo in the $((40+2))nd shell\n")
 	x.see(t, "in the 42nd shell")

@@ -56,7 +56,7 @@ func TestSwitchesLeaveWithDdtop(t *testing.T) {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(rubytest.Timeout)
-	const all = 4 // programs at switches, wake-ups and ends, and on the clock
+	const all = 4 // the number of programs: at switches, wake-ups and ends of threads, and on the clock
 	var ids []ebpf.ProgramID
 	for len(ids) < all {
 		if ids = programsOf(t, cmd.Process.Pid); time.Now().After(deadline) {

@@ -227,12 +227,13 @@ func (t *target) exactSwitch(src exact.Source) *exact.Switch {
 	return &exact.Switch{Src: src, Flags: t.exact, Paused: t.pause}
 }
 
-// defaultOverhead limits ddtop's CPU time by default, as a share of one CPU. A busy machine does not notice so little.
+// defaultOverhead limits ddtop's CPU time by default, as a share of one CPU. It is so small that even a busy machine is
+// hardly affected.
 const defaultOverhead = 0.03
 
-// mostOverhead is the limit of ddtop's CPU time if figures miss their minimum quality (sampler.LeastQualities) with
-// defaultOverhead. On a busy machine, reading ten stacks of a Rails worker per second takes half of it. If the user
-// sets a limit, ddtop never exceeds that limit.
+// mostOverhead is the limit of ddtop's CPU time, as a share of one CPU, if defaultOverhead is not enough for the
+// minimum quality of the figures (sampler.LeastQualities). On a busy machine, reading ten stacks of a Rails worker per
+// second takes half of it. If the user sets a limit, ddtop never exceeds the user's limit.
 const mostOverhead = 0.06
 
 func (t *target) addOverhead(cmd *cobra.Command) {
@@ -292,7 +293,7 @@ func (f *sourceFlag) Set(text string) error {
 	return err
 }
 
-// from returns how to observe threads. With exact mode, ddtop polls instead of following thread switches, because the
+// from returns how to observe threads. In exact mode, ddtop does not follow thread switches but polls, because the
 // probes already show more than the switches would.
 func (t *target) from() live.From {
 	if t.source.from == live.FromAuto && t.exact.On {

@@ -79,7 +79,7 @@ func TestZombie(t *testing.T) {
 	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The output of cat ends when cat ends. From then until the call of Wait, cat is a zombie, as the test needs it.
+	// cat closes its output when it ends. It is then a zombie until the call of Wait. The test needs a zombie.
 	if _, err := io.Copy(io.Discard, out); err != nil {
 		t.Fatal(err)
 	}

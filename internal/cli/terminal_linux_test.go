@@ -102,8 +102,8 @@ func settings(t *testing.T, tty *os.File) unix.Termios {
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0])`)
 
-// text returns what the program has written so far, without escape sequences. A screen writes megabytes in minutes.
-// Therefore text removes the sequences again only if there is new output.
+// text returns what the program has written so far, without escape sequences. A screen writes megabytes in minutes. So
+// text removes the sequences only when there is new output, and keeps the result.
 func (x *terminal) text() string {
 	if raw := x.raw(); len(raw) != x.cleanedOf {
 		x.cleaned, x.cleanedOf = escapes.ReplaceAllString(raw, ""), len(raw)
@@ -166,7 +166,8 @@ func (x *terminal) leaves(t *testing.T, code int) {
 	if after := settings(t, x.tty); after != x.before {
 		t.Errorf("the terminal's settings were %+v, are %+v", x.before, after)
 	}
-	// When the last descriptor of the tty is closed, a read of master returns the remaining output and then an error.
+	// The output of the program can be read from master until the last descriptor of the tty is closed. After this, a
+	// read of master returns the remaining output, and then an error.
 	if err := x.tty.Close(); err != nil {
 		t.Error(err)
 	}
@@ -260,7 +261,8 @@ func TestCommandUnderTheScreen(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	seen := filepath.Join(folder, "seen") // this file ends the program after the test has seen its thread
+	// the test creates this file to end the program, after it has seen the program's thread
+	seen := filepath.Join(folder, "seen")
 	command := rubyCommand(t, r, `
 		puts "to standard output"
 		warn "to standard error"

@@ -97,7 +97,7 @@ func compareFrames(t *testing.T, thread string, got []dumpedFrame, want []rubyte
 }
 
 // place returns the place of a frame in the source code as text. Ruby distinguishes an empty path (eval with "" as its
-// file) from nil. place does not, because sampler.Frame cannot.
+// file) from nil. place treats both the same, because sampler.Frame does too.
 func place(path, absolute *string, line int32) string {
 	text := func(s *string) string {
 		if s == nil || *s == "" {

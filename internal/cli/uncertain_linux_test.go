@@ -53,7 +53,7 @@ func uncertainFile(t *testing.T) string {
 			s.GC.Mode = sampler.GCMarking
 		}
 		of := stacks[n/4%3]
-		if n > 280 { // a dump shows these samples
+		if n > 280 { // the last samples, which a dump shows
 			of = stacks[0]
 		}
 		for id := range sampler.ThreadID(2) {
@@ -206,8 +206,9 @@ end
 2.times { Thread.new { loop { a_0; b_0 } } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// impossibleChain returns why the program alternatingChains cannot have a stack, which is in collapsed form. It returns
-// "" if the stack is possible. It ignores frames that ddtop has marked as uncertain.
+// impossibleChain returns a text that says why the program alternatingChains cannot have this stack. The stack is in
+// collapsed form. The text is "" if the stack is possible. impossibleChain ignores frames that ddtop has marked as
+// uncertain.
 func impossibleChain(stack []string) string {
 	last, at := "", -1
 	for _, name := range stack {
@@ -224,7 +225,7 @@ func impossibleChain(stack []string) string {
 }
 
 // tornAlike is the probability that ddtop does not detect a wrong stack. ddtop copies a changing stack several times,
-// and trusts it if the copies are equal. Rarely, all copies are wrong in the same way. In one run, this happened to 2
+// and trusts the copies if they are equal. Rarely, all copies are wrong in the same way. In one run, this happened to 2
 // of 2.6 million stacks of alternatingChains, on the interpreter of 3.1 with two busy CPUs (sampler/ruby, agree.go).
 const tornAlike = 1e-6
 
@@ -257,7 +258,7 @@ func TestNoImpossibleStackInAFile(t *testing.T) {
 			}
 		}
 		t.Logf("%d stacks, %d marked, %d impossible", stacks, marked, wrong)
-		allowed := 0 // a release that needs the mark must have no impossible stack without it
+		allowed := 0 // before 3.0, ddtop marks each wrong frame, so no unmarked impossible stack is allowed
 		if r.AtLeast(3, 0) {
 			allowed = odds.AtMost(stacks, tornAlike)
 		}

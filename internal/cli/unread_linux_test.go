@@ -17,15 +17,15 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// awaitWrite waits until a thread of ddtop hangs in write(2). It concludes this when it finds the thread there 20 times
-// in a row.
+// awaitWrite waits until a thread of ddtop hangs in write(2). A thread hangs if it is found in write(2) 20 times in a
+// row.
 func awaitWrite(t *testing.T, pid int) {
 	t.Helper()
 	writing, looks := fmt.Sprintf("%d ", unix.SYS_WRITE), make(map[string]int)
 	until(t, func() bool {
 		for _, task := range tasksOf(t, pid) {
-			// The file begins with the number of the system call in which the thread is. For a running thread it has
-			// only the word running.
+			// The file begins with the number of the thread's system call. For a running thread, the file has only the
+			// word "running".
 			if text, err := os.ReadFile(filepath.Join(task, "syscall")); err != nil || !strings.HasPrefix(string(text), writing) {
 				delete(looks, task)
 			} else if looks[task]++; looks[task] == 20 {
@@ -122,7 +122,7 @@ func TestTerminalThatNobodyReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			awaitWrite(t, cmd.Process.Pid)
-			awaitTicks(t, cmd.Process.Pid) // sampling goes on
+			awaitTicks(t, cmd.Process.Pid) // sampling continues although the screen cannot write
 			endsSoon(t, cmd, s)
 			if err := cmd.Wait(); err != nil {
 				t.Error(err)

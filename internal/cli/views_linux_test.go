@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// seeWords is like see, but ignores blanks in the output and in text. ddtop writes only cells that changed, so blanks
-// are often missing from the output.
+// seeWords is like see, but ignores blanks in both texts. ddtop writes only cells that changed, so blanks are often
+// missing from the output.
 func (x *terminal) seeWords(t *testing.T, text string) {
 	t.Helper()
 	packed := func(s string) string { return strings.ReplaceAll(s, " ", "") }
@@ -77,7 +77,7 @@ func goThroughViews(t *testing.T, x *terminal, story []struct{ press, see string
 	t.Helper()
 	x.see(t, "Integer#times")
 	for _, s := range story {
-		// Drop the output up to now, so that the test finds only what this key changes.
+		// Drop the output up to now. So the test finds only what ddtop writes after this key.
 		x.mu.Lock()
 		x.written.Reset()
 		x.mu.Unlock()

@@ -22,8 +22,8 @@ import (
 )
 
 // hogging is a program that holds the GVL from the input line "hog" to the line "stop", and prints both times. In
-// between it has 13 threads, and otherwise 4. The tests use the number of threads as the condition of --when. Long
-// holds and waits are no good condition, because on a busy machine they can occur at any time.
+// between it has 13 threads, and otherwise 4. The tests use the number of threads as the condition of --when. The
+// length of holds and waits would be a bad condition: on a busy machine, they can be long at any time.
 const hogging = `$stdout.sync = true
 now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond) }
 3.times { |i| Thread.new { Thread.current.name = "worker #{i}"; loop { sleep 0.02 } } }
@@ -122,7 +122,8 @@ func (w *watcher) end(t *testing.T, s syscall.Signal) int {
 	return w.cmd.ProcessState.ExitCode()
 }
 
-// hog lets the program hold the GVL until ddtop has begun a recording. It returns when this hold began and ended.
+// hog lets the program hold the GVL until ddtop has begun a recording. It returns when the program began and ended to
+// hold the GVL.
 func (w *watcher) hog(t *testing.T, p *rubytest.Process) (fromNS, toNS int64) {
 	t.Helper()
 	before := len(w.events(t, "began"))
@@ -166,12 +167,13 @@ func TestRecordWhen(t *testing.T) {
 	for i := range 3 {
 		fromNS, toNS := w.hog(t, p)
 		if i == 2 {
-			break // the signal ends the last recording
+			break // the signal below ends the last recording
 		}
 		e := w.await(t, "wrote", i)
 		r := whole(t, e.Path)
 		first, last := r.Span()
-		// Only the first recording may have less time before the event than requested, because ddtop had just attached.
+		// Each recording must have the requested time before the event. The first one may have less, because ddtop had
+		// just attached.
 		if i > 0 && first > fromNS-1e9 || last < toNS+2e9 || first != e.StartNS || last != e.EndNS {
 			t.Errorf("held from %d to %d, recorded from %d to %d: %+v", fromNS, toNS, first, last, e)
 		}
@@ -259,8 +261,8 @@ func TestRecordWhenTheDiskIsFull(t *testing.T) {
 	}
 }
 
-// TestRecordWhenWhatFailsIsInTheExitCode: the condition of --when was true, but ddtop could not write any recording of
-// it before its own end. In this case ddtop's exit code is 1.
+// TestRecordWhenWhatFailsIsInTheExitCode: the condition of --when was true, but ddtop could not record it until its own
+// end. ddtop's exit code must be 1.
 func TestRecordWhenWhatFailsIsInTheExitCode(t *testing.T) {
 	p := rubytest.One(t).Start(t, hogging, rubytest.Options{})
 	p.Expect(t, "up")

@@ -33,7 +33,7 @@ func wrapWithoutScreen(ctx context.Context, args []string, f *rootFlags, std run
 	stop := c.ForwardSignals()
 	defer stop()
 	defer c.Reap()()
-	// The signals that end ctx also go to the program. So ddtop goes on until the program has ended.
+	// The program also gets the signals that end ctx. So ddtop continues until the program has ended.
 	unended := context.WithoutCancel(ctx)
 	if f.children {
 		if err := measureCommands(unended, c, f, std); err != nil {
@@ -132,7 +132,7 @@ func measureCommands(ctx context.Context, c *program.Command, f *rootFlags, std 
 		}
 	}()
 	quiet := std
-	quiet.Err = io.Discard // processes are expected to end, so their ends are not printed
+	quiet.Err = io.Discard // do not print the ends of processes, because they are expected to end
 	list, err := measureStats(ctx, g, run.Unlimited, f.judgement(), quiet)
 	if errors.Is(err, run.ErrNothingOfAny) {
 		return program.ErrEndedBefore
@@ -180,7 +180,7 @@ func wrapWithScreen(ctx context.Context, args []string, f *rootFlags, std run.St
 // is no such Ruby.
 func (f *rootFlags) showBackground(ctx context.Context, c *program.Command, std run.Streams) error {
 	if !c.InBackground.Load() && c.Shown {
-		return nil // the user has quit the screen
+		return nil // there was a screen, and the user has quit it
 	}
 	src, err := c.OpenBackground(ctx, f.attaching(layoutProgress(f.names)))
 	if err != nil || src == nil {
@@ -207,7 +207,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 	if f.children {
 		first.exact.On = false // the group switches exact mode on
 	}
-	// The signal that ends ctx also goes to the program. If the program ends, this wait for its VM ends, too.
+	// The program also gets the signal that ends ctx. If the program ends, the wait for its VM ends too.
 	src, err := ui.Load(context.WithoutCancel(ctx), f.options(std, shown{}), what, func(ctx context.Context, tell func(ui.Progress)) (*live.Source, error) {
 		return c.Attach(ctx, first.attaching(tellUnits(tell)), &first.exact)
 	})
@@ -237,7 +237,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 		letGo = g.Close
 		show = func(ctx context.Context) error { return f.showGroup(ctx, g, std, notice) }
 	}
-	// The signal that ends ctx also goes to the program. So the screen stays until the program has ended.
+	// The program also gets the signal that ends ctx. So the screen stays until the program has ended.
 	screen, quit := context.WithCancel(context.WithoutCancel(ctx))
 	defer quit()
 	go func() {
@@ -247,7 +247,7 @@ func (f *rootFlags) showCommand(ctx context.Context, c *program.Command, std run
 		case <-c.Done:
 			if len(c.LeftBehind()) > 0 {
 				c.InBackground.Store(true)
-				quit() // showBackground opens the next screen
+				quit() // close this screen; showBackground opens the next one
 				return
 			}
 			select {

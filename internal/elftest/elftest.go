@@ -71,8 +71,8 @@ func Make(t testing.TB, sections []Section, change func(*elf.Header64)) []byte {
 }
 
 // Zeros returns the content of a compressed section (SHF_COMPRESSED, zlib) that unpacks to n MiB of zeros. The content
-// has a thousandth of this size. Zeros compresses only one MiB and repeats the compressed data. Compressed data can
-// refer to data before it. Here this is also zeros, so each copy unpacks to the same zeros.
+// has a thousandth of this size. Zeros compresses only one MiB and repeats the compressed data n times. Compressed data
+// can refer to the unpacked data before it. In each copy this data is zeros, so each copy unpacks to zeros too.
 func Zeros(t testing.TB, n int) []byte {
 	t.Helper()
 	const mib = 1 << 20
@@ -93,8 +93,8 @@ func Zeros(t testing.TB, n int) []byte {
 	b.Write([]byte{0x78, 0x01}) // RFC 1950: deflate, a window of 32 KiB
 	b.Write(bytes.Repeat(block.Bytes(), n))
 	b.Write([]byte{0x03, 0x00}) // RFC 1951: the last block, which is empty
-	// zlib ends with the checksum Adler-32, which has two halves. For zeros, the low half stays 1. The high half grows
-	// by the low half with each byte.
+	// zlib data ends with the checksum Adler-32, which has two halves. For zeros, the low half stays 1. The high half
+	// is the sum of the low halves after each byte.
 	sum := uint32(n*mib%65521)<<16 | 1
 	b.Write(binary.BigEndian.AppendUint32(nil, sum))
 	return b.Bytes()

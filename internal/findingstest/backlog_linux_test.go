@@ -9,8 +9,8 @@ import (
 )
 
 // TestQueueOfConstant: a Queue that is assigned to a constant grows. The finding names the constant. It also names the
-// threads that put into the queue, and the threads that take from it. An exception has ended a thread that took from
-// another queue. The finding must not name this thread.
+// threads that put into the Queue, and the threads that take from it. A thread that took from another Queue was ended
+// by an exception. The finding must not name this thread.
 func TestQueueOfConstant(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

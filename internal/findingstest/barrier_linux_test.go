@@ -8,8 +8,9 @@ import (
 )
 
 // TestBarriersThatComplete: a ractor can ask all other ractors to stop, and waits until they have stopped (a barrier).
-// Two programs raise no finding barrier_stuck. In the first, a ractor is in a long call, but no other ractor waits for
-// it. In the second, ractors wait for each other often, but each wait is short.
+// If barriers complete soon, there must be no finding barrier_stuck. The test has two such programs. In the first, a
+// ractor is in a long call, but no other ractor waits for it. In the second, ractors wait for each other often, but
+// each wait is short.
 func TestBarriersThatComplete(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

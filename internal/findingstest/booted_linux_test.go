@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// forked waits until a program has as many child processes as want, whose command lines ok accepts. It returns their
-// PIDs.
+// forked waits until a program has a number of child processes (want), and returns their PIDs. A child counts only if
+// the function ok returns true for its command line.
 func forked(t *testing.T, p *program, want int, ok func(line string) bool) (pids []int) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); len(pids) != want; time.Sleep(time.Millisecond) {
@@ -59,7 +59,7 @@ func TestBootedWorkers(t *testing.T) {
 	each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p := start(t, r, "booted/workers")
-		t.Cleanup(func() { p.Stop(t) }) // the children are watched side by side
+		t.Cleanup(func() { p.Stop(t) }) // here and not at the end, because the subtests run in parallel
 		for _, pid := range append(forked(t, p, 3, isAny), p.PID) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()

@@ -57,7 +57,7 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 			t.Fatal(err)
 		}
 		most := high
-		if atMost { // ddtop saw neither the beginning of the call nor its end
+		if atMost { // for "≤": ddtop saw neither the beginning of the call nor its end
 			most += about
 		}
 		// A call in progress ("now") may have just begun, so the test does not check how short it is.
@@ -68,9 +68,9 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 	t.Logf("%v to %v s, stack ticks up to %v apart: %s", shortest, longest, about, f.Text)
 }
 
-// stays is how long ddtop must go on naming a service that stays slow. Two effects could end the finding after a while.
-// ddtop may take threads with long waits for readers of a stream, and it samples more slowly. stays is longer than both
-// take.
+// stays is how long ddtop must continue to name a service that stays slow. Two effects could end the finding after a
+// while: ddtop may mistake threads with long waits for readers of a stream, and it samples more slowly. stays is longer
+// than both need to begin.
 const stays = 30 * time.Second
 
 // TestSlowServiceStays: all threads call a slow service again and again. ddtop names the service, and goes on naming

@@ -8,8 +8,9 @@ import (
 )
 
 // TestDeadlockWithATimeLimit: threads are in a deadlock within a block of Timeout, which will end the deadlock. The
-// advice of the finding must say so. This holds on every Ruby, although labels and the code of Timeout differ. It also
-// holds if Timeout was called many frames further out. For a deadlock without Timeout, the advice does not mention it.
+// advice of the finding must say so. The test uses several Rubies, because labels and the code of Timeout differ. In
+// one program, the call of Timeout is many frames further out. For a deadlock without Timeout, the advice does not
+// mention it.
 func TestDeadlockWithATimeLimit(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

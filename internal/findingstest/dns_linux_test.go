@@ -60,9 +60,9 @@ func TestSlowNameServer(t *testing.T) {
 	})
 }
 
-// TestFastNameServer: a name server that answers at once raises no finding dns_slow. On a busy machine the name server
-// may lack a CPU, so that its answers are slow. Therefore the program measures how long they take. The test fails only
-// if they are faster than the finding's thresholds.
+// TestFastNameServer: a name server that answers at once raises no finding dns_slow. But on a busy machine the name
+// server may lack a CPU and answer slowly. So the program measures how long the answers take. The test fails only if
+// there is a finding although the answers were faster than its thresholds.
 func TestFastNameServer(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -80,7 +80,7 @@ func TestFastNameServer(t *testing.T) {
 		if _, err := fmt.Sscan(line, &sum, &longest); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		// The thresholds of dns_slow.
+		// 3 s and 1 s are the thresholds of dns_slow.
 		if f, ok := s.finding("dns_slow"); ok && sum < 3 && longest < 1 {
 			t.Errorf("names took %.3f s, the longest %.3f s: %s: %s", sum, longest, f.Title, f.Text)
 		}

@@ -33,8 +33,8 @@ func TestFrozenByCgroup(t *testing.T) {
 			checkRaised(t, s, "frozen", raised{words: []string{"Process is frozen", "its cgroup keeps all"}})
 			s.findings = slices.DeleteFunc(s.findings, is("frozen"))
 			checkQuiet(t, s, lackedCPU(t, p.PID)-before)
-			// A ddtop that attaches only after the freeze also reports it. It does not know when the freeze began, so
-			// it says "for at least".
+			// A ddtop that attaches after the freeze also reports it. It does not know when the freeze began, so it
+			// says "for at least".
 			s = watch(t, p.PID, nil, raiseTime, is("frozen"), nil)
 			checkRaised(t, s, "frozen", raised{words: []string{"for at least"}})
 			f.Thaw(t)

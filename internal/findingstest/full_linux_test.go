@@ -25,8 +25,8 @@ var ways = []live.From{live.FromPolling, "moved", live.FromSwitches}
 // troubles are the programs of testdata/raise whose findings ddtop must raise even on a busy machine.
 var troubles = []string{"cpu_starved", "gvl_saturated", "db_slow", "lock_convoy", "gc_pressure"}
 
-// lackedShare is a part of a process's time, half of the threshold of cpu_starved. If a process lacks a CPU for longer
-// than this, cpu_starved may be its first finding.
+// lackedShare is a share of a process's time: half of the threshold of cpu_starved. If a process lacks a CPU for at
+// least this share, cpu_starved may be its first finding.
 const lackedShare = .05
 
 // TestRaisedAtTheDefaults: with ddtop's default CPU budget, the first finding must be the fault of the program. This
@@ -104,7 +104,7 @@ func leads(t *testing.T, p *program, id string, from live.From) {
 	}(s.findings)
 	rubytest.Report(t, "%.1f s: %s; %.0f samples a second, stacks %.1f; without a CPU %.0f %% of the time", float64(s.atNS[id])/1e9, strings.Join(told, ", "),
 		s.stat.Rate.Lock.Achieved, s.stat.Rate.Stack.Achieved, 100*share)
-	// If the program lacks a CPU, this is the program's worst fault, so cpu_starved may be the first finding.
+	// If the program lacks a CPU, this is worse than its own fault. So cpu_starved may be the first finding.
 	if first := s.findings[0].ID; first != id && !(first == "cpu_starved" && share >= lackedShare) {
 		t.Errorf("%s leads: %v", first, s)
 	}

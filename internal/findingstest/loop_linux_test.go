@@ -7,7 +7,7 @@ import (
 )
 
 // TestLoopBlocked: a fiber that computes keeps the other fibers of its event loop from running. ddtop must report this.
-// The fiber computes for seconds, or repeatedly for a part of a second.
+// In one program, the fiber computes for seconds. In another, it repeatedly computes for a part of a second.
 func TestLoopBlocked(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -9,8 +9,8 @@ import (
 // growsSoon sets low thresholds for the finding memory_grows, so that growth of 30 MB in 9 s raises it.
 var growsSoon = []string{"memory_grows.time=9s", "memory_grows.mib=30", "memory_grows.growth=30%"}
 
-// growsLater is like growsSoon with a longer time, for a program whose memory grows and shrinks. Four readings of such
-// memory can look like steady growth by chance. Seven readings rarely do.
+// growsLater is growsSoon with twice the time. It is for a program whose memory grows and shrinks. In four readings,
+// its memory can look like steady growth by chance. In seven readings this is rare.
 var growsLater = append([]string{"memory_grows.time=18s"}, growsSoon[1:]...)
 
 // TestMemoryOfC: the finding must say whether memory of C code or memory of Ruby's objects grows. Ruby's own counts

@@ -9,8 +9,8 @@ import (
 )
 
 // TestOwnPools: a program has a pool in its own code, not in a known library, and the pool is too small. The finding
-// names where the pool is in the code, its size and the threads inside. This holds if the same threads are inside all
-// the time, and also if threads take turns.
+// names the pool's place in the code, its size, and the threads that hold one of its objects. In one program, the same
+// threads hold them all the time. In another, threads take turns.
 func TestOwnPools(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -60,8 +60,8 @@ func TestPoolBySwitches(t *testing.T) {
 }
 
 // TestPoolCycles: all threads that hold a pool's connections wait for the same pool. ddtop must report a cycle. A
-// holder waits for a second connection, or for another thread that waits for its first connection. The finding says how
-// large the pool must be. One of the pools is from Active Record, which knows the holders of its connections.
+// holder waits for a second connection itself, or for another thread that waits for its first connection. The finding
+// says how large the pool must be. One of the pools is from Active Record, which keeps a list of the holders.
 func TestPoolCycles(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

@@ -31,8 +31,8 @@ func silentResolver(t *testing.T, p *program) {
 	t.Cleanup(func() { conn.Close() })
 }
 
-// scarceMemory is the limit of a program's memory, in bytes. It is less than Ruby and the data that the program reads
-// again and again need.
+// scarceMemory is the limit of a program's memory, in bytes. Ruby and the data that the program reads again and again
+// need more.
 const scarceMemory = 96 << 20
 
 // limitMemory puts a program into a cgroup of its own that limits the program's memory to scarceMemory.

@@ -18,9 +18,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// quietTime is how long the tests watch a program without a fault. In the first five seconds, rules about load report
-// nothing, so quietTime is longer. It is also longer than the seconds for which a condition must hold before a rule
-// raises its finding.
+// quietTime is how long the tests watch a program without a fault. Rules about load report nothing in the first five
+// seconds of a program, so quietTime is longer. It is also longer than the time for which a condition must be true
+// before a rule raises its finding.
 const quietTime = 10 * time.Second
 
 // quietTimes has longer times for some programs, which could raise a wrong finding only later.
@@ -53,8 +53,8 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// late are the findings that a busy machine can cause in a program without a fault. Such a finding is true: threads for
-// which other threads wait lack a CPU.
+// late are the findings that a busy machine can cause in a program without a fault. Such a finding is right, not an
+// error of ddtop: threads for which other threads wait lack a CPU.
 var late = []string{"queue_grows", "gvl_hog", "gvl_saturated", "lock_convoy", "pool_wait", "redis_slow", "db_slow", "http_slow", "gc_pressure", "all_busy", "io_busy"}
 
 // lackNS is how long a program and its servers may lack a CPU, summed over their threads. If they lack it for longer,
@@ -158,9 +158,9 @@ func restTime(t *testing.T, pid int) (work, idle time.Duration, words map[string
 }
 
 // TestPaused: a signal or a debugger stops a program, which keeps its GVL and its locks meanwhile. This must raise no
-// finding except frozen. If no thread holds the GVL at that moment, ddtop cannot distinguish the stop from a wait
-// (docs/reference/findings.md). If two threads then queue for a lock, a finding about the lock is not wrong. So in this
-// case the test stops the program again, at another moment.
+// finding except frozen. If no thread holds the GVL when the program is stopped, ddtop cannot distinguish the stop from
+// a wait (docs/reference/findings.md). If two threads queue for a lock at this time, a finding about the lock is right.
+// So in this case the test continues the program, and stops it again at another moment.
 func TestPaused(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -176,7 +176,7 @@ func TestPaused(t *testing.T) {
 					awaitStopped(t, p.PID)
 					if stopped = queueing(t, p.PID) < 2; !stopped {
 						p.Signal(t, syscall.SIGCONT)
-						time.Sleep(time.Millisecond) // until the queue has changed
+						time.Sleep(time.Millisecond) // time for the queue to change
 					}
 				}
 			})

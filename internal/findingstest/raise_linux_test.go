@@ -19,7 +19,7 @@ type raised struct {
 	words []string
 	// pattern is a regular expression that the finding's text must match. It is set if words do not check enough.
 	pattern string
-	// rules are lower thresholds, so that a finding that needs long is raised sooner.
+	// rules are lower thresholds, with which a slow finding is raised sooner.
 	rules []string
 	// never are findings that ddtop must not raise, although the program resembles their fault.
 	never []string
@@ -79,8 +79,7 @@ var raises = map[string]raised{
 	"redis_slow": {words: []string{":6379 Redis"}, never: []string{"db_slow", "http_slow"}},
 	"db_slow":    {words: []string{":5432 PostgreSQL", "4 threads"}, never: []string{"redis_slow", "http_slow"}},
 	"http_slow":  {words: []string{":443 HTTPS"}, never: []string{"redis_slow", "db_slow"}},
-	// On a busy machine the program's service may lack a CPU. Its calls are then slow, and the finding's text is about
-	// slow calls.
+	// On a busy machine the program's service may lack a CPU. The finding's text is then about slow calls.
 	"io_busy":      {words: []string{"4 threads (worker)", ":443 HTTPS", "calls per second"}},
 	"stuck_thread": {words: []string{"worker has not moved", ":8080"}, rules: []string{"stuck_thread.unchanged=2s"}},
 	// All 70 new threads were started at this place in the program. ddtop may not have read all stacks when it raises
@@ -93,8 +92,8 @@ var raises = map[string]raised{
 // longer.
 const raiseTime = 2 * time.Minute
 
-// seenSamples is after how many samples the test tells a program that ddtop watches it. Some programs wait for this
-// before they begin their fault.
+// seenSamples is the number of samples after which the test tells a program that ddtop watches it. Some programs wait
+// for this before they begin their fault.
 const seenSamples = 100
 
 // TestRaised: each rule has a program that must raise its finding. This test runs the programs that compute little,
@@ -225,8 +224,8 @@ func TestSilentService(t *testing.T) {
 	})
 }
 
-// firstSecond is the number of ticks in one second, plus askEvery. The test adds askEvery because it reads the findings
-// only every askEvery samples.
+// firstSecond is the number of ticks in one second, plus askEvery. The reason for askEvery is that the test reads the
+// findings only every askEvery samples.
 const firstSecond = 1000 + askEvery
 
 // TestWithinTheFirstSecond: ddtop finds a deadlock, a queue for one lock and a stalled holder of the GVL. It must find
@@ -251,8 +250,8 @@ func TestWithinTheFirstSecond(t *testing.T) {
 				s := watch(t, p.PID, nil, raiseTime, is(id), nil)
 				f, ok := s.finding(id)
 				// On a busy machine ddtop may not reach the sampling rate that the test asks for. In this case the test
-				// checks the time instead of the number of ticks. It allows more time if the program's threads lacked a
-				// CPU, because the fault may begin later by this time.
+				// checks the time instead of the number of ticks. If the program's threads lacked a CPU, the fault may
+				// have begun later. So the test allows as much more time.
 				lacked := rubytest.RunDelay(t, p.PID) - before
 				if !ok || s.tick[id] > firstSecond && s.atNS[id] > int64(1100*time.Millisecond+lacked) {
 					rubytest.TooSeldom(t, "raised (%v) at tick %d, after %v", ok, s.tick[id], time.Duration(s.atNS[id]))

@@ -187,10 +187,10 @@ func (s *seen) String() string {
 	return b.String()
 }
 
-// askEvery is after how many samples watch reads the findings again.
+// askEvery is the number of samples after which watch reads the findings again.
 const askEvery = 25
 
-// askEveryNS is after how much time watch reads the findings again, in ns, even if there were fewer than askEvery
+// askEveryNS is the time after which watch reads the findings again, in ns, even if there were fewer than askEvery
 // samples. With a CPU budget, samples can be rare.
 const askEveryNS = int64(time.Second)
 
@@ -244,7 +244,7 @@ func watchBy(t *testing.T, pid int, o live.Options, rules *findings.Rules, lengt
 			during(src, n)
 		}
 		if (n%askEvery != 0 && x.TimeNS-asked < askEveryNS) || found {
-			return // samples that were under way when the finding was raised may change its text
+			return // keep the findings as they are: later samples may change their text
 		}
 		asked = x.TimeNS
 		s.findings = m.Findings()
@@ -299,7 +299,7 @@ func checkReplay(t *testing.T, file []byte, rules *findings.Rules, was *report.S
 			t.Errorf("%s: live %s\nreplayed %s", c.what, a, b)
 		}
 	}
-	// A recording rounds the numbers of objects. So two classes with few objects may have changed their order.
+	// A recording rounds the numbers of objects. So two classes with few objects may be in another order.
 	shares := make(map[string]float64)
 	for _, c := range now.Alloc.Classes {
 		shares[c.Name] = c.Share

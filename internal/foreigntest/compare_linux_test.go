@@ -14,12 +14,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// found is what ddtop reads in a parked program (a program whose threads all wait), and how this differs from Ruby's
-// own report.
+// found is what ddtop reads in a parked program, and how this differs from Ruby's own report. A parked program is one
+// whose threads all wait.
 type found struct {
 	Process sampler.Process
-	// FromMemory is true if ddtop could not open Ruby's file, and instead read the image of the file in the process's
-	// memory. Deleted is true if the file was deleted or replaced on disk.
+	// FromMemory is true if ddtop could not open the file of Ruby's library, and read the library's image in the
+	// process's memory instead. Deleted is true if the file was deleted or replaced on disk.
 	FromMemory, Deleted bool
 	// DebugError is the error of the search for Ruby's debug information. The search always fails, because there is no
 	// debug information.
@@ -47,8 +47,8 @@ func (f *found) report(t *testing.T, where string) {
 	t.Logf("%s: Ruby %s, %d threads, %d frames compared", where, f.Process.RubyVersion, f.Threads, f.Frames)
 }
 
-// look attaches to a parked program as ddtop does, and compares what it reads with Ruby's own report, which is in a
-// JSON file.
+// look attaches to a parked program as ddtop does, and compares what it reads with Ruby's own report. truthFile is a
+// JSON file with this report.
 func look(pid int, truthFile string) found {
 	var truth rubytest.Truth
 	text, err := os.ReadFile(truthFile)
@@ -162,8 +162,8 @@ func (f *found) compare(d *sampler.Dictionary, sample *sampler.Sample, truth rub
 		f.Frames += len(want.Frames)
 	}
 	for name := range seen {
-		// Two threads are not in Ruby's report: the thread that makes the report, and the main thread if it waits for
-		// the test.
+		// Ruby's report lacks two threads: the thread that makes the report, and the main thread if it waits for the
+		// test.
 		if _, ok := truth.Thread(name); !ok && name != rubytest.ReporterName && name != "main" {
 			f.problem("Ruby has no thread %q", name)
 		}

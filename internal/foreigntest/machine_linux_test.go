@@ -13,9 +13,9 @@ import (
 )
 
 // These tests run Rubies for another kind of machine: Debian's arm64 builds under the emulator qemu-user. ddtop must
-// use the memory layout of the target's machine, which the target's ELF file names. It must not use the layout of its
-// own machine. In the emulator, the Ruby's memory has the same addresses as on an arm64 machine. For each thread and
-// system call of the Ruby, the emulator has a thread or call of its own.
+// use the memory layout of the target's machine, not of its own machine. The target's ELF file names the machine. In
+// the emulator, the Ruby's memory has the same addresses as on an arm64 machine. Each thread of the Ruby is a thread of
+// the emulator, and each system call a call of the emulator.
 
 // TestOtherMachine: if Ruby is built for another kind of machine, ddtop reads every thread of the parked program just
 // as Ruby itself reports it.
@@ -68,8 +68,7 @@ func TestMuslStates(t *testing.T) {
 }
 
 // TestMuslRequests: if Ruby is linked with the C library musl, ddtop reports which requests threads serve, and no
-// request after it has ended. ddtop finds requests in the variables of a thread, which musl places elsewhere than
-// glibc.
+// request after it has ended. ddtop finds requests in thread-local variables. musl and glibc place these differently.
 func TestMuslRequests(t *testing.T) {
 	rubytest.EachMusl(t, func(t *testing.T, r rubytest.Ruby) {
 		const threads = 5
@@ -145,8 +144,8 @@ func lookAtStates(t *testing.T, r rubytest.Ruby) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	// Each thread must be seen in the first state of its list. Threads that compute take turns. So ddtop must see such
-	// a thread in each state of Must, too.
+	// ddtop must see each thread in the first state of its list. Threads that compute take turns. So ddtop must see
+	// such a thread in each state of Must, too.
 	open := make(map[string][]string)
 	for _, th := range said.Threads {
 		open[th.Name] = slices.Clone(th.States[:1])

@@ -50,14 +50,15 @@ func helper(mode string) error {
 	return fmt.Errorf("no helper %q with %q", mode, os.Args[1:])
 }
 
-// Names of files in the script's folder. With them, a test outside of the namespaces and its helper process inside
+// These files are in the script's folder. With them, a test outside of the namespaces and its helper process inside
 // exchange data.
 const (
 	askFile    = "truth.json"  // from the test: Ruby's report (then SIGUSR1)
 	answerFile = "answer.json" // from the helper
 )
 
-// debugFolder is the folder of separate debug files. The new mount namespace has a different folder at this path.
+// debugFolder is the folder of separate debug files. In the new mount namespace, another folder is mounted at this
+// path.
 const debugFolder = "/usr/lib/debug"
 
 // enter runs as the first process of new PID and mount namespaces, as in a container. It makes the folder root its root
@@ -127,7 +128,7 @@ func answer(pid int) error {
 }
 
 // dropAndLook runs "look" without the capabilities that allow a process to open files behind /proc/PID/map_files. It
-// removes them from the bounding set. The exec that follows then removes them from the thread.
+// first removes the capabilities from the bounding set. Then it calls exec, which removes them from the thread.
 func dropAndLook() error {
 	runtime.LockOSThread()
 	for _, capability := range []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_CHECKPOINT_RESTORE} {

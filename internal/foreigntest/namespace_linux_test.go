@@ -17,8 +17,8 @@ import (
 
 // TestContainer: ddtop reads a Ruby that has its own PID namespace, mount namespace, root and /proc, like a container.
 // One ddtop runs outside, and uses the PID that the Ruby has outside. Another ddtop runs inside, and uses the PID that
-// the Ruby has inside. ddtop must search for a debug file below the Ruby's own root. The test proves this, because the
-// folder of debug files exists only in the Ruby's mount namespace.
+// the Ruby has inside. ddtop must search for a debug file below the Ruby's own root. To prove this, the folder of debug
+// files exists only in the Ruby's mount namespace.
 func TestContainer(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.Root == "" {
@@ -59,8 +59,8 @@ func TestContainer(t *testing.T) {
 }
 
 // TestFirstProcess: ddtop reads a Ruby that is process 1 of its PID namespace, like the only program of a container.
-// The IDs of its threads are small numbers. ddtop searches the memory for a thread's ID. Memory contains many small
-// numbers, and ddtop must not take another one for the ID.
+// The IDs of its threads are small numbers. ddtop finds a thread's ID by a search in memory. Many other small numbers
+// are in memory, and ddtop must not mistake one of them for the ID.
 func TestFirstProcess(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {

@@ -17,12 +17,12 @@ func TestReplacedLibrary(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.Root == "" {
-			return // its library may be the program itself
+			return // Ruby may have no library of its own: its code may be in the program
 		}
 		library, _ := libraryOf(t, r)
 		soname := soName(t, library)
-		// The Ruby uses a copy of its library in this folder, which the dynamic linker searches first. So the test can
-		// replace the copy.
+		// The Ruby uses a copy of its library in this folder, because the dynamic linker searches this folder first. So
+		// the test can replace the copy.
 		dir, err := os.MkdirTemp(filepath.Join(r.Root, "tmp"), "ddtop-test-")
 		if err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ func TestVariableOfTheVM(t *testing.T) {
 	rubytest.Program(t, "objcopy", "binutils")
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		if r.Root == "" {
-			return // such Rubies are built in many ways
+			return // the test needs Debian's builds
 		}
 		library, buildID := libraryOf(t, r)
 		p := r.Start(t, waits, rubytest.Options{})
@@ -42,7 +42,7 @@ func TestVariableOfTheVM(t *testing.T) {
 			t.Errorf("%s is exported: %t", vmVariable, exported)
 		}
 		if exported {
-			return // there is nothing to search for
+			return // this Ruby exports the variable, so no search is needed
 		}
 		unstripped := filepath.Join(t.TempDir(), "unstripped.so")
 		addSymbol(t, library, unstripped, vmVariable, variable)

@@ -14,9 +14,9 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Capture is an attach.Memory that reads another memory, and keeps a copy of each page that it reads. The copies are
-// the Pages with which tests later imitate the process. Capture reads each page only once, as a whole, and later uses
-// the copy. So a reader sees each page in one consistent state. Any goroutine may use it.
+// Capture is an attach.Memory that reads another memory, and keeps a copy of each page that it reads. Tests later use
+// the copies (Pages) to imitate the process. Capture reads each page only once, as a whole, and later uses the copy. So
+// a reader sees each page in one consistent state. Any goroutine may use it.
 type Capture struct {
 	from attach.Memory
 	mu   sync.Mutex
@@ -59,9 +59,9 @@ func (c *Capture) ReadBatch(ranges []attach.Range) (calls int, err error) {
 // Pages returns the pages captured up to now.
 func (c *Capture) Pages() *Pages { return c.got }
 
-// The format of a file of captured memory. The file is gzipped and begins with a magic line. Each span of memory
-// follows as its address and length, in little-endian 64-bit words, and its bytes. maxCaptured limits the bytes that
-// ReadPages accepts.
+// These constants describe the format of a file of captured memory. The file is gzipped and begins with a magic line.
+// Then come the spans of memory. Each has its address and length, in little-endian 64-bit words, and its bytes.
+// maxCaptured limits the bytes that ReadPages accepts.
 const (
 	pagesMagic  = "ddtop pages 1\n"
 	maxCaptured = 1 << 30

@@ -62,8 +62,8 @@ func (w *Places) ReadBatch(ranges []attach.Range) (int, error) {
 	return w.Memory.ReadBatch(ranges)
 }
 
-// AddEdits adds seeds to a fuzz test of a captured process, which is the number process in the test's list. One seed
-// has no edits, and n seeds have six edits each. apart is the distance between the first edits of two successive seeds.
+// AddEdits adds seeds to a fuzz test. process is the index of a captured process in the test's list. One seed has no
+// edits, and n seeds have six edits each. apart is the distance between the first edits of two successive seeds.
 func AddEdits(f *testing.F, process, n, apart int) {
 	f.Add(uint8(process), []byte{})
 	for n := range n {

@@ -9,8 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// pageSize is the unit in which memory is captured, in bytes. None of the kinds of machines that ddtop can read has
-// smaller pages.
+// pageSize is the unit in which memory is captured, in bytes. No machine that ddtop can read has smaller pages.
 const pageSize = 4096
 
 // page is one page of captured memory. have has a bit for each byte that says whether the byte is known. It is nil if

@@ -4,9 +4,9 @@
 // bound.
 //
 // The bounds hold only for independent samples. If a test samples faster than the measured thing changes, its samples
-// are not independent: twenty samples of one iteration of a loop count as one sample. A test can solve this in two
-// ways. It can count sampled iterations instead of samples (as n). Or it can spread the samples so that each one is in
-// another iteration. Each test says which way it uses, and why its samples are independent.
+// are not independent. For example, twenty samples of one iteration of a loop count as one sample. A test can solve
+// this in two ways. It can use the number of sampled iterations, not of samples, as n. Or it can spread the samples so
+// that each one is in another iteration. Each test says which way it uses, and why its samples are independent.
 package odds
 
 import (
@@ -18,7 +18,7 @@ import (
 const FalseAlarm = 1e-9
 
 // Deviations is how many standard deviations a mean may be away from its expected value. Use it if a test has measured
-// the standard deviation, and has so many independent values that their mean is normally distributed.
+// the standard deviation. The test must have so many independent values that their mean is normally distributed.
 const Deviations = 6.11
 
 // AtLeast returns a lower bound for the number of hits in n independent tries, if each try hits with a probability of p
@@ -40,8 +40,9 @@ func AtMost(n int, p float64) int {
 	if p == 1 {
 		return n
 	}
-	// The loop sums up the probabilities of n hits, n-1 hits and so on, until the sum exceeds FalseAlarm. The bound is
-	// at least n*p hits. Down to n*p hits the terms grow, so adding the small terms first keeps the sum exact.
+	// The loop sums up the probabilities of n hits, n-1 hits and so on, until the sum exceeds FalseAlarm. It ends at
+	// n*p hits at the latest. Until then each term is larger than the one before. Adding the small terms first keeps
+	// the sum exact.
 	over := 0.0
 	term := float64(n) * math.Log(p) // the logarithm of the chance of k hits
 	odds := math.Log1p(-p) - math.Log(p)

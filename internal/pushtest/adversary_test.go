@@ -26,7 +26,7 @@ type adversary struct {
 	net.Listener
 	behind string // host:port of the good server
 	how    string
-	bad    atomic.Int32 // how many connections are still to end badly
+	bad    atomic.Int32 // how many of the next connections it still has to break
 }
 
 // startAdversary starts an adversary as a proxy of the server behind. It breaks the first two connections in the way
@@ -147,7 +147,7 @@ func TestAdversaries(t *testing.T) {
 			}
 			arrived(t, pyro, otel)
 			ended, cancel := context.WithCancel(t.Context())
-			cancel() // do not wait for what is left to send
+			cancel() // so that Close does not wait for unsent profiles
 			p.Close(ended)
 		})
 	}

@@ -84,8 +84,8 @@ type datagrams struct{ bytes.Buffer }
 // Close implements io.Closer and does nothing.
 func (*datagrams) Close() error { return nil }
 
-// TestEventsAreThoseOfTheClient: for the same message about a finding, ddtop and Datadog's own client library send the
-// same event to the agent. Only the order of the fields may differ.
+// TestEventsAreThoseOfTheClient: for the same message about a finding, ddtop sends the same event to the agent as
+// Datadog's own client library. Only the order of the fields may differ.
 func TestEventsAreThoseOfTheClient(t *testing.T) {
 	for _, name := range []string{"DD_ENTITY_ID", "DD_ENV", "DD_SERVICE", "DD_VERSION", "DD_EXTERNAL_ENV"} {
 		t.Setenv(name, "")

@@ -120,8 +120,8 @@ func startCollector(t *testing.T) *collector {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// For the same settings, the factory returns the receiver that it has already made. So this receiver now
-		// accepts logs, too.
+		// The factory has already made a receiver for these settings. It returns the same receiver again, which now
+		// also accepts logs.
 		if _, err := factory.CreateLogs(t.Context(), set, conf, c); err != nil {
 			t.Fatal(err)
 		}
@@ -282,8 +282,8 @@ func TestOTLP(t *testing.T) {
 	}
 }
 
-// partialServer answers each request with a partial success, as OTLP calls it: it accepted only a part, or it accepted
-// all and may add a remark.
+// partialServer answers each request with what OTLP calls a partial success: it accepted only a part of the request, or
+// it accepted all and adds a remark.
 type partialServer struct {
 	pprofileotlp.UnimplementedGRPCServer
 	answer pprofileotlp.ExportResponse

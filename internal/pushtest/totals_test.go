@@ -193,7 +193,7 @@ puts "up"; sleep`, rubytest.Options{})
 		}
 	}
 	seen := make(map[int64]bool)
-	for _, r := range otel.requests() { // from two destinations, in any order
+	for _, r := range otel.requests() { // the requests are from two destinations, in any order
 		one := make(byPeriod)
 		one.otlp(t, r)
 		for from := range one {

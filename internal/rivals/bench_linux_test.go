@@ -48,7 +48,7 @@ func compare(b *testing.B, p profiler, program *rubytest.Process) {
 	for range b.N {
 		short := p.run(b, program.PID, shortSeconds)
 		if short.refused != "" {
-			// The benchmark is not marked as skipped, because the output would then have no line for it.
+			// Do not mark the benchmark as skipped: the output would then have no line for it.
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(0, "stacks/s")
 			b.Logf("%s can't read %s: %s", p.name, program.Ruby, short.refused)
@@ -107,7 +107,7 @@ func report(b *testing.B, short measured, long []measured, slowerWall, slowerCPU
 	if sum.callers == 0 {
 		b.Fatalf("no frame of a caller in %d stacks: nothing to judge", sum.stacks)
 	}
-	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
 	b.ReportMetric(median(perStack), "cpu-µs/stack")
 	b.ReportMetric(median(perLook), "cpu-µs/look")
 	b.ReportMetric(median(startup), "startup-ms")

@@ -26,7 +26,7 @@ const (
 func BenchmarkChildren(b *testing.B) {
 	wrk := rubytest.Program(b, "wrk", "wrk")
 	app := servertest.StartRails(b, childrenWorkers, 5)
-	serve(b, wrk, app, 2*childrenWorkers, railsLength) // everything is loaded and cached
+	serve(b, wrk, app, 2*childrenWorkers, railsLength) // so that all code is loaded and cached before the measurement
 	for _, v := range versions(b) {
 		one := stat(v.path, v.name)
 		several := stat(v.path, v.name+"-children", "--children")
@@ -48,7 +48,7 @@ func BenchmarkChildren(b *testing.B) {
 						loaded = append(loaded, share)
 						stop()
 					}
-					b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+					b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
 					b.ReportMetric(median(attach), "attach-cpu-ms")
 					b.ReportMetric(median(idle), "idle-%")
 					b.ReportMetric(median(loaded), "loaded-%")

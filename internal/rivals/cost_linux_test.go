@@ -96,14 +96,14 @@ func BenchmarkCost(b *testing.B) {
 					b.ReportMetric(median(costs[i]), m.name+"-%")
 					reportRates(b, m.name, locks[i], stacks[i])
 				}
-				b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+				b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
 			}
 		})
 	}
 }
 
-// reportRates reports the rates of reads that a profiler achieved, if it prints them. A profiler with low rates seems
-// cheap, so a cost means little without the rates.
+// reportRates reports the rates at which a profiler read the GVL and stacks, if it prints them. A cost means little
+// without these rates, because a profiler with low rates seems cheap.
 func reportRates(b *testing.B, name string, locks, stacks []float64) {
 	b.Helper()
 	if rate := median(locks); rate > 0 {
@@ -127,7 +127,8 @@ func versions(b *testing.B) []version {
 	return all
 }
 
-// stacksAlone are arguments with which ddtop reads the GVL no more often than stacks. Its rate of stacks is rbspy's.
+// stacksAlone are arguments with which ddtop reads the GVL only as often as stacks. It reads stacks as often as rbspy
+// does.
 var stacksAlone = []string{"--lock-rate", fmt.Sprint(stackRate)}
 
 // buildOwn builds ddtop from this folder, in the same way as a release is built.

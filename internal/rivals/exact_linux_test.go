@@ -47,7 +47,7 @@ func exactLoads() (all []exactLoad) {
 }
 
 const (
-	// exactPairs is how often a process is measured in each way: with exact mode, with sampling, and without ddtop.
+	// exactPairs is the number of measurements of a process with exact mode, with sampling, and without ddtop.
 	// DDTOP_BENCH_PAIRS sets another number.
 	exactPairs = 20
 	// exactWindow is the length of each measurement.
@@ -55,7 +55,7 @@ const (
 	// exactAttach is how long a benchmark waits for ddtop to begin and to insert its probes. Each measurement checks
 	// that this was enough.
 	exactAttach = time.Second
-	// exactRest is a pause before a measurement without ddtop. It is for a process that runs by itself.
+	// exactRest is a pause before a measurement without ddtop. It is for a process that works all the time.
 	exactRest = 200 * time.Millisecond
 )
 
@@ -107,10 +107,12 @@ func fullRates(path string) []meter {
 	}
 }
 
-// reportExact reports what exact mode says about itself. First come holds of the GVL, hits of probes and records, per
-// second. Then come two estimates of its cost: in percent of the process's own CPU time, and per hit. Then come the
-// number of records that were lost, and how often exact mode ended by itself. The last figure is the share of the
-// measured time in which exact mode was on.
+// reportExact reports what exact mode says about itself:
+//
+//   - holds of the GVL, hits of probes and records, per second
+//   - two estimates of exact mode's cost: in percent of the process's own CPU time, and per hit
+//   - the number of lost records, and how often exact mode ended by itself
+//   - the share of the measured time in which exact mode was on
 //
 // onlyThen is true if the process works only during the measurement. In this case, rates are per second of the
 // measurement. Otherwise they are per second of exact mode.
@@ -135,7 +137,7 @@ func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 			ended++
 		}
 	}
-	if ended == 0 { // else it is unknown how many were counted while the process worked
+	if ended == 0 { // if it did, the number of hits during the work is unknown
 		b.ReportMetric(median(turns), name+"-turns/s")
 		b.ReportMetric(median(hits), name+"-hits/s")
 		b.ReportMetric(median(records), name+"-records/s")
@@ -188,7 +190,7 @@ func pairsWanted(b *testing.B, usual int) int {
 // reported this, in ns.
 type did struct{ done, cpu, at float64 }
 
-// asks returns a function that asks a program how much work it has done.
+// asks returns a function that asks a program how much work it has done so far.
 func asks(b *testing.B, p *rubytest.Process) func() did {
 	return func() (d did) {
 		p.Send(b, "")
@@ -200,8 +202,8 @@ func asks(b *testing.B, p *rubytest.Process) func() did {
 	}
 }
 
-// seconds returns the function that measures the work of an idle process: each second counts as a piece of work. It
-// does not ask the process, because to answer would be more work than the process does otherwise.
+// seconds returns a function that measures the work of an idle process. Each second counts as one piece of work. The
+// function does not ask the process, because an answer would be more work than the process does otherwise.
 func seconds(b *testing.B, pid int) func() did {
 	return func() did {
 		at := float64(monotonic())
@@ -232,7 +234,7 @@ func payExactly(b *testing.B, path string, pid int, ask func() did) {
 		return did{end.done - begin.done, end.cpu - begin.cpu, end.at - begin.at}
 	}
 	windows, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactRest}, all, pid, window)
-	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
 	reportExact(b, "exact", own[1], false)
 	// cpu has the CPU time that a piece of work takes, in µs, and speed has the pieces of work per second. The last row
 	// of each is for the measurements without ddtop.

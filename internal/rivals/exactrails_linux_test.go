@@ -23,7 +23,7 @@ func BenchmarkExactRails(b *testing.B) {
 	if out, err := exec.Command(path, "stat", strconv.Itoa(pid), "-d", "100ms", "--exact").CombinedOutput(); err != nil {
 		rubytest.Skip(b, "%s", out)
 	}
-	serve(b, wrk, app, 10, railsLength) // everything is loaded and cached
+	serve(b, wrk, app, 10, railsLength) // so that all code is loaded and cached before the measurement
 	for _, l := range railsLoads {
 		b.Run(l.name, func(b *testing.B) {
 			for range b.N {
@@ -38,10 +38,10 @@ func BenchmarkExactRails(b *testing.B) {
 func burdenExactly(b *testing.B, path string, pid int, load func() answered) {
 	b.Helper()
 	all := append(fullRates(path), exactMeter(path, "exact-usual"))
-	// Before a measurement without ddtop, there is a pause of exactAttach, which is the time that ddtop gets to attach.
-	// So the application rests for the same time before each measurement.
+	// Before a measurement without ddtop, there is a pause of exactAttach. ddtop gets the same time to attach. So the
+	// application rests for the same time before each measurement.
 	results, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactAttach}, all, pid, load)
-	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
 	for _, of := range []struct {
 		name  string
 		value func(answered) float64

@@ -99,9 +99,8 @@ func (m meter) start(b *testing.B, pid int, length time.Duration) *started {
 	s := &started{meter: m, pid: pid, file: filepath.Join(b.TempDir(), "out"), ended: make(chan error, 1)}
 	s.cmd = m.command(pid, length, s.file)
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.told
-	// The profiler gets its own session, as if it were started from another terminal. In the same session as the
-	// benchmark, it would get another share of the CPUs, because the kernel groups processes by session
-	// (sched_autogroup_enabled, proc(5)).
+	// The profiler gets its own session, as if it were started from another terminal. The kernel groups processes by
+	// session (sched_autogroup_enabled, proc(5)), so in the benchmark's session it would get another share of the CPUs.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.cmd.Start(); err != nil {
 		b.Fatalf("starting %s: %v", m.name, err)
@@ -177,8 +176,9 @@ const (
 	// settle is how long a profiler samples before its cost is measured. The first samples cost more, because they read
 	// every name.
 	settle = 500 * time.Millisecond
-	// look is the time between two readings of the profiler's CPU time. Only at its end does the profiler report when
-	// it took its first sample. So CPU time is read all the time, and the readings that count are selected afterwards.
+	// look is the time between two readings of the profiler's CPU time. The profiler reports only at its end when it
+	// took its first sample. So the benchmark reads the CPU time all the time, and later selects the readings between
+	// the first and the last sample.
 	look = 50 * time.Millisecond
 )
 
@@ -229,7 +229,7 @@ var programTime = regexp.MustCompile(`(?m)^run_time_ns:\s*(\d+)$`)
 func kernelTime(pid int) (sum time.Duration) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
 	if err != nil {
-		panic(err) // the pattern is right
+		panic(err) // impossible: the pattern is valid
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

@@ -16,7 +16,7 @@ import (
 
 // paidScript does a fixed piece of work for each line of input. The line is the number of turns. The main thread does
 // the work, 30 frames deep, and four other threads are idle. The work "compute" stays in Ruby code. The work "allocate"
-// gets 256 KB from the kernel in each turn, writes to them and gives them back. So in each turn, the thread takes the
+// gets 256 KB from the kernel in each turn, writes to this memory and frees it. So in each turn, the thread takes the
 // write lock of the process's memory mappings twice, and has 64 page faults.
 const paidScript = `
 $stdout.sync = true
@@ -47,7 +47,8 @@ end
 const (
 	// paidPairs is how often the work is done with each profiler, and without one.
 	paidPairs = 20
-	// paidWork is about how much CPU time one piece of work must take. The number of its turns is chosen for this.
+	// paidWork is the approximate CPU time of one piece of work. The number of its turns is chosen so that it takes
+	// this time.
 	paidWork = 400 * time.Millisecond
 	// paidTurns is the number of turns of a first trial. The trial shows how many turns take as much CPU time as
 	// paidWork.
@@ -60,9 +61,10 @@ type paid struct{ cpu, wall, faults, switches float64 }
 
 // BenchmarkTarget measures what the target pays while it is sampled. The target does a fixed piece of work with each
 // profiler and without one, in turns. The benchmark measures CPU time, page faults and context switches, with a free
-// CPU and on a machine whose CPUs are all busy. faults-caused are the page faults that the kernel counts for the
-// profiler, per second. They matter because the fault for a page that a profiler reads first counts as the profiler's,
-// not the target's.
+// CPU and on a machine whose CPUs are all busy.
+//
+// faults-caused are the page faults per second that the kernel counts for the profiler. If the profiler is the first to
+// read a page of the target, the page fault counts as the profiler's. So the target's own faults do not show it.
 func BenchmarkTarget(b *testing.B) {
 	all := []meter{bareMeter(b, "bare-loop", 1000)}
 	for _, v := range versions(b) {
@@ -107,11 +109,11 @@ func pay(b *testing.B, all []meter, p *rubytest.Process) {
 	for round := range paidPairs {
 		for k := range costs {
 			i := k
-			if round%2 == 1 { // so that changes of the machine affect all alike
+			if round%2 == 1 { // reverse the order, so that changes of the machine affect all profilers equally
 				i = len(all) - k
 			}
 			if i == len(all) {
-				time.Sleep(attachTime) // the same pause as with a profiler
+				time.Sleep(attachTime) // as long a pause as with a profiler
 				costs[i] = append(costs[i], workFor(b, p, turns))
 				continue
 			}
@@ -124,7 +126,7 @@ func pay(b *testing.B, all []meter, p *rubytest.Process) {
 			s.end(b, from, until)
 		}
 	}
-	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
 	none := costs[len(all)]
 	for i, m := range all {
 		var cpu, wall, faults, switches []float64

@@ -110,7 +110,7 @@ func readRbspy(file string, v *verdict) error {
 		for i, f := range stack.Trace {
 			frames[i] = frame{f.Name, f.Line}
 		}
-		v.looks++ // each stack is of one thread
+		v.looks++ // rbspy reads the stack of only one thread at a time
 		v.judge(strconv.FormatUint(stack.Thread, 10), frames)
 	}
 	// rbspy is ended by a signal or by its time limit, so its gzip stream lacks an end. Reading such a file is no
@@ -121,9 +121,9 @@ func readRbspy(file string, v *verdict) error {
 	return nil
 }
 
-// reachable lets rbspy read a program that runs in a root (chroot). rbspy takes a path from /proc/PID/maps, and opens
-// it below /proc/PID/root. But this path is as the host sees it, and already begins with the root. So reachable makes a
-// link inside the root: the path of the root, seen inside the root, leads back to the root.
+// reachable lets rbspy read a program that runs in a root (chroot). rbspy opens paths of /proc/PID/maps below
+// /proc/PID/root. But these paths are as the host sees them, so they already begin with the path of the root. Therefore
+// reachable makes a link inside the root, at the root's own path. It leads back to the root.
 func reachable(b *testing.B, root string) {
 	b.Helper()
 	root, err := filepath.EvalSymlinks(root)

@@ -28,8 +28,7 @@ const (
 	// qualityRounds is how often each source of threads' states is measured under each load. DDTOP_BENCH_PAIRS sets
 	// another number.
 	qualityRounds = 3
-	// qualityLength is the length of a measurement. It is the time that the figures and findings on the screen cover,
-	// too.
+	// qualityLength is the length of a measurement. The figures and findings on the screen cover the same time.
 	qualityLength = sampler.QualityWindow
 	// qualityThreads is the number of Puma's threads in the loads with Rails. forkedWorkers is the number of processes
 	// in the load "50-workers".
@@ -84,8 +83,8 @@ func (s *span) overlap(o *span) int64 {
 	return max(min(s.toNS, o.toNS)-max(s.fromNS, o.fromNS), 0)
 }
 
-// told is what samples show about a process in a period of time. Samples of exact mode are taken as the truth. Samples
-// from a recording of ddtop are compared with this truth.
+// told is what samples show about a process in a period of time. A told of exact mode is the truth. A told of ddtop's
+// recording is compared with it.
 type told struct {
 	gvl.Ignore
 	fromNS, toNS           int64
@@ -161,8 +160,8 @@ func (k *told) finish() {
 func (k *told) lacks(f sampler.Figure) bool { return k.quality.Lacks(f) != "" }
 
 // offPoints compares each thread's shares of time with the truth, in percentage points. A thread has three shares: with
-// the GVL, waiting for it and without it. The largest of its three differences counts. mean is the mean of this
-// difference over all threads, and worst is the largest. ok is false if the quality is too low to show the shares.
+// the GVL, waiting for it and without it. The thread's error is the largest of its three differences. mean is the mean
+// error of all threads, and worst is the largest error. ok is false if the quality is too low to show the shares.
 func (k *told) offPoints(truth *told) (mean, worst float64, ok bool) {
 	if k.lacks(sampler.FigureStates) || k.toNS <= k.fromNS {
 		return 0, 0, false
@@ -181,7 +180,7 @@ func (k *told) offPoints(truth *told) (mean, worst float64, ok bool) {
 	for tid, is := range sums(k.times) {
 		was := exactly[tid]
 		if was == nil {
-			continue // it did nothing with the GVL
+			continue // the thread neither held nor wanted the GVL
 		}
 		off := 0.0
 		for p := range places {
@@ -219,10 +218,10 @@ func (k *told) waitsFound(truth *told) float64 {
 	return percent(found, of)
 }
 
-// requestsSeen returns how many of the requests in the application's log are also in k, in percent. long is for
-// requests of at least longRequestNS, short for shorter ones. A request is seen if k has a request with at least half
-// of its time. Each request of k counts once. off is by how much the times of long requests in k differ from the log:
-// the median, in percent. A result is NaN if there are no such requests.
+// requestsSeen compares the requests in k with the application's log. long is the part of the logged requests of at
+// least longRequestNS that are also in k, in percent. short is the same for shorter requests. A logged request is seen
+// if a request in k has at least half of its time. Each request in k counts for only one logged request. off is the
+// median error of the times of long requests, in percent. A result is NaN if there are no such requests.
 func (k *told) requestsSeen(log []servertest.Logged) (long, short, off float64) {
 	var requests []span
 	for _, l := range log {
@@ -293,7 +292,7 @@ func BenchmarkQuality(b *testing.B) {
 	} else {
 		defer stats.Close()
 	}
-	// A benchmark that fails at once prints no figures. So this benchmark collects all faults, and fails at the end.
+	// A benchmark that fails at once prints no figures. So this one collects all faults, and fails only at the end.
 	var low []string
 	for _, l := range qualityLoads(b) {
 		b.Run(l.name, func(b *testing.B) {
@@ -303,7 +302,7 @@ func BenchmarkQuality(b *testing.B) {
 					low = append(low, measureQuality(b, path, source, pid, l)...)
 				}
 				measureRbspy(b, pid, l)
-				b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+				b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
 			}
 		})
 	}
@@ -346,7 +345,8 @@ func qualityLoads(b *testing.B) []qualityLoad {
 		{name: "idle", start: runs(costScript(0, 10, 1)), exact: true},
 		{name: "500-threads", start: runs(costScript(2, 498, 0.02)), exact: true},
 		{name: "50-workers", start: runs(forkedScript), args: []string{"--children"}},
-		{name: "many-switches", start: runs(switchesScript)}, // breakpoints would make it another load
+		// without exact mode, because its breakpoints would change this load too much
+		{name: "many-switches", start: runs(switchesScript)},
 		{name: "known-calls", start: runs(script), exact: true, judged: true},
 	}
 }
@@ -390,7 +390,7 @@ func measureQuality(b *testing.B, path, source string, pid int, l qualityLoad) (
 		var last []*told
 		m := keeping(path, source, &last, args)
 		if l.args != nil {
-			m = stat(path, source, args...) // a recording covers one process only
+			m = stat(path, source, args...) // stat, because a recording covers only one process
 			m.said = saidOfSeveral
 		}
 		share, said := m.cost(b, pid, qualityLength)
@@ -452,9 +452,9 @@ func measureQuality(b *testing.B, path, source string, pid int, l qualityLoad) (
 // accepts everything.
 type floors struct{ offPoints, waits, longRequests, shortRequests float64 }
 
-// leastQuality has the worst figures that are accepted, by load and source. BenchmarkQuality fails if Rails is measured
-// worse, so that a change cannot lower the cost by lowering the quality. These values are what one run of 10 s reaches,
-// with room for chance. They are not the aims. On a half-full machine, most waits are shorter than the time between two
+// leastQuality has the worst figures that are accepted, by load and source. BenchmarkQuality fails if it measures worse
+// figures with Rails. So a change cannot lower the cost by lowering the quality. These values are not the aims: one run
+// of 10 s reaches them, with room for chance. On a half-full machine, most waits are shorter than the time between two
 // readings of polling. So polling finds such a wait only by chance.
 var leastQuality = map[string]map[string]floors{
 	railsFull: {
@@ -589,7 +589,8 @@ func TestWaitsFound(t *testing.T) {
 	const ms = 1_000_000
 	truth := told{waits: []span{
 		{1, waiting, 10 * ms, 20 * ms}, {1, waiting, 30 * ms, 40 * ms}, {2, waiting, 10 * ms, 12 * ms}, {2, waiting, 20 * ms, 24 * ms},
-		{2, waiting, 30 * ms, 30*ms + ms/2}, {1, waiting, 95 * ms, 105 * ms}, // one is too short, one ends after k
+		// one wait is too short, and one ends after the time that k covers
+		{2, waiting, 30 * ms, 30*ms + ms/2}, {1, waiting, 95 * ms, 105 * ms},
 	}}
 	k := told{toNS: 100 * ms, waits: []span{{1, waiting, 14 * ms, 34 * ms}, {2, waiting, 20 * ms, 21 * ms}, {2, waiting, 22 * ms, 23 * ms}}}
 	if got := k.waitsFound(&truth); got != 50 {
@@ -609,7 +610,7 @@ func TestRequestsSeen(t *testing.T) {
 	}
 	k := told{fromNS: 1, toNS: 1000 * ms, requests: []span{{1, 0, 10 * ms, 54 * ms}, {1, 0, 60 * ms, 70 * ms}, {2, 0, 100 * ms, 200 * ms}}}
 	long, short, off := k.requestsSeen([]servertest.Logged{
-		logged(1, 10, 50), logged(1, 50, 54), // k has only one request here
+		logged(1, 10, 50), logged(1, 50, 54), // k has only one request for these two
 		logged(1, 60, 66), logged(1, 80, 81),
 		logged(2, 100, 150), logged(2, 150, 190), logged(2, 900, 1100), {Kind: "S", TID: 2, FromNS: 1, ToNS: ms},
 	})

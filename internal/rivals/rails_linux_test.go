@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// railsPairs is how many pairs are measured: the requests per second with a profiler, and without one.
+	// railsPairs is the number of measured pairs. A pair has the requests per second with a profiler, and without one.
 	railsPairs = 6
 	// railsLength is the length of each measurement.
 	railsLength = 4 * time.Second
-	// attachTime is how long a benchmark waits for a profiler to attach before it measures. The method end of started
-	// checks that this was enough.
+	// attachTime is how long a benchmark waits for a profiler to attach before it measures. When the profiler ends
+	// (started.end), the benchmark checks that this was enough.
 	attachTime = 1500 * time.Millisecond
 	// railsLimit is the run time that profilers are started with. It is longer than any measurement, because the
 	// benchmark itself interrupts the profiler when a measurement ends.
@@ -52,7 +52,7 @@ func BenchmarkRails(b *testing.B) {
 	app := servertest.StartRails(b, 2, 5)
 	pid := app.Workers[0]
 	load := func(connections int) answered { return answer(b, wrk, app, pid, connections, railsLength) }
-	load(10) // everything is loaded and cached
+	load(10) // so that all code is loaded and cached before the measurement
 	for _, l := range railsLoads {
 		b.Run(l.name, func(b *testing.B) {
 			for range b.N {
@@ -64,8 +64,8 @@ func BenchmarkRails(b *testing.B) {
 
 const (
 	// leastRequestPairs and mostRequestPairs are the smallest and the largest number of pairs that BenchmarkPerRequest
-	// measures. In between, it stops when the 95 % interval of the additional CPU time for a request is narrow: at most
-	// preciseTo percent to each side.
+	// measures. After the smallest number, it stops as soon as the additional CPU time for a request is known well
+	// enough. This is the case when the 95 % interval extends at most preciseTo percent to each side.
 	leastRequestPairs, mostRequestPairs = 20, 200
 	preciseTo                           = 2.
 	// pairedRequests is the number of requests in each half of a pair: one half with ddtop, one without. A half takes
@@ -82,7 +82,7 @@ func BenchmarkPerRequest(b *testing.B) {
 	pid := app.Workers[0]
 	load := func() answered { return answerAll(b, wrk, app, pid, pairedRequests) }
 	for range 2 {
-		load() // everything is loaded and cached
+		load() // so that all code is loaded and cached before the measurement
 	}
 	ddtop := stat(buildOwn(b), "ddtop")
 	for range b.N {
@@ -98,7 +98,7 @@ func perRequest(b *testing.B, m meter, pid int, load func() answered) {
 	for len(cpu) < mostRequestPairs {
 		var with, without answered
 		for k := range 2 {
-			if (len(cpu)+k)%2 == 0 { // so that changes of the machine affect both alike
+			if (len(cpu)+k)%2 == 0 { // alternate the order, so that changes of the machine affect both equally
 				time.Sleep(attach)
 				without = load()
 				continue
@@ -111,7 +111,7 @@ func perRequest(b *testing.B, m meter, pid int, load func() answered) {
 			break
 		}
 	}
-	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
 	b.ReportMetric(float64(len(cpu)), "pairs")
 	for name, values := range map[string][]float64{"more-cpu": cpu, "fewer-requests": fewer} {
 		low, high := medianInterval(values)
@@ -158,10 +158,10 @@ func answerAll(b *testing.B, wrk string, app *servertest.Rails, pid, requests in
 // burden measures an application under load with each profiler and without one, and reports what each profiler costs.
 func burden(b *testing.B, all []meter, pid int, load func() answered) {
 	b.Helper()
-	// Before a measurement without a profiler, there is a pause of attachTime, which is the time that a profiler gets
-	// to attach. So the application rests for the same time before each measurement.
+	// Before a measurement without a profiler, there is a pause of attachTime. A profiler gets the same time to attach.
+	// So the application rests for the same time before each measurement.
 	results, own := inRounds(b, rounds{pairsWanted(b, railsPairs), attachTime, attachTime}, all, pid, load)
-	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
 	reportServed(b, "none", results[len(all)])
 	for i, p := range all {
 		var fewer, cpu, without []float64

@@ -40,8 +40,8 @@ $stdout.flush
 $stdin.gets
 `
 
-// requestPairs is how often ddtop's cost is compared between reading requests and not reading them. budgetPairs is how
-// often ddtop's rates are compared in the same way, with a limit on its cost.
+// requestPairs is the number of comparisons of ddtop's cost with and without reading requests. budgetPairs is the
+// number of comparisons of ddtop's rates, with a limit on its cost.
 const requestPairs, budgetPairs = 7, 7
 
 // BenchmarkRequests measures how much the reading of requests adds to ddtop's cost. It does so on ten threads that
@@ -61,7 +61,7 @@ func BenchmarkRequests(b *testing.B) {
 	b.Run("rails", func(b *testing.B) {
 		wrk := rubytest.Program(b, "wrk", "wrk")
 		app := servertest.StartRails(b, 2, 5)
-		serve(b, wrk, app, 10, railsLength) // everything is loaded and cached
+		serve(b, wrk, app, 10, railsLength) // so that all code is loaded and cached before the measurement
 		stop := underLoad(b, wrk, app)
 		defer stop()
 		for range b.N {
@@ -71,8 +71,8 @@ func BenchmarkRequests(b *testing.B) {
 }
 
 // compareRequests reports what the reading of requests costs on one process. At full rates, this is the additional CPU
-// time in percent. If ddtop's cost has its default limit, the reading can make ddtop's rates lower. So compareRequests
-// then reports the rates with and without requests.
+// time in percent. With the default limit of ddtop's cost, the reading lowers ddtop's rates instead. For this case,
+// compareRequests reports the rates with and without requests.
 func compareRequests(b *testing.B, path string, pid int) {
 	b.Helper()
 	with, without := inTurns(b, requestPairs, pid, stat(path, "with", "--overhead", "off"), stat(path, "without", "--overhead", "off", "--no-requests"))
@@ -81,7 +81,7 @@ func compareRequests(b *testing.B, path string, pid int) {
 		more = append(more, 100*(with[i].share/without[i].share-1))
 	}
 	low, high := medianInterval(more)
-	b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
 	b.ReportMetric(median(more), "more-%")
 	b.ReportMetric(low, "more-low-%")
 	b.ReportMetric(high, "more-high-%")
@@ -108,7 +108,7 @@ func inTurns(b *testing.B, pairs, pid int, one, other meter) (ones, others []own
 		return c
 	}
 	for i := range pairs {
-		if i%2 == 0 { // so that changes of the machine affect both alike
+		if i%2 == 0 { // alternate the order, so that changes of the machine affect both equally
 			ones = append(ones, measured(one))
 		}
 		others = append(others, measured(other))

@@ -41,8 +41,8 @@ func inRounds[T any](b *testing.B, r rounds, all []meter, pid int, work func() T
 const latest = 20 * time.Second
 
 // beside makes a process do work while a profiler measures it. If the profiler begins only after the work has begun,
-// beside drops the result and repeats the work. All profilers then get twice the time to begin. How long they need
-// depends on the machine, and the benchmark cannot see when they begin.
+// beside drops the result and repeats the work. From then on, all profilers get twice the time to begin. This time is
+// not known before, because it depends on the machine, and a profiler reports its begin only at its end.
 func beside[T any](b *testing.B, m meter, pid int, attach *time.Duration, work func() T) (T, ownCost) {
 	b.Helper()
 	for {

@@ -92,8 +92,7 @@ func (s *screen) read() {
 		if !seen && n > 0 {
 			s.mu.Lock()
 			s.drawn.Write(buf[:n])
-			// Only the first frame is sure to have each name in one piece: later frames draw only the cells that have
-			// changed.
+			// Only the first frame has every name in one piece. Later frames draw only the cells that have changed.
 			if firstRow.Match(escapes.ReplaceAll(s.drawn.Bytes(), nil)) {
 				seen = true
 				s.first <- at
@@ -236,6 +235,6 @@ func BenchmarkIdle(b *testing.B) {
 			b.ReportMetric(median(shares), source+"-%")
 			b.ReportMetric(median(sizes), source+"-MB")
 		}
-		b.ReportMetric(0, "ns/op") // a run's length is chosen, not measured
+		b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
 	}
 }

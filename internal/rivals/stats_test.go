@@ -19,9 +19,9 @@ func median(values []float64) float64 {
 const confidence = 0.95
 
 // medianInterval returns the 95 % interval of the median: a range between two of the values that contains the true
-// median with this confidence. It leaves out the same number of values below and above, as many as possible. It is
-// right for any distribution (sign test). With fewer than six values, no range reaches the confidence. The interval is
-// then from the smallest value to the largest.
+// median with this confidence. It leaves out the same number of values at both ends, as many as possible. The interval
+// is right for any distribution (sign test). With fewer than six values, no range reaches the confidence. Then the
+// interval is from the smallest value to the largest.
 func medianInterval(values []float64) (low, high float64) {
 	n := len(values)
 	if n == 0 {

@@ -88,7 +88,7 @@ type frame struct {
 
 // verdict sums up what a profiler reported.
 type verdict struct {
-	looks                int // samples of the process: a stack of each thread that the profiler reads
+	looks                int // samples of the process; each has a stack of every thread that the profiler reads
 	stacks, impossible   int
 	callers, right       int // frames of callers, and how many have the right line
 	frames, named        int

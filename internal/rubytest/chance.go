@@ -8,19 +8,18 @@ import (
 	"testing"
 )
 
-// A chance keeps what TooSeldom has reported in one test, until it is reported at the test's end.
+// A chance keeps the failures that TooSeldom reports in one test, until the test's end.
 type chance struct {
 	mu       sync.Mutex
 	failures []string
 }
 
-// chances has the chance (the failures kept until the end) of each running test that called OftenEnough, by the test's
-// name.
+// chances has the chance of each running test that called OftenEnough. The key is the test's name.
 var chances sync.Map
 
-// OftenEnough declares that the test waits for a racing program to do something often enough within a time. It must be
-// the first call of the test. If TooSeldom is called in the test or its subtests, the failure is reported only at the
-// end of the test. If the test then failed in no other way, scripts/test may run it a second time, alone.
+// OftenEnough is for a test that must see something often enough within a time, in a program with races. It must be the
+// first call of the test. If TooSeldom is called in the test or its subtests, this failure is reported only at the end
+// of the test. If the test had no other failure, scripts/test may run it a second time, alone.
 //
 // All other failures (an impossible stack, a wrong value, a leak) are reported through testing.T as usual. The test
 // does not run again after them.
@@ -61,8 +60,8 @@ func TooSeldom(t testing.TB, format string, args ...any) {
 func TooSeldomNow(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if holdSeldom(t, fmt.Sprintf(format, args...)) {
-		// FailNow would mark the test as failed. OftenEnough could then not see if the test also failed for another
-		// reason.
+		// FailNow would mark the test as failed. Then OftenEnough could not see whether the test also failed for
+		// another reason.
 		Skip(t, "failed: "+format, args...)
 	}
 	t.Fatalf(format, args...)

@@ -82,7 +82,7 @@ var discoverForeign = sync.OnceValue(func() discovery {
 	return d
 })
 
-// discoverMusl finds the Rubies that are linked with musl. If one is missing, discoverMusl does not build it.
+// discoverMusl finds the Rubies that are linked with musl. It does not build missing ones.
 var discoverMusl = sync.OnceValue(func() discovery {
 	var d discovery
 	script, err := scriptPath()

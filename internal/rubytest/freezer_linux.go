@@ -45,8 +45,8 @@ func NewFreezer(t testing.TB, pid int, v2 bool) *Freezer {
 	}
 	t.Cleanup(func() {
 		f.Thaw(t)
-		// For a moment, a process still counts as a member of a cgroup that it has left, or in which it was killed.
-		// During this moment, the cgroup cannot be removed.
+		// When a process leaves a cgroup, or is killed, it still counts as a member of the cgroup for a moment. During
+		// this moment, the cgroup cannot be removed.
 		_ = os.WriteFile(filepath.Join(point, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 		for _, d := range []string{dir, parent} {
 			for end := time.Now().Add(Timeout); os.Remove(d) != nil; time.Sleep(time.Millisecond) {

@@ -21,8 +21,8 @@ func (r Ruby) HasJIT(t testing.TB, name string) bool {
 	return p.Line(t) == "yes"
 }
 
-// Variant is a way to start Ruby, such as with a JIT. In each variant, Ruby keeps some of the data that ddtop reads in
-// another place.
+// Variant is a way to start Ruby, such as with a JIT. In each variant, some of the data that ddtop reads is in another
+// place in memory.
 type Variant struct {
 	Name     string
 	RubyArgs []string

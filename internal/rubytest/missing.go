@@ -12,10 +12,10 @@ import (
 var missingProgram string
 
 // StartMissing starts a program that can make a page of its memory unreadable: a page of the stack of its thread
-// "asleep". A process that reads the page then waits until the program gives the page back. The same happens with swap
-// on a disk that hangs. The program obeys the lines "take", "give", "count" and "exit". "count" prints how many loops
-// the thread named "busy" has done. After "exit" the exit code is 7. The test is skipped if the kernel has no
-// userfaultfd(2) for this user.
+// "asleep". A process that reads the page then waits until the program makes the page readable again. The same happens
+// with swap on a disk that hangs. The program obeys the lines "take", "give", "count" and "exit". "count" prints how
+// many loops the thread named "busy" has done. After "exit" the exit code is 7. The test is skipped if the kernel has
+// no userfaultfd(2) for this user.
 func (r Ruby) StartMissing(t testing.TB, o Options) *Process {
 	t.Helper()
 	o.Name = "missing.rb"
@@ -30,15 +30,15 @@ func (r Ruby) StartMissing(t testing.TB, o Options) *Process {
 	return p
 }
 
-// Take takes the page away.
+// Take makes the page unreadable.
 func (p *Process) Take(t testing.TB) {
 	t.Helper()
 	p.Send(t, "take")
 	p.Expect(t, "taken")
 }
 
-// Give makes the page readable again. It waits until the program reports that the thread to whose stack the page
-// belongs went on.
+// Give makes the page readable again. It waits until the program reports that the thread "asleep", to whose stack the
+// page belongs, has continued.
 func (p *Process) Give(t testing.TB) {
 	t.Helper()
 	p.Send(t, "give")

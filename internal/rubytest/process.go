@@ -20,7 +20,7 @@ import (
 )
 
 // Timeout is how long Line, Expect, JSON and Wait wait before they fail the test. It is long enough for a machine that
-// compiles something else and has a busy disk. On such a machine, writing and syncing 192 MB took over three minutes.
+// also compiles and has a busy disk. On such a machine, writing and syncing 192 MB took over three minutes.
 const Timeout = 5 * time.Minute
 
 // emulatedTimeout is used in place of Timeout for a Ruby in an emulator. Such a Ruby is ten times as slow.
@@ -94,7 +94,7 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	}
 	hostDir, err := os.MkdirTemp(filepath.Join(r.Root, os.TempDir()), "ddtop-test-")
 	if err != nil && r.Root != "" {
-		// The new folder is in the /tmp of the Ruby's root, because the root may lack the folder that TMPDIR names.
+		// The new folder is in /tmp of the Ruby's root, because the folder in TMPDIR may not exist in the root.
 		hostDir, err = os.MkdirTemp(filepath.Join(r.Root, "tmp"), "ddtop-test-")
 	}
 	if err != nil {
@@ -146,8 +146,8 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 		ownPIDs(p.cmd.SysProcAttr)
 	}
 	p.cmd.Stderr = p.stderr
-	// A child of the program may inherit stderr and keep it open after the program ends. After this delay, Wait returns
-	// even if stderr is still open.
+	// A child of the program may inherit stderr and keep it open after the program ends. With this delay, Wait does not
+	// wait forever for stderr.
 	p.cmd.WaitDelay = time.Second
 	stdout, errOut := p.cmd.StdoutPipe()
 	stdin, errIn := p.cmd.StdinPipe()
@@ -163,7 +163,7 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 	}()
 	go func() {
 		<-read // Wait closes the pipe, so everything must be read before
-		// The error of Wait is not needed: ProcessState also says how the process ended.
+		// Ignore the error of Wait: ProcessState also says how the process ended.
 		_ = p.cmd.Wait()
 		close(p.exited)
 	}()
@@ -308,8 +308,8 @@ func (p *Process) Stop(t testing.TB) {
 }
 
 // starter starts all commands on one thread that lives until the test binary ends. A test binary that panics or times
-// out runs no cleanup. So a started program asks the kernel to kill it when the thread that started it ends. Go may end
-// any thread, unless a goroutine is locked to it (LockOSThread).
+// out runs no cleanup. So each started program asks the kernel to kill it when the thread that started it ends. Go may
+// end any thread, except one to which a goroutine is locked (LockOSThread). Therefore starter locks its thread.
 var starter = sync.OnceValue(func() func(*exec.Cmd) error {
 	type request struct {
 		cmd  *exec.Cmd

@@ -50,7 +50,7 @@ func recordAtEnd(t testing.TB, r Ruby) {
 		return
 	}
 	t.Cleanup(func() {
-		recorded.Delete(key) // with -count the same test comes again
+		recorded.Delete(key) // with -count, the same test runs again
 		if t.Skipped() {
 			record("skip", r.Version, t.Name(), skipReasons.take(t.Name()))
 			return
@@ -67,7 +67,7 @@ func record(what, version, test, reason string) {
 
 // appendLine appends a line to the file that an environment variable names. It does nothing if the variable is not set.
 // It writes the line in one write with O_APPEND, because the test binaries of several packages share the file. It
-// prints errors on stderr: the lines are counted later, and a missing line would make the count wrong.
+// prints errors on stderr, because a missing line would make later counts wrong.
 func appendLine(variable, line string) {
 	path := env(variable)
 	if path == "" {

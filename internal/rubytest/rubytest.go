@@ -1,6 +1,6 @@
 // Package rubytest gives tests real Rubies. These are Debian's own stripped builds, each in its own root
-// (scripts/rubies gets them), and every CRuby on the machine. The package starts programs on them, reads the programs'
-// output line by line, and ends the programs with the test.
+// (scripts/rubies gets them), and every CRuby on the machine. The package starts programs on these Rubies, reads the
+// programs' output line by line, and ends the programs with the test.
 //
 // A test that compares ddtop with Ruby's own report looks like this:
 //
@@ -14,11 +14,12 @@
 //	DDTOP_TEST_CACHE   where scripts/rubies keeps the roots
 //	DDTOP_TEST_RUBIES  more Rubies, a colon list of executables or install prefixes
 //	DDTOP_TEST_ONLY    a regular expression: only Rubies whose name matches (for work on one release)
-//	DDTOP_TEST_RECORD  a file that lines "ran VERSION TEST" and "skip VERSION TEST REASON" are appended to, also
-//	                   "left PACKAGE TEST" for what -short left out, and "seldom PACKAGE TEST" for a test that may run
-//	                   again (OftenEnough)
-//	DDTOP_TEST_REPORT  a file that Report appends what was measured to
-//	CI=true            a Debian Ruby that is missing fails the test; elsewhere it skips it
+//	DDTOP_TEST_RECORD  a file to which lines are appended:
+//	                   "ran VERSION TEST" and "skip VERSION TEST REASON"
+//	                   "left PACKAGE TEST" for a test that -short left out
+//	                   "seldom PACKAGE TEST" for a test that may run again (OftenEnough)
+//	DDTOP_TEST_REPORT  a file to which Report appends what was measured
+//	CI=true            a missing Debian Ruby fails the test; elsewhere the test is skipped
 package rubytest
 
 import (
@@ -88,8 +89,8 @@ type missing struct {
 
 // All returns every available Ruby, Debian's first, in the order of their releases. If a Debian Ruby is missing, this
 // is recorded as skipped, and with CI=true the test fails. If no Ruby is available, the test is skipped. With -short,
-// All returns only the newest Ruby. Callers run a subtest for each Ruby, with the Ruby's name, so that another run can
-// test the other Rubies.
+// All returns only the newest Ruby. Callers must run a subtest for each Ruby, with the Ruby's name. Then a later run
+// can test only the Rubies that -short left out.
 func All(t testing.TB) []Ruby {
 	t.Helper()
 	found := short(t, wanted(t, discover()))

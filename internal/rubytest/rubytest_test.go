@@ -66,7 +66,7 @@ func TestEachVersion(t *testing.T) {
 func TestOldestAndNewest(t *testing.T) {
 	all := All(t)
 	var want, ran []string
-	Each(t, func(t *testing.T, r Ruby) { // on fewer Rubies if only the rest of an earlier run is run
+	Each(t, func(t *testing.T, r Ruby) { // fewer Rubies, if this run tests only what an earlier run left out
 		if r.Name == oldest(all).Name || r.Name == newest(all).Name {
 			want = append(want, r.Name)
 		}
@@ -90,8 +90,8 @@ func TestStopKillsTheWholeGroup(t *testing.T) {
 	`, Options{})
 	child := p.Line(t)
 	p.Stop(t)
-	// The child's parent was killed, so the child gets a new parent. Until the new parent has waited for it, the killed
-	// child is a zombie.
+	// The child's parent was killed, so the child gets a new parent. The child itself is then killed too. It is a
+	// zombie until the new parent has waited for it.
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
 	for deadline := time.Now().Add(Timeout); ; <-poll.C {

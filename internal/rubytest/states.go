@@ -27,9 +27,9 @@ type StateTruth struct {
 	// TID is the native thread ID. It is 0 for a thread that Ruby itself started, on a release before 3.1.
 	TID int32
 	// States are the states that the thread can be in. It is in the first one most of the time. A thread that waits has
-	// only one state, and stays in it. Up to Ruby 3.2 there is an exception while threads of a group compute. Threads
-	// that sleep, are parked, or wait for a lock or a child then wake up in turn for an instant. Ruby uses them to
-	// measure time slices.
+	// only one state, and stays in it. Up to Ruby 3.2 there is an exception while threads of a group compute. To
+	// measure time slices, Ruby then wakes threads that sleep, are parked, or wait for a lock or a child, one after the
+	// other. Each wakes up for an instant.
 	States []string
 	// Must are the states that ddtop must see at least once if it watches the thread for two seconds.
 	Must []string

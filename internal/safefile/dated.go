@@ -40,8 +40,8 @@ func DatedName(title string, pid int, at time.Time) string {
 	return fmt.Sprintf("%s-%d-%s", title, pid, at.UTC().Format(DateFormat))
 }
 
-// Names calls each for those regular files of a folder whose names wanted accepts. It reads at most limit names. This
-// includes names that wanted does not accept.
+// Names calls each for every regular file of a folder whose name is accepted by the function wanted. It reads at most
+// limit names. This includes names that are not accepted.
 func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(name string, info fs.FileInfo)) error {
 	dir, err := folder.Open(".")
 	if err != nil {

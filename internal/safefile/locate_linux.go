@@ -61,9 +61,9 @@ func MakeFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// makeBelow opens a folder below a root, and makes missing folders on the way. It calls visit for everything on the
-// way, as walk does. If found is not nil, makeBelow calls it before it makes the first folder. found gets the innermost
-// folder on the way that already exists. If found returns an error, makeBelow ends.
+// makeBelow opens a folder below a root, and makes missing folders on the way. Like walk, it calls visit for everything
+// on the way. Before it makes the first folder, it calls found with the innermost folder that already exists. found may
+// be nil. If found returns an error, makeBelow ends.
 func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (*os.Root, error) {
 	var missing []string
 	at, err := walk(root, folder, visit)

@@ -16,7 +16,7 @@ const othersWrite = 0o022
 // pipe. The error is ErrNotRegular if the name is not a regular file. It is ErrUntrusted if another user has made the
 // file or may write to it, or if it has a second name (a hard link).
 func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
-	// Check for a link before opening the file, because os.Root follows links within the folder, even with O_NOFOLLOW.
+	// Check for a link before opening the file. os.Root follows links within the folder, even with O_NOFOLLOW.
 	there, err := folder.Lstat(name)
 	if err == nil {
 		err = OwnFile(there)
@@ -35,7 +35,7 @@ func OpenOwn(folder *os.Root, name string, flags int) (*os.File, error) {
 		err = OwnFile(info)
 	}
 	if err == nil && there != nil && !os.SameFile(there, info) {
-		err = ErrUntrusted // the file was replaced in between
+		err = ErrUntrusted // the file was replaced between the check and the open
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())

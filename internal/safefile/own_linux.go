@@ -12,11 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnFolder opens a folder into which ddtop writes without a user. It makes missing folders on the path (with mode
-// 0700). The folder must belong to a trusted user: root, ddtop's user, or the user who called sudo. No other user may
-// write to it, even if it is sticky. Each folder above it, and each link on the way, must also belong to a trusted
-// user. If other users may write to a folder above it, that folder must be sticky, so that they cannot replace what is
-// in it. Otherwise the error is ErrUntrusted.
+// OwnFolder opens a folder into which ddtop writes without being asked by a user. It makes missing folders on the path
+// (with mode 0700). The folder must belong to a trusted user: root, ddtop's user, or the user who called sudo. No other
+// user may write to it, even if it is sticky.
+//
+// Each folder above it, and each link on the way, must also belong to a trusted user. If other users may write to a
+// folder above it, that folder must be sticky, so that they cannot replace what is in it. Otherwise the error is
+// ErrUntrusted.
 func OwnFolder(path string) (*os.Root, error) {
 	full, root, err := fromRoot(path)
 	if err != nil {
@@ -52,8 +54,8 @@ func OwnFolder(path string) (*os.Root, error) {
 // walkToFolder walks to an existing folder and checks each folder on the way. Its error is fs.ErrNotExist if the folder
 // does not exist.
 func walkToFolder(root int, full string) (location, error) {
-	// visit remembers what is wrong with a folder, and reports it only when the walk goes on below this folder. So it
-	// never reports the last folder, which the function own checks by stricter rules.
+	// visit remembers what is wrong with a folder, and reports it only when the walk continues below this folder. So
+	// visit never reports the last folder. The function own checks that folder, by stricter rules.
 	var before error
 	at, err := walk(root, full, func(st *unix.Stat_t) error {
 		if before != nil {
@@ -61,7 +63,7 @@ func walkToFolder(root int, full string) (location, error) {
 		}
 		before = trustedInode(st)
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			return before // a link, or a file
+			return before // report a link or a file at once
 		}
 		return nil
 	})
@@ -138,8 +140,8 @@ func closeEmpty(name string, mode uint32) (closed bool, err error) {
 	return true, nil
 }
 
-// isMountRoot reports whether a file system is mounted at a folder. Kernels before 5.8 do not say this. On these,
-// isMountRoot returns false.
+// isMountRoot reports whether a file system is mounted at a folder. It returns false on kernels before 5.8, which do
+// not report this.
 func isMountRoot(fd int) bool {
 	var x unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &x)

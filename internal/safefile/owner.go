@@ -34,7 +34,7 @@ func HandOver(folder *os.Root, made *os.File) {
 		if st.Nlink > 1 || st.Size > 0 {
 			return
 		}
-	case unix.S_IFDIR: // the owner of the folder could have put another one there
+	case unix.S_IFDIR: // the folder's owner could have put another folder at this place; accept only an empty one
 		if _, err := made.Readdirnames(1); !errors.Is(err, io.EOF) || st.Mode&0o077 != 0 {
 			return
 		}
@@ -42,9 +42,9 @@ func HandOver(folder *os.Root, made *os.File) {
 		return
 	}
 	if uint32(in.Mode)&unix.S_ISGID != 0 {
-		gid = -1 // files have the folder's group
+		gid = -1 // -1 leaves the group: new files have the folder's group
 	}
-	_ = unix.Fchown(int(made.Fd()), uid, gid) // fails if the file system has no owners, or is another machine's
+	_ = unix.Fchown(int(made.Fd()), uid, gid) // fails if the file system has no owners, or belongs to another machine
 }
 
 // handOverFolder gives a new folder to the user who started ddtop by sudo or pkexec (HandOver).

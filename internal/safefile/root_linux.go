@@ -17,20 +17,21 @@ type Root struct {
 	name   string
 	rights *Rights
 	gate   *Gate
-	// old is true if openat2 is not available: the kernel is before Linux 5.6, or a seccomp filter from that time
+	// old is true if openat2 is not available. Then the kernel is older than Linux 5.6, or an old seccomp filter
 	// refuses the call.
 	old bool
 }
 
-// OpenRoot opens a folder as a root. path is a path of ddtop's own file system, and may be a link of /proc, which
-// OpenRoot follows. Files below the root are opened with the given rights, or with ddtop's own if rights is nil. If one
-// owner has several roots and could make reads hang, these roots share one gate. Together they then block only a few
-// threads.
+// OpenRoot opens a folder as a root. path is a path of ddtop's own file system. If it is a link of /proc, OpenRoot
+// follows it. Files below the root are opened with the given rights, or with ddtop's own if rights is nil.
+//
+// Roots can share a gate. This is for several roots of one owner that could make reads hang: with one gate, they can
+// together block only a few threads.
 func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
 	return rootAt(unix.AT_FDCWD, path, path, rights, gate)
 }
 
-// OpenRootAt is like OpenRoot, but opens the folder with a given name in an open folder.
+// OpenRootAt is like OpenRoot, but opens a subfolder of a folder that is already open.
 func OpenRootAt(folder *os.File, name string, rights *Rights, gate *Gate) (*Root, error) {
 	return rootAt(int(folder.Fd()), name, folder.Name()+"/"+name, rights, gate)
 }
@@ -54,7 +55,8 @@ const tries = 16
 // errors of the kernel.
 func (r *Root) Open(path string, limit int64) (*File, error) {
 	name := strings.TrimSuffix(r.name, "/") + "/" + strings.TrimLeft(path, "/")
-	root, err := unix.FcntlInt(uintptr(r.dir), unix.F_DUPFD_CLOEXEC, 0) // a late answer may come after Close
+	// a copy, because the call below may still use it after Close
+	root, err := unix.FcntlInt(uintptr(r.dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -188,9 +190,8 @@ func (f *File) Duplicate() (*os.File, error) {
 }
 
 // madeUp are file systems whose files the kernel makes up. The files look regular, but a read is a call into the
-// kernel. It can wait (kmsg, trace_pipe), or take data away from other readers. It can also return data about ddtop
-// instead of the process that named the file (/proc/self). The keys are the numbers by which statfs(2) reports file
-// systems.
+// kernel. It can wait (kmsg, trace_pipe), or take data away from other readers. With /proc/self, it returns data about
+// ddtop, not about the process that named the file. The keys are the numbers by which statfs(2) reports file systems.
 var madeUp = map[int64]bool{
 	unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: true, unix.DEBUGFS_MAGIC: true, unix.TRACEFS_MAGIC: true,
 	unix.SECURITYFS_MAGIC: true, unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.BPF_FS_MAGIC: true,

@@ -287,8 +287,9 @@ func TestRightsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestRights opens files with the rights of several users. The groups in the rights must count. A capability must count
-// only if it is part of the rights. Without the capability, root has no more rights than any other user.
+// TestRights opens files with the rights of several users. The groups in the rights must have an effect. A capability
+// must have an effect only if it is part of the rights. Without the capability, root has no more rights than any other
+// user.
 func TestRights(t *testing.T) {
 	needRoot(t)
 	dir, err := os.MkdirTemp("", "ddtop-safefile-")
@@ -317,7 +318,7 @@ func TestRights(t *testing.T) {
 			r, err := OpenRoot(dir, c.rights, new(Gate))
 			must(t, err)
 			var f *File
-			if emulated { // as on systems on which rights cannot be taken
+			if emulated { // as if ddtop could not switch to the rights
 				f, err = (&Root{dir: r.dir, name: dir, gate: r.gate, old: true}).open("/f", "f", 10, c.rights)
 			} else {
 				f, err = r.Open("/f", 10)

@@ -44,8 +44,8 @@ type Gate struct {
 	hung atomic.Int32
 }
 
-// within runs f in a goroutine of its own, and returns errHung if f takes longer than the gate allows. If f later ends
-// without an error, within passes its result to the function late, for example to close a file.
+// within runs f in a goroutine of its own, and returns errHung if f takes longer than the gate allows. If f ends later
+// without an error, within calls late with its result, for example to close a file.
 func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		value T
@@ -112,7 +112,7 @@ func (f *File) ReadAt(buf []byte, off int64) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var piece []byte
 		// Each read gets a new buffer. A read that hangs may return after the caller has given up and uses buf for
-		// something else. So it must not write into buf.
+		// something else. So the read must not write into buf.
 		piece, err = within(f.gate, f.name, func() ([]byte, error) {
 			own := make([]byte, min(len(buf)-n, maxPiece))
 			got, err := f.file.ReadAt(own, off+int64(n))

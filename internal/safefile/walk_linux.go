@@ -84,8 +84,8 @@ func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location
 		todo = todo[1:]
 		dir := dirs[len(dirs)-1]
 		if name == "." || name == ".." {
-			// This lookup only checks that the kernel allows "." or ".." here. walk ignores its result, because it goes
-			// back by its own list of folders.
+			// This lookup only checks that the kernel allows "." or ".." here. walk does not use the result: to go
+			// back, it uses its own list of folders.
 			probe, err := unix.Openat(dir, name, unix.O_PATH|unix.O_CLOEXEC, 0)
 			if err != nil {
 				return at, err

@@ -29,9 +29,9 @@ type Destination struct {
 	Info fs.FileInfo
 }
 
-// At returns the destination of a file in an open folder. Close closes the folder. If a file with this name exists, the
-// new file replaces it. A link with this name is not followed, and nothing is written into a pipe with this name. path
-// is the folder's path and the name.
+// At returns the destination of a file in an open folder. Its method Close closes the folder. If a file with this name
+// exists, the new file replaces it. A link or a pipe with this name is replaced, too: ddtop does not follow the link,
+// and does not write into the pipe. path is the folder's path and the name.
 func At(folder *os.Root, path string) *Destination {
 	return &Destination{dir: folder, name: filepath.Base(path), Path: path}
 }
@@ -205,7 +205,8 @@ func (p *Destination) OpenSpecial(wait Waiting) (*os.File, error) {
 	}
 	flags := os.O_WRONLY
 	if p.Info.Mode()&fs.ModeNamedPipe != 0 {
-		flags |= syscall.O_NONBLOCK // a plain open would wait for a reader in the kernel and ignore signals
+		// without O_NONBLOCK, the open would wait in the kernel for a reader, and ignore signals
+		flags |= syscall.O_NONBLOCK
 	}
 	for first := true; ; first = false {
 		f, err := p.dir.OpenFile(p.name, flags, 0)

@@ -138,7 +138,7 @@ func TestWriteFilePipe(t *testing.T) {
 		t.Error(err)
 	}
 
-	go func() { done <- WriteFile(path, wait, write) }() // r does not read more
+	go func() { done <- WriteFile(path, wait, write) }() // the test reads only one byte of this
 	one := make([]byte, 1)
 	if _, err := io.ReadFull(waitForBytes{r}, one); err != nil {
 		t.Fatal(err)

@@ -26,8 +26,8 @@ var rackFiles embed.FS
 type Logged struct {
 	// Kind is "R" for a request, "J" for a job, or "S" for a statement.
 	Kind string
-	// FromNS and ToNS are when the application began and ended, in CLOCK_MONOTONIC ns. The server itself also works on
-	// a request before FromNS and after ToNS.
+	// FromNS and ToNS are when the application began and ended the work, in CLOCK_MONOTONIC ns. The server itself works
+	// on a request for a little longer, before FromNS and after ToNS.
 	FromNS, ToNS int64
 	// TID is the ID of the native thread that did the work.
 	TID int32

@@ -22,7 +22,8 @@ func TestRails(t *testing.T) {
 			t.Errorf("%s: %s", path, answer.Status)
 		}
 	}
-	// There can be more than the test's 5 requests, because StartRails sends requests until it gets the first answer.
+	// There can be more requests than the test's 5, because StartRails also sends requests until it gets the first
+	// answer.
 	if done := r.Completed(t, r.Workers[0]) + r.Completed(t, r.Workers[1]); done < 5 {
 		t.Errorf("by the log the workers answered %d requests of 5 and more", done)
 	}

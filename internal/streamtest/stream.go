@@ -22,7 +22,7 @@ type Stream struct {
 	s       sampler.Sample
 	nextID  sampler.ThreadID
 	samples int
-	// unanswered is after how many samples, at most, the kernel's report about a thread comes.
+	// unanswered is the number of samples after which the kernel's report about a thread comes at the latest.
 	unanswered int
 	askAt      map[sampler.ThreadID]int
 }
@@ -53,7 +53,7 @@ func (g *Stream) start() {
 	})
 }
 
-// lostEvery is how often the stream reports lost samples, in samples.
+// lostEvery is the number of samples from one report of lost samples to the next.
 const lostEvery = 97
 
 // Next returns the next sample. It is valid until the next call of Next. Every tenth sample has stacks.
@@ -93,7 +93,7 @@ func (g *Stream) Next() *sampler.Sample {
 }
 
 // Damage changes a sample as a hostile process or a damaged recording could. For example, a thread is listed twice or
-// is missing for a moment, or threads have another order. Or a time goes back, or samples are lost.
+// is missing for a moment, threads have another order, a time goes back, or samples are lost.
 func Damage(rng *rand.Rand, s *sampler.Sample) {
 	switch rng.IntN(12) {
 	case 0:

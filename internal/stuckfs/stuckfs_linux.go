@@ -94,15 +94,15 @@ func MountAt(t testing.TB, dir string) *FS {
 		t.Skipf("no file system that hangs can be mounted here: %v", err)
 	}
 	go f.serve()
-	// Wait until the kernel has sent its first request, which is not from a test. Otherwise Stick could delay this
-	// request, and Waiting would count it as a read or a write.
+	// Wait for the kernel's first request, which is about the protocol and not from a test. Otherwise Stick could delay
+	// it, and Waiting would count it as a read or a write.
 	select {
 	case <-f.ready:
 	case <-f.done:
 		t.Error("the file system that hangs has ended before it began")
 	}
 	t.Cleanup(func() {
-		f.Release() // processes with open files belong to the test and end with it
+		f.Release() // the processes that wait belong to the test, so they can end now
 		if err := unix.Unmount(f.Dir, unix.MNT_DETACH); err != nil {
 			t.Errorf("unmounting %s: %v", f.Dir, err)
 		}
@@ -210,9 +210,8 @@ func (f *FS) eachWrite() time.Duration {
 	return f.slow
 }
 
-// waitForRequest waits until the kernel has a request that FS may answer now. It does not read the request before that,
-// because a request that FS has read keeps its process alive. If a request is still in the kernel, its process can be
-// killed.
+// waitForRequest waits until the kernel has a request that FS may answer now. While requests must hang, it leaves them
+// in the kernel. The reason is that a process can be killed only if its request is still in the kernel.
 func (f *FS) waitForRequest() bool {
 	for {
 		fds := []unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}
@@ -243,7 +242,7 @@ func (f *FS) answer(b []byte) {
 		out := le.AppendUint32(nil, uint32(16+len(data)))
 		out = le.AppendUint32(out, uint32(-int32(errno)))
 		out = le.AppendUint64(out, unique)
-		_, _ = unix.Write(f.fd, append(out, data...)) // the asking process may have been killed
+		_, _ = unix.Write(f.fd, append(out, data...)) // ignore an error: the process that asked may have been killed
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -2,10 +2,10 @@ package units
 
 import "math/bits"
 
-// Divide distributes n columns of the screen over parts in proportion to their sizes. Columns that are left after
-// rounding down go to the parts with the largest remainders. If two remainders are equal, the earlier part comes first.
-// If the parts add up to whole, they get all n columns. A part that is not positive gets none. The result uses out's
-// memory if it is large enough.
+// Divide distributes n columns of the screen over parts in proportion to their sizes. First it rounds down. Then the
+// columns that are left go to the parts with the largest remainders. If two remainders are equal, the earlier part
+// comes first. If the parts add up to whole, they get all n columns. A part that is not positive gets none. The result
+// uses out's memory if it is large enough.
 func Divide(n int, parts []int64, whole int64, out []int) []int {
 	var few [64]uint64 // avoids an allocation for up to 64 parts
 	out, rests, left := out[:0], few[:0], n

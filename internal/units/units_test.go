@@ -74,7 +74,7 @@ func TestDivide(t *testing.T) {
 		{10, []int64{1, 1, 1}, 3, []int{4, 3, 3}},
 		{10, []int64{0, 1, 1, 1}, 3, []int{0, 4, 3, 3}},
 		{3, []int64{5, 90, 5}, 100, []int{0, 3, 0}},
-		{10, []int64{1}, 4, []int{3}}, // 2.5 columns, and no other part can take the rest
+		{10, []int64{1}, 4, []int{3}}, // exactly 2.5 columns; no other part can get the rest
 		{10, []int64{-1, 0}, 0, []int{0, 0}},
 		{4, nil, 1, nil},
 		{200, []int64{math.MaxInt64}, math.MaxInt64, []int{200}},

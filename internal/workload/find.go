@@ -31,8 +31,9 @@ type Ruby struct {
 	Version string
 }
 
-// FindRuby finds a CRuby 2.5 or later. It takes the first in PATH, or else the newest in the folders of rbenv, asdf,
-// ruby-install and distributions. If there is none, it returns errNoRuby and names the searched folders.
+// FindRuby finds a CRuby 2.5 or later. It returns the first one in PATH. If there is none, it returns the newest in the
+// folders of rbenv, asdf, ruby-install and distributions. If there is none either, it returns errNoRuby and names the
+// searched folders.
 func FindRuby(ctx context.Context) (Ruby, error) {
 	var refused []string
 	ask := func(path string) (Ruby, bool) {
@@ -96,7 +97,7 @@ func candidates() []string {
 	for _, pattern := range patterns {
 		matches, err := filepath.Glob(pattern)
 		if err != nil {
-			continue // the pattern is malformed, because the home folder's name has a "["
+			continue // the home folder's name has a "[", so the pattern is malformed
 		}
 		paths = append(paths, matches...)
 	}

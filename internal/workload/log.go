@@ -38,16 +38,16 @@ type Event struct {
 	DatabasePID int      `json:"database_pid"`
 	Threads     []string `json:"threads"`
 
-	// Only EventEnd has the following fields, as differences over the phase. CPUNS is the process's CPU time. GCNS is
-	// the CPU time of garbage collections as Ruby 3.1 and later count it, and 0 on older releases.
+	// Only EventEnd has the following fields. They are differences over the phase. CPUNS is the process's CPU time.
+	// GCNS is the CPU time of garbage collections as Ruby 3.1 and later count it. It is 0 on older releases.
 	CPUNS   int64 `json:"cpu_ns"`
 	GCNS    int64 `json:"gc_ns"`
 	GCCount int64 `json:"gc_count"`
 
-	// Only EventDrained has the following fields. Complete means that all threads left the phase in time. All other
-	// fields are sums over all threads. ReportCPUNS is the CPU time that reports took. LockNS is the time spent waiting
-	// for the Mutex. KeptNS is the time inside the C function that keeps the GVL, and KeptCPUNS is the part of this
-	// time on a CPU.
+	// Only EventDrained has the following fields. Complete is true if all threads left the phase in time. All other
+	// fields are sums over all threads. ReportCPUNS is the CPU time of reports. LockNS is the time spent waiting for
+	// the Mutex. KeptNS is the time inside the C function that keeps the GVL, and KeptCPUNS is the part of this time on
+	// a CPU.
 	Complete    bool  `json:"complete"`
 	Requests    int64 `json:"requests"`
 	Reports     int64 `json:"reports"`
@@ -59,7 +59,7 @@ type Event struct {
 	KeptNS      int64 `json:"kept_ns"`
 	KeptCPUNS   int64 `json:"kept_cpu_ns"`
 
-	// Reason belongs to EventSkipped.
+	// Only EventSkipped has a Reason.
 	Reason string `json:"reason"`
 }
 

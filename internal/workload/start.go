@@ -18,7 +18,7 @@ import (
 const bootTime = 30 * time.Second
 
 // stopTime is how long the program may take to end after SIGTERM. After this time it is killed. Its slowest steps take
-// less than 1 s: a call that keeps the GVL for 120 ms, and a slow query.
+// less than 1 s. They are a call that keeps the GVL for 120 ms, and a slow query.
 const stopTime = 5 * time.Second
 
 // maxComplaint limits how much of the program's standard error is kept for an error message, in bytes.
@@ -64,8 +64,8 @@ type Running struct {
 }
 
 // Start unpacks the program, starts it with the given Ruby, and returns when all its threads run. The program ends
-// after Stop, when ctx ends, or after its rounds. If the calling process ends, the program also ends within half a
-// second.
+// after Stop, when ctx ends, or after the last round (Options.Rounds). If the calling process ends, the program also
+// ends within half a second.
 func Start(ctx context.Context, ruby string, opts Options) (*Running, error) {
 	if err := CheckPhase(opts.Phase); err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func (p phase) duration() time.Duration {
 }
 
 // phasesAtOnce is how many programs the test runs at the same time. A program computes only in some of its phases. But
-// if five programs shared two CPUs, each would have less CPU time than the checks need.
+// if five programs ran on two CPUs at the same time, each would get less CPU time than the checks need.
 const phasesAtOnce = 2
 
 func TestEachPhaseDoesWhatItSays(t *testing.T) {
@@ -157,14 +157,14 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	healthy, hog := phases["healthy"], phases["hog"]
 	// The number of requests depends on the machine, so one request is enough.
 	atLeast("requests when healthy", float64(healthy.drained.Requests), 1)
-	// The check is about a share of the CPU time that the program got, and not of the whole CPU. On a busy machine, the
-	// hog may get no more CPU time than the phase "healthy" needs. Fewer requests are then answered in both phases.
+	// Check the share of the CPU time that the program got, not the share of a whole CPU. On a busy machine, the hog
+	// may get no more CPU time than the phase "healthy" needs. Both phases then answer fewer requests.
 	atLeast("share of CPU time in the hog's reports", float64(hog.drained.ReportCPUNS)/float64(hog.end.CPUNS), 0.5)
 	reports := func(p phase) float64 { return float64(p.drained.Reports) / float64(p.end.CPUNS) }
 	atLeast("reports by CPU time of the hog against healthy ones", reports(hog)/reports(healthy), 5)
 
 	// In the phase "routes", one customer in 45 asks for a report. The first of them is the 22nd customer, who comes at
-	// once or is among the first in the queue.
+	// once or is among the first in the queue. So there is at least one report.
 	routes := phases["routes"]
 	atLeast("share of CPU time in the reports that are asked for", float64(routes.drained.ReportCPUNS)/float64(routes.end.CPUNS), 0.1)
 
@@ -185,8 +185,8 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	}
 
 	stall := phases["stall"]
-	// The check subtracts the time in which the program lacked a CPU. If other threads lack a CPU, calls take longer,
-	// so the sum of their times is larger and not smaller.
+	// Subtract the time in which the program lacked a CPU. If other threads lack a CPU, calls take longer, so the sum
+	// of their times grows. This cannot make the check fail.
 	atLeast("calls that keep the GVL", float64(stall.drained.KeptCalls), 1)
 	atLeast("ms in the call that keeps the GVL", float64(stall.drained.KeptNS)/1e6, (stall.duration()-stallDelayed).Seconds()*1e3*0.5)
 	atLeast("ms that a call keeps the GVL", float64(stall.drained.KeptNS)/float64(stall.drained.KeptCalls)/1e6, 60)
@@ -237,7 +237,7 @@ func title(t *testing.T, pid int) string {
 	return string(bytes.TrimRight(line, "\x00"))
 }
 
-// gone waits until a process is gone.
+// gone waits until a process has ended and the kernel has removed it.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	deadline := time.Now().Add(rubytest.Timeout)

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// checkAPK checks an unsigned package of Alpine Linux as the package manager apk does before it installs the package.
-// The package must have a part with the file .PKGINFO, and a part with the package's files. .PKGINFO must have the hash
-// of the second part. checkAPK also prints the fields of .PKGINFO and the names of the files.
+// checkAPK checks an unsigned package of Alpine Linux in the same way as the package manager apk before an
+// installation. The package must have two parts: one with the file .PKGINFO, and one with the package's files. .PKGINFO
+// must have the hash of the second part. checkAPK also prints the fields of .PKGINFO and the names of the files.
 func checkAPK(args []string) error {
 	b, err := os.ReadFile(args[0])
 	if err != nil {
@@ -23,7 +23,7 @@ func checkAPK(args []string) error {
 	var parts [][]byte
 	for rest := bytes.NewReader(b); rest.Len() > 0; {
 		from := len(b) - rest.Len()
-		z, err := gzip.NewReader(rest) // it reads no byte beyond its part, because rest has ReadByte
+		z, err := gzip.NewReader(rest) // rest has ReadByte, so the gzip reader reads no byte beyond its part
 		if err != nil {
 			return fmt.Errorf("part %d: %w", len(parts)+1, err)
 		}
@@ -69,8 +69,8 @@ func checkAPK(args []string) error {
 	return nil
 }
 
-// unpackPart returns the files in one part of a package, by name. Each part is a tar file. The first part lacks the
-// mark at the end of a tar file, so unpackPart accepts this.
+// unpackPart returns the files in one part of a package, by name. Each part is a tar file. unpackPart accepts a tar
+// file without the mark at its end, because the first part has no such mark.
 func unpackPart(packed []byte) (files, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

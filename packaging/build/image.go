@@ -42,8 +42,8 @@ type platform struct {
 	OS           string `json:"os"`
 }
 
-// index is a list of image manifests. The file index.json of a layout is such a list. An image for several platforms is
-// one, too.
+// index is a list of image manifests. The file index.json of a layout is an index. An image for several platforms is an
+// index, too.
 type index struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	MediaType     string       `json:"mediaType"`
@@ -84,8 +84,9 @@ type archived struct {
 	Layers   []string
 }
 
-// mostUsed is the architecture whose image has the release's name without an architecture in manifest.json. A `docker
-// load` that reads this file can give this name to only one image.
+// mostUsed is the architecture whose image also has the release's plain name in manifest.json. All images have a name
+// that ends with their architecture. But a `docker load` that reads this file can give the plain name to only one
+// image.
 const mostUsed = "amd64"
 
 // layout writes the files of an OCI layout into a tar file.
@@ -225,7 +226,7 @@ func (l *layout) layer(binary []byte) (packed []byte, diffID string, err error) 
 	}{
 		{"ddtop", 0o755, binary}, {"etc/", 0o755, nil}, {"etc/ssl/", 0o755, nil}, {"etc/ssl/certs/", 0o755, nil},
 		{"etc/ssl/certs/ca-certificates.crt", 0o644, certificates()},
-		{"tmp/", 0o1777, nil}, // recordings and the output of `ddtop -- COMMAND`
+		{"tmp/", 0o1777, nil}, // the folder for recordings and for the output of `ddtop -- COMMAND`
 	} {
 		h := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.text)), ModTime: l.when, Typeflag: tar.TypeReg}
 		if strings.HasSuffix(f.name, "/") {

@@ -38,9 +38,9 @@ type material struct {
 	Digest map[string]string `json:"digest"`
 }
 
-// provenance writes provenance.intoto.json, which says from which sources the files of a release were built. The file
-// is not signed, because anyone can build the commit again and compare the bytes. The release workflow signs the files
-// of the release with its own identity.
+// provenance writes provenance.intoto.json, which says from which sources the files of a release were built. provenance
+// does not sign this file. It needs no signature: anyone can build the commit again and compare the bytes. The release
+// workflow on GitHub signs the files of the release.
 func provenance(args []string) error {
 	dist, commit := args[0], args[1]
 	when, err := sourceDate()

@@ -283,7 +283,7 @@ func TestPackages(t *testing.T) {
 		for _, want := range []string{"usr/bin/ddtop", "usr/share/man/man1/ddtop.1.gz", "usr/share/man/man1/ddtop-push.1.gz", "usr/share/bash-completion/completions/ddtop",
 			"/_ddtop", "usr/share/fish/vendor_completions.d/ddtop.fish", "usr/lib/systemd/system/ddtop-push.service", "MIT"} {
 			if want == "MIT" && strings.HasSuffix(name, ".deb") {
-				want = "usr/share/doc/ddtop/copyright" // a .deb has its licence there
+				want = "usr/share/doc/ddtop/copyright" // in a .deb the licence has this name
 			}
 			if !strings.Contains(files, want) {
 				t.Errorf("%s lacks %s:\n%s", name, want, files)

@@ -19,8 +19,9 @@ const (
 	// overFor is how long no process may have the finding before the message about its end is sent.
 	overFor = time.Minute
 	// mostAnHour limits the messages about one process in an hour. It also limits the messages about one finding of a
-	// service. Otherwise a service that crashes again and again would send ten messages about each new process. An
-	// alert counts as perAlert messages, so that its end can be sent if its start was.
+	// service. Otherwise a service that crashes again and again would send ten messages about each new process. The
+	// start of an alert is sent only if the limit has room for perAlert messages: the start and the end. So the end can
+	// be sent if the start was.
 	mostAnHour = 10
 	perAlert   = 2
 	// forgetAfter is how long the counts of a service are kept after its last process has ended.
@@ -55,7 +56,7 @@ type Followed struct {
 	process Process
 	has     map[string]*Finding
 	quota   *quota
-	left    bool // no capture can be made of it
+	left    bool // the process has left the board, or ddtop ends: no capture of it can begin
 }
 
 // processKey identifies a process until it ends. The key stays the same if the process runs another program (exec), or
@@ -85,8 +86,8 @@ type alertKey struct{ service, env, rule string }
 // active is an alert that has begun.
 type active struct {
 	id    string
-	since time.Time // when the board saw it first
-	began time.Time // when the condition began
+	since time.Time // when the board first saw the finding
+	began time.Time // when the problem began, which can be earlier than since
 	// The field now has the processes that have the finding at present. The field had has all followed processes that
 	// have it or had it before. gone is how many processes had it and are not followed now.
 	now  map[*Followed]*Finding
@@ -157,7 +158,7 @@ func (f *Followed) Leave(now time.Time, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clear(f, now, !ended)
-	f.left, f.capture = true, nil // an alert can keep f for days, but not what a capture needs
+	f.left, f.capture = true, nil // an alert can refer to f for days; without capture, f keeps little memory in use
 	delete(b.processes, f)
 	for _, a := range b.alerts {
 		if a.had[f] {
@@ -276,7 +277,7 @@ func (b *Board) drop(f *Followed, now time.Time, rule string, unread bool) {
 	}
 }
 
-// Step sends the messages whose time has come. Call it about once a second.
+// Step sends the messages that are due. Call it about once a second.
 func (b *Board) Step(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -344,7 +345,8 @@ func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 	if what == End {
 		processes = len(a.had) + a.gone
 		if other := a.worst.on.quota; a.worst.on != w.on {
-			// otherwise the process that was named at the start stays
+			// The message about the end names the worst process only if the limit for that process allows one more
+			// message. Otherwise it names the same process as the message about the start.
 			if other.forget(now); len(other.told) < mostAnHour {
 				w, other.told = &a.worst, append(other.told, now)
 			}

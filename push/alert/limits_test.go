@@ -66,7 +66,8 @@ func TestNamedProcessIsBounded(tt *testing.T) {
 	for i, rule := range rules {
 		first := t.process(10+i, "shop")
 		t.set(first, t.finding(rule, "warn", .1))
-		t.pass(gatherFor * time.Duration(i%2)) // the start names the first process every second time
+		// for every second rule, this sends the start message now, so it names the process first
+		t.pass(gatherFor * time.Duration(i%2))
 		t.set(worst, t.finding(rule, "crit", 1))
 		t.pass(gatherFor)
 		t.set(first)

@@ -108,7 +108,7 @@ func (d *dictionary) text(s string) int64 { return int64(d.strings.index([]byte(
 func anyText(s string) []byte { return protobuf.AppendBytes(nil, anyString, s) }
 
 func anyNumber(n int64) []byte {
-	if n == 0 { // a oneof writes zero, too, to show which field is set
+	if n == 0 { // zero is written, too: in a oneof, it shows which field is set
 		return []byte{byte(anyInt) << 3, 0}
 	}
 	return protobuf.AppendInt(nil, anyInt, n)

@@ -132,7 +132,8 @@ var labels = []struct{ label, attribute string }{
 
 func (d *dictionary) attributesOf(s *profile.Sample) []int32 {
 	var out []int32
-	native, own, _ := strings.Cut(first(s.Label["thread id"]), " ") // "4253 (3)"
+	// for example "4253 (3)": the kernel's thread ID and ddtop's own number of the thread
+	native, own, _ := strings.Cut(first(s.Label["thread id"]), " ")
 	if tid, err := strconv.ParseInt(native, 10, 64); err == nil && tid != 0 {
 		out = append(out, d.attribute("thread.id", anyNumber(tid)))
 	}

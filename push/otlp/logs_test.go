@@ -15,7 +15,7 @@ import (
 func TestLogWithCutAnswer(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "10")
-		_, _ = w.Write([]byte("x")) // the client may be gone
+		_, _ = w.Write([]byte("x")) // an error is allowed: the client may have closed the connection
 	}))
 	defer s.Close()
 	d, err := New(&url.URL{Scheme: "otlp+http", Host: s.Listener.Addr().String()}, "", "0.1")

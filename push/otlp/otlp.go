@@ -131,7 +131,8 @@ func (d *Collector) explain(err error) error {
 			return &push.RefusedError{Err: fmt.Errorf("%w; %s", status, d.missing)}
 		case http.StatusUnauthorized, http.StatusForbidden:
 			return &push.RefusedError{Err: fmt.Errorf("%w; %s", status, letIn)}
-		case http.StatusInternalServerError: // OTLP allows no retry: what is behind the server will not take it
+		// OTLP's rules forbid a retry after this status: the destination behind the server does not accept the data
+		case http.StatusInternalServerError:
 			return &push.RefusedError{Err: status}
 		}
 	}

@@ -51,7 +51,7 @@ func TestKilled(t *testing.T) {
 			}
 			time.Sleep(100 * time.Microsecond)
 		}
-		time.Sleep(time.Duration(rand.IntN(5000)) * time.Microsecond) // which instant it is does not matter
+		time.Sleep(time.Duration(rand.IntN(5000)) * time.Microsecond) // any moment is good for the kill
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

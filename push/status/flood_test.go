@@ -61,7 +61,7 @@ func serveCounted(t *testing.T, f func() *Figures) *counted {
 	s := Serve(l, true, f)
 	t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
-		cancel() // Close must wait for nothing
+		cancel() // so that Close does not wait for the open connections
 		if err := s.Close(ended); err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -119,7 +119,7 @@ func TestFlood(t *testing.T) {
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	l := serveCounted(t, figures)
-	const late = 8 * time.Second // four times the time for a header, because the machine may be full
+	const late = 8 * time.Second // four times the time for a header, because the machine may be busy
 	begun := time.Now()
 	idle, slow := connect(t, l, ""), connect(t, l, "GET /metrics HTTP/1.1\r\nX: ")
 	go func() {

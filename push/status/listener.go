@@ -70,7 +70,7 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 		if wait > 0 {
 			return wait, false
 		}
-		_ = t.open[i].Conn.Close() // its time is up
+		_ = t.open[i].Conn.Close() // the connection that victim chose makes room for the new one
 		t.open = slices.Delete(t.open, i, i+1)
 	}
 	one.at = time.Now()

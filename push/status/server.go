@@ -123,7 +123,7 @@ func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 	s.server.SetKeepAlivesEnabled(false)
 	go func() {
 		defer close(s.done)
-		_ = s.server.Serve(newTable(l)) // until Close
+		_ = s.server.Serve(newTable(l)) // returns after Close was called
 	}()
 	return s
 }

@@ -315,7 +315,8 @@ func (p *page) destinations(all []push.Stats) {
 // p99 is the name of a metric of services. It is the only metric that is left out if there were too few samples.
 const p99 = "ddtop_gvl_wait_p99_seconds"
 
-// backlog is the name of a metric of services. Only services that are servers with a known backlog have it.
+// backlog is the name of a metric of services. It is written only for a service whose backlog is known, such as a
+// server.
 const backlog = "ddtop_backlog"
 
 func (p *page) services(all []Service) {

@@ -22,7 +22,8 @@ type Machine struct {
 	Lockdown string
 	// Namespace is the inode of ddtop's PID namespace.
 	Namespace uint64
-	// ClockMoved is true if ddtop reads another CLOCK_MONOTONIC than the programs in the kernel (time_namespaces(7)).
+	// ClockMoved is true if ddtop is in a time namespace. Its CLOCK_MONOTONIC then differs from the clock of the
+	// programs in the kernel (time_namespaces(7)).
 	ClockMoved bool
 	// Program is the path of ddtop.
 	Program string

@@ -138,8 +138,8 @@ func (p *Programs) Close() error {
 	return errors.Join(errs...)
 }
 
-// CountersOf reads the value that a process has in a map that Targets made. It returns a function that reads single
-// words of this copy of the value. place is the offset of a word in bytes.
+// CountersOf copies the value that a process has in a map that Targets made. It returns a function that reads single
+// words of this copy. The function's parameter place is the offset of a word in bytes.
 func CountersOf(targets *ebpf.Map, pid int) (func(place int) uint64, error) {
 	b := make([]byte, targets.ValueSize())
 	if err := targets.Lookup(uint32(pid), &b); err != nil {

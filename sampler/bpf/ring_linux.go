@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ring reads a ring of the kernel (BPF_MAP_TYPE_RINGBUF) in place. It replaces the library's reader, which loops
-// without pause while an entry is reserved but not finished. Such a loop can last long if the target's thread loses its
-// CPU while it writes the entry.
+// Ring reads a ring buffer of the kernel (BPF_MAP_TYPE_RINGBUF) without copying it. It replaces the library's reader,
+// which loops without pause while an entry is reserved but not finished. Such a loop can last long if the target's
+// thread loses its CPU while it writes the entry.
 type Ring struct {
 	consumer, producer []byte
 	data               []byte // the ring, mapped twice in a row; a part of producer

@@ -71,7 +71,8 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 		asm.Add.Reg(asm.R1, asm.R6),
 		asm.LoadMem(asm.R3, asm.RFP, at.Context+contextCFP, asm.DWord),
 		asm.Mov.Reg(asm.R2, asm.R1), asm.Sub.Reg(asm.R2, asm.R3),
-		asm.StoreMem(asm.RFP, at.Context+contextWords, asm.R1, asm.DWord), // from here on the stack's end
+		// this word had the stack's size; now it has the address of the stack's end
+		asm.StoreMem(asm.RFP, at.Context+contextWords, asm.R1, asm.DWord),
 		asm.StoreMem(asm.RFP, at.Frames, asm.R2, asm.DWord),
 		asm.JGT.Imm(asm.R2, maxFrames, or),
 		// The VM's stack has the values at one end and the control frames at the other. Copy only the values here: up

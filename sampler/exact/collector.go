@@ -40,8 +40,8 @@ func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
 	return 0
 }
 
-// Collector assigns each change of a thread's state that a Machine reports to the next sample. The sample then has it
-// in its Changes. Only one goroutine may use a Collector.
+// Collector puts changes of threads' states into samples. It gets the changes from a Machine. Each change gets into the
+// Changes of the next sample. Only one goroutine may use a Collector.
 type Collector struct {
 	// queue has the changes that no sample has got yet, in order of time. They are later than doneNS.
 	queue []Change
@@ -53,8 +53,8 @@ type Collector struct {
 	// missing. lost is sampler.Reads.Lost of the last sample: if it grows, samples were lost.
 	fresh bool
 	lost  uint64
-	// list has the threads of the last sample. unnamed is the number of lives whose thread no sample has listed yet, so
-	// their ThreadID is unknown.
+	// list has the threads of the last sample. unnamed is the number of threads (lives) that no sample has listed yet,
+	// so that their ThreadID is unknown.
 	list    *List
 	unnamed int
 	// out has the changes of the last sample. outLives has the thread (life) to which each of these changes belongs.
@@ -234,8 +234,8 @@ func (c *Collector) name(list *List, nowNS int64) {
 	c.list = list
 }
 
-// rename adds changes for threads whose ThreadID has become known or has changed, so that their states count for the
-// new ID.
+// rename adds changes for threads whose ThreadID has become known or has changed. These changes give the thread's
+// present state to the new ID.
 func (c *Collector) rename(list *List, nowNS int64) {
 	say := func(l *life, state sampler.GVLState) {
 		// The thread got this ThreadID after its state began, so the change's time is later than the true begin of the
@@ -257,9 +257,9 @@ func (c *Collector) rename(list *List, nowNS int64) {
 	}
 }
 
-// find returns the ThreadID of a life in a list, or zero if the list lacks the thread. If the list has a thread at the
-// life's address that has no native thread yet, Ruby is about to start that thread. The first life with this address
-// belongs to it, and gets its ThreadID.
+// find returns the ThreadID of a life in a list, or zero if the list lacks the thread. A thread in the list that has no
+// native thread yet is one that Ruby is about to start. The first life with the address of this thread gets its
+// ThreadID.
 func (c *Collector) find(list *List, l *life) sampler.ThreadID {
 	x, ok := list.byAddress[l.address]
 	switch {

@@ -3,7 +3,8 @@ package exact
 import "github.com/ddtop/ddtop/sampler"
 
 // SlackNS is the possible error of a sample's time, in ns. Reading a sample takes time, and the sample's time is the
-// middle of it. So the time of a sample may be this far outside of the hold that the records show.
+// middle of this reading. A sample can show a thread that holds the GVL, although its time is up to SlackNS before or
+// after the hold.
 const SlackNS = 1_000_000
 
 // staleNS is how long samples may mistake a new thread for an ended one, in ns. The two have the same address.

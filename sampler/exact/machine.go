@@ -215,8 +215,8 @@ func (m *Machine) find(r *Record, now int64) *thread {
 	return t
 }
 
-// others changes the states of two threads that a record mentions, but that did not make it. One is the thread that was
-// put into the queue, the other is the thread that was chosen as the next holder.
+// others changes the states of the two threads that a record mentions besides its own thread. One of them was put into
+// the queue, the other was chosen as the next holder.
 func (m *Machine) others(r *Record, now int64) {
 	if r.Before33 {
 		return // up to 3.2, each thread enters the queue and takes the GVL itself

@@ -32,8 +32,8 @@ type Record struct {
 	// running threads. Up to Ruby 3.2 (Before33), Queued means that the thread is about to sleep until it gets the
 	// GVL. Linked and Last have no meaning there.
 	Queued, Linked, Before33 bool
-	// Some is true if only some changes make a record (package switches). If such a record of one thread names another
-	// one as the GVL's owner, the owner may have taken the GVL itself, without a wait.
+	// Some is true if the probes see only some changes of the GVL's owner (package switches). If a thread's record then
+	// names another thread as the owner, the owner may have got the GVL without a wait.
 	Some bool
 	// Thread is the address of the rb_thread_t. It is zero if the thread is not one of Ruby's threads, such as the
 	// timer thread. Owner is the thread that owns the GVL. Last is the last thread in the queue. They are zero if

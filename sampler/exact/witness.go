@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxSeen limits the holders in samples that wait for comparison with records. Later ones are not compared.
+// maxSeen limits how many holders, seen in samples, can wait to be compared with records. If more are seen, they are
+// not compared.
 const maxSeen = 1 << 14
 
 // seen says that a sample saw the thread tid hold the GVL at a time. Records are compared with it.
@@ -15,7 +16,8 @@ type seen struct {
 	atNS int64
 }
 
-// Witness has the holders of the GVL that samples saw. They are compared with the records of probes.
+// Witness has the holders of the GVL that samples saw. It compares them with the records of probes, to find wrong
+// records.
 type Witness struct {
 	seen []seen // in order of time
 	// Ractors is true if the process has more than one ractor.
@@ -26,7 +28,8 @@ type Witness struct {
 	Moved     int
 }
 
-// Saw adds the next sample in time. on is true while the GVL is followed, and fromNS is when following began.
+// Saw adds a sample. The samples must come in order of time. on is true while exact mode follows the GVL, and fromNS is
+// when it began to do so.
 func (x *Witness) Saw(s *sampler.Sample, on bool, fromNS int64) {
 	if len(s.Ractors) > 1 {
 		x.Ractors = true
@@ -55,7 +58,8 @@ func (x *Witness) Saw(s *sampler.Sample, on bool, fromNS int64) {
 	}
 }
 
-// Compare compares the holders in samples from fromNS on with the records. Records up to fedNS have been used.
+// Compare compares the holders in samples from fromNS on with the records. fedNS is the time up to which the Machine
+// has been fed with records. Later samples wait for the next call.
 func (x *Witness) Compare(to *Machine, fromNS, fedNS int64) {
 	n := 0
 	for ; n < len(x.seen) && x.seen[n].atNS+SlackNS <= fedNS; n++ {

@@ -1,8 +1,8 @@
 // Package growth finds the classes whose number of objects grows, by comparing successive counts of the heap.
 //
-// Only old objects count, because young ones come and go. Some old objects are garbage, which stays until a major
-// collection. So growth is certain only after several major collections, each of which leaves more objects of the class
-// than the one before. Until then, a class that grows all the time is reported as unconfirmed.
+// Only old objects are compared, because young objects come and go. Some old objects are garbage, which stays until a
+// major collection. So growth is certain only after several major collections, if each one leaves more objects of the
+// class than the one before. Until then, a class that grows all the time is reported as unconfirmed.
 package growth
 
 import (
@@ -17,22 +17,21 @@ import (
 const (
 	// maxPoints limits how many counts of the heap are kept. If there are more, every second count is dropped.
 	maxPoints = 256
-	// minSteps is how many steps, from one count to the next, are needed before a class is reported. minMajors is how
-	// many major collections are needed before its growth is confirmed. If classes go up and down at random, hardly one
-	// in ten thousand rises this often by chance (TestGrowthOfMany).
+	// minSteps is how many steps are needed before a class is reported. A step is from one count to the next. minMajors
+	// is how many major collections are needed before its growth is confirmed. If classes go up and down at random,
+	// hardly one in ten thousand rises in so many steps by chance (TestGrowthOfMany).
 	minSteps, minMajors = 5, 7
-	// riseShare is the share of the steps in which a growing class must rise. Small rises do not count: the rate in a
-	// step must be at least steadyShare of the average rate. So a cache that filled up at the beginning is not
-	// reported.
+	// riseShare is the share of the steps in which a growing class must rise. A step is a rise only if its rate is at
+	// least steadyShare of the average rate. So a cache that filled up at the beginning is not reported.
 	riseShare, steadyShare = 0.85, 0.25
-	// minRise and minRate are the smallest growth of a class that is reported: in objects, and in objects per second.
+	// minRise (in objects) and minRate (in objects per second) are the smallest growth for which a class is reported.
 	minRise, minRate = 20, 0.5
-	// leakNS is how long a class must grow to be reported as a leak, in ns. Most caches are full by then. Also, a leak
-	// must not slow down: in the last third of the time, its rate is at least leakPace times the rate in the first
-	// third.
+	// leakNS is how long a class must grow to be reported as a leak, in ns. Most caches are full after this time. Also,
+	// the growth must not slow down: in the last third of the time, its rate must be at least leakPace times the rate
+	// in the first third.
 	leakNS, leakPace = int64(5 * 60e9), 0.7
-	// fullShare decides when a class counts as a full cache, which has stopped growing. The class may still grow by its
-	// size divided by fullShare.
+	// fullShare decides when a class is treated as a full cache, which has stopped growing. Such a class may still grow
+	// by its size divided by fullShare.
 	fullShare = 100
 )
 
@@ -68,13 +67,14 @@ type Watch struct {
 	// growth was confirmed.
 	growing []Class
 	stopped map[string]Class
-	// restNS is used for a class that has stopped growing: it is the last count at which the class had still not grown
-	// again. Only counts after this time are used to find out whether the class grows again.
+	// restNS is for classes that have stopped growing. It is the time of the last count at which the class had not yet
+	// begun to grow again. Only later counts are used to find out whether the class grows again.
 	restNS map[string]int64
 }
 
 // point is a count of the heap that can be compared with the previous point, because at least one collection ran
-// between them. Objects become old only by a collection. Without one, the number of old objects says nothing.
+// between them. Objects become old only in a collection. So without a collection, the number of old objects cannot show
+// growth.
 type point struct {
 	ns                  int64
 	collections, majors uint64
@@ -205,25 +205,26 @@ func (w *Watch) afterMajors() (list []int) {
 	return list
 }
 
-// series is the number of a class's old objects over time, without objects that go away later: if a later value is
-// smaller, each value before it is lowered to it.
+// series is the number of a class's old objects over time, without objects that disappear later. For this, a value that
+// is larger than a later value is lowered to the later value.
 type series struct {
 	ns     []int64
 	values []uint64
-	// drop is the largest decrease from one count to the next, in the values as they were counted.
+	// drop is the largest decrease from one value to the next, before any value is lowered.
 	drop uint64
 }
 
 // series returns the number of a class's old objects over time. The parameter at has the indices of the points to use.
-// If at is nil, series uses all points. If there are many points, several neighbours become one value, the smallest of
-// them. The smallest contains the least garbage.
+// If at is nil, series uses all points. If at has many points, series uses only the smallest value of several
+// neighbours, which has the least garbage.
 func (w *Watch) series(name string, at []int) (s series) {
 	n, index := len(w.points), func(i int) int { return i }
 	together, first := 1, 0
 	if at != nil {
 		n, index = len(at), func(i int) int { return at[i] }
 	}
-	for first < n && w.points[index(first)].ns < w.restNS[name] { // skip points from before it last stopped
+	// skip the points from before the class stopped growing
+	for first < n && w.points[index(first)].ns < w.restNS[name] {
 		first++
 	}
 	if at != nil {

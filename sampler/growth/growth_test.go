@@ -41,8 +41,8 @@ func TestGrowth(t *testing.T) {
 		name    string
 		p       program
 		seconds float64
-		// rate is the growth that the test expects to be reported for the class, or zero if none. sure is true if the
-		// growth must be confirmed, and leak if it must be reported as a leak.
+		// rate is the growth with which the class must be reported, in objects per second. It is zero if the class must
+		// not be reported. sure is true if the growth must be confirmed. leak is true if it must be reported as a leak.
 		rate float64
 		sure bool
 		leak bool

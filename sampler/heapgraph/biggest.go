@@ -11,7 +11,8 @@ const (
 	MaxValue = 64
 )
 
-// Big is a large object. It can also represent several Strings with the same bytes. Its Node is then the first of them.
+// Big is a large object. It can also stand for several Strings with the same bytes. Its Node is then the first of these
+// Strings.
 type Big struct {
 	Node     uint32
 	Size     uint64
@@ -21,7 +22,7 @@ type Big struct {
 	Reached bool
 	Path    Path
 	// Objects is how many Strings have the same bytes. Wasted is how much memory would be saved if only the largest of
-	// them existed, in bytes.
+	// these Strings existed, in bytes.
 	Objects int
 	Wasted  uint64
 }
@@ -49,8 +50,8 @@ func (g *Graph) Largest(typ string, limit int) []Big {
 
 // Copies describes the Strings of a heap that have the same bytes as another String.
 type Copies struct {
-	// Strings is how many Strings were compared, and Different is how many different texts they have. Wasted is the
-	// size of the superfluous copies, in bytes.
+	// Strings is how many Strings were compared, and Different is how many different texts they have. Wasted is how
+	// many bytes would be saved if each text existed only once.
 	Strings, Different int
 	Wasted             uint64
 	// Groups has an element for each text that several Strings have. The text that wastes the most bytes comes first.

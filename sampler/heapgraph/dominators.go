@@ -1,7 +1,7 @@
 package heapgraph
 
-// none marks a node that no root reaches. In the algorithm, the number 0 means a virtual root that refers to all roots,
-// and node n of the graph has the number n+1.
+// none is the number of a node that cannot be reached from a root. The algorithm adds a virtual root with the number 0,
+// which refers to all roots. Node n of the graph has the number n+1.
 const none = ^uint32(0)
 
 // dominate computes the dominator of each object, and the memory that each object retains. The dominator is the
@@ -12,7 +12,7 @@ func (g *Graph) dominate() {
 		return
 	}
 	n := len(g.Nodes) + 1
-	pre := make([]uint32, n) // the place of a number in the walk
+	pre := make([]uint32, n) // the place in the walk of the node with each number
 	for i := range pre {
 		pre[i] = none
 	}
@@ -69,7 +69,7 @@ func (g *Graph) dominate() {
 		semi[i], label[i], ancestor[i] = uint32(i), uint32(i), none
 	}
 	var chain []uint32
-	// best searches the path of linked nodes above v for the node with the smallest semi-dominator, and shortens this
+	// best finds the node with the smallest semi-dominator on the path of linked nodes above v. It also shortens this
 	// path for later calls.
 	best := func(v uint32) uint32 {
 		chain = chain[:0]

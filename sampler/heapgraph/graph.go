@@ -7,8 +7,8 @@ import "slices"
 
 // Bounds of a graph.
 const (
-	// MaxNodes limits the slots of a graph. The number of a node has 32 bits. The limit leaves the highest bits free,
-	// which are used as marks.
+	// MaxNodes limits the slots of a graph. A node's number has 32 bits. The limit leaves the highest bits free, which
+	// are used for marks such as rootMark.
 	MaxNodes = 1 << 28
 	// MaxEdges limits how many references a graph can have. A heap has two or three times as many references as
 	// objects.
@@ -17,7 +17,7 @@ const (
 	MaxLabels = 1 << 20
 )
 
-// These are types of objects that are treated specially in paths from a root to an object. The names are as in
+// These types of objects need special treatment in a path from a root to an object. The names are as in
 // ObjectSpace.count_objects.
 const (
 	TypeClass, TypeModule, TypeString, TypeArray, TypeHash = "T_CLASS", "T_MODULE", "T_STRING", "T_ARRAY", "T_HASH"
@@ -66,9 +66,8 @@ type Graph struct {
 	Names, Labels []string
 	// Facts has more facts about each node, by the node's number. It is empty unless the caller asks for facts.
 	Facts []Fact
-	// Values has the first MaxValue bytes of some Strings, by their nodes. These are the Strings that Largest and
-	// Copies return first. Values is empty unless the caller asks for values. It is for the screen, and must not be
-	// written into a file.
+	// Values has the first MaxValue bytes of the Strings that Largest and Copies return first, by the Strings' nodes.
+	// Values is empty unless the caller asks for values. It is for the screen, and must not be written into a file.
 	Values map[uint32]string
 	// Roots are in order of preference: if several paths to an object are equally short, the path from the earlier root
 	// is shown.
@@ -79,7 +78,8 @@ type Graph struct {
 	nameIndex, labelIndex map[string]uint32
 	edges                 []edge
 	first, to, labels     []uint32
-	parents, parentLabels []uint32 // of the tree of paths; 1 + the number of a node, or rootMark + the number of a root
+	// the tree of paths: for each node, 1 + the number of the node before it, or rootMark + the number of a root
+	parents, parentLabels []uint32
 	order                 []uint32 // nodes that a root reaches, in the order of a depth-first walk
 	retained              []uint64
 	dominators            []uint32

@@ -127,8 +127,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestPathsOfTree: in a tree of a hundred thousand objects, each refers to two others by the variables @left and
-// @right. Repeated steps of a path are merged. So all objects together must have at most two paths.
+// TestPathsOfTree: in a tree of a hundred thousand objects, each object refers to two others by the variables @left and
+// @right. A path shows repeated steps only once. So all objects together must have at most two paths.
 func TestPathsOfTree(t *testing.T) {
 	g := New()
 	typ, class := g.Name("T_OBJECT"), g.Name("Tree")

@@ -7,8 +7,7 @@ import (
 )
 
 const (
-	// rootMark marks a root in Graph.parents: it is added to a number there if the number is a root's, and not a
-	// node's.
+	// rootMark marks the numbers of roots in Graph.parents. It is added to a root's number, but not to a node's.
 	rootMark = 1 << 31
 	// maxSteps limits how many steps of a path are shown. If a path is longer, its middle is left out.
 	maxSteps = 24
@@ -18,7 +17,7 @@ const (
 )
 
 // plan makes a tree of shortest paths from the roots to all objects. It prefers references that programmers see in
-// their code. A reference to one of Ruby's internal objects, or from an object to its class, is used only if an object
+// their code. It uses a reference to one of Ruby's internal objects, or from an object to its class, only if the object
 // has no other path.
 func (g *Graph) plan() {
 	if g.parents != nil {
@@ -125,7 +124,8 @@ type pathKey struct {
 	typ    uint32 // a class and its objects have the same class name
 }
 
-// pathTree stores the different paths to some objects as a tree, so that paths share their first steps.
+// pathTree stores the different paths to some objects as a tree. Paths that begin with the same steps share these
+// steps.
 type pathTree struct {
 	g     *Graph
 	of    []int32 // 1 + the index in keys of each node's path, or zero
@@ -184,9 +184,9 @@ func (t *pathTree) step(n uint32) int32 {
 	return id
 }
 
-// loop reports whether the path that ends with key repeats its last steps. If it does, loop also returns the earlier
-// path that ends with the same step. In a cycle of one step, such as in a tree of one class, the names of the variables
-// may differ.
+// loop reports whether the path that ends with key repeats its last steps, like a linked list. If it does, loop also
+// returns the earlier path that ends with the same step. In a cycle of one step, such as in a tree whose objects have
+// one class, the names of the variables may differ.
 func (t *pathTree) loop(key pathKey) (int32, bool) {
 	var last [2 * maxRepeat]pathKey
 	last[0] = key
@@ -269,12 +269,12 @@ func (t *pathTree) show(id int32) Path {
 type Holders struct {
 	Objects        int
 	Size, Retained uint64
-	// Unreached is the number of objects without a path. Such an object is garbage, or ddtop has not read what refers
-	// to it.
+	// Unreached is the number of objects without a path. Such an object is garbage, or ddtop has not read the object
+	// that refers to it.
 	Unreached     int
 	UnreachedSize uint64
-	// Paths are sorted by the number of objects to which they lead, the largest first. More is how many paths are left
-	// out.
+	// Paths are sorted by the number of objects to which they lead, the largest number first. More is how many paths
+	// are left out.
 	Paths []Path
 	More  int
 }

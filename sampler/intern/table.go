@@ -7,15 +7,15 @@ import (
 	"unsafe"
 )
 
-// Generation is the number of a period of time, from 1 on. For each value, a Table stores the generation in which it
-// was last used.
+// Generation is the number of a period of time. The first period has the number 1. For each value, a Table stores the
+// generation in which it was last used.
 type Generation uint32
 
 const (
 	// pageSize is the number of values whose memory is freed together. Values that were added together are mostly
 	// removed together.
 	pageSize = 512
-	// maxTableID is the largest possible ID. A Table that has used it is full, even if values were removed, because no
+	// maxTableID is the largest possible ID. After this ID the Table is full, even if values were removed, because no
 	// ID is used twice.
 	maxTableID = 1<<32 - pageSize - 1
 )
@@ -23,9 +23,9 @@ const (
 // Table maps IDs, from 1 on, to values, and values to IDs. It uses each ID for only one value, even after that value is
 // evicted. Only one goroutine at a time may use a Table.
 type Table[T comparable, ID ~uint32] struct {
-	// ids has the newest ID of each hash. A map with the values themselves as keys would store each value twice. If two
-	// values have the same hash, the older one is not found, and can get another ID. This does not happen in practice,
-	// because a hash has 64 bits and a random seed.
+	// ids has the newest ID for each hash of a value. A map with the values themselves as keys would store each value
+	// twice. If two values had the same hash, the older value would not be found, and could get another ID. This does
+	// not happen in practice, because a hash has 64 bits and a random seed.
 	ids   map[uint64]ID
 	hash  func(T) uint64
 	pages []*page[T] // an element is nil if all its values are evicted
@@ -34,8 +34,8 @@ type Table[T comparable, ID ~uint32] struct {
 	cost  func(T) int64
 }
 
-// New returns an empty Table. cost returns the memory of a value in bytes, not counting the page in which the Table
-// stores the value.
+// New returns an empty Table. The function cost returns the memory of a value in bytes, without its place in the
+// Table's page.
 func New[T comparable, ID ~uint32](cost func(T) int64) Table[T, ID] {
 	seed := maphash.MakeSeed()
 	return Table[T, ID]{ids: make(map[uint64]ID), hash: func(v T) uint64 { return maphash.Comparable(seed, v) }, cost: cost}
@@ -73,7 +73,7 @@ func (t *Table[T, ID]) Find(v T, now Generation) ID {
 	return id
 }
 
-// Needs returns how much memory the Table would need in addition if a value were added, in bytes.
+// Needs returns by how many bytes the Table would grow if a value were added.
 func (t *Table[T, ID]) Needs(v T) int64 { return t.cost(v) + t.nextPage() }
 
 // nextPage returns how much memory a new page takes, if the next value needs one. Otherwise it returns zero.
@@ -147,7 +147,7 @@ func (t *Table[T, ID]) Evict(before Generation, keep func(v *T, used Generation)
 	return bytes
 }
 
-// forget removes a value from ids, unless another value has taken its place there.
+// forget removes a value from ids, unless ids has the ID of another value with the same hash.
 func (t *Table[T, ID]) forget(v T, id ID) {
 	if h := t.hash(v); t.ids[h] == id {
 		delete(t.ids, h)

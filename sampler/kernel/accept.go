@@ -23,7 +23,8 @@ const (
 	dropsNS = 500e6
 )
 
-// accepts reads the accept queues of a process's listening sockets. Only one goroutine may use it.
+// accepts reads the accept queues of a process's listening sockets: the connections that wait to be accepted. Only one
+// goroutine may use it.
 type accepts struct {
 	diag   *sockDiag
 	wanted map[uint64]*listening
@@ -132,9 +133,9 @@ func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
 	return inodes, len(fds) <= maxAcceptLinks, nil
 }
 
-// lastDrops caches the counters of a network namespace, because all its processes share them and a reading is
-// expensive. The kernel writes a hundred other counters too. namespace is the inode of the namespace, or zero if
-// nothing was read.
+// lastDrops caches the counters of a network namespace. All processes of the namespace share these counters. A reading
+// is expensive, because the kernel writes a hundred other counters, too. namespace is the inode of the namespace, or
+// zero if nothing was read.
 var lastDrops struct {
 	sync.Mutex
 	namespace        uint64

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// These are offsets in the kernel's answers, of the length and the limit of an accept queue. For TCP, the fields are
-// idiag_rqueue and idiag_wqueue (linux/inet_diag.h). For unix sockets, it is UNIX_DIAG_RQLEN (linux/unix_diag.h).
+// These are offsets of the length and the limit of an accept queue in the kernel's answers. For TCP, the fields are
+// idiag_rqueue and idiag_wqueue (linux/inet_diag.h). For unix sockets, both are in UNIX_DIAG_RQLEN (linux/unix_diag.h).
 const (
 	inetQueuedAt, inetLimitAt                = 56, 60
 	unixShowQueue, unixAttributeQueue        = 0x10, 4

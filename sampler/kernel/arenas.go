@@ -13,7 +13,8 @@ const (
 	// heapMax is the size and the alignment of an arena's areas (HEAP_MAX_SIZE on 64-bit machines).
 	heapMax = 64 << 20
 	// heapInfo is how many bytes of an area's heap_info are read: the address of its malloc_state, the previous area,
-	// and its present and greatest size. maxHeapInfo limits the size of a heap_info that ddtop accepts.
+	// and the area's present and greatest size. maxHeapInfo is the largest size of a heap_info that ddtop accepts, in
+	// bytes.
 	heapInfo, maxHeapInfo = 32, 0x100
 	// stateLeast and stateMost bound the size of a malloc_state, in bytes. In the releases above it is 2,160 to 2,200.
 	stateLeast, stateMost = 0x800, 0xa00
@@ -74,8 +75,8 @@ func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, er
 	return list, nil
 }
 
-// firstsBehind returns the addresses at which the first block after an arena's malloc_state can begin. The malloc_state
-// ends with the arena's present and greatest size. Other words in it can also look like a block's size, so there can be
+// firstsBehind returns the addresses at which the first block after an arena's malloc_state can begin. The last words
+// of a malloc_state are the arena's present and greatest size. Other words can look like these two, so there can be
 // several addresses. size is the number of bytes of the arena's first area.
 func (m *procMemory) firstsBehind(state, size uint64) (firsts []uint64, err error) {
 	const before = 24 // the two sizes, and a word that aligns the block
@@ -97,7 +98,8 @@ func (m *procMemory) firstsBehind(state, size uint64) (firsts []uint64, err erro
 }
 
 // freeIn adds up the resident bytes of an arena that are in free blocks. The sizes of the blocks must lead from the
-// arena's beginning to its end, else ok is false: the arena changed during the reading, or the memory is no arena.
+// arena's beginning to its end. Otherwise ok is false, because the arena changed during the reading, or the memory is
+// no arena.
 func (m *procMemory) freeIn(x arena, pages *residency) (free uint64, ok bool, err error) {
 	for range arenaTries {
 		w := arenaWalk{m: m, arena: x, pages: pages}

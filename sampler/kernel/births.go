@@ -14,8 +14,8 @@ const (
 	birthsNS = 5e9
 )
 
-// Births finds new processes by their PIDs, which the kernel gives out in ascending order. So if the machine starts no
-// task, a check reads one small file, however many threads are followed. Only one goroutine may use it.
+// Births finds new processes by their PIDs, which the kernel gives out in ascending order. If the machine has started
+// no task since the last check, a check reads only one small file. Only one goroutine may use Births.
 type Births struct {
 	// last is the newest PID at the last call to Since. The field before is the newest PID at the call before that one.
 	before, last int64
@@ -24,9 +24,9 @@ type Births struct {
 }
 
 // Since returns the living processes, with their parents, that started after the call before the last. So it returns
-// each one twice: at the first call, its task may not be found yet. all is true if processes may be missing, so that
-// the caller must ask each process for its children: at the first two calls, after the PIDs began anew, after more than
-// maxBirths new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
+// each process twice, because at the first call the kernel may not show the task yet. all is true if processes may be
+// missing. Then the caller must ask each process for its children. This happens at the first two calls, after the PIDs
+// began anew, after more than maxBirths new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
 func (b *Births) Since(nowNS int64) (born []Born, all bool) {
 	from := b.before
 	last, ok := lastTask()

@@ -31,7 +31,7 @@ func (c *cgroup) close() {
 }
 
 // read returns the CPU throttling of the innermost cgroup that has a CPU limit or had one. It returns zeros if there is
-// none, because the kernel counts no periods for a cgroup without a limit.
+// no such cgroup. The kernel counts no periods for a cgroup without a limit.
 func (c *cgroup) read(buf []byte) throttling {
 	for _, l := range c.levels {
 		n, err := pread(l.fd, buf)

@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// nearDelay is a share of time. ddtop reads the machine's processes only if a process's threads lack a CPU for at
-	// least this share. Below it, the finding cpu_starved is impossible.
+	// nearDelay is a share of time. ddtop reads the machine's processes only if a process's threads have to wait for a
+	// CPU for at least this share of the time. Below this share, the finding cpu_starved is impossible.
 	nearDelay = .01
-	// firstUseNS is the time between the first two readings of all processes, in ns. /proc counts in steps of 10 ms.
+	// firstUseNS is the time between the first two readings of all processes, in ns. It must be long, because /proc
+	// counts CPU time in steps of 10 ms.
 	firstUseNS = 1e9
 	// useNS is the interval between all later readings, in ns. useProcessNS is the estimated time to read one process,
 	// in ns. The pause after a reading is at least useRest times the reading's length. So readings take at most a
@@ -56,8 +57,8 @@ type processTimes struct {
 // machineTimes has sums over all CPUs, in ns: the time that processes used, and the stolen time. cpus is their number.
 type machineTimes struct{ used, stolen, cpus int64 }
 
-// read returns which processes other than pid used the CPUs. It reads all processes if the last reading is old enough.
-// It returns nil after the first reading, because it needs two to compare.
+// read returns which processes other than pid used the CPUs. If the last reading is old enough, it reads all processes
+// again. It returns nil after the first reading, because only two readings show how much CPU time was used.
 func (u *cpuUses) read(nowNS int64, pid int) *sampler.CPUUse {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -102,7 +103,8 @@ func (u *cpuUses) limitMilli(proc string) int64 {
 	return limit
 }
 
-// look reads the CPU times of all processes. It compares them with the last reading, unless that was too long ago.
+// look reads the CPU times of all processes. It compares them with the last reading, unless the last reading is too
+// old.
 func (u *cpuUses) look(nowNS int64) {
 	before, last, first := u.all, u.atNS, u.atNS == 0 || nowNS > u.nextNS+useNS
 	if first {
@@ -142,8 +144,8 @@ func sortUsers(list []sampler.CPUUser) {
 	sorting.By(list, func(a, b sampler.CPUUser) int { return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.PID, b.PID)) })
 }
 
-// processes reads the CPU times of the machine and of each process. If compare is true, it sets users: the processes
-// and the CPU time that each used since the last reading.
+// processes reads the CPU times of the machine and of each process. If compare is true, it sets users. These are the
+// processes, with the CPU time that each used since the last reading.
 func (u *cpuUses) processes(compare bool) error {
 	pids, err := processes()
 	if err != nil {

@@ -10,9 +10,11 @@ import (
 const (
 	// maxPollFDs limits how many entries of the array given to poll are read. Kernel.FDs still counts all entries.
 	maxPollFDs = 1024
-	// maxSelectFDs limits which descriptors are read from the sets of a select call: only those with smaller numbers.
+	// maxSelectFDs limits which descriptors of a select call are read. Descriptors with this number or a larger one are
+	// left out.
 	maxSelectFDs = 1 << 16
-	// maxPollPeers limits for how many descriptors of a poll or select ddtop finds the peer, to choose one to show.
+	// maxPollPeers limits for how many descriptors of one poll or select call ddtop finds the peer. It needs the peers
+	// to choose the descriptor that it shows.
 	maxPollPeers = 16
 )
 
@@ -21,7 +23,8 @@ type pollScratch struct {
 	bytes [3 * maxSelectFDs / 8]byte
 }
 
-// callKind says how the arguments of a system call name what the call waits for, for example by a descriptor.
+// callKind says where the arguments of a system call show what the call waits for. For example, kindFD means that
+// argument 0 is a descriptor.
 type callKind uint8
 
 const (
@@ -61,13 +64,13 @@ var callKinds = func() map[string]callKind {
 // Describe fills k's Syscall, FD, FDs, Peer and Child from the result of Call. The caller sets the times and Rechecked.
 // poll, select and connect have pointers to data, which Describe reads from mem. mem may be nil.
 //
-// If a call names several descriptors, FD is the first that is not an eventfd. A poll on eventfds alone is a sleep and
-// not I/O. Up to 3.2, the main thread's poll also has the eventfd by which Ruby wakes the thread for signals
-// (docs/internals/threads.md#what-a-thread-waits-for). If all are eventfds, FD is one of them, and Peer's kind is
-// PeerEventFD. FDs is the number of all descriptors.
+// If a call has several descriptors, FD is the first that is not an eventfd. If all are eventfds, FD is one of them,
+// and Peer's kind is PeerEventFD. FDs is the number of all descriptors. Eventfds are different because a thread that
+// polls only eventfds just sleeps and does no I/O. Up to 3.2, the main thread's poll also has the eventfd by which Ruby
+// wakes the thread for signals (docs/internals/threads.md#what-a-thread-waits-for).
 //
-// The descriptor is resolved later than the call was read. If the thread has moved on since, the descriptor may have
-// been closed (Peer is 0 then) or name another file.
+// Describe finds the peer later than the call was read. Meanwhile the thread can have left the call. Then the
+// descriptor may be closed (Peer is 0) or lead to another file.
 func (t *Tasks) Describe(k *sampler.Kernel, c Call, mem attach.Memory) {
 	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = c.Name, -1, 0, 0, 0
 	switch callKinds[c.Name] {
@@ -90,15 +93,16 @@ func (t *Tasks) Describe(k *sampler.Kernel, c Call, mem attach.Memory) {
 	}
 }
 
-// DescribeFD fills k with a descriptor that the target's own memory names. It is for a Ruby thread without a native
-// thread (M:N, 3.3 and later): Ruby waits for the descriptor on its behalf. Syscall is "".
+// DescribeFD fills k from a descriptor that the target's own memory names. It is for a Ruby thread without a native
+// thread (M:N threads, 3.3 and later). While such a thread waits for a descriptor, no system call of its own shows
+// this. So Syscall is "".
 func (t *Tasks) DescribeFD(k *sampler.Kernel, fd int32) {
 	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = "", -1, 0, 0, 0
 	t.describeFD(k, fd)
 }
 
-// Listens reports whether the other end of k's TCP connection sends data without being asked. The process then waits
-// for news and not for an answer. Listens returns false if this is not known.
+// Listens reports whether the other end of k's TCP connection sends data without a request. A thread that reads from
+// such a connection does not wait for an answer, but for new events. Listens returns false if this is not known.
 func (t *Tasks) Listens(k *sampler.Kernel) bool {
 	return k.FD >= 0 && k.FDs <= 1 && t.peers.isTCP(k.FD) && t.peers.sock.listens(k.FD)
 }
@@ -111,7 +115,8 @@ func (t *Tasks) describeFD(k *sampler.Kernel, fd int32) {
 	k.Peer, _ = t.peers.lookup(fd)
 }
 
-// describeConnect takes the address from connect's arguments: getpeername knows none before the connection is made.
+// describeConnect describes the address in connect's arguments. getpeername cannot name it before the connection is
+// made.
 func (t *Tasks) describeConnect(k *sampler.Kernel, c Call, mem attach.Memory) {
 	t.describeFD(k, int32(c.Args[0]))
 	size := uint32(c.Args[2])

@@ -1,13 +1,14 @@
-// Package kernel reads what the Linux kernel knows about a process and its threads. For a thread it reads CPU time, run
-// delay, the system call in which it sleeps, and the descriptor that it waits for. For a process it reads counters of
-// the process and of its cgroup. The package does not depend on Ruby.
+// Package kernel reads the Linux kernel's information about a process and its threads. For a thread it reads CPU time,
+// run delay, the system call in which it sleeps, and the descriptor that it waits for. For a process it reads counters
+// of the process and of its cgroup. The package does not depend on Ruby.
 //
-// Everything comes from /proc, and for sockets from pidfd_getfd(2). Nothing is written to the target and nothing stops
-// it. To ask about a socket, ddtop holds it open for the few microseconds of getpeername(2). The files task/TID/syscall
-// and fd/ and the call pidfd_getfd need the same permission as ptrace (PTRACE_MODE_ATTACH or READ). So does
-// process_vm_readv.
+// All information comes from /proc, and for sockets from pidfd_getfd(2). The package writes nothing to the target and
+// does not stop it. To ask about a socket, ddtop holds it open for the few microseconds of getpeername(2). The files
+// task/TID/syscall and fd/ and the calls pidfd_getfd and process_vm_readv need the same permission as ptrace
+// (PTRACE_MODE_ATTACH or READ).
 //
-// The parsers are portable. Functions that ask the kernel work only on Linux, and return ErrUnsupported elsewhere.
+// The parsers are portable. Functions that ask the kernel work only on Linux, and return ErrUnsupported on other
+// systems.
 package kernel
 
 import (
@@ -18,7 +19,7 @@ import (
 )
 
 var (
-	// ErrGone means that the thread or process has ended, or the descriptor was closed, before or during the reading.
+	// ErrGone means that something ended before or during the reading: the thread or process, or its open descriptor.
 	ErrGone = errors.New("it has ended")
 	// errPermission means that the kernel does not permit the reading.
 	errPermission = errors.New("not permitted")
@@ -51,7 +52,7 @@ func (e *Error) Error() string {
 // Unwrap returns the kernel's answer.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes errors.Is match this package's errors by the kernel's error number.
+// Is is for errors.Is. It compares the kernel's error number with the meanings of this package's errors.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrGone:

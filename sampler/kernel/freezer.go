@@ -16,8 +16,8 @@ type freezer struct {
 	// hidden is true if a hierarchy that can freeze the process is not mounted here. Then ddtop looks at the kernel
 	// function in which the main thread sleeps instead.
 	hidden bool
-	// partly is true if the last reading found a request to freeze that was not completed yet. Then the next reading
-	// reads all files, too.
+	// partly is true if the last reading found a request to freeze the process that was not completed yet. Then the
+	// next reading reads all files, too.
 	partly bool
 	// wchan is /proc/PID/wchan, or noFD if it cannot be read. stat is /proc/PID/stat. The ProcReader opens both.
 	wchan, stat int
@@ -25,7 +25,7 @@ type freezer struct {
 
 type freezerFile struct {
 	fd int
-	// yes has the lines of the file which mean that the cgroup is frozen, or about to be frozen.
+	// yes has the texts of the file that mean that the cgroup is frozen, or about to be frozen.
 	yes [][]byte
 	// The field whole is true if the file also shows whether a parent of the cgroup is frozen.
 	whole bool
@@ -45,8 +45,8 @@ var (
 // (kernel/freezer.c).
 var frozenPlaces = [...]string{"do_freezer_trap", "get_signal", "__refrigerator"}
 
-// frozenInPlace are prefixes of kernel functions in which a thread already sleeps and can be frozen without waking up.
-// Cgroups v1 do this since Linux 6.1 (TASK_FREEZABLE). If a thread is in such a function and in state D, it is frozen.
+// frozenInPlace are prefixes of the names of kernel functions in which a thread can be frozen while it sleeps. Cgroups
+// v1 do this since Linux 6.1 (TASK_FREEZABLE). If a thread is in such a function and in state D, it is frozen.
 var frozenInPlace = [...]string{"futex_", "hrtimer_nanosleep", "do_nanosleep", "do_sigtimedwait", "unix_stream_"}
 
 func (f *freezer) close() {
@@ -112,8 +112,8 @@ func (f *freezer) add(name string, yes [][]byte, whole bool) bool {
 	return true
 }
 
-// frozen reports whether the process is frozen, or about to be. Files that show requests for freezing exist at each
-// level of the hierarchy. frozen reads them only if the parameter all is true.
+// frozen reports whether the process is frozen, or about to be. Files that show a request to freeze exist for each
+// ancestor of the cgroup, so reading all of them is slow. frozen reads these files only if the parameter all is true.
 func (f *freezer) frozen(all bool, buf []byte) bool {
 	all = all || f.partly
 	f.partly = false

@@ -35,8 +35,8 @@ func TestFreezerHidden(t *testing.T) {
 				} else {
 					f.Thaw(t)
 				}
-				// The cgroup counts a thread as frozen an instant before the thread sleeps. So the test waits until
-				// both readings show the state.
+				// The cgroup's file shows a thread as frozen an instant before the thread sleeps. So the test waits
+				// until the file and the thread's kernel function agree.
 				until(t, fmt.Sprintf("v2 %v, hidden %v: frozen %v", v2, hidden, want), func() bool {
 					got, err := p.Read(1)
 					if err != nil {

@@ -248,7 +248,7 @@ func (h *blocker) many() {
 
 	h.block(blocked{Case: "pselect6", Call: "pselect6", FD: int32(pipes[10]), FDs: 3, Peer: pipePeer(pipes[10])},
 		func() {
-			var rd, wr, ex unix.FdSet // the kernel writes to them
+			var rd, wr, ex unix.FdSet // the kernel writes to these sets
 			rd.Set(pipes[10])
 			rd.Set(pipes[30])
 			ex.Set(pipes[12])
@@ -301,8 +301,7 @@ func (h *blocker) sockets() {
 	if fd, local, remote, ok := tcpPair("tcp6", "[::1]:0"); ok {
 		recv("tcp6", fd, sampler.Peer{Kind: sampler.PeerTCP, Local: local.String(), Remote: remote.String()})
 	}
-	// This connection uses a well-known port, so that ddtop must name the service, on an address that only this test
-	// uses.
+	// This connection has a well-known port, for which ddtop must name the service. Only this test uses its address.
 	if fd, local, remote, ok := tcpPair("tcp4", fmt.Sprintf("127.%d.%d.1:5432", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff)); ok {
 		recv("service", fd, sampler.Peer{Kind: sampler.PeerTCP, Local: local.String(), Remote: remote.String(), Service: "PostgreSQL"})
 	}
@@ -373,7 +372,7 @@ func (h *blocker) others() {
 
 	child := exec.Command("sleep", "3600")
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // Pdeathsig follows the thread that forks
+	runtime.LockOSThread() // the kernel sends Pdeathsig when the thread that forked ends
 	must0(child.Start())
 	pid := child.Process.Pid
 	h.block(blocked{Case: "wait4", Call: "wait4", FD: -1, Child: int32(pid)}, func() { unix.Wait4(pid, nil, 0, nil) })

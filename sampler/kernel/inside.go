@@ -12,9 +12,9 @@ import (
 // maxInside limits how many functions of a thread's kernel stack are read, from the innermost one on.
 const maxInside = 16
 
-// insideWords maps functions of the kernel to a text: what a thread in the function waits for. The names are from Linux
-// 4.19 to 6.18. ddtop uses the innermost function of a stack that is listed. So a function that serves different waits
-// must not be listed.
+// insideWords has the texts that say what a thread waits for in a function of the kernel. The names are from Linux 4.19
+// to 6.18. ddtop uses the innermost listed function of a thread's kernel stack. So a function that serves different
+// waits must not be listed.
 var insideWords = map[string]string{
 	"blkdev_issue_flush":           "waits for the disk to flush",
 	"folio_wait_writeback":         "waits for the disk to write",
@@ -46,13 +46,15 @@ var insideWords = map[string]string{
 	"__do_sys_vfork":               "waits until its child calls exec or ends",
 }
 
-// fileCalls are system calls on files whose name does not say what a thread waits for in them.
+// fileCalls are system calls on files that can wait for different things. So the call's name does not show what a
+// thread waits for.
 var fileCalls = map[string]bool{"open": true, "openat": true, "openat2": true, "flock": true, "fcntl": true,
 	"fsync": true, "fdatasync": true, "sync": true, "syncfs": true, "sync_file_range": true, "msync": true,
 	"close": true, "unlink": true, "rename": true, "stat": true, "fstat": true, "lstat": true, "newfstatat": true,
 	"statx": true}
 
-// OnFiles reports whether a system call works on files, and its name does not say what it waits for.
+// OnFiles reports whether a system call works on files and can wait for different things. Inside finds out which of
+// them.
 func (t *Tasks) OnFiles(call int64) bool { return fileCalls[t.names.name(call)] }
 
 // ErrInside means that the kernel shows the functions of a thread's kernel stack only to root.
@@ -81,7 +83,8 @@ func (t *Tasks) Inside(tid int32) (words string, err error) {
 	return insideOf(string(b), state == 'D'), nil
 }
 
-// insideOf describes a wait by a stack file. If no words fit and unknown is true, it names the innermost function.
+// insideOf describes a wait by the text of /proc/PID/task/TID/stack. If insideWords has no text for it and unknown is
+// true, insideOf names the innermost function outside the scheduler.
 func insideOf(stack string, unknown bool) string {
 	first := ""
 	n := 0

@@ -2,8 +2,8 @@ package kernel
 
 import "testing"
 
-// TestInsideOf: the text describes the innermost kernel function of the stack for which ddtop has words. If ddtop has
-// words for none, and the thread cannot be interrupted, the text names the innermost function.
+// TestInsideOf: the text describes the innermost kernel function of the stack for which ddtop has a description. If
+// ddtop has none, and the thread cannot be interrupted, the text has the name of the innermost function.
 func TestInsideOf(t *testing.T) {
 	const flush = "[<0>] blk_io_schedule+0x1/0x2\n[<0>] submit_bio_wait+0x1b/0x20\n[<0>] blkdev_issue_flush.isra.0+0x55/0x70\n[<0>] ext4_sync_file+0x1/0x2\n"
 	for _, c := range []struct {

@@ -15,12 +15,14 @@ import (
 const (
 	// maxListeners limits for how many addresses of this machine ddtop remembers the process that listens there.
 	maxListeners = 256
-	// After each linksPerLook descriptors, the search checks whether it was cancelled. They take under a millisecond.
+	// linksPerLook is the number of descriptors after which the search checks whether it was cancelled. Reading so many
+	// descriptors takes less than a millisecond.
 	linksPerLook = 256
 	// maxListenerLinks limits how many descriptors, of all processes together, one search for listening sockets reads.
 	// Each takes 3 µs. The processes with the lowest PIDs come first.
 	maxListenerLinks = 1 << 16
-	// If ddtop last searched for a listener over listenerNS ns ago, a new connection to it starts another search.
+	// listenerNS is how long the result of a search for a listener is valid, in ns. If it is older, the next new
+	// connection to the listener starts another search.
 	listenerNS = 30e9
 )
 
@@ -78,7 +80,8 @@ func (l *listeners) want(at netip.AddrPort) {
 	l.wanted[at] = struct{}{}
 }
 
-// know stores listeners by address. Connections to a changed listener are described again. The caller holds mu.
+// know stores listeners by address. If the listener at an address has changed, ddtop describes its connections again.
+// The caller holds mu.
 func (p *peers) know(who map[netip.AddrPort]holder) {
 	if len(who) == 0 {
 		return
@@ -174,7 +177,7 @@ func listeningSockets(diag *sockDiag, wanted map[netip.AddrPort]struct{}) (map[s
 	return byLink, nil
 }
 
-// listeningInTables is like listeningSockets, but reads the tables in /proc of the target's network namespace.
+// listeningInTables does the same as listeningSockets, but reads the tables in /proc of the target's network namespace.
 func (p *peers) listeningInTables(wanted map[netip.AddrPort]struct{}) map[string][]netip.AddrPort {
 	byLink := make(map[string][]netip.AddrPort) // one socket may listen at all addresses
 	for _, tab := range socketTables[:2] {

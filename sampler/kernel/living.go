@@ -8,17 +8,18 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// livingRestNS is the shortest interval between two searches for a living task, in ns. If the target has closed a
-// descriptor, reading it fails as if the task had ended. Without the limit, each such failure would cause a search.
+// livingRestNS is the shortest interval between two searches for a living task, in ns. A failed reading can mean that
+// the task has ended, or only that the target has closed a descriptor. Without the limit, each closed descriptor would
+// cause a search.
 const livingRestNS = 100e6
 
-// living is a /proc folder through which a process's memory, descriptors and cgroup can be read. It is /proc/PID, or
-// another thread's folder once the first thread has ended by pthread_exit. Any goroutine may use it.
+// living is a /proc folder through which a process's memory, descriptors and cgroup can be read. It is /proc/PID at
+// first. If the first thread ends by pthread_exit, it is the folder of another thread. Any goroutine may use it.
 type living struct {
 	pid, dir int // dir is /proc/PID
 
 	mu     sync.Mutex
-	fd     int // another task's folder, or noFD while dir is used
+	fd     int // another task's folder, or noFD while dir is in use
 	tid    int
 	nextNS int64
 }

@@ -9,7 +9,8 @@ import (
 // lockedWithWaiters is the value of a glibc lock that is held and waited for (sysdeps/nptl/lowlevellock.h).
 const lockedWithWaiters = 2
 
-// AwaitsLock reports whether a call waits in a futex for a lock of glibc. If so, argument 0 is the lock's address.
+// AwaitsLock reports whether a call waits in futex(2) for a lock of glibc. If so, the call's argument 0 is the lock's
+// address.
 func (c *Call) AwaitsLock() bool {
 	const (
 		futexWait, futexWaitBitset = 0, 9
@@ -19,9 +20,9 @@ func (c *Call) AwaitsLock() bool {
 	return c.Name == "futex" && (op == futexWait || op == futexWaitBitset) && uint32(c.Args[2]) == lockedWithWaiters
 }
 
-// MutexOwner returns the owner of a glibc mutex that threads wait for, as a TID of the process's PID namespace (struct
-// __pthread_mutex_s of struct_mutex.h: lock, count, owner, users, kind). ok is false if the memory cannot be such a
-// mutex.
+// MutexOwner returns the TID of the thread that holds a glibc mutex for which other threads wait. The TID is of the
+// process's PID namespace. ok is false if the memory at the address cannot be such a mutex. The fields are in struct
+// __pthread_mutex_s of struct_mutex.h: lock, count, owner, users, kind.
 func MutexOwner(mem attach.Memory, address uint64) (owner int32, ok bool) {
 	const maxUsers, maxKind = 1 << 16, 0x3ff
 	var b [20]byte

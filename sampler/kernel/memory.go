@@ -107,7 +107,7 @@ type residency struct {
 	pages       []byte // 1 for each resident page, 2 for each swapped one
 }
 
-// bytes returns how many bytes of a range are resident. Bytes outside the range of r count as not resident.
+// bytes returns how many bytes of a range are resident. It treats bytes outside the range of r as not resident.
 func (r *residency) bytes(from, to uint64) (n uint64) {
 	from = max(from, r.start)
 	to = min(to, r.start+uint64(len(r.pages))*r.page)
@@ -163,9 +163,9 @@ type procMemory struct {
 	left  uint64 // bytes of arenas that may still be read
 }
 
-// ReadMemory divides the resident memory of a process by its use. It reads only resident memory. ruby has the pages of
-// Ruby's heap, in order. parent is the PID of the process that forked this one, or zero. ReadMemory often calls rest,
-// which may pause it to save CPU. The errors are *Error, or come from mem.
+// ReadMemory divides the resident memory of a process by its use. It reads only resident memory. The parameter ruby has
+// the pages of Ruby's heap, in order. parent is the PID of the process that forked this one, or zero. ReadMemory often
+// calls rest, which may pause it to save CPU. The errors are *Error, or come from mem.
 func ReadMemory(pid int, mem attach.Memory, ruby []attach.Span, parent int, rest func()) (*sampler.MemoryParts, error) {
 	m, err := openMemory(pid)
 	if err != nil {
@@ -241,7 +241,7 @@ func (m *procMemory) smaps() ([]area, error) {
 	return list, nil
 }
 
-// stacks returns the stack pointers of the threads that are not on a CPU, sorted (task/TID/syscall).
+// stacks returns the stack pointers of the threads that are not on a CPU, sorted. It reads them from task/TID/syscall.
 func (m *procMemory) stacks() []uint64 {
 	tids, err := listNumbers(m.dir, "task", "task", nil)
 	if err != nil {
@@ -265,7 +265,8 @@ func (m *procMemory) stacks() []uint64 {
 	return out
 }
 
-// kindOf returns the kind of memory in an area, except pages of Ruby and arenas. The method divide counts these.
+// kindOf returns the kind of an area's memory, such as a stack. Pages of Ruby and arenas have no kind here, because
+// divide counts them.
 func kindOf(a *area, stacks []uint64) string {
 	holdsStack := func() bool {
 		i, _ := slices.BinarySearch(stacks, a.start)
@@ -310,8 +311,8 @@ func allocatorOf(areas []area) string {
 	return name
 }
 
-// divide adds up the kinds of memory. It counts the resident pages of Ruby's heap and of arenas one by one. All other
-// resident memory of an area counts as kindOf(area). So the sum of all kinds is the resident memory.
+// divide adds up the kinds of memory. It counts the resident pages of Ruby's heap and of arenas one by one. It counts
+// all other resident memory of an area under kindOf(area). So the sum of all kinds is the resident memory.
 func (m *procMemory) divide(ruby []attach.Span, out *sampler.MemoryParts) error {
 	out.Malloc.Allocator = allocatorOf(m.areas)
 	fd, err := m.proc.open("pagemap")
@@ -415,7 +416,7 @@ func (m *procMemory) copied(parent int) *sampler.CopiedMemory {
 		for i < len(theirs) && theirs[i].end <= a.start {
 			i++
 		}
-		var unshared uint64 // the parent's resident memory at these addresses, shared or not
+		var unshared uint64 // resident memory of the parent at these addresses, shared or not
 		overlap := false
 		for j := i; j < len(theirs) && theirs[j].start < a.end; j++ {
 			if t := &theirs[j]; !t.shared && t.write && t.name == a.name {
@@ -433,7 +434,8 @@ func (m *procMemory) copied(parent int) *sampler.CopiedMemory {
 	return out
 }
 
-// program returns the file and the address of the first mapped code. A process and its fork have the same ones.
+// program returns the file and the address of the first mapped code. They are the same for a process and a process that
+// it forked.
 func program(list []area) (is struct {
 	name  string
 	start uint64

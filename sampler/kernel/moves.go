@@ -2,8 +2,8 @@ package kernel
 
 import "errors"
 
-// ErrMoves means that the kernel does not report when the threads of a process get and lose a CPU. The message of the
-// error says why.
+// ErrMoves means that the kernel cannot report when the threads of a process get and lose a CPU. An error that wraps it
+// has the reason in its message.
 var ErrMoves = errors.New("perf")
 
 // A MoveKind is the kind of an event of a thread, such as getting a CPU.

@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	// leastMovePages is the least size of a thread's buffer for events, in pages of 256 events. The thread gets only
-	// this much if the kernel allows no more memory (perf_event_mlock_kb).
+	// leastMovePages is the smallest size of a thread's buffer for events, in pages. A page has room for 256 events. A
+	// thread gets the smallest size if the kernel allows no more memory (perf_event_mlock_kb).
 	leastMovePages = 1
 	// mostMovePages is the largest size of a thread's buffer for events, in pages. A thread that switches 10,000 times
-	// per second fills it in 0.2 s. On a full machine, ddtop may need that long to come back and read it.
+	// per second fills it in 0.2 s. On a full machine, ddtop may need this long until it reads the buffer again.
 	mostMovePages = 16
-	// moveWatermark is the fill at which the kernel wakes ddtop, in bytes. No buffer is so large, so it never does.
+	// moveWatermark is the number of bytes in a buffer at which the kernel wakes ddtop. No buffer is so large, so the
+	// kernel never wakes ddtop.
 	moveWatermark = 1 << 30
 
 	// Offsets in perf_event_mmap_page (linux/perf_event.h).
@@ -95,7 +96,8 @@ func (m *Moves) Follow(tid int32) error {
 	return nil
 }
 
-// mapMoves maps a buffer of so many pages. If the kernel allows less memory, the buffer has leastMovePages.
+// mapMoves maps a buffer with the given number of pages. If the kernel allows less memory, the buffer has
+// leastMovePages.
 func mapMoves(fd, pages int) (mem []byte, err error) {
 	for {
 		mem, err = unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -133,7 +135,7 @@ func pagesFor(n int) int {
 	return leastMovePages
 }
 
-// refusal returns the error of Follow. The error says why the kernel does not report the events of a thread.
+// refusal returns the error for Follow if the kernel does not report the events of a thread. The error has the reason.
 func (m *Moves) refusal(tid int32, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -215,7 +217,8 @@ func (r *moveRing) read(take func(e *Move)) (lost uint64) {
 	size := uint64(len(data))
 	var b [64]byte
 	if head-tail > size-uint64(len(b)) {
-		lost = 1 // at least one. The kernel gives the number with its next event, which may come much later
+		// lost is at least 1. The kernel reports the exact number with its next event, which may come much later
+		lost = 1
 	}
 	for tail < head {
 		// All records have a multiple of 8 bytes. So a header of 8 bytes never wraps around the end of the ring.

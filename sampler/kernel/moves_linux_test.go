@@ -140,8 +140,8 @@ func TestMovesTellOfChildren(t *testing.T) {
 	t.Errorf("thread %d is not among those that were made: %v", child, made)
 }
 
-// TestMovesAreBounded: if a thread's buffer for events is full, lost events are counted, and reading goes on. If there
-// are too few descriptors for another thread, Follow returns an error with the reason.
+// TestMovesAreBounded: if a thread's buffer for events is full, ddtop counts the lost events and continues to read. If
+// ddtop has too few descriptors to follow another thread, Follow returns an error with the reason.
 func TestMovesAreBounded(t *testing.T) {
 	tid, start, slept, _ := sleeping(t, 0)
 	m := OpenMoves(os.Getpid())
@@ -156,7 +156,7 @@ func TestMovesAreBounded(t *testing.T) {
 	start <- struct{}{}
 	<-slept
 	r := m.rings[tid]
-	// The test passes the record that the kernel writes about lost events if the ring buffer is full.
+	// The test makes up the record that the kernel writes about lost events if the ring buffer is full.
 	var e Move
 	b := make([]byte, 32)
 	copy(b, []byte{recordLost, 0, 0, 0, 0, 0, 32, 0})

@@ -8,8 +8,9 @@ import (
 	"strconv"
 )
 
-// minRefreshNS is the shortest interval between two searches for an unknown tid, in ns. Without it, a wrong tid would
-// cost a directory listing each tick. Wrong tids exist: after a fork, Ruby 3.1 and 3.2 keep the parent's tid.
+// minRefreshNS is the shortest interval between two searches for an unknown tid, in ns. Without it, a wrong tid in the
+// target's memory would cost a directory listing at each tick. For example, Ruby 3.1 and 3.2 keep the parent's tid
+// after a fork.
 const minRefreshNS = 20e6
 
 // Namespace translates the tids in a process's memory into ddtop's tids (NSpid in /proc/PID/task/TID/status). They
@@ -81,8 +82,8 @@ func (n *Namespace) Host(tid int32) (host int32, ok bool) {
 	return host, ok
 }
 
-// Has reports whether the process has a thread with a tid of the process's own PID namespace. It asks the kernel each
-// time. The result known is true if the kernel answered.
+// Has reports whether the process has a thread with this tid. The tid is of the process's own PID namespace. Has asks
+// the kernel each time. The result known is false if the kernel did not answer.
 func (n *Namespace) Has(tid int32) (has, known bool) {
 	if !n.identity {
 		if n.refresh() != nil {
@@ -143,8 +144,9 @@ func (n *Namespace) refresh() error {
 	return nil
 }
 
-// parseNSpid reads the NSpid line of a status file. The line has the tid in each PID namespace, from the namespace of
-// the /proc mount inward (proc_pid_status(5)). depth is the number of namespaces.
+// parseNSpid reads the NSpid line of a status file. The line has the task's tid in each PID namespace
+// (proc_pid_status(5)). The first tid is for the namespace of the /proc mount, the last for the innermost namespace.
+// depth is the number of namespaces.
 func parseNSpid(status []byte) (outer, inner int32, depth int, ok bool) {
 	b, ok := field(status, "NSpid")
 	if !ok {

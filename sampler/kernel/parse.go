@@ -112,8 +112,8 @@ const (
 	callEnded   = -3 // "-1 0x0 0x0": ended, without a stack (collect_syscall, lib/syscall.c, Linux 4.11 and later)
 )
 
-// parseSyscall reads task/TID/syscall (proc_pid_syscall, fs/proc/base.c). The file has "running", or "-1 SP PC", or a
-// number, six arguments, SP and PC, all but the number in hexadecimal.
+// parseSyscall reads task/TID/syscall (proc_pid_syscall, fs/proc/base.c). The file has "running", or "-1 SP PC", or the
+// number of a system call, six arguments, SP and PC. All of them except the number are hexadecimal.
 func parseSyscall(b []byte) (nr int64, args [6]uint64, ok bool) {
 	b = bytes.TrimRight(b, "\n")
 	if string(b) == "running" {
@@ -225,7 +225,8 @@ func memoryField(b []byte, name string) (int64, bool) {
 	return kB << 10, ok && kB < 1<<50
 }
 
-// statusNumber reads a line "Name: number" of a status file. It cannot read the first line.
+// statusNumber reads a line "Name: number" of a status file. It cannot read the first line of the file, because it
+// searches for a newline before the name.
 func statusNumber(b []byte, name string) (int64, bool) {
 	_, rest, ok := bytes.Cut(b, []byte("\n"+name+":"))
 	n, _, isNumber := takeUint(skipSpaces(rest))

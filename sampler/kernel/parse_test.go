@@ -264,7 +264,7 @@ func TestServiceOfAConnection(t *testing.T) {
 }
 
 // TestNewPeersForLong: if a program connects to new ports all the time, ddtop keeps only a limited number of peers.
-// When the program has only a few peers again, a new peer again gets its exact address and port.
+// When the program has only a few peers again, ddtop stores the exact address and port of a new peer.
 func TestNewPeersForLong(t *testing.T) {
 	d := sampler.NewDictionary()
 	k := sampler.NewKeeper(d, 60e9)
@@ -278,7 +278,7 @@ func TestNewPeersForLong(t *testing.T) {
 	most, next := 0, 0
 	for second := range 3600 {
 		s := sampler.Sample{TimeNS: int64(second+1) * 1e9, Threads: make([]sampler.Thread, 1)}
-		for range 100 { // more peers than fit into the time that is kept
+		for range 100 { // more peers than ddtop can store in the time for which it keeps them
 			_, s.Threads[0].Kernel.Peer = connect(next)
 			next++
 		}
@@ -431,10 +431,10 @@ func TestUnifiedCgroup(t *testing.T) {
 	mounts := []cgroupMount{{root: "/", point: "/sys/fs/cgroup/cpu", cpu: true}, {root: "/pod", point: "/sys/fs/cgroup", v2: true}}
 	for _, c := range []struct{ text, want string }{
 		{"1:cpu:/\n0::/pod/app\n", "/sys/fs/cgroup/app"},
-		{"0::/pod\n", ""},      // the root of the own namespace: the machine's, or the container's
+		{"0::/pod\n", ""},      // the root of a cgroup namespace: the machine's or a container's
 		{"0::/\n", ""},         // the root of the machine
-		{"0::/../x\n", ""},     // outside of the own namespace
-		{"1:cpu:/pod/a\n", ""}, // v1 has no such group
+		{"0::/../x\n", ""},     // outside ddtop's cgroup namespace
+		{"1:cpu:/pod/a\n", ""}, // no cgroup of hierarchy v2
 	} {
 		if got, ok := unifiedCgroup(mounts, c.text); got != c.want || ok != (c.want != "") {
 			t.Errorf("%q: %q, %v", c.text, got, ok)

@@ -31,8 +31,8 @@ type peer struct {
 	link string
 	id   sampler.PeerID
 	kind sampler.PeerKind
-	// unsettled is true for a socket that is not connected yet, or whose ends the kernel did not report. The next
-	// search asks the kernel again.
+	// unsettled is true for a socket that is not connected yet, or for which the kernel did not report both ends. Then
+	// the next search asks the kernel again.
 	unsettled bool
 }
 
@@ -120,7 +120,7 @@ func (p *peers) isTCP(fd int32) bool {
 	return p.byFD[fd].kind == sampler.PeerTCP
 }
 
-// remember gives a peer an ID in the Dictionary, and stores it as the peer of the descriptor.
+// remember interns a peer in the Dictionary, and stores its ID as the peer of the descriptor.
 func (p *peers) remember(fd int32, link string, found sampler.Peer, unsettled bool) sampler.PeerID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,8 +148,8 @@ func (p *peers) intern(found sampler.Peer) sampler.PeerID {
 	return id
 }
 
-// renew makes room for new peers if the Dictionary has begun another generation. It drops the peers that the
-// Dictionary may evict or has evicted. The caller holds mu.
+// renew makes room for new peers after the Dictionary has begun another generation. It drops the peers of all
+// descriptors, and the peers that the Dictionary has evicted. The caller holds mu.
 func (p *peers) renew() {
 	g := p.dict.Generation()
 	if g == p.generation {
@@ -267,7 +267,8 @@ func socketInode(link []byte) (uint64, bool) {
 	return n, ok && string(rest) == "]"
 }
 
-// connecting names a socket that is not connected yet, by the address in the arguments of connect(2).
+// connecting returns the peer of a socket that is not connected yet. It uses the address in the arguments of
+// connect(2).
 func (p *peers) connecting(fd int32, sockaddr []byte) (sampler.PeerID, bool) {
 	link, ok := p.readLink(fd)
 	if !ok {

@@ -10,8 +10,9 @@ import (
 // pressureNames are the resources for which the kernel measures stalls (Documentation/accounting/psi.rst).
 var pressureNames = [...]string{"cpu", "memory", "io"}
 
-// pressure reads how long tasks stood still because they lacked CPU, memory or I/O (PSI). It reads this for the
-// process's own cgroup if that is known (only in hierarchy v2), and otherwise for the whole machine.
+// pressure reads how long tasks could not run because they lacked CPU, memory or I/O (PSI, pressure stall information).
+// It reads this for the process's own cgroup if the cgroup is known (only in hierarchy v2). Otherwise it reads it for
+// the whole machine.
 type pressure struct {
 	fds    [len(pressureNames)]int
 	source sampler.PressureSource
@@ -48,7 +49,8 @@ func (p *pressure) follow(mounts []cgroupMount, text string) {
 	}
 }
 
-// open opens the three files and tries to read them. With psi=0, the kernel has them, but reading them fails.
+// open opens the three files and tries to read them. If the kernel was booted with psi=0, the files exist, but reading
+// them fails.
 func (p *pressure) open(dir, suffix string) bool {
 	var buf [256]byte
 	for i, name := range pressureNames {
@@ -87,8 +89,8 @@ func (p *pressure) read(buf []byte) sampler.Pressure {
 	return out
 }
 
-// unifiedCgroup returns the folder of a process's cgroup in hierarchy v2, if it is mounted here. It returns none for
-// the root cgroup: its figures, if it has any, are the machine's.
+// unifiedCgroup returns the folder of a process's cgroup in hierarchy v2. ok is false if it is not mounted here, or if
+// it is the root cgroup. The figures of the root cgroup, if it has any, are the machine's.
 func unifiedCgroup(mounts []cgroupMount, text string) (string, bool) {
 	for controllers, p := range cgroupPaths(text) {
 		if controllers != "" || p == "/" {

@@ -79,8 +79,8 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// TestFiguresOfSharedCgroup: processes of one cgroup share its open files. If there are several processes, the files
-// are read again only after sharedNS. If there is one, they are read each time.
+// TestFiguresOfSharedCgroup: ProcReaders of one cgroup share its open files. If the cgroup has several processes, the
+// files are read again only after sharedNS. If it has one process, they are read each time.
 func TestFiguresOfSharedCgroup(t *testing.T) {
 	open := func() *ProcReader {
 		p, err := OpenProc(os.Getpid())

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ticksPerSecond is the unit of the times in stat files: USER_HZ. It is 100 on every architecture that ddtop knows
-// (include/asm-generic/param.h). The kernel's own HZ does not matter.
+// ticksPerSecond is the number of ticks in a second (USER_HZ). The times in stat files are in ticks. It is 100 on every
+// architecture that ddtop supports (include/asm-generic/param.h). It does not depend on the kernel's own HZ.
 const ticksPerSecond = 100
 
 // ProcReader reads a process's own counters. Only one goroutine may use it.
@@ -92,9 +92,10 @@ func (p *ProcReader) Close() error {
 
 // Read returns the counters. These are CPU times with a resolution of 10 ms, major faults, and whether the process is
 // stopped (stat) or frozen (its cgroups). They include resident memory (statm) and swapped memory (status). They also
-// include the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the pressure on the cgroup or
-// the machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. Read costs about 10 µs. Proportional memory and context
-// switches take longer: see Slow. If the task whose files it reads has ended, it opens the files of another task.
+// include the throttling of the innermost cgroup that has a CPU limit (cpu.stat), and the pressure on the cgroup or the
+// machine. nowNS is CLOCK_MONOTONIC and becomes AtNS. Read takes about 10 µs. Proportional memory and context switches
+// take longer to read, so Slow reads them. If the task whose files Read uses has ended, it opens the files of another
+// task.
 func (p *ProcReader) Read(nowNS int64) (sampler.Proc, error) {
 	out, err := p.read(nowNS)
 	if errors.Is(err, ErrGone) && p.proc.moved() {
@@ -173,8 +174,8 @@ func (p *ProcReader) follow() error {
 	return nil
 }
 
-// Frozen reports whether the process's cgroup is frozen. It is the cgroup that the last Read found. Frozen costs 1 µs
-// for each hierarchy that can freeze the process, so each reading of stacks can call it.
+// Frozen reports whether the cgroup that the last Read found is frozen. It takes 1 µs for each hierarchy that can
+// freeze the process. So it is fast enough to be called at each reading of stacks.
 func (p *ProcReader) Frozen() bool { return p.freezer.frozen(false, p.buf[:]) }
 
 func (p *ProcReader) errorOf(file string, err error) error {

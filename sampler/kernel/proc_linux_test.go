@@ -70,7 +70,7 @@ func TestProc(t *testing.T) {
 }
 
 // TestProcStopped: ddtop reports whether a process is stopped. The test stops a process, and later continues it. Each
-// time it waits with wait4 until the kernel has done so.
+// time it waits with wait4 until the kernel has stopped or continued the process.
 func TestProcStopped(t *testing.T) {
 	cmd := exec.Command("sleep", "3600")
 	if err := cmd.Start(); err != nil {
@@ -338,8 +338,8 @@ func TestForeignCalls(t *testing.T) {
 	})
 }
 
-// reader386 returns a 32-bit program that reads a byte from standard input and exits: an ELF file of one segment. It is
-// not built by the Go command, because that would take a minute if its cache has nothing for this machine.
+// reader386 returns a 32-bit program that reads a byte from standard input and exits. It is an ELF file of one segment.
+// The test does not build it with the Go command, because this takes a minute if Go's build cache is empty.
 func reader386(t *testing.T) []byte {
 	t.Helper()
 	const base, headers = 0x08048000, 52 + 32

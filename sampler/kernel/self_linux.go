@@ -16,8 +16,8 @@ func SelfCPU() (int64, error) {
 	return ts.Nano(), nil
 }
 
-// ReadSelf returns ddtop's own cost: its CPU time (SelfCPU) and the peak of its memory (VmHWM). (ru_maxrss would also
-// include the program before exec, such as the shell that forked ddtop.)
+// ReadSelf returns ddtop's own cost: its CPU time (SelfCPU) and the peak of its memory (VmHWM). It does not use
+// ru_maxrss, which would also include the program before exec, such as the shell that forked ddtop.
 func ReadSelf() (sampler.Self, error) {
 	cpu, err := SelfCPU()
 	if err != nil {

@@ -48,7 +48,8 @@ func unixService(name string) string {
 	return ""
 }
 
-// coarse removes the ports that the kernel chose, so that all connections to one server have the same Peer.
+// coarse removes from a Peer the ports that the kernel chose for a client. So all connections to one server have the
+// same Peer.
 func coarse(p sampler.Peer) sampler.Peer {
 	if p.Kind != sampler.PeerTCP && p.Kind != sampler.PeerUDP {
 		return p

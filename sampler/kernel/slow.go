@@ -15,15 +15,15 @@ const (
 	// kernel walks all pages of the process and holds its mmap lock for reading. This delays a thread that maps or
 	// unmaps memory: 0.24 ms at 14 MB, 1.4 ms at 250 MB. For a large process the interval is longer.
 	rollupEveryNS = 10e9
-	// rollupRest sets the pause after a reading: rollupRest times the reading's length times the number of followed
-	// processes. So all processes' readings together take at most a thousandth of the time.
+	// rollupRest sets the pause after a reading. The pause is rollupRest times the length of the reading, times the
+	// number of followed processes. So the readings of all processes together take at most a thousandth of the time.
 	rollupRest = 1000
-	// rollupSharers is a number of processes. If more are followed, rollupEveryNS grows with their number. With fifty
-	// workers, each is read every 31 s.
+	// rollupSharers is a number of followed processes. If ddtop follows more, the interval rollupEveryNS grows in
+	// proportion. With fifty workers, each is read every 31 s.
 	rollupSharers = 16
 	// switchesRest limits the counting of context switches to half a percent of the time. The pause after a count is
-	// switchesRest times its length. switchTaskNS is the assumed time to count one thread, in ns. A measured time would
-	// include waits for a CPU, which are long on a full machine.
+	// switchesRest times the length of the count. switchTaskNS is the assumed time to count one thread, in ns. A
+	// measured time would include waits for a CPU, which are long on a full machine.
 	switchesRest, switchTaskNS = 200, 7000
 	// stillSwitchesNS is the longest interval between two counts of context switches, in ns. It applies while the
 	// caller reports that no thread of the process has had a CPU.
@@ -46,8 +46,9 @@ type SlowCounts struct {
 	CPUUse *sampler.CPUUse
 }
 
-// Slow reads the counters of a process that take a millisecond or more. One needs a walk over all its pages, others a
-// file of each thread. One goroutine uses it, which must not be the one that samples.
+// Slow reads the counters of a process that take a millisecond or more. For one of them the kernel walks over all pages
+// of the process. For another, ddtop reads a file of each thread. Only one goroutine may use a Slow, and it must not be
+// the goroutine that samples.
 type Slow struct {
 	pid, dir int // dir is /proc/PID
 	proc     *living
@@ -83,9 +84,9 @@ func (s *Slow) Close() error {
 	return nil
 }
 
-// Read returns all counters. It first reads again those whose interval is over. Call it once per second. nowNS is
-// CLOCK_MONOTONIC. sharers is the number of followed processes. still(t) reports whether no thread has had a CPU since
-// the time t. still may be nil. A counter that cannot be read keeps its value.
+// Read returns all counters. It first updates those whose interval is over. A counter that cannot be read keeps its
+// value. Call it once per second. nowNS is CLOCK_MONOTONIC. sharers is the number of followed processes. still(t)
+// reports whether no thread has had a CPU since the time t. still may be nil.
 func (s *Slow) Read(nowNS int64, sharers int, still func(sinceNS int64) bool) SlowCounts {
 	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, int64(sharers), s.proc), Switches: s.switches.read(s.dir, nowNS, still, s.buf[:]),
 		Accept: s.accepts.read(s.proc, nowNS), CPUUse: s.use(nowNS)}
@@ -106,7 +107,8 @@ type rollup struct {
 	pss    int64
 }
 
-// open opens the file smaps_rollup. If the kernel lacks it or denies access, the counter stays unknown: no error.
+// open opens the file smaps_rollup. If the kernel lacks the file or denies access, open returns no error, and the
+// counter stays unknown.
 func (r *rollup) open(proc *living) error {
 	fd, err := proc.open("smaps_rollup")
 	if err != nil {
@@ -157,12 +159,12 @@ func (r *rollup) read(pid int, nowNS, sharers int64, proc *living) int64 {
 	return r.pss
 }
 
-// switches adds up how often the threads of a process got a CPU. It must keep the sum itself: the kernel counts for
-// each thread, and drops the count when the thread ends.
+// switches adds up how often the threads of a process got a CPU. The kernel counts this only for each thread, and drops
+// the count when the thread ends.
 type switches struct {
 	total        int64
 	atNS, nextNS int64
-	// The field last has each thread's counters at the last reading. seen is a spare map that the next reading fills.
+	// last has each thread's counters at the last reading. seen is a spare map for the next reading.
 	last, seen map[int32]CPU
 	// lacked is how many threads were ready without a CPU, as a mean over the time between the last two readings.
 	lacked float64
@@ -190,7 +192,8 @@ func (s *switches) read(dir int, nowNS int64, still func(sinceNS int64) bool, bu
 		b, err := readWhole(dir, name, name, buf)
 		cpu, ok := parseSchedstat(b)
 		if err != nil || !ok {
-			// The thread has ended, or the kernel does not count. After other errors, ddtop keeps the old counters.
+			// After ErrGone, drop the thread's counters: it has ended, or the kernel does not count. After any other
+			// error, keep them.
 			if known && !errors.Is(err, ErrGone) {
 				s.seen[tid] = before
 			}

@@ -39,7 +39,7 @@ func TestPSS(t *testing.T) {
 		before := said()
 		got := p.Read(1, 1, nil)
 		after := said()
-		// A second Read at once must not read the file again, but only after ten seconds.
+		// Read must not read the file again at once, but only after ten seconds.
 		again := p.Read(2, 1, nil)
 		if p.rollup.nextNS < 1+rollupEveryNS {
 			t.Errorf("one process is read again after %d ns", p.rollup.nextNS)
@@ -126,8 +126,8 @@ func TestSwitches(t *testing.T) {
 			t.Fatalf("it switched %d times in a minute", said()-more)
 		}
 	}
-	// The function still says that no thread has had a CPU. It can be wrong, because the records on which it is based
-	// can be lost. So ddtop must count the switches again after stillSwitchesNS.
+	// The function still reports that no thread has had a CPU. It can be wrong if the records that it uses were lost.
+	// So ddtop must count the switches again after stillSwitchesNS.
 	s.switches.lacked = 0
 	still := func(int64) bool { return true }
 	if again := s.Read(hour+stillSwitchesNS-1, 1, still).Switches; again != got {

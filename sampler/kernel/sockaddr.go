@@ -15,8 +15,8 @@ const (
 	familyINET6 = 10
 )
 
-// parseSockaddr reads a struct sockaddr of a little-endian target as the other end of a connection. It reports internet
-// addresses as TCP, because it does not know the socket's type. The caller knows it.
+// parseSockaddr reads a struct sockaddr of a little-endian target. It is the address of a connection's other end. An
+// internet address becomes a TCP Peer, because it does not show the socket's type. The caller corrects the type.
 func parseSockaddr(b []byte) (sampler.Peer, bool) {
 	if len(b) < 2 {
 		return sampler.Peer{}, false
@@ -71,7 +71,7 @@ func internetPeer(kind sampler.PeerKind, local, remote netip.AddrPort) sampler.P
 	if remote.IsValid() && remote.Port() != 0 {
 		p.Remote = remote.String()
 		if remote.Port() < ephemeralFirst || !local.IsValid() || local.Port() == 0 || local.Port() >= ephemeralFirst {
-			p.Service = serviceOf(remote) // otherwise it is a client's port, which the kernel chose
+			p.Service = serviceOf(remote) // otherwise it is the port of a client, which the kernel chose
 		}
 	}
 	return p

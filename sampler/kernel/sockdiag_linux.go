@@ -31,7 +31,7 @@ const (
 	statesAll                             uint32 = 0xffffffff &^ (1<<6 | 1<<12)
 )
 
-// diagPatience is how long the kernel may take for one part of an answer, in s.
+// diagPatience is how long ddtop waits for one part of the kernel's answer, in s.
 const diagPatience = 2
 
 // maxDiagParts limits the parts of one list of sockets. A part has about 64 KB, so a list has up to 400,000 sockets.
@@ -95,8 +95,9 @@ func diagSocket() (int, error) {
 
 func (d *sockDiag) close() { closeFD(d.fd) }
 
-// listener returns the inode of the TCP socket that listens at an address. The kernel finds it in the same way as it
-// delivers a packet, so many sockets do not slow it down. inode is zero if no socket listens there.
+// listener returns the inode of the TCP socket that listens at an address. The kernel finds this socket in the same way
+// as for an incoming packet. So the call is fast even if there are many sockets. inode is zero if no socket listens
+// there.
 func (d *sockDiag) listener(at netip.AddrPort) (inode uint64, err error) {
 	request := inetRequest(familyOf(at.Addr()), unix.IPPROTO_TCP)
 	id := request[inetIDAt:]
@@ -128,7 +129,8 @@ func inetRequest(family, protocol byte) []byte {
 	return b
 }
 
-// named finds the wanted sockets by inode. It asks for unix sockets one by one, and for lists of TCP and UDP sockets.
+// named finds the wanted sockets by inode, and adds them to found. It asks for each unix socket separately, but for all
+// TCP and UDP sockets at once.
 func (d *sockDiag) named(wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	for inode := range wanted {
 		request := unixRequest(statesAll|statesListening, unixShowName)
@@ -186,7 +188,8 @@ func inetAnswer(answer []byte, kind sampler.PeerKind) sampler.Peer {
 	return internetPeer(kind, at(idLocal, idLocalPort), at(idRemote, idRemotePort))
 }
 
-// unixAnswer reads a unix_diag_msg with its attributes. The path in it belongs to this socket, not to its other end.
+// unixAnswer reads a unix_diag_msg with its attributes. The path in the answer is the socket's own path. It does not
+// belong to the other end.
 func unixAnswer(answer []byte, inode uint64) (sampler.Peer, bool) {
 	if len(answer) < unixAnswerSize || uint64(binary.NativeEndian.Uint32(answer[unixInodeAnswerAt:])) != inode {
 		return sampler.Peer{}, false

@@ -110,7 +110,7 @@ func TestSocketsOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// FuzzSockDiag: whatever the kernel answers, ddtop reads the answer without a panic.
+// FuzzSockDiag: ddtop reads any answer of the kernel without a panic.
 func FuzzSockDiag(f *testing.F) {
 	f.Add([]byte{}, false)
 	f.Add([]byte(strings.Repeat("\x10\x00\x00\x00\x03\x00", 9)), true)

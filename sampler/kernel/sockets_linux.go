@@ -31,7 +31,8 @@ func openSocketAsker(pid int) (socketAsker, error) {
 	}
 }
 
-// pidfdThread is PIDFD_THREAD of pidfd_open(2), which accepts the number of any thread (Linux 6.9).
+// pidfdThread is the flag PIDFD_THREAD of pidfd_open(2) (Linux 6.9). With it, the call accepts the number of any
+// thread, not only of a process.
 const pidfdThread = unix.O_EXCL
 
 // askThrough uses another task of the process to read descriptors, because the process's first thread has ended. Before
@@ -52,8 +53,8 @@ func (s *socketAsker) close() {
 	s.pidfd = noFD
 }
 
-// ask finds the addresses of both ends of a socket. settled is false if the socket is not connected but may still be.
-// ask copies the descriptor into ddtop (pidfd_getfd) and closes the copy at once.
+// ask finds the addresses of both ends of a socket. It copies the descriptor into ddtop (pidfd_getfd) and closes the
+// copy at once. settled is false if the socket is not connected yet.
 func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	if s.refused != nil {
 		return p, false, s.refused
@@ -70,13 +71,14 @@ func (s *socketAsker) ask(fd int32) (p sampler.Peer, settled bool, err error) {
 	return askSocket(own)
 }
 
-// streamMS is a time after a request, in ms. Data that arrives later is not an answer to this request.
+// streamMS is the longest time from a request to its answer, in ms. If data arrives later, ddtop does not treat it as
+// an answer to the request.
 const streamMS = 5000
 
-// listens reports whether this end of a TCP connection waits for data that the other end sends without a request. This
-// is so if data came streamMS or more after this end had last sent some, or if this end never sent any. The kernel
-// keeps these times in tcp_info (tcpi_last_data_sent, tcpi_last_data_recv; data_segs_in, data_segs_out since Linux
-// 4.6).
+// listens reports whether this end of a TCP connection waits for data that the other end sends without a request. There
+// are two cases. Either this end has never sent data, or the last data came streamMS or more after this end last sent
+// some. The kernel keeps these times in tcp_info (tcpi_last_data_sent, tcpi_last_data_recv; data_segs_in, data_segs_out
+// since Linux 4.6).
 func (s *socketAsker) listens(fd int32) bool {
 	if s.refused != nil {
 		return false
@@ -101,7 +103,8 @@ func askSocket(fd int) (p sampler.Peer, settled bool, err error) {
 	}
 	domain, kind, listens := option(unix.SO_DOMAIN), option(unix.SO_TYPE), option(unix.SO_ACCEPTCONN) != 0
 	if err != nil {
-		// This is not a socket. The descriptor was closed and its number used again after its link was read.
+		// This is not a socket. After ddtop read the link, the descriptor was closed, and its number now belongs to
+		// another file.
 		return p, false, &Error{"getsockopt", "socket", unix.ENOTSOCK}
 	}
 	local, localErr := unix.Getsockname(fd)
@@ -133,7 +136,7 @@ func askSocket(fd int) (p sampler.Peer, settled bool, err error) {
 func unixPeer(local, remote unix.Sockaddr, listens bool) sampler.Peer {
 	name := func(a unix.Sockaddr) string {
 		if u, ok := a.(*unix.SockaddrUnix); ok {
-			// The library writes the zero byte of an abstract name as @. It also returns @ if there is no name at all.
+			// The library returns @ for the zero byte of an abstract name, but also if there is no name at all.
 			if u.Name != "@" {
 				return unixPath([]byte(u.Name))
 			}
@@ -159,7 +162,7 @@ func addrPort(a unix.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// familyName returns the names of further address families for whose sockets a Ruby program may wait.
+// familyName returns the name for a socket that is neither an internet socket nor a unix socket.
 func familyName(domain int) string {
 	switch domain {
 	case unix.AF_NETLINK:

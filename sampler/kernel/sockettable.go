@@ -15,7 +15,8 @@ const (
 	// minTableIntervalNS is the shortest interval between two searches for sockets, in ns. A search can take the
 	// kernel milliseconds, because it walks the whole hash table of connections.
 	minTableIntervalNS = 5e9
-	// tableCostFactor is the least pause after a search, divided by its length: searches take at most 1 % of the time.
+	// tableCostFactor sets the shortest pause after a search: tableCostFactor times the search's length. So searches
+	// take at most 1 % of the time.
 	tableCostFactor = 100
 	// maxTableBytes limits how much is read of one table (about 400,000 connections), in bytes.
 	maxTableBytes = 64 << 20
@@ -35,7 +36,7 @@ type socketTable struct {
 	noDiag bool
 }
 
-// tableEntry is the result of a search for a socket. It is valid until untilNS, or forever if that is zero.
+// tableEntry is the result of a search for a socket. It is valid until untilNS. If untilNS is zero, it is always valid.
 type tableEntry struct {
 	peer    sampler.Peer
 	found   bool
@@ -55,10 +56,11 @@ func (p *peers) fromTable(inode uint64) (sampler.Peer, bool) {
 
 // ResolveSockets finds the ends of sockets for which Describe found none. It asks the kernel for the sockets of the
 // target's network namespace (sock_diag(7)). If ddtop may not ask, it reads the tables
-// /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. This can take milliseconds, so do not call it from the sampling goroutine. It
-// may be called at any rate: it searches only if a socket, or the program at its other end, is unknown. It does so at
-// most every 5 s, and less often if there are many sockets. It returns how many it has found. nowNS is CLOCK_MONOTONIC.
-// If ctx ends during the search for listeners, the next call starts that search again.
+// /proc/PID/net/{tcp,tcp6,udp,udp6,unix}. This can take milliseconds, so do not call it from the sampling goroutine.
+//
+// It may be called at any rate. It searches only if a socket, or the program at its other end, is unknown. It searches
+// at most every 5 s, and less often if there are many sockets. named is the number of sockets that it has found. nowNS
+// is CLOCK_MONOTONIC. If ctx ends during the search for listeners, the next call starts that search again.
 func (t *Tasks) ResolveSockets(ctx context.Context, nowNS int64) (named int, err error) {
 	return t.peers.resolve(ctx, nowNS)
 }
@@ -151,7 +153,8 @@ var socketTables = []table{
 	{"unix", parseUnix},
 }
 
-// readTable reads one table line by line. A table that does not exist counts as empty (tcp6 without IPv6).
+// readTable reads one table line by line. If the table does not exist, as tcp6 without IPv6, readTable finds nothing
+// and returns no error.
 func (p *peers) readTable(tab table, wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	path := fmt.Sprintf("/proc/%d/net/%s", p.pid, tab.name)
 	fd, err := p.proc.open("net/" + tab.name)
@@ -197,8 +200,8 @@ func (tab *table) lines(b []byte, wanted map[uint64]struct{}, found map[uint64]s
 	}
 }
 
-// parseInternet reads a line of net/tcp, tcp6, udp or udp6: number, local and remote address:port in hexadecimal,
-// state, …, and the inode as the tenth field (Documentation/networking/proc_net_tcp.rst).
+// parseInternet reads a line of net/tcp, tcp6, udp or udp6 (Documentation/networking/proc_net_tcp.rst). The fields are
+// the number, then the local and the remote address:port in hexadecimal, then the state. The tenth field is the inode.
 func parseInternet(line []byte, kind sampler.PeerKind) (uint64, sampler.Peer, bool) {
 	const (
 		fieldLocal, fieldRemote, fieldState, fieldInode = 1, 2, 3, 9
@@ -229,8 +232,8 @@ func parseInternet(line []byte, kind sampler.PeerKind) (uint64, sampler.Peer, bo
 	return 0, sampler.Peer{}, false
 }
 
-// parseTableAddr reads 0100007F:1538. The address is in 32-bit words in the machine's byte order, which is little
-// endian on both machines that ddtop knows. The port is a hexadecimal number.
+// parseTableAddr reads an address and a port such as 0100007F:1538. The address has 32-bit words in the machine's byte
+// order. This is little endian on both machines that ddtop supports. The port is a hexadecimal number.
 func parseTableAddr(b []byte) (netip.AddrPort, bool) {
 	host, port, ok := bytes.Cut(b, []byte(":"))
 	if !ok || len(host) != 8 && len(host) != 32 {

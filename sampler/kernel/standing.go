@@ -2,7 +2,7 @@ package kernel
 
 import "bytes"
 
-// Standing is the place in the program's code and stack at which a thread stands that does not run.
+// Standing is the place of a thread that does not run: its position in the program's code and on its stack.
 type Standing struct {
 	// SP and PC are the thread's stack pointer and program counter.
 	SP, PC uint64

@@ -10,11 +10,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxOpenFiles limits the /proc files that one Tasks keeps open. It also keeps at most half of the files that ddtop may
-// open. Other files are opened, read and closed each time, which costs 6 to 8 µs instead of 1 to 3.
+// maxOpenFiles limits the /proc files that one Tasks keeps open. A Tasks also keeps at most half of the files that
+// ddtop may open. All other files are opened, read and closed each time. This takes 6 to 8 µs, while an open file takes
+// 1 to 3 µs.
 const maxOpenFiles = 3000
 
-// idleUses says when an open file counts as unused: when idleUses × maxOpen files were read since its last use.
+// idleUses decides when an open file is unused. A file is unused if idleUses × maxOpen files were read since its own
+// last use.
 const idleUses = 64
 
 // Call is the system call that a thread is in.
@@ -47,8 +49,8 @@ type openFile struct {
 	prev, next *openFile
 }
 
-// Tasks reads what the kernel knows about a process's threads. Only one goroutine may use it, except that another may
-// call ResolveSockets. All tids belong to ddtop's own PID namespace (see Namespace).
+// Tasks reads what the kernel reports about a process's threads. Only one goroutine may use it, but another goroutine
+// may call ResolveSockets. All tids belong to ddtop's own PID namespace (see Namespace).
 type Tasks struct {
 	pid     int
 	dir     int // /proc/PID
@@ -104,8 +106,9 @@ func (t *Tasks) Close() error {
 	return nil
 }
 
-// CPU has the kernel's counts for a thread since its start (task/TID/schedstat). While the thread runs, RanNS and
-// DelayNS change only now and then, so equal values prove nothing. Turns changes as soon as a run begins.
+// CPU has the kernel's counters of a thread since its start (task/TID/schedstat). The kernel updates RanNS and DelayNS
+// only from time to time. So if they have not changed, the thread may still have run. Turns changes at once when the
+// thread gets a CPU.
 type CPU struct {
 	// RanNS is the thread's time on a CPU. While the thread runs, the kernel updates it every 1 to 10 ms (the kernel's
 	// tick). DelayNS is its time runnable without a CPU, updated when a wait for a CPU ends. Both are in ns.
@@ -205,8 +208,9 @@ func (t *Tasks) Forget(tid int32) {
 	delete(t.tasks, tid)
 }
 
-// read reads a task's file into t.buf and returns the content. An open descriptor belongs to its thread even if the tid
-// is reused. So if the thread has ended, the read fails with ESRCH, and read opens the file once more.
+// read reads a task's file into t.buf and returns the content. An open descriptor belongs to the same thread even if
+// another thread gets its tid. If the thread has ended, the read fails with ESRCH. Then read opens the file of the
+// thread that now has the tid.
 func (t *Tasks) read(tid int32, which uint8) ([]byte, error) {
 	t.uses++
 	if files := t.tasks[tid]; files != nil && files[which] != nil {
@@ -251,8 +255,8 @@ func (t *Tasks) missing(tid int32, err error) error {
 }
 
 // keep keeps a file open if there is room. It makes room only by closing a file that was unused for so long that its
-// thread has probably ended. If there is no room for all threads, the files of some stay open. If keep closed the
-// oldest file instead, each file would be closed just before its next use.
+// thread has probably ended. If there is no room for all threads, only the files of some threads stay open. If keep
+// always closed the oldest file, each file would be closed just before its next use.
 func (t *Tasks) keep(fd int, tid int32, which uint8) {
 	if t.open >= t.maxOpen {
 		oldest := t.list.prev

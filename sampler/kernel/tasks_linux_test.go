@@ -68,7 +68,8 @@ func TestBlockedThreads(t *testing.T) {
 				got = dict.Peer(k.Peer)
 			}
 			if got.Local == "" || b.Peer.Local == "" {
-				got.Local, b.Peer.Local = "", "" // the program does not know a connecting socket's address either
+				// the helper does not know the own address of a connecting socket either
+				got.Local, b.Peer.Local = "", ""
 			}
 			if got != b.Peer {
 				t.Errorf("peer %+v, the program says %+v", got, b.Peer)
@@ -164,7 +165,7 @@ func socketsByInode(t *testing.T, tables bool) {
 			t.Errorf("%s: %+v, the program says %+v", b.Case, p, b.Peer)
 		}
 	}
-	// After a search, neither the socket that was found nor the one that was not found causes another search.
+	// After a search, ddtop must not search again for these two sockets, although it found only one of them.
 	tasks.peers.fromTable(1)
 	if _, err := tasks.ResolveSockets(t.Context(), tasks.peers.table.nextNS); err != nil {
 		t.Error(err)
@@ -269,8 +270,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestOpenFilesAreBounded: ddtop can also read threads whose files are beyond the limit on open files. Files of threads
-// that are not read make room for others.
+// TestOpenFilesAreBounded: ddtop can also read threads for which it may not keep files open. If some threads are not
+// read for a while, ddtop closes their files, and keeps the files of other threads open.
 func TestOpenFilesAreBounded(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, _ := openTasks(t, cmd.Process.Pid)
@@ -374,8 +375,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing: when ddtop reads the same files of the kernel again, it allocates no memory. The
-// sampling loop relies on this.
+// TestSteadyStateAllocatesNothing: when ddtop reads the same files of the kernel again, it allocates no memory.
+// Otherwise each sample would make garbage.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	cmd, all := startBlocker(t, nil)
 	tasks, _ := openTasks(t, cmd.Process.Pid)

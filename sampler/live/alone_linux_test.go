@@ -16,8 +16,8 @@ import (
 )
 
 // aloneCode is C code that starts a thread that Ruby does not know. The thread spends its time in the functions small
-// and large, and adds up the time in each. It does not count iterations, because their speed depends on the address of
-// the code. It does not count rounds in which it had no CPU. The lengths of rounds are short and random, so that they
+// and large, and adds up the time in each. It does not count rounds instead, because their speed depends on the address
+// of the code. It leaves out rounds in which it had no CPU. The rounds are short and have random lengths, so that they
 // do not follow the period of a clock.
 const aloneCode = `
 #include <pthread.h>

@@ -75,9 +75,9 @@ func asksOf(d *sampler.Dictionary, a *sampler.MemoryAsks) map[string]sampler.Mem
 	return out
 }
 
-// TestAsks: ddtop knows to the byte how much memory a program asks the kernel for, by C function and Ruby method. It
-// also knows how much of this memory stays mapped. A mapping that only reserves addresses does not count as memory, and
-// neither does a thread's stack.
+// TestAsks: ddtop reports to the byte how much memory a program asks the kernel for, by C function and Ruby method. It
+// also reports how much of this memory is still mapped. It does not count mappings that only reserve addresses, nor the
+// stacks of threads.
 func TestAsks(t *testing.T) {
 	if err := MayRun(); err != nil {
 		t.Skip(err)

@@ -31,8 +31,8 @@ func samplingThread(t *testing.T) (tid int) {
 }
 
 // TestIdleProcessRings: if a thread of an idle process gets a CPU, the kernel must wake ddtop's clock within 20 ms in
-// most cases. The clock's own ticks are at least 125 ms apart, so they would notice only one move in six within 20 ms.
-// While no thread gets a CPU, the clock must wake up only once a second.
+// most cases. The clock's own ticks are at least 125 ms apart. So without the kernel, the clock would notice only one
+// case in six within 20 ms. While no thread gets a CPU, the clock must wake up only once a second.
 func TestIdleProcessRings(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -97,19 +97,19 @@ func TestIdleProcessRings(t *testing.T) {
 		}
 		return n
 	}
-	const calmAfterNS = pace.CalmNS + 1_000_000_000 // the next readings of stacks are over
+	const calmAfterNS = pace.CalmNS + 1_000_000_000 // after this time, no reading of stacks is due
 	for range tries {
 		until("idle", func() bool { return pace.Monotonic()-moved.Load() > calmAfterNS })
 		before, from := woken(), pace.Monotonic()
 		until("rest", func() bool { return pace.Monotonic()-from > restsForNS })
 		switch n := woken() - before; {
-		case moved.Load() > from: // a thread of the process has moved
+		case moved.Load() > from: // a thread of the process has had a CPU meanwhile
 		case n > mostWakes:
 			t.Fatalf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
 		default:
 			t.Logf("while no thread moved, the clock woke up %d times in %v", n, time.Duration(restsForNS))
-			// Family keeps what it knows about a process while no thread of it gets a CPU. After a thread has got a
-			// CPU, it reads the process's role again.
+			// While no thread of a process gets a CPU, Family returns the role that it read before. After a thread has
+			// got a CPU, it reads the process's role again.
 			asked := func() int64 {
 				t.Helper()
 				if _, err := s.Family(); err != nil {

@@ -40,8 +40,8 @@ end
 puts log.join(" "); $stdout.flush; $stdin.gets`
 
 // TestBudgetAgainstTheProgramsLog: a program alternates between a phase with a deep stack, which is expensive to read,
-// and a phase with a flat one. The limit on ddtop's cost lowers its rates. Still, each phase must be in as large a
-// share of the samples as in the program's log.
+// and a phase with a flat stack. The limit on ddtop's cost lowers its rates. Still, each phase must have the same share
+// of the samples as of the time in the program's log.
 //
 // The test makes two comparisons. The first uses the phase that the log has at the time of each tick. Its bound is
 // narrow, because only the clock could make it wrong. The second uses the phase that ddtop has read. Its bound is wide.
@@ -60,7 +60,9 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 		dear bool
 	}
 	var looks []look
-	var lowered int64 // in ns: the first samples, before the rates were decided, can be most of all samples
+	// how long the rates were lowered, in ns. It is no number of samples, because most of them may be from before the
+	// change
+	var lowered int64
 	err := s.Run(ctx, func(x *sampler.Sample) {
 		l := look{ns: x.TimeNS}
 		for i := range x.Threads {
@@ -86,9 +88,9 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 		t.Errorf("the rates were lowered in %d of %d ns: the budget is to force that", lowered, all)
 	}
 	// Each sample represents the time around it, which is called its cell. The sample's error is the part of the cell
-	// in which the program was in the other phase. The errors of turnsOf turns, an episode, are added up. The sums of
-	// different episodes do not depend on each other. So the test can compute from them how far the total may deviate
-	// by chance.
+	// in which the program was in the other phase. The errors of an episode (turnsOf turns) are added up. The sums of
+	// different episodes are independent of each other. So from these sums the test can compute how far the total may
+	// deviate by chance.
 	var sum, squares, hits, clock, deep, turn, variance float64
 	turns, of := 0, -1
 	for i := 2; i < len(looks)-1; i++ {

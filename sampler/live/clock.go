@@ -90,13 +90,13 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	var sample sampler.Sample
 	s.failing.Succeeded()
 	seen := pace.Monotonic()
-	seenStacks := int64(0) // the last sample with stacks is valid if no thread had a CPU since this time
+	seenStacks := int64(0) // if no thread had a CPU since this time, the last sample with stacks is still valid
 	var stackNS int64      // CPU time of the last stack tick, in ns
-	var sampleNS int64     // CPU time of the last sample without stacks while glances are made, in ns
+	var sampleNS int64     // CPU time of the last sample without stacks that followed a glance, in ns
 	var glances *switchRun
 	var bells pace.Bells
-	var after int64 // CPU time of the glance after the last sample, in ns: the next tick is charged for it
-	told := false   // the records show which threads had a CPU until now
+	var after int64 // CPU time of the glance after the last sample, in ns; it is added to the cost of the next tick
+	told := false   // true if the records show which threads have had a CPU until now
 	for {
 		s.tickBegan.Store(0)
 		due := c.Next
@@ -170,7 +170,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 					s.note(c, now, false)
 					continue // the last sample is still valid
 				}
-				depth = sampler.StackTick // only stacks show the end of a request. A still process needs them rarely
+				// only stacks show the end of a request; they are needed rarely, because no thread has had a CPU
+				depth = sampler.StackTick
 			}
 		}
 		paid := depth // the depth that the budget is charged for
@@ -222,7 +223,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		after = 0
 		if err == nil && c.Exact {
 			nameStacks(s, &sample)
-			s.looks.Spend(cost.Since()) // not charged to ticks: fewer ticks would not mean fewer stacks to name
+			// not added to the cost of ticks, because fewer ticks would not mean fewer stacks to name
+			s.looks.Spend(cost.Since())
 		}
 		s.ticking.Unlock()
 		if paid == sampler.StackTick {
@@ -277,7 +279,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 	}
 }
 
-// nameStacks names the stacks of earlier GVL changes. It also notes which threads serve requests or jobs in the sample.
+// nameStacks names the stacks of earlier changes of the GVL. It also notes which threads serve requests or jobs in the
+// sample.
 func nameStacks(s *Source, sample *sampler.Sample) {
 	if x := s.exact.now.Load(); x != nil {
 		x.nameStacks()

@@ -21,7 +21,8 @@ import (
 // coreNS is the invented time of a core file's sample, in ns: a core does not contain CLOCK_MONOTONIC.
 const coreNS = 1
 
-// coreTries limits how often Once reads a core. The first read learns how large stacks are, which helps later ones.
+// coreTries limits how often Once reads a core. The first read finds out how large the stacks are. Later reads use
+// these sizes.
 const coreTries = 3
 
 // Core is a Source with one sample, which comes from a core file. The sample has only what Ruby's memory shows.

@@ -167,9 +167,9 @@ func coreDifference(dict *sampler.Dictionary, stack sampler.StackID, want []ruby
 	return ""
 }
 
-// TestCoreStates compares the states of threads in a core with what the program reports about its threads. If memory
-// alone shows a state, the state must be right. If only the kernel could name a state, the state must be unknown. The
-// native stacks must equal those in eu-stack's output, and the stacks of waiting threads must fit their Ruby frames.
+// TestCoreStates compares the states of threads in a core with what the program reports about its threads. A state that
+// the memory shows must be right. A state that only the kernel could name must be unknown. The native stacks must equal
+// those in eu-stack's output. The stacks of waiting threads must fit their Ruby frames.
 func TestCoreStates(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartStates(t, rubytest.Options{})

@@ -23,9 +23,9 @@ import (
 )
 
 // euStackOfCore returns what elfutils' eu-stack reads in a core: the addresses of each thread's frames, innermost
-// first. eu-stack opens the mapped files by the names in the core. In a core that the kernel wrote, these names are as
-// the process saw them. So eu-stack runs in the process's root, from a copy in the program's folder. In a core that
-// gcore wrote, the names are as this process sees them.
+// first. eu-stack opens the mapped files by their names in the core. If the kernel wrote the core, these names are
+// paths in the root directory of the process. So eu-stack runs in this root, from a copy in the program's folder. If
+// gcore wrote the core, the names are paths in the root directory of this test.
 func euStackOfCore(t *testing.T, p *rubytest.Process, core string) map[int32][]uint64 {
 	t.Helper()
 	program := rubytest.Program(t, "eu-stack", "elfutils")

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// besideEvery is the interval between reads of the slow counters, and between searches for names of sockets. If ddtop
-// samples many processes, it skips reads of the counters, but makes at least one in slowTurns.
+// besideEvery is the interval between two reads of the slow counters, and between two searches for the ends of sockets.
+// If ddtop samples many processes, it skips reads of the counters, but never more than slowTurns - 1 in a row.
 const (
 	besideEvery = time.Second
 	slowTurns   = 4
@@ -27,7 +27,8 @@ func (s *sampling) beside() func() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// All Sources wake up at the same instants, because a wake-up of ddtop costs as much as the work that follows.
+		// All Sources wake up at the same instants. A wake-up of ddtop costs as much as the work after it, so common
+		// wake-ups save time.
 		tick := time.NewTimer(pace.UntilTurn(besideEvery, 0))
 		defer tick.Stop()
 		var locks lockWatch

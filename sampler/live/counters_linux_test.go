@@ -25,7 +25,7 @@ func countersAtLowRates(t *testing.T, window time.Duration) {
 	r := rubytest.One(t)
 	oldest := time.Second
 	if window != 0 {
-		oldest = window / 4 // counters are read four times in a line of one second
+		oldest = window / 4 // in a window of one second, counters are read four times
 	}
 	p := r.Start(t, `
 		Thread.new { loop { 1 + 1 } }

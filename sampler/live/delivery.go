@@ -9,14 +9,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/handover"
 )
 
-// delivery adds changes of the GVL to samples and emits them. The goroutine that called Run does this, not the clock.
+// delivery adds changes of the GVL to samples and emits the samples. This happens in the goroutine that called Run, and
+// not in the clock's goroutine.
 type delivery struct {
 	mode     *exactMode
 	switched *switchMode
 	emit     func(*sampler.Sample)
 	// first starts work that may be slow. It is called just before the first sample is emitted, and set to nil.
 	first func()
-	// The field from is the run of exact mode, and switches the run that follows thread switches. Unused ones are nil.
+	// The field from is the run of exact mode. switches is the run that follows thread switches. Each is nil if it is
+	// not used.
 	from     *exactRun
 	switches *switchRun
 }
@@ -34,7 +36,7 @@ func (d *delivery) fetch() {
 // ready reports whether all changes of the GVL up to the time ns are known, or will never be known.
 func (d *delivery) ready(ns int64) bool { return d.behind(ns) <= 0 }
 
-// behind returns how long to wait, in ns, until all changes of the GVL up to a time can be known.
+// behind returns the time, in ns, after which all changes of the GVL up to the time ns can be known.
 func (d *delivery) behind(ns int64) int64 {
 	var behind int64
 	if d.from != nil {
@@ -46,7 +48,8 @@ func (d *delivery) behind(ns int64) int64 {
 	return behind
 }
 
-// wait waits some milliseconds, until all GVL changes up to a time are known. Call it after the clock has ended.
+// wait waits until all changes of the GVL up to a time are known, which takes some milliseconds. It is for the time
+// after the clock has ended.
 func (d *delivery) wait(ns int64) {
 	if x := d.mode.now.Load(); x != nil {
 		x.withoutClock()

@@ -53,9 +53,9 @@ func TestNothingIsLostAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestOpenAcrossExec: a process calls exec while ddtop opens it. openProgram must return ErrReplaced, because a Source
-// of the first program would report the program's end at once. The test needs a real exec, because nothing else changes
-// what the kernel reports about a process.
+// TestOpenAcrossExec: a process calls exec while ddtop opens it. openProgram must return ErrReplaced. Otherwise ddtop
+// would get a Source of the first program, which has already ended. The test needs a real exec, because nothing else
+// changes what the kernel reports about a process.
 func TestOpenAcrossExec(t *testing.T) {
 	r := rubytest.One(t)
 	p := r.Start(t, `$stdout.sync = true

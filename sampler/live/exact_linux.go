@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// watchEvery is how often records are fetched while no samples come. narrowEvery is how often ddtop searches for
-	// probes that never make a record.
+	// watchEvery is how often records are fetched while no samples are taken. narrowEvery is how often ddtop searches
+	// for probes that never make a record.
 	watchEvery, narrowEvery = time.Second, 100 * time.Millisecond
 	// exactBehindNS is how old a record must be before it is used, in ns. Until then an earlier record may still come,
 	// because a thread can lose its CPU before it writes its record.
@@ -32,16 +32,16 @@ const (
 	// freeCost is the share of a CPU that the probes may cost in any case. In a mostly idle process each hit is
 	// expensive, because the thread must first be woken.
 	freeCost = 0.001
-	// checkFrom is the number of holds of the GVL that a check needs. wrongFrom limits the share of sampled holds
-	// that disagree with the records, and unclosedFrom the share of holds without an end. Beyond these limits the
-	// records cannot be trusted. On a full machine some holds always disagree, because a thread lost its CPU just
-	// before it made its record.
+	// checkFrom is the number of holds of the GVL that a check needs. wrongFrom is the largest allowed share of sampled
+	// holds that disagree with the records. unclosedFrom is the largest allowed share of holds without an end. Beyond
+	// these limits the records are not reliable. On a full machine some holds always disagree, because a thread lost
+	// its CPU just before it made its record.
 	checkFrom, wrongFrom, unclosedFrom = 100, 0.5, 0.1
-	// movesProve is how many changes of the GVL's holder sampling must see without any record, to prove that records
-	// are missing. A single change proves nothing: sampling may see it before its record is made.
+	// movesProve is how many changes of the GVL's holder must be seen in samples without any record, to prove that
+	// records are missing. A single change is no proof, because a sample may show it before its record is made.
 	movesProve = 3
-	// doubtFrom is for when wrongFrom or unclosedFrom is exceeded. From this many holds on, ddtop reports no changes of
-	// the GVL. From checkFrom holds on, it ends exact mode.
+	// doubtFrom is the number of holds from which a check is strict enough to doubt the records. If they exceed
+	// wrongFrom or unclosedFrom, samples get no changes of the GVL. From checkFrom holds on, exact mode ends.
 	doubtFrom = 10
 )
 
@@ -53,7 +53,8 @@ type exactRun struct {
 	// fromNS and toNS are when exact mode began and ended, CLOCK_MONOTONIC in ns. Until it ends, toNS is zero.
 	fromNS int64
 	toNS   atomic.Int64
-	// fedNS is the time up to which records were turned into changes. lookedNS is when records were last fetched.
+	// fedNS is the time up to which records were turned into changes. lookedNS is when records were last fetched. Both
+	// are CLOCK_MONOTONIC in ns.
 	fedNS, lookedNS atomic.Int64
 
 	quit chan struct{} // closed when toNS is set
@@ -75,7 +76,7 @@ type exactRun struct {
 	stacks  *stacknames.Stacks
 	counts  probe.Counts
 	lostNS  int64 // the last time when records were lost; zero if forgetGone has run since
-	// lossNS is the beginning of the last time in which records were lost, or zero. drainedNS is when records were last
+	// lossNS is the start of the last period in which records were lost, or zero. drainedNS is when records were last
 	// taken. Both are CLOCK_MONOTONIC in ns.
 	lossNS, drainedNS int64
 	beganNS           int64 // CPU time of the process at the start
@@ -107,7 +108,8 @@ func (x *exactRun) cpu() (int64, error) {
 // on reports whether the run has not ended.
 func (x *exactRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind returns how long to wait, in ns, for all records up to the time ns. It is 0 if they are used or never will be.
+// behind returns how long it takes, in ns, until all records up to the time ns are used. It is 0 if they are already
+// used, or if they never will be.
 func (x *exactRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -115,7 +117,8 @@ func (x *exactRun) behind(ns int64) int64 {
 	return max(ns+exactBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds changes of the GVL to s, and keeps s's holder to compare. behind must return 0 for s.TimeNS.
+// fill adds the changes of the GVL to s. It also keeps the GVL's holder in s, to compare it with the records. Call it
+// only after behind has returned 0 for s.TimeNS.
 func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -133,16 +136,19 @@ func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	x.Saw(s, x.on(), x.fromNS)
 }
 
-// lossEndNS is how long before the end of a run a loss of records makes all changes after it doubtful, in ns.
+// lossEndNS is a time before the end of a run, in ns. If records are lost in this time, all changes after the loss are
+// doubtful.
 const lossEndNS = 1_000_000_000
 
-// doubtfulEnd reports whether changes at ns may be wrong, because records were lost shortly before the run ended.
-// Usually a thread's next change is marked as doubtful after a loss. But now some threads have no next change.
+// doubtfulEnd reports whether changes at the time ns may be wrong, because records were lost shortly before the run
+// ended. After an earlier loss, the next change of each thread is marked as doubtful. At the end of a run, some threads
+// have no next change.
 func (x *exactRun) doubtfulEnd(ns int64) bool {
 	return x.closed && x.lossNS != 0 && x.lossNS > x.report.ToNS-lossEndNS && ns > x.lossNS
 }
 
-// run fetches records while no samples come, until it is stopped or the process ends. Then it removes the probes.
+// run fetches records, even while no samples are taken, until it is stopped or the process ends. Then it removes the
+// probes.
 func (x *exactRun) run() {
 	tick := time.NewTicker(narrowEvery)
 	defer tick.Stop()
@@ -163,7 +169,7 @@ func (x *exactRun) run() {
 }
 
 // narrow removes the probes of calls that never make a record. If a record is missing, it inserts all probes again. On
-// a full machine this can take seconds. Other goroutines must be able to fetch records meanwhile.
+// a full machine this can take seconds. So it does not hold mu, and other goroutines can fetch records meanwhile.
 func (x *exactRun) narrow() {
 	x.mu.Lock()
 	missing := x.to.Checks().Unclosed > 0 && x.counts.Lost == 0
@@ -196,7 +202,8 @@ func (x *exactRun) look() {
 }
 
 func (x *exactRun) drain(now int64) error {
-	// Stacks are read first. A record is written before its stack, so each stack that is read has its record here.
+	// Read the stacks before the records. A BPF program writes a record before its stack. So every stack that was read
+	// has its record among those that are read next.
 	if err := x.probes.DrainStacks(func(s *probe.Stack) { x.stacks.Take(x.source.reader, s, false, now) }); err != nil {
 		return err
 	}
@@ -216,7 +223,8 @@ func (x *exactRun) drain(now int64) error {
 	return nil
 }
 
-// stacked adds a stack to its record, one of the newest in pending. If the record was lost, the stack is dropped.
+// stacked adds a stack to its record, which is one of the newest in pending. If the record was lost, it drops the
+// stack.
 func (x *exactRun) stacked(s *stacknames.Taken) {
 	for i := len(x.pending) - 1; i >= 0 && x.pending[i].NS >= s.NS-exactBehindNS; i-- {
 		if r := &x.pending[i]; r.NS == s.NS && r.TID == s.TID && r.Kind == exact.Unlocked {
@@ -255,7 +263,7 @@ func (x *exactRun) feed(untilNS int64) {
 		x.to.Feed(r)
 	}
 	x.pending = slices.Delete(x.pending, 0, n)
-	x.to.Passed(rounded(untilNS) + changeUnit - 1) // a record that arrives later counts as just after this time
+	x.to.Passed(rounded(untilNS) + changeUnit - 1) // if an older record still arrives, its time becomes the next unit
 	x.fedNS.Store(untilNS)
 	x.Compare(x.to, x.fromNS, untilNS)
 	if x.lostNS != 0 && x.lostNS <= untilNS {
@@ -279,17 +287,20 @@ func (x *exactRun) forgetGone(atNS int64) {
 // changeUnit is the unit of the times of changes, in ns (sampler.Change).
 const changeUnit = 100
 
-// rounded rounds a time down to changeUnit. This keeps two records of a thread in order: they are further apart.
+// rounded rounds a time down to changeUnit. Two records of a thread are further apart than changeUnit, so they stay in
+// order.
 func rounded(ns int64) int64 { return ns - ns%changeUnit }
 
-// fits reports whether the records agree with each other and with samples. It is true for fewer holds than turns says.
+// fits reports whether the records agree with each other and with samples. It returns true if there are fewer than
+// turns holds to check.
 func (x *exactRun) fits(turns uint64) bool {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
 	return (seen < turns || float64(c.Disagreed) <= wrongFrom*float64(seen)) && (c.Runs < turns || float64(c.Unclosed) <= unclosedFrom*float64(c.Runs))
 }
 
-// movedUnseen reports whether samples saw the GVL's holder change at least so many times although there is no record.
+// movedUnseen reports whether samples saw the GVL's holder change at least the given number of times, although there is
+// no record.
 func (x *exactRun) movedUnseen(times int) bool {
 	return x.Moved >= times && x.to.Checks().Records == 0 && x.counts.Lost == 0
 }
@@ -341,7 +352,7 @@ func (x *exactRun) cost() (span, cost, own int64) {
 	return b.atNS - a.atNS, cost, max(b.cpuNS-a.cpuNS-cost, 0)
 }
 
-// end ends exact mode because the process has ended. If exact mode has already ended, it does nothing.
+// end ends exact mode because the process has ended. It does nothing if exact mode has already ended.
 func (x *exactRun) end(why string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -349,7 +360,8 @@ func (x *exactRun) end(why string) {
 	x.endAt(pace.Monotonic(), why, false)
 }
 
-// endAt ends the run, unless it has ended. Later records are incomplete, so they are not used. run removes the probes.
+// endAt ends the run, unless it has already ended. Records that are made later are not used, because they are
+// incomplete. run then removes the probes.
 func (x *exactRun) endAt(now int64, why string, wrong bool) {
 	if !x.on() {
 		return
@@ -417,8 +429,10 @@ func (x *exactRun) stop() error {
 // nameStacks names the stacks of waits for the GVL. Only the clock may call it, because it uses the clock's reader.
 func (x *exactRun) nameStacks() { x.stacks.Give(x.source.reader, x.source.dict, pace.Monotonic()) }
 
-// withoutClock allows the use of records whose stacks have no name, until the clock names stacks again.
+// withoutClock allows the use of records whose stacks have no name. It is for the time after the clock has ended,
+// because only the clock names stacks. The permission ends when the clock names stacks again.
 func (x *exactRun) withoutClock() { x.stacks.WithoutClock() }
 
-// maxHeld limits the records that wait for the name of a stack. A sample has no room for the changes of more records.
+// maxHeld limits how many records wait until a stack has its name. A sample has no room for the changes of more
+// records.
 const maxHeld = 1 << 13

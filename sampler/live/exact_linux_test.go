@@ -65,8 +65,8 @@ func watchExactly(t *testing.T, s *live.Source, done func(*sampler.Sample) bool)
 	return c, report
 }
 
-// turns returns a function that can be passed to watchExactly as done. It returns true when threads other than the main
-// thread have got the GVL n times in all.
+// turns returns a function for the parameter done of watchExactly. The function returns true when threads other than
+// the main thread have got the GVL n times in all.
 func turns(p *rubytest.Process, n int) func(*sampler.Sample) bool {
 	return func(x *sampler.Sample) bool {
 		for _, c := range x.Changes.List {
@@ -102,8 +102,8 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// sends returns a function that can be passed to watchExactly as done. At the first sample, it sends the process a
-// line. It returns true when the process has answered with the text in the parameter done.
+// sends returns a function for the parameter done of watchExactly. At the first sample, the function sends the process
+// a line. It returns true when the process has answered with the text in the parameter done.
 func sends(t *testing.T, p *rubytest.Process, done string) func(*sampler.Sample) bool {
 	sent, over := false, make(chan struct{})
 	return func(*sampler.Sample) bool {

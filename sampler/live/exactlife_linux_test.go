@@ -120,8 +120,8 @@ $stdin.gets`, rubytest.Options{})
 				}
 			})
 		}()
-		// The program waits for a line before it begins. The test sends the line after the first sample with changes of
-		// the GVL, which can come late on a full machine.
+		// The program waits for a line before it begins. The test sends the line when a sample has changes of the GVL.
+		// On a full machine this can take some time.
 		select {
 		case <-known:
 		case <-ctx.Done():

@@ -16,9 +16,9 @@ type exactMode struct {
 	moreNS atomic.Int64
 }
 
-// Exact puts probes into the process until EndExact is called or a limit is reached (ExactStatus). Meanwhile samples
-// have Changes, and all ticks come at the rate for stacks. Any goroutine may call it, even if Run does not run. Errors
-// are ErrExact, ruby.ErrNoScheduler, errors of package probe and errors of reading.
+// Exact puts probes into the process. They stay there until EndExact is called or a limit is reached (ExactStatus).
+// Meanwhile samples have Changes, and all ticks come at the rate for stacks. Any goroutine may call Exact, even if Run
+// does not run. Errors are ErrExact, ruby.ErrNoScheduler, errors of package probe and errors of reading.
 func (s *Source) Exact(ctx context.Context, o ExactOptions) error {
 	return s.exact.begin(ctx, s.info.PID, "exact mode", "exact mode is on", s.exactWith(o))
 }
@@ -34,7 +34,8 @@ func (s *Source) exactWith(o ExactOptions) func(context.Context) (*exactRun, err
 	}
 }
 
-// parkExact removes the probes until resume is called: a ddtop that was stopped by ctrl-z could not check their cost.
+// parkExact removes the probes. The function resume inserts them again. This is for a ddtop that ctrl-z stops, because
+// a stopped ddtop could not check the cost of the probes.
 func (s *Source) parkExact() (resume func()) {
 	m := &s.exact
 	on, ok := m.park()

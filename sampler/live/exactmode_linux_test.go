@@ -17,8 +17,7 @@ import (
 // changing collects the changes of the GVL from samples. It fails the test if a change cannot follow the change before.
 type changing struct {
 	t *testing.T
-	// toNS is the time up to which all changes are known from the last sample. It is zero if that sample had no
-	// changes.
+	// toNS is the time up to which the last sample has all changes. It is zero if the last sample had no changes.
 	toNS    int64
 	states  map[int32]sampler.GVLState // by native thread
 	since   map[int32]int64
@@ -142,7 +141,7 @@ func TestExactSamples(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 				defer cancel()
 				var until time.Time
-				const least = 3 // threads, because a full machine may not let more run within the time
+				const least = 3 // the number of threads; on a full machine, no more may run within the time
 				if err := s.Run(ctx, func(x *sampler.Sample) {
 					c.take(x)
 					if c.known == 1 {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// TestExactWithoutHits: exact mode must end by itself if samples see the GVL change its holder, but the probes record
-// nothing. From the first such change on, no sample may claim that its changes are known.
+// TestExactWithoutHits: exact mode must end by itself if samples show that the GVL changes its holder, but the probes
+// record nothing. After the first such change, no sample may report that its changes are known.
 func TestExactWithoutHits(t *testing.T) {
 	if err := probe.Try(false); err != nil {
 		rubytest.Skip(t, "%v", err)

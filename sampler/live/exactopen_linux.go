@@ -19,13 +19,16 @@ import (
 )
 
 const (
-	// delaysAtOnce limits how many threads' times without a CPU are read in one go, during which sampling waits.
+	// delaysAtOnce limits for how many threads the time without a CPU is read in one go. Sampling has to wait
+	// meanwhile.
 	delaysAtOnce = 256
-	// fewSharers limits full-size ring buffers: if ddtop samples more processes than this, each gets a smaller one.
+	// fewSharers is the largest number of sampled processes that get ring buffers of full size. If ddtop samples more
+	// processes, each gets a smaller ring buffer.
 	fewSharers = 4
 )
 
-// openExact puts probes into the process and follows its GVL until close, or until a limit ends it (ExactReport.Ended).
+// openExact puts probes into the process. The returned run follows the process's GVL until it is closed, or until a
+// limit ends it (ExactReport.Ended).
 func (s *Source) openExact(ctx context.Context, o ExactOptions) (*exactRun, error) {
 	if o.MaxCost == 0 {
 		o.MaxCost = DefaultExactCost
@@ -78,9 +81,11 @@ func (s *Source) exactPlaces(ctx context.Context, libc bool) (scheduler ruby.Sch
 	return scheduler, code, err
 }
 
-// ownThreads returns an error that wraps kind unless each Ruby thread of the process has its own native thread.
+// ownThreads returns an error that wraps kind if Ruby threads of the process share native threads (RUBY_MN_THREADS=1).
 func (s *subject) ownThreads(ctx context.Context, kind error) error {
-	const tries = 3 // a full machine may answer too late, but each try that hangs keeps a thread
+	// on a full machine the answer may come too late; there are only a few tries, because each try that hangs occupies
+	// a thread
+	const tries = 3
 	var env map[string]string
 	var err error
 	for range tries {
@@ -133,7 +138,7 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 			err = errors.Join(err, x.probes.Close())
 		}
 	}()
-	// If the caller has cancelled ctx in the meantime, the probes are removed again.
+	// If the caller has cancelled ctx in the meantime, remove the probes again.
 	if err := errors.Join(x.begin(ctx, &scheduler), ctx.Err()); err != nil {
 		return nil, err
 	}
@@ -143,7 +148,8 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 	return x, nil
 }
 
-// readThreads reads the list of threads, again if it changes meanwhile. It then calls then, which may use the reader.
+// readThreads reads the list of threads, and calls the function then, which may use the reader. If the list changes
+// during the reading, readThreads reads it again.
 func (s *Source) readThreads(ctx context.Context, then func() error) error {
 	const tries = 50
 	var err error
@@ -159,7 +165,7 @@ func readThreadsOnce(s *Source, then func() error) error {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()
 	if !s.running.Load() {
-		s.reader.Resume() // the end of an earlier Run or Once has ended all reads
+		s.reader.Resume() // the end of an earlier Run or Once has stopped the reader
 	}
 	var sample sampler.Sample
 	if err := s.readTick(sampler.LockTick, &sample); err != nil {
@@ -169,7 +175,8 @@ func readThreadsOnce(s *Source, then func() error) error {
 	return then()
 }
 
-// probeCode finds the places of the probes. The kernel sets no probes after the first thread's end (Linux 6.18).
+// probeCode finds the places of the probes. It returns an error if the first thread of the process has ended, because
+// the kernel then sets no probes (Linux 6.18).
 func (s *subject) probeCode(o probe.CodeOptions) (probe.Code, error) {
 	if s.proc.FirstEnded() {
 		return probe.Code{}, fmt.Errorf("process %d: %w: its first thread has ended, by whose memory the kernel places them", s.info.PID, probe.ErrNotPlaced)
@@ -192,7 +199,8 @@ func (s *subject) probeCode(o probe.CodeOptions) (probe.Code, error) {
 	return probe.FindCode(s.proc, module, maps, o)
 }
 
-// begin makes a first record of each thread's state. A thread that does not move would otherwise have no record.
+// begin makes a first record of each thread's state. Without it, a thread whose state does not change would have no
+// record.
 func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	read, err := x.source.eachState(ctx, scheduler, func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64) {
 		x.pending = append(x.pending, pendingRecord{Record: exact.Record{
@@ -205,8 +213,9 @@ func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 }
 
 // eachState calls fn with each thread's present state, the GVL's owner, and the thread's time without a CPU so far. now
-// is the time before the states are read. The result is the time after it. Changes in between may be missing in the
-// states, so their records must count as later. On a full machine the two times can be 20 ms apart.
+// is the time before the states are read. The result is the time after the reading. A change between these times may be
+// missing in the states. But its record is later than now, so the change is not lost. On a full machine the two times
+// can be 20 ms apart.
 func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64)) (int64, error) {
 	var threads []ruby.SchedulerThread
 	var now int64

@@ -12,9 +12,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// loggedCalls is a program with threads that call their own methods one after the other. In each call the thread gives
-// up the GVL and waits for it several times, within C functions, blocks and other methods. The program logs each call.
-// When it gets a line, it prints for each call the method's name with the thread's number, the beginning, and the end.
+// loggedCalls is a program whose threads call their own methods one after the other. In each call the thread gives up
+// the GVL and waits for it several times, within C functions, blocks and other methods. The program logs each call.
+// When it gets a line, it prints its log: for each call the method's name with the thread's number, the beginning, and
+// the end.
 const loggedCalls = `$stdout.sync = true
 require "json"
 io = IO.pipe
@@ -56,9 +57,9 @@ $stdin.gets`
 
 var ofLog = regexp.MustCompile(`^[a-z]+_\d$`)
 
-// TestExactStacks: if a wait for the GVL has a stack, its method must be the method that the thread was in, by the
-// program's log. This must hold for short waits too, and for any order of threads. A wait without a stack gets the
-// method of a nearby sample. For these waits, the test only counts how many methods are wrong.
+// TestExactStacks: if a wait for the GVL has a stack, the stack's method must be the same as in the program's log. This
+// must hold for short waits too, and for any order of threads. A wait without a stack gets the method of a nearby
+// sample. For these waits, the test only counts how many methods are wrong.
 func TestExactStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

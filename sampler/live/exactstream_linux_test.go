@@ -49,7 +49,7 @@ const (
 	released
 )
 
-// span is an interval in which a native thread did one of three things: hold the GVL, wait for it, or have it released.
+// span is an interval in which a native thread did one thing: it held the GVL, waited for it, or had released it.
 type span struct {
 	tid          int32
 	does         doing
@@ -126,8 +126,8 @@ func (r *replayed) take(c *sampler.Changes) {
 		if g.State == sampler.GVLGone {
 			delete(r.threads, g.TID)
 		}
-		// A thread can give up the GVL and queue for it at the same time, when another thread is chosen. It then waits
-		// for the chosen thread, which is the first holder during its wait.
+		// When another thread is chosen, a thread can give up the GVL and queue for it at the same instant. This thread
+		// then waits for the chosen thread, so the chosen thread is the first holder during its wait.
 		if g.State == sampler.GVLChosen {
 			for tid, x := range r.threads {
 				if tid != g.TID && doingOf(x.is) == waiting && x.sinceNS == g.AtNS && x.first == 0 {
@@ -187,9 +187,9 @@ func (r *replayed) finish(atNS int64) {
 
 // TestExactStream: package gvl computes the times of threads and their waits from samples with changes. The result must
 // equal what the test computes from the changes alone, for each thread to the nanosecond. Each wait must have the same
-// hand-over, the same time without a CPU, and the same holders of the GVL. A thread counts from its first change. If
-// the thread was new when the probes were inserted, this change can come long after the first sample that lists the
-// thread.
+// hand-over, the same time without a CPU, and the same holders of the GVL. The comparison of a thread begins at its
+// first change. For a thread that was new when the probes were inserted, this can be long after the first sample with
+// the thread.
 func TestExactStream(t *testing.T) {
 	rubytest.OftenEnough(t)
 	for name, load := range map[string]string{
@@ -228,7 +228,7 @@ func TestExactStream(t *testing.T) {
 							whole++
 						}
 					}
-					if time.Now().After(until) && whole > 0 { // on a full machine Ruby's own timer is late
+					if time.Now().After(until) && whole > 0 { // on a full machine Ruby's own timer may fire late
 						cancel()
 					}
 				}); err != nil {

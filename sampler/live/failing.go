@@ -12,17 +12,17 @@ import (
 
 const (
 	// failedRestNS is the shortest time between two ticks, in ns, after all ticks have failed for pace.FailingAfterNS.
-	// Ticks become rarer because a failing tick costs as much as one that succeeds.
+	// A failed tick costs as much as a good one, so failing ticks must be rare.
 	failedRestNS = 100e6
-	// refusedForNS is how long the kernel must refuse all reads before Run stops although the process lives, in ns.
-	// After other failures, which can be temporary, Run does not stop.
+	// refusedForNS is a time in ns. If the kernel refuses all reads for this time, Run stops although the process
+	// lives. Other failures can be temporary, so Run does not stop after them.
 	refusedForNS = 10e9
 )
 
 // errNoMemory is the error if a process lives, but none of its threads has memory (attach.ErrGone).
 var errNoMemory = errors.New("none of its threads has memory: it is about to end, or to run another program")
 
-// Failing returns since when all reads have failed, and why. If this is less than a second, err is nil.
+// Failing returns since when all reads have failed, and why. If reads have failed for less than a second, err is nil.
 func (s *sampling) Failing() (sinceNS int64, err error) { return s.failing.Lasting() }
 
 // retry notes that a tick failed. It returns an error if Run must stop.
@@ -48,5 +48,6 @@ func (s *sampling) Silent() time.Duration {
 	return 0
 }
 
-// NoAnswer returns an attach.ErrNoAnswer for a read that hangs. err is why ddtop stops waiting for it, or nil.
+// NoAnswer returns an attach.ErrNoAnswer for a read of the process pid that hangs. err is the reason why ddtop stops
+// waiting, or nil.
 func NoAnswer(pid int, err error) error { return apart.NoAnswer(pid, err) }

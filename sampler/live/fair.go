@@ -11,8 +11,9 @@ import (
 // noUser is used as the user of a process if the process's user cannot be read.
 const noUser = -1
 
-// inTurns returns the processes in the order in which they get free places: a Group samples at most g.places processes.
-// If there are too few places, users get them in turn. n is the number of sampled processes.
+// inTurns returns the processes in the order in which they get free places. A place allows a Group to sample one
+// process, and the Group has g.places of them. If there are too few places, the users get them in turn. n is the number
+// of sampled processes.
 func (g *Group) inTurns(living []*relative, n int) []*relative {
 	var wanting []*relative
 	taken := make(map[int]int)
@@ -42,9 +43,10 @@ func (g *Group) noPlace(r *relative) string {
 	return why
 }
 
-// makeWay moves places between users if all places are used. The user with the most places loses the oldest one to a
-// user with fewer. This ends if the receiver would get as many as the giver has. Processes that the caller named keep
-// their places. A place is free once its Source is Done. n is the number of sampled processes.
+// makeWay moves places between users if all places are in use. The user with the most places loses the oldest place to
+// a user with fewer. This ends when one more move would give the receiver as many places as the giver has. Processes
+// that the caller named keep their places. A place is free once its Source is Done. n is the number of sampled
+// processes.
 func (g *Group) makeWay(living []*relative, n int) {
 	if g.opts.Find == nil || n < g.places {
 		return
@@ -58,7 +60,8 @@ func (g *Group) makeWay(living []*relative, n int) {
 			free++
 		case r.src != nil && !r.done:
 			held = append(held, r)
-		case r.src == nil && !r.done && r.tries == 0: // a process that could not be read takes no place from another
+		// not for a process that could not be read: it must not take a place from another process
+		case r.src == nil && !r.done && r.tries == 0:
 			wanting = append(wanting, r)
 		}
 	}
@@ -88,7 +91,8 @@ func (g *Group) makeWay(living []*relative, n int) {
 }
 
 // forgetFor makes room for r in g.list if another user has more processes there than r's user. It drops an unsampled
-// process of the user with the most processes. A later search finds it again. It returns the other living processes.
+// process of the user with the most processes. A later search finds the dropped process again. forgetFor returns the
+// living processes without it.
 func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
 	r.readUser()
 	count := make(map[int]int)

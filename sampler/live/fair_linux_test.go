@@ -13,8 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPlaceIsGivenToAnotherUser: the processes of one user have all places when a process of another user starts. This
-// process must get the place that has been in use longest. When it ends, the first user must get the place back.
+// TestPlaceIsGivenToAnotherUser: the processes of one user have all places when a process of another user starts. The
+// new process must get the place that has been in use longest. When the new process ends, the first user must get the
+// place back.
 func TestPlaceIsGivenToAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, for processes of two users")

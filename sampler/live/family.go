@@ -13,8 +13,8 @@ import (
 // the process can neither change its title nor start a process.
 const stillFamilyNS = 10_000_000_000
 
-// Family returns the role that the process has in its service now. It reads /proc. Any goroutine may call it. After an
-// error, callers should wait before they call it again.
+// Family returns the present role of the process in its service, such as master or worker. It reads /proc. Any
+// goroutine may call it. After an error, callers should wait before they call it again.
 func (s *subject) Family() (sampler.Family, error) {
 	s.familyMu.Lock()
 	defer s.familyMu.Unlock()
@@ -29,8 +29,8 @@ func (s *subject) Family() (sampler.Family, error) {
 	return f, err
 }
 
-// family reads the title of the process, and finds the processes below it that run the same program. If these are
-// workers with the name of this process, it is their master.
+// family reads the title of the process, and finds its descendants that run the same program. If the descendants have
+// titles of workers with the name of this process, the process is their master.
 func (s *subject) family(title string) (f sampler.Family, err error) {
 	if f.Part, f.Now, err = s.proc.Part(); err != nil {
 		return f, err

@@ -10,15 +10,17 @@ import (
 )
 
 const (
-	// quietNS is how long no record must come before ddtop fetches records less often, in ns.
+	// quietNS is a time in ns. If no record has come for this time, ddtop fetches records less often.
 	quietNS = 1_000_000_000
-	// manyWorkEveryNS is how often records are fetched if there are more than manyRuns processes, in ns. The interval
-	// grows to restWorkEveryNS if the rings have room and the processes with new records serve no requests.
+	// manyWorkEveryNS is how often records are fetched if more than manyRuns processes are followed, in ns. The
+	// interval grows to restWorkEveryNS under two conditions: the rings have room, and the processes with new records
+	// serve no requests.
 	manyRuns, manyWorkEveryNS, restWorkEveryNS = 8, 25_000_000, 100_000_000
 )
 
-// fetcher fetches the records of all followed processes, if there are several. So the sampling loop (clock) of an idle
-// process can sleep. The fetcher wakes a process's clock only if one of its threads has begun work.
+// fetcher fetches the records of all followed processes, if there are several. Without it, the clock (sampling loop) of
+// each process would have to wake up for this, even if the process is idle. The fetcher wakes a process's clock only if
+// a thread of the process has begun work.
 type fetcher struct {
 	mu      sync.Mutex
 	runs    []*switchRun
@@ -30,7 +32,8 @@ type fetcher struct {
 // fetching is the fetcher of all Sources, because they share one ring.
 var fetching fetcher
 
-// is reports whether the fetcher fetches the records, or soon begins to. If not, each clock fetches its own.
+// is reports whether the fetcher fetches the records, or will soon begin to. If it returns false, each clock fetches
+// the records of its own process.
 func (f *fetcher) is() bool { return f.several.Load() }
 
 func (f *fetcher) join(x *switchRun) {
@@ -95,8 +98,8 @@ func (f *fetcher) run() {
 	}
 }
 
-// fetchEach fetches the records of all processes. had is true if there were any. soon is true if the next fetch must
-// come soon: a process with records serves requests, or the rings fill up.
+// fetchEach fetches the records of all processes. had is true if there were any records. soon is true if the next fetch
+// must come soon. This is so if the rings fill up, or if a process with records serves requests.
 func fetchEach(runs []*switchRun, now int64) (had, soon bool) {
 	for _, x := range runs {
 		taken, crowded := x.empty()
@@ -129,7 +132,8 @@ func (x *switchRun) empty() (taken, crowded bool) {
 }
 
 // fetch takes the waiting records of one process. It wakes the process's clock if a thread has begun work or a stack
-// needs a name. had is false if following has ended. serves is true if the process was seen to serve requests.
+// needs a name. had is false if following has ended. serves is true if the process has served a request since ddtop
+// began to follow it.
 func (x *switchRun) fetch(now int64) (had, serves bool) {
 	if !x.mu.TryLock() {
 		return true, false // the goroutine that has the lock fetches
@@ -144,5 +148,6 @@ func (x *switchRun) fetch(now int64) (had, serves bool) {
 	return true, x.works.Served()
 }
 
-// served reports whether a thread of the process was seen to serve a request or a job. The clock calls it.
+// served reports whether a thread of the process has served a request or a job since ddtop began to follow it. The
+// clock calls it.
 func (x *switchRun) served() bool { return x.works.Served() }

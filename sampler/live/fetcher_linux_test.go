@@ -97,7 +97,7 @@ func fetchedTwo(t *testing.T) (p [2]*rubytest.Process, runs [2]*switchRun, feeds
 }
 
 // TestFetcherWaitsForNobody: another goroutine has locked the records of one process. Meanwhile, ddtop must still fetch
-// the records of other processes. The records of the first process come after the lock is released.
+// the records of other processes. It must fetch the records of the locked process after the lock is released.
 func TestFetcherWaitsForNobody(t *testing.T) {
 	_, runs, feeds := fetchedTwo(t)
 	later := func(i int, of int64) {

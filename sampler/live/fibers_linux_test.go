@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// fibersProgram has fibers in all conditions. Some are suspended: at several depths, in two threads, or by an
-// Enumerator. Others have not begun, have finished, are running, or have resumed the running fiber. The program prints
-// the stacks of the suspended fibers. Ruby can report these stacks from 3.0 on.
+// fibersProgram has fibers in all states. Some are suspended: at several depths, in two threads, or by an Enumerator.
+// Others have not begun, have finished, are running, or have resumed the running fiber. The program prints the stacks
+// of the suspended fibers. Ruby can report these stacks from 3.0 on.
 const fibersProgram = `
 require "json"
 def deep(n); n.zero? ? Fiber.yield : deep(n - 1); end

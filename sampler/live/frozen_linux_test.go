@@ -34,8 +34,9 @@ func TestFrozenWhileWatched(t *testing.T) {
 	frozenWhileWatched(t, live.FromPolling)
 }
 
-// TestFrozenWhileFollowed is like TestFrozenWhileWatched, but ddtop follows the process by the kernel's reports of
-// thread switches, or of threads that get or lose a CPU. No thread may run while the process is frozen.
+// TestFrozenWhileFollowed is like TestFrozenWhileWatched, but ddtop follows the process by the kernel's reports. These
+// are reports of thread switches, or of threads that get or lose a CPU. No thread may be shown as running while the
+// process is frozen.
 func TestFrozenWhileFollowed(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -59,7 +60,7 @@ func frozenWhileWatched(t *testing.T, from live.From) {
 		var of *stream.Stream
 		var got waits
 		var fromNS, frozenNS, nextNS, thawNS, thawedNS int64
-		stack := 0 // readings of stacks since the freeze: the first may have begun before it
+		stack := 0 // readings of stacks since the freeze; the first of them may have begun before the freeze
 		sourceUntil(t, open(t, p.PID, live.Options{From: from}), func(s *live.Source, x *sampler.Sample) bool {
 			if c == nil {
 				c, of = gvl.NewClassifier(s.Process(), s.Dictionary()), stream.New(s.Process())
@@ -73,8 +74,8 @@ func frozenWhileWatched(t *testing.T, from live.From) {
 			}
 			switch {
 			case thawedNS != 0:
-				// On a full machine, a thread may get the GVL only long after the thaw. So the test waits until a wait
-				// has ended after the process was frozen.
+				// On a full machine, a thread may get the GVL only long after the thaw. So continue until a wait for
+				// the GVL has ended after the freeze.
 				waited := slices.ContainsFunc(got.list, func(w gvl.Wait) bool { return w.ToNS > frozenNS })
 				return waited && x.TimeNS-thawedNS > stretchNS
 			case thawNS != 0:

@@ -17,9 +17,9 @@ import (
 const (
 	// MaxProcesses limits how many processes of a Group are sampled at a time.
 	MaxProcesses = 64
-	// groupStackRate and groupLockRate are the rates of all processes of a Group together, in Hz. If there are more
-	// than four, each process is read less often than its options say. So ddtop's cost does not grow with their number.
-	// A single process may be read more often, if the user asks for it.
+	// groupStackRate and groupLockRate are the rates of all processes of a Group together, in Hz. If the Group has more
+	// than four processes, each is read less often than its options say. So ddtop's cost does not grow with the number
+	// of processes. A single process may be read more often, if the user asks for it.
 	groupStackRate = 4 * DefaultStackRate
 	groupLockRate  = 4 * defaultLockRate
 )
@@ -30,13 +30,14 @@ type GroupOptions struct {
 	Options
 	// Children adds the processes below the named ones, at any depth: those that exist and those that start later.
 	Children bool
-	// Pending allows that OpenGroup finds no Ruby at first, for a program that has just been started.
+	// Pending is for a program that has just been started. If it is true, OpenGroup returns no error if it finds no
+	// Ruby at first.
 	Pending bool
-	// Find returns more processes to follow, like named ones. It leaves out processes for which known is true. One
-	// goroutine calls it every second. With Find, a Group may have no process at first, and never ends by itself. If
-	// Find is nil, only the named processes are followed.
+	// Find returns more processes to follow, in addition to the named ones. It leaves out processes for which known
+	// returns true. One goroutine calls it every second. With Find, a Group may have no process at first, and never
+	// ends by itself. If Find is nil, the Group follows only the named processes.
 	Find func(known func(pid int) bool) []int
-	// LetGo lets Done drop the Source. This frees 300 KB of memory, which describe the Source's process.
+	// LetGo is true if Done drops the Source. This frees 300 KB of memory with facts about the Source's process.
 	LetGo bool
 }
 
@@ -57,7 +58,8 @@ type Group struct {
 	foundAt time.Time
 	// findAfter is the shortest time from foundAt to the next call of Find.
 	findAfter time.Duration
-	// unsettled is how long until the processes that the last search skipped as too young are old enough, or zero.
+	// unsettled is for processes that the last search skipped as too young. It is how long until they are old enough,
+	// or zero if there are none.
 	unsettled time.Duration
 	// births finds processes that have just started. Only the searching goroutine uses it.
 	births kernel.Births
@@ -181,7 +183,8 @@ func (g *Group) over() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.list {
-		// A process that is not a Ruby may become one by exec. So the Group is not over while it lives.
+		// A process that does not run Ruby may call exec to run Ruby. So the Group is not over while such a process
+		// lives.
 		if r.EndedAt.IsZero() && (r.src != nil || r.done || r.Root || g.opts.Children) {
 			return false
 		}

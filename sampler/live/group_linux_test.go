@@ -254,7 +254,7 @@ func TestGroupFollowsForks(t *testing.T) {
 			t.Errorf("the process that called exec is listed %d times", n)
 		}
 
-		f.Signal(t, 9) // its workers live on and are still followed
+		f.Signal(t, 9) // the master's workers live on, and the Group still follows them
 		w.endOf(f.PID, "exited")
 		w.sampled(present, 2)
 	})
@@ -331,7 +331,7 @@ func TestGroupOfSeveral(t *testing.T) {
 	if list, _ := g.Relatives(); len(list) != 2 {
 		t.Errorf("%d processes, want 2", len(list))
 	}
-	f.fork("2") // this worker was not requested
+	f.fork("2") // the test does not ask for this worker
 	for _, n := range []string{"0", "1"} {
 		f.Send(t, n+" exit")
 	}

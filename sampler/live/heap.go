@@ -11,11 +11,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// countLimit limits the time of CountHeap. With 3 % of a CPU, a hundred million objects can be counted in it.
+// countLimit is the longest time that CountHeap may take. With 3 % of a CPU, ddtop can count a hundred million objects
+// in this time.
 const countLimit = 5 * time.Minute
 
-// CountHeap counts the objects of Ruby's heap by type and class (ruby.Reader.CountHeap). It takes at most the share of
-// a CPU in Options.Overhead, which is divided among the processes. Do not call it during Run. The error is
+// CountHeap counts the objects of Ruby's heap by type and class (ruby.Reader.CountHeap). It uses at most the share of a
+// CPU in Options.Overhead, which is divided among the followed processes. Do not call it during Run. The error is
 // sampler.ErrEnded if the process has ended, or an error of ctx. Any other error says why the heap cannot be read.
 func (s *Source) CountHeap(ctx context.Context) (*sampler.HeapCount, error) {
 	var cpu int64
@@ -72,7 +73,8 @@ func ReadMemory(ctx context.Context, s *Source) (*sampler.MemoryParts, error) {
 	})
 }
 
-// paced calls f within the limit on ddtop's CPU time. So f must call rest often. cpu gets f's CPU time, in ns.
+// paced calls f, and keeps f within the limit on ddtop's CPU time. For this, f must call rest often, which sleeps if
+// necessary. paced stores f's CPU time in cpu, in ns.
 func paced[T any](ctx context.Context, s *Source, cpu *int64, f func(ctx context.Context, rest func()) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, countLimit)
 	defer cancel()

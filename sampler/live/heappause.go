@@ -13,26 +13,28 @@ import (
 
 // These constants limit how long a process is stopped while its memory is copied.
 const (
-	// fastCopyMB and slowCopyMB are how long it takes to copy one MB, measured on two CPUs, idle and fully used.
+	// fastCopyMB and slowCopyMB are how long it takes to copy one MB. They were measured on a machine with two CPUs,
+	// once idle and once fully used.
 	fastCopyMB, slowCopyMB = 310 * time.Microsecond, 760 * time.Microsecond
-	// lateCopy and lateCopyTimes limit a stop to lateCopyTimes the time that slowCopyMB predicts, plus lateCopy.
-	// lateCopy is for stopping all threads: on a full machine, each must first get a CPU.
+	// lateCopy and lateCopyTimes limit a stop. It may take lateCopyTimes the time that slowCopyMB predicts, plus
+	// lateCopy. lateCopy is the time to stop all threads. On a full machine, each thread must first get a CPU.
 	lateCopy, lateCopyTimes = 500 * time.Millisecond, 3
 )
 
-// The target may get more memory before it stops, so the copy has spare room: one part in spareCopyPart, and spareCopy
-// bytes. If this is too little, ddtop doubles it and tries again, up to copyTries times in all.
+// The target may get more memory before it stops, so the copy has spare room. This is one part in spareCopyPart of the
+// memory, plus spareCopy bytes. If the room is too small, ddtop doubles it and tries again, up to copyTries times in
+// all.
 const (
 	spareCopyPart = 8
 	spareCopy     = 16 << 20
 	copyTries     = 4
 )
 
-// PauseHeap stops a process once, and copies all of its writable memory. CountHeap and HeapGraph then read that copy,
-// until release is called. Before the stop, it calls before with the size and the expected shortest and longest time.
-// It refuses to stop the process if there are more than most bytes to copy. If the memory does not fit into the copy,
-// the target resumes at once, and another stop follows. The Source needs Options.Pause. The error says why there is no
-// copy. After an error the process runs.
+// PauseHeap stops a process and copies all of its writable memory. Until release is called, CountHeap and HeapGraph
+// read this copy. Before the stop, PauseHeap calls the function before with the size and the expected shortest and
+// longest time. It does not stop the process if there are more than most bytes to copy. If the memory does not fit into
+// the copy, the process resumes at once, and another stop follows. The Source needs Options.Pause. The error says why
+// there is no copy. After an error the process runs.
 func PauseHeap(ctx context.Context, s *Source, most uint64, before func(bytes uint64, fast, slow time.Duration)) (z *sampler.HeapPause, release func(), err error) {
 	if s.pauses == nil {
 		return nil, nil, errors.New("the process was attached to without stops")

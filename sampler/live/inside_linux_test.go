@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNativeStacksHaveTheKernelsWords: if a thread waits in a system call for files, the native stack must name what
-// the kernel waits for. ddtop takes this from the names of the kernel's functions.
+// TestNativeStacksHaveTheKernelsWords: if a thread waits in a system call for files, its native stack must say what the
+// kernel waits for. ddtop finds this by the names of the kernel's functions.
 func TestNativeStacksHaveTheKernelsWords(t *testing.T) {
 	if _, err := os.ReadFile("/proc/self/stack"); err != nil {
 		rubytest.Skip(t, "the kernel does not name its functions: %v", err)
@@ -61,9 +61,9 @@ puts "removed"`, rubytest.Options{})
 	})
 }
 
-// TestSamplesHaveTheKernelsWords: if a thread is in state D (uninterruptible sleep), samples and recordings must name
-// what the kernel waits for, inside the innermost Ruby frame. Here the thread waits for a page of a file that another
-// thread reads, because the file system hangs.
+// TestSamplesHaveTheKernelsWords: if a thread is in state D (uninterruptible sleep), samples and recordings must say
+// what the kernel waits for, inside the innermost Ruby frame. In this test the file system hangs. One thread reads a
+// page of a file, and another thread waits for this page.
 func TestSamplesHaveTheKernelsWords(t *testing.T) {
 	if _, err := os.ReadFile("/proc/self/stack"); err != nil {
 		rubytest.Skip(t, "the kernel does not name its functions: %v", err)

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// concurrentBase is Ruby code that replaces other files of concurrent-ruby. It has the parts of them that the thread
-// pool needs.
+// concurrentBase is Ruby code that replaces those files of concurrent-ruby that the program does not load. It has only
+// what the thread pool needs.
 const concurrentBase = `
 module Concurrent
   def self.monotonic_time; Process.clock_gettime(Process::CLOCK_MONOTONIC); end
@@ -186,7 +186,7 @@ func TestJobPools(t *testing.T) {
 		p.Expect(t, "ready")
 		s := openLive(t, p.PID)
 		var got []sampler.Pool
-		for range 2 { // a second time when the pools' workers are known
+		for range 2 { // the second sample comes when the pools' workers are known
 			x, err := s.Once(t.Context())
 			if err != nil {
 				t.Fatal(err)

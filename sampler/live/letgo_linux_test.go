@@ -99,7 +99,8 @@ func TestGroupLetsGo(t *testing.T) {
 	if list, _ := g.Relatives(); len(list) != 1+len(workers) {
 		t.Errorf("%d processes were met: %+v", len(list), list)
 	}
-	// A worker becomes another program by exec. It must still be followed, although its first Source has been dropped.
+	// A worker calls exec to become another program. ddtop must still follow it, although the worker's first Source has
+	// been dropped.
 	again := f.fork("again")
 	until("a worker's Source", locked(func() bool { return sources[again].Value() != nil }))
 	mu.Lock()

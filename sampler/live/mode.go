@@ -11,7 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/apart"
 )
 
-// mode switches one way to follow the process on and off: exact mode, thread switches, or running threads' C stacks.
+// mode switches one way to follow the process on and off. There are three such ways: exact mode, thread switches, and C
+// stacks of running threads.
 type mode[T any, F follower[T]] struct {
 	// now is the present run of the mode, or the last run if the mode is off. It is nil if there was no run.
 	now atomic.Pointer[T]
@@ -20,7 +21,8 @@ type mode[T any, F follower[T]] struct {
 	opening apart.Lane
 	mu      sync.Mutex
 	closed  bool
-	// closing cancels a start of the mode, which may hold mu for long. close closes it before it locks mu.
+	// closing cancels a start of the mode, which may hold mu for a long time. So the method close closes this channel
+	// before it locks mu.
 	closing   chan struct{}
 	closeOnce sync.Once
 }
@@ -35,7 +37,7 @@ type follower[T any] interface {
 	stop() error
 }
 
-// is reports whether the mode is on. It never waits for the target, because it reads only ddtop's own variables.
+// is reports whether the mode is on. It reads only ddtop's own variables, so it never has to wait for the target.
 func (m *mode[T, F]) is() bool {
 	x := m.now.Load()
 	return x != nil && F(x).on()
@@ -100,8 +102,9 @@ func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, e
 // parkPatience limits how long park waits while another goroutine switches the mode on or off.
 const parkPatience = 30 * time.Second
 
-// park switches the mode off and leaves mu locked. So the mode stays off until the caller unlocks mu. on is true if the
-// mode was on. ok is false if mu stayed locked for parkPatience, for example by a read that hangs: park then gives up.
+// park switches the mode off and leaves mu locked, so that the mode stays off until the caller unlocks mu. on is true
+// if the mode was on. If mu stays locked for parkPatience, for example because a read hangs, park gives up and ok is
+// false.
 func (m *mode[T, F]) park() (on, ok bool) {
 	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -23,11 +23,12 @@ const (
 	// glanceLateNS is how old the clock's last glance may be, in ns. A glance is a short read of the states of threads,
 	// without their stacks. If the last glance is older, Drain makes one itself.
 	glanceLateNS = 60_000_000
-	// wholeGlance is the largest number of threads of which a glance reads all. If there are more, threads that had no
-	// CPU are read in only one of glanceTurns glances. From Ruby 3.3 on, other threads can queue them.
+	// wholeGlance is the largest number of threads for which a glance reads every thread. With more threads, a thread
+	// that had no CPU since the last glance is read in only one of glanceTurns glances. Such a thread must still be
+	// read, because from Ruby 3.3 on other threads can queue it for the GVL.
 	wholeGlance, glanceTurns = 64, 8
-	// delaysPerLook limits of how many threads a glance reads the time without a CPU, because each takes 2 µs. If there
-	// are more threads, the next glance reads others.
+	// delaysPerLook limits for how many threads a glance reads the time without a CPU, because each read takes 2 µs.
+	// The next glance reads this time for other threads.
 	delaysPerLook = 8
 	// maxMovedRecords limits the records that are kept until Drain takes them. This many take about 20 MB.
 	maxMovedRecords = 1 << 17
@@ -51,7 +52,7 @@ type movedFeed struct {
 	place  map[int32]int
 	// started has the TIDs of new threads that ddtop does not follow yet.
 	started []int32
-	from    int // offset of the first word that is read, in an rb_thread_t
+	from    int // offset of the first word that a glance reads in an rb_thread_t
 	ranges  []attach.Range
 	words   [2][8]byte
 	asked   []int
@@ -196,7 +197,7 @@ func (f *movedFeed) looked(clock bool) (busy bool) {
 	} else if !f.readWords(g, clock) {
 		return false // the process is ending, which the clock finds out
 	}
-	f.read() // threads that moved in the meantime
+	f.read() // events of threads that got or lost a CPU in the meantime
 	dropped := f.rules.Look(g, f.keep)
 	if dropped {
 		f.counts.Lost++
@@ -223,7 +224,7 @@ func (f *movedFeed) read() {
 		case kernel.MoveEnded:
 			f.rules.Moved(switches.Move{NS: e.NS, TID: tid, Kind: switches.Ended})
 			if i, ok := f.place[tid]; ok {
-				f.list[i].tid = 0 // its rb_thread_t may be reused
+				f.list[i].tid = 0 // the thread's rb_thread_t may be reused
 				delete(f.place, tid)
 			}
 		}
@@ -285,7 +286,7 @@ func (x *switchRun) glances() bool { return x.moved != nil }
 // catchUp takes the events that the kernel has reported since the last call. The clock calls it.
 func (x *switchRun) catchUp() { x.moved.catchUp() }
 
-// glance reads the states of threads, and reports whether any thread is busy. The clock calls it.
+// glance reads the states of threads, and reports whether any thread runs or waits for the GVL. The clock calls it.
 func (x *switchRun) glance() (busy bool) { return x.moved.look() }
 
 // knownNS returns the time up to which all changes of the GVL are known.

@@ -21,8 +21,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// moved opens a process with options that make ddtop follow its threads' moves: the kernel reports when a thread gets
-// or loses a CPU.
+// moved opens a process with FromMoved: ddtop follows its threads by the kernel's reports of threads that get or lose a
+// CPU.
 func moved(t *testing.T, pid int) *live.Source {
 	t.Helper()
 	s, err := live.Open(t.Context(), pid, live.Options{From: live.FromMoved})
@@ -55,8 +55,9 @@ func descriptors(t *testing.T, kind string) (n int) {
 	return n
 }
 
-// TestMovedTakesOver: once changes of the GVL are known, each sample's changes begin where the previous sample's
-// changes end, without a gap in time. When the process ends, ddtop must stop following it and leave no descriptor open.
+// TestMovedTakesOver: once ddtop knows the changes of the GVL, each sample's changes must begin where the previous
+// sample's changes end, without a gap in time. When the process ends, ddtop must stop following it and leave no
+// descriptor open.
 func TestMovedTakesOver(t *testing.T) {
 	before := perfDescriptors(t)
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
@@ -152,8 +153,8 @@ puts 1; $stdout.flush
 $stdin.gets
 `
 
-// refusal is an environment variable. If it is set, this test binary runs as a process in which the kernel forbids
-// something. Its value is the reason that ddtop must report.
+// refusal is an environment variable. If it is set, this test binary runs as a helper process in which the kernel
+// forbids something, such as perf_event_open. Its value is the reason that ddtop must report.
 const refusal = "DDTOP_TEST_REFUSAL"
 
 // strictest is the reason that ddtop must report if the machine forbids perf to all processes without privileges.
@@ -242,7 +243,7 @@ func TestMovedTwice(t *testing.T) {
 		defer s.Close()
 		all = append(all, s)
 	}
-	const least = 10 // the least number of samples with changes before one Source ends, and after it
+	const least = 10 // how many samples with changes must come before one Source ends, and again after it
 	first, firstLeft := context.WithCancel(t.Context())
 	defer firstLeft()
 	var know sync.WaitGroup // done when each Source has known changes

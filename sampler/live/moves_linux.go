@@ -2,15 +2,16 @@ package live
 
 import "sync/atomic"
 
-// movesSlots is the number of slots, which threads share by TID. If one had a CPU, a tick reads all in its slot.
+// movesSlots is the number of slots in moves. Threads share slots by TID. If one thread of a slot had a CPU, a tick
+// reads all threads of the slot.
 const movesSlots = 1 << 12
 
-// lostNS is how long ddtop does not know which threads had a CPU after records were lost, in ns.
+// lostNS is how long ddtop does not know which threads had a CPU, in ns. This time begins when records are lost.
 const lostNS = 1_000_000_000
 
 // moves knows when each thread last had a CPU, from records of the kernel. Any goroutine may use it.
 type moves struct {
-	// fromNS is since when it is known which threads had a CPU. It is set before first use.
+	// fromNS is the time from which on it is known which threads had a CPU. It is set before first use.
 	fromNS int64
 	at     [movesSlots]atomic.Int64
 	// newest is when any thread of the process last had a CPU.

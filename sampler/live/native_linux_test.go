@@ -151,8 +151,9 @@ func TestNativeWithoutACPU(t *testing.T) {
 			continue
 		}
 		t.Logf("native %v, of it without a CPU %v; the kernel counts %v in all", time.Duration(th.NS.Native), time.Duration(th.NoCPU.Native), time.Duration(last-first))
-		// The kernel counts a wait for the CPU when the wait ends, even if the wait began before the first reading. So
-		// the counter can grow by more than the native time. ddtop limits its result to the native time.
+		// The kernel counts a wait for the CPU only when the wait ends, and then counts all of it. If the wait began
+		// before the first reading, the counter grows by more than the native time. ddtop limits its result to the
+		// native time.
 		if th.RunDelayNS == nil || *th.RunDelayNS != last-first || th.NoCPU.Native != min(last-first-mixed, th.NS.Native) {
 			t.Errorf("without a CPU %d, native %d; the samples say %d, of which %d at changes of state", last-first, th.NoCPU.Native, last-first, mixed)
 		}

@@ -21,10 +21,10 @@ func cpuUsed(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkNativeStays measures the cost of native stacks of threads that do not move. It asks for them ten times a
-// second by the samples' clock, as the screen does if it shows all native stacks. first-cpu-ns is the CPU time of the
-// first round, which opens the files. The metric read must be zero, because the stack of a thread that does not move is
-// read only once.
+// BenchmarkNativeStays measures the cost of native stacks of threads that do not move. It requests these stacks ten
+// times per second of the samples' time, as the screen does if it shows all native stacks. first-cpu-ns is the CPU time
+// of the first round, which opens the files. The metric read must be zero, because the stack of a thread that does not
+// move is read only once.
 func BenchmarkNativeStays(b *testing.B) {
 	p, _ := rubytest.One(b).StartStates(b, rubytest.Options{})
 	s, err := Open(b.Context(), p.PID, Options{})

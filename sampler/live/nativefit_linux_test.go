@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// fitMoving and fitRails are how many stacks the test must accept from each program. fitWithin limits the time for
-	// a program.
+	// fitMoving and fitRails are how many stacks the test must accept from the two programs. fitWithin limits the time
+	// for a program.
 	fitMoving, fitRails = 15_000, 40_000
 	fitWithin           = time.Hour
 )
 
-// TestNativeStacksFit reads 100,000 native stacks, and uses only those whose thread did not move during the read. Each
-// must fit the thread's Ruby frames. One program has threads that move all the time, and the other is Rails on Puma
-// with PostgreSQL.
+// TestNativeStacksFit reads 100,000 native stacks, and uses a stack only if its thread did not move during the read.
+// Each must fit the thread's Ruby frames. One program has threads that move all the time, and the other is Rails on
+// Puma with PostgreSQL.
 func TestNativeStacksFit(t *testing.T) {
 	total := 0
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// lockWaitNS is how long ddtop still reads locks of C code after the last thread was seen to wait for one, in ns.
+	// lockWaitNS is how long ddtop continues to read locks of C code after it last saw a thread wait for one, in ns.
 	lockWaitNS = 3_000_000_000
 	// maxLockRounds limits how often ddtop reads all threads for one dump, to find the holders of locks.
 	maxLockRounds = 32

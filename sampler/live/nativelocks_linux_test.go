@@ -12,8 +12,9 @@ import (
 )
 
 // heldLocks is a program with a thread that holds two locks of C code. One is a mutex. The other is the C library's own
-// lock in syslog, held because standard error is a full pipe. A second thread waits for both, and so does a forked
-// child, in another order. The child's main thread holds a third lock, for which another thread of the child waits.
+// lock in syslog, which the thread holds because it writes to a full pipe (standard error). A second thread waits for
+// both locks. So does a forked child, in another order. The child's main thread holds a third lock, for which another
+// thread of the child waits.
 const heldLocks = `
 require "fiddle"
 require "io/nonblock"
@@ -53,9 +54,9 @@ puts "child #{child}"
 loop { sleep 0.01 }
 `
 
-// TestLocksOfCode: if a thread that lives holds a lock, ddtop must report the lock as held. A forked child can have a
-// lock whose holder exists only in the parent. ddtop must report such a lock as lost. A mutex names its owner in
-// memory, but a lock of the C library does not.
+// TestLocksOfCode: if a living thread holds a lock, ddtop must report the lock as held. In a forked child, the holder
+// of a lock may exist only in the parent. ddtop must report such a lock as lost. A mutex names its owner in memory, but
+// a lock of the C library does not.
 func TestLocksOfCode(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, heldLocks, rubytest.Options{})
@@ -71,8 +72,8 @@ func TestLocksOfCode(t *testing.T) {
 			"at mutex": {State: sampler.LockInherited, FromPID: int32(p.PID)},
 			"at own":   {State: sampler.LockHeld},
 		}
-		// In the root with Ruby 2.7, glibc 2.31 writes to standard error before it takes the lock of syslog. So this
-		// lock is not held there.
+		// The test's system with Ruby 2.7 has glibc 2.31, which writes to standard error before it takes the lock of
+		// syslog. So this lock is not held there.
 		if !strings.HasPrefix(r.Version, "2.") {
 			inParent["at syslog"] = sampler.NativeLock{State: sampler.LockUnknown, Library: "libc"}
 			inChild["at syslog"] = sampler.NativeLock{State: sampler.LockInherited, FromPID: int32(p.PID), Library: "libc"}

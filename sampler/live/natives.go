@@ -14,7 +14,8 @@ type NativeThread struct {
 	TID int32
 	// Name is the kernel's name, at most 15 bytes (task/TID/comm). Options.Redactor may replace it.
 	Name string
-	// CPUNS is the thread's time on a CPU since it started, in ns. It is zero without schedstat in the kernel.
+	// CPUNS is the thread's time on a CPU since it started, in ns. It is zero if the kernel was built without
+	// schedstat.
 	CPUNS int64
 }
 

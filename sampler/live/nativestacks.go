@@ -10,10 +10,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// maxNativeStacks limits of how many threads the native stacks are read in one go.
+// maxNativeStacks limits how many threads' native stacks ddtop reads in one go.
 const maxNativeStacks = 4096
 
-// standNS is how often tellPlaces notes where threads are whose native stacks are wanted, in ns.
+// standNS is the interval at which tellPlaces notes where the threads are whose native stacks are wanted, in ns.
 const standNS = 500_000_000
 
 // NativeStacks has the native stacks of a process's threads: for each thread, the C functions that are active in it.
@@ -152,7 +152,8 @@ func (s *sampling) tellPlaces(sample *sampler.Sample) {
 	s.places.Store(&places)
 }
 
-// nativeStays adds C functions to the Ruby stacks in samples, while a thread stays in them. Only the clock uses it.
+// nativeStays adds C functions to the Ruby stacks in samples. It adds them while a thread has not run since they were
+// read. Only the clock uses it.
 type nativeStays struct {
 	changes uint64
 	at      map[sampler.ThreadID]nativeStay
@@ -191,7 +192,7 @@ func (s *sampling) nativeFrames(sample *sampler.Sample) {
 				at.id = t.ID
 			}
 		}
-		// Native keeps its value from the last sample at a lock tick, so it is reset for each thread.
+		// A lock tick does not fill Native, which still has the last sample's value. So set it for each thread.
 		if t.Native = 0; at.native != 0 && at.stack == t.Stack && at.turns == t.Kernel.Turns {
 			t.Native, x.filled = at.native, true
 		}

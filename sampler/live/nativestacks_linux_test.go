@@ -51,8 +51,8 @@ var waitsIn = []struct {
 	{"", []string{"pthread_cond_wait", "pthread_cond_timedwait", "poll", "ppoll", "waitpid", "wait4"}},
 }
 
-// TestNativeStacksBelowRuby: the stack of each thread that waits must have the C functions that its innermost Ruby
-// frame called. This must hold without a JIT and with each JIT. ddtop must refuse none of these stacks.
+// TestNativeStacksBelowRuby: each native stack of a waiting thread must have the C functions that the thread's
+// innermost Ruby frame called. This must hold without a JIT and with each JIT. ddtop must accept all of these stacks.
 func TestNativeStacksBelowRuby(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {

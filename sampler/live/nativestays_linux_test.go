@@ -24,8 +24,8 @@ puts "moved"
 $stdin.gets`
 
 // TestNativeStaysAreReadOnce: if a thread stays in one place and its native stack is wanted, samples must have this
-// stack. ddtop must read the stack once while the thread stays, and again after it has moved. A thread that moves all
-// the time must have no native stack.
+// stack. ddtop must read the stack only once while the thread stays. It must read the stack again after the thread has
+// moved. A thread that moves all the time must have no native stack.
 func TestNativeStaysAreReadOnce(t *testing.T) {
 	each := rubytest.EachVersion
 	if rubytest.Short(t) {
@@ -43,7 +43,8 @@ func TestNativeStaysAreReadOnce(t *testing.T) {
 		defer cancel()
 		functions := map[string][]string{"main": {"read", "poll", "ppoll"}, "reader": {"read", "poll", "ppoll"},
 			"asleep": {"pthread_cond_wait", "pthread_cond_timedwait", "ppoll", "poll"}}
-		stays := make(map[string]map[int64]bool) // the turns of a thread's stays, by the thread's name
+		// for each thread's name, the values of Turns of the stays that were seen
+		stays := make(map[string]map[int64]bool)
 		sent, samples := false, 0
 		err = s.Run(ctx, func(x *sampler.Sample) {
 			for i := range x.Threads {
@@ -55,7 +56,7 @@ func TestNativeStaysAreReadOnce(t *testing.T) {
 					samples++
 				}
 				if !ok {
-					continue // the watch may have dropped a stack that the sample has
+					continue // the watch may already have dropped a stack that the sample still has
 				}
 				if below != nil && !slices.Equal(below, stay.Frames) {
 					t.Errorf("thread %d: the sample has %+v, the stay %+v", id, below, stay.Frames)

@@ -40,7 +40,7 @@ func (s *sampling) stopWith(ctx context.Context) (undo func()) {
 	})
 	return sync.OnceFunc(func() {
 		if !quit() {
-			<-stopped // a late Stop would end the next read
+			<-stopped // otherwise a late Stop could end the next read
 		}
 	})
 }
@@ -78,10 +78,10 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 		s.slowCounters(&sample, true)
 		n := flaws(&sample)
 		if s.reader.Cut() {
-			n++ // something beside the stacks is missing
+			n++ // data besides the stacks is missing
 		}
 		if s.pauses != nil && s.pauses.cut {
-			n++ // the stop took too long, as on a full machine
+			n++ // the target was stopped for too long, as on a full machine
 		}
 		if best.Load() == nil || n <= bestFlaws {
 			best.Store(sample.Clone())
@@ -103,7 +103,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 	return nil
 }
 
-// flaws counts what is missing or doubtful in a sample and might be better if the sample is taken again.
+// flaws counts the stacks and ractors of a sample that are missing or doubtful, and might be better in another sample.
 func flaws(s *sampler.Sample) int {
 	n := 0
 	for i := range s.Threads {

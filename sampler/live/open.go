@@ -35,7 +35,8 @@ const bootWait = 5 * time.Second
 // bootPoll is the interval between two tries to find a Ruby that is still booting.
 const bootPoll = 20 * time.Millisecond
 
-// maxExecs limits how often a process may call exec while Open opens it. "chroot / env ruby" makes three calls.
+// maxExecs limits how often a process may call exec while Open opens it. For example, "chroot / env ruby" makes three
+// calls.
 const maxExecs = 8
 
 // Options are the options of Open. The zero value of a field selects the default.
@@ -46,18 +47,19 @@ type Options struct {
 	// Overhead is how much of one CPU ddtop may take, as a share of at most 1. Zero means no limit. All Sources of a
 	// Group share one limit.
 	Overhead float64
-	// OverheadMost is used in place of Overhead if figures would otherwise lack the least quality
-	// (sampler.LeastQualities). It is a share of one CPU, too. If it is zero, Overhead is always the limit.
+	// OverheadMost replaces Overhead if figures would otherwise be too inexact to be shown (sampler.LeastQualities). It
+	// is a share of one CPU, too. If it is zero, Overhead is always the limit.
 	OverheadMost float64
-	// Window is how much time figures cover. Their least quality depends on it. Zero means sampler.QualityWindow.
+	// Window is the length of the time that figures cover. The longer it is, the fewer samples per second the figures
+	// need. Zero means sampler.QualityWindow.
 	Window time.Duration
 	// MaxDepth is how many frames of a stack are kept.
 	MaxDepth int
 	// BootWait is how long Open waits for a Ruby that is still booting.
 	BootWait time.Duration
-	// Pause stops all threads with ptrace while stacks are read, for at most PauseLimit. It is no help with releases
-	// that publish a frame before it is filled (2.5 to 2.7, YJIT of 3.1). If ddtop started the process, it may wait for
-	// the process (Wait) only after the process has ended (see attach.NewPauser).
+	// Pause stops all threads with ptrace while stacks are read, for at most PauseLimit. It does not help with Ruby
+	// releases that publish a frame before they have filled it (2.5 to 2.7, YJIT of 3.1). If ddtop has started the
+	// process, it must not call Wait before the process has ended (see attach.NewPauser).
 	Pause bool
 	// Dictionary stores the names and stacks to which the IDs in samples refer. If it is nil, Open makes a new one.
 	Dictionary *sampler.Dictionary
@@ -81,7 +83,8 @@ type Options struct {
 	procs *pace.Processors
 	// budget is shared by the Sources of a Group. If it is nil, Open makes a new one.
 	budget *pace.Budget
-	// Progress is called while a file's debug information is read: done of total units are read. Progress may be nil.
+	// Progress is called while ddtop reads a file's debug information. It reports that done of total units are read.
+	// Progress may be nil.
 	Progress func(path string, done, total int)
 }
 
@@ -124,7 +127,7 @@ func (o *Options) defaults() error {
 	return nil
 }
 
-// Open finds the Ruby VM in a process and prepares to sample it. Errors are errors of attach and ruby, and
+// Open finds the Ruby VM in a process and prepares to sample it. It returns errors of packages attach and ruby, and
 // layout.ErrUnknownRelease. If a read hangs, Open returns NoAnswer's error half a second after the end of ctx.
 func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	type opened struct {
@@ -155,7 +158,8 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 	return nil, apart.NoAnswer(pid, context.Cause(ctx))
 }
 
-// openSource does the work of Open. It may hang. It turns a panic into an error, so that other processes go on.
+// openSource does the work of Open. It may hang. It turns a panic into an error, so that ddtop can continue with other
+// processes.
 func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err error) {
 	defer attach.Recovered(pid, &err)
 	if err := opts.defaults(); err != nil {
@@ -220,7 +224,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	s.vmPath, s.vmBias = module.Path, module.Bias
 	vm := found.VM
 	if vm.Description != "" {
-		description = vm.Description // the description with the JIT of this process
+		description = vm.Description // this text includes the JIT of this process
 	}
 	if s.spaces, err = kernel.OpenNamespace(pid); err != nil {
 		return err
@@ -258,7 +262,7 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	}
 	s.view.Spaces = s.spaces
 	if opts.Pause {
-		s.learnCalls() // before the first stop
+		s.learnCalls() // must come before the target is first stopped
 		if s.pauses, err = newPauses(s.proc, s); err != nil {
 			return err
 		}
@@ -268,7 +272,8 @@ func (s *Source) open(ctx context.Context, pid int, opts Options) error {
 	return nil
 }
 
-// findVM finds the first module with a Ruby VM, and closes the others. If there is none, err is the first module's.
+// findVM finds the first module with a Ruby VM, and closes the others. If none has a VM, err is the error of the first
+// module.
 func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Options) (module *attach.Module, version, description string, found ruby.Found, err error) {
 	var mem attach.Memory = s.proc
 	if opts.Pause {
@@ -289,7 +294,7 @@ func (s *subject) findVM(ctx context.Context, rubies []*attach.Module, opts Opti
 			}
 		}
 	}()
-	if len(rubies) > 1 { // try each once, before waiting for the first
+	if len(rubies) > 1 { // try each module once, before waiting for the first one
 		for _, m := range rubies {
 			if look(m, true) == nil {
 				return m, version, description, found, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// originProgram parks threads in code of each origin (the program's own, gems, the standard library and so on). It also
-// prints what Ruby reports: the folders of the loaded gems and of the standard library.
+// originProgram parks a thread in code of each origin (the program's own, gems, the standard library and so on). It
+// also prints what Ruby reports: the folders of the loaded gems and of the standard library.
 const originProgram = `
 require "json"; require "find"; require "rbconfig"; require "fileutils"
 def write(path, text)
@@ -76,7 +76,7 @@ func (w originTruth) of(f sampler.Frame) (sampler.Origin, string) {
 	switch {
 	case f.C || strings.HasPrefix(f.Path, "<internal:"):
 		return sampler.OriginCore, ""
-	case strings.HasPrefix(f.Path, "(eval"): // belongs to the file that evaluates it, if Ruby names that file
+	case strings.HasPrefix(f.Path, "(eval"): // the code belongs to the file that called eval, if Ruby names that file
 		if at, ok := sampler.EvalFile(f.Path); ok {
 			file = at
 		}

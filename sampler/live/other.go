@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// exactRun is the type of a run of exact mode. No run is ever made, because exact mode works on Linux only.
+// exactRun is one run of exact mode. No run is ever made, because exact mode works on Linux only.
 type exactRun struct{}
 
 func (*Source) openExact(context.Context, ExactOptions) (*exactRun, error) {

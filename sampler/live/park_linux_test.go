@@ -38,7 +38,7 @@ func TestPark(t *testing.T) {
 	for range 5 {
 		more()
 		resume := s.Park()
-		ticks := s.reader.Reads().Ticks   // of the sampling thread, which reads nothing now
+		ticks := s.reader.Reads().Ticks   // the sampling thread's count, which does not change while it is parked
 		time.Sleep(20 * time.Millisecond) // about twenty ticks, if it were not parked
 		if now := s.reader.Reads().Ticks; now != ticks {
 			t.Errorf("%d ticks while it was parked", now-ticks)

@@ -11,14 +11,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// PauseLimit limits how long the target is stopped for one sample. The stacks left are read while the target runs.
+// PauseLimit limits how long the target is stopped for one sample. Stacks that are not read by then are read while the
+// target runs.
 const PauseLimit = 5 * time.Millisecond
 
-// pauseRest is how long the target must run after a pause before the next one, as a multiple of the pause. So pauses
-// take at most a tenth of the time.
+// pauseRest limits how often the target is stopped. After a pause, the target must run for pauseRest times the length
+// of the pause. So pauses take at most a tenth of the time.
 const pauseRest = 9
 
-// pauses stops the target while its stacks are read.
+// pauses stops the target while ddtop reads the target's stacks.
 type pauses struct {
 	pauser *attach.Pauser
 	reader interface {
@@ -29,7 +30,7 @@ type pauses struct {
 	sample *sampler.Sample
 	err    error
 	read   func()
-	// cut is true if the last pause ended before all threads were read. Their stacks are then not from one instant.
+	// cut is true if the last pause ended before all threads were read. The stacks then show different moments.
 	cut bool
 	// restNS is the earliest time at which the target may be stopped again, CLOCK_MONOTONIC in ns.
 	restNS int64
@@ -38,7 +39,8 @@ type pauses struct {
 // ErrPauseLimit means that --pause is refused: ddtop's own CPU time has a limit, which could make a stop too long.
 var ErrPauseLimit = errors.New("--pause is refused: ddtop's own CPU time has a limit")
 
-// checkPause returns an error if ddtop's cgroup has a CPU limit, because ddtop could get no CPU during a stop.
+// checkPause returns an error if ddtop's cgroup has a CPU limit. With such a limit, ddtop could lose its CPU while the
+// target is stopped.
 func checkPause() error {
 	l, limited := kernel.OwnCPULimit()
 	if !limited {
@@ -61,7 +63,8 @@ func newPauses(p *attach.Process, s *Source) (*pauses, error) {
 	return z, nil
 }
 
-// stacks reads all stacks while the target is stopped. The stop is short if the names of code are known (warmUp).
+// stacks reads all stacks while the target is stopped. The stop is short if the names of the code are already known
+// (warmUp).
 func (z *pauses) stacks(sample *sampler.Sample) error {
 	z.sample = sample
 	pause, err := z.pauser.Pause(z.read)
@@ -101,14 +104,16 @@ func (s *sampling) rests() int64 {
 	return s.pauses.restNS
 }
 
-// warmUp reads all stacks once if the target will be stopped. So names of code are known, and the first stop is short.
+// warmUp reads all stacks once if the target will be stopped later. This finds the names of code in advance, so that
+// the first stop is short.
 func (s *sampling) warmUp() {
 	if s.pauses != nil {
 		s.learnCalls()
 	}
 }
 
-// learnCalls reads all stacks and system calls once, before a stop, which can rename a call to restart_syscall.
+// learnCalls reads all stacks and system calls once, before the target is first stopped. After a stop, the kernel can
+// report restart_syscall in place of the system call that was interrupted.
 func (s *sampling) learnCalls() {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()

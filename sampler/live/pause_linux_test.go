@@ -53,7 +53,7 @@ func helpPausing(what string, pid int) error {
 	switch what {
 	case "start":
 		fmt.Println("starting")
-		return exec.Command(fmt.Sprintf("/proc/%d/fd/%d", os.Getppid(), pid)).Start() // by vfork
+		return exec.Command(fmt.Sprintf("/proc/%d/fd/%d", os.Getppid(), pid)).Start() // Go starts the file with vfork
 	case "trace":
 		runtime.LockOSThread()
 		_, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0)
@@ -99,8 +99,8 @@ func startHelper(t *testing.T, what string, pid int) (cmd *exec.Cmd, line string
 // kill ends a helper and waits for its end. A second call does nothing.
 func kill(cmd *exec.Cmd) {
 	if cmd.ProcessState == nil {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()         // killed
+		_ = cmd.Process.Kill() // an error means that it has ended
+		_ = cmd.Wait()         // the error says that it was killed
 	}
 }
 
@@ -315,7 +315,7 @@ func TestPauses(t *testing.T) {
 		untouched(t, p.PID)
 		rubytest.Report(t, "%s: %d threads: %d pauses, mean %d µs, longest %d µs, %d cut", r.Name, len(sample.Threads),
 			reads.Pauses, total/int64(reads.Pauses)/1000, longest/1000, reads.PausesCut)
-		p.Retell(t, "truth") // it still answers
+		p.Retell(t, "truth") // the program must still answer
 	})
 }
 
@@ -330,7 +330,7 @@ func TestStatesWithPauses(t *testing.T) {
 	})
 }
 
-// awaitState waits until the first thread of a process is in a state, as the kernel reports.
+// awaitState waits until the kernel reports a certain state for the first thread of a process.
 func awaitState(t *testing.T, pid int, state, why string) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); ; time.Sleep(time.Millisecond) {
@@ -413,7 +413,7 @@ func TestPauseIsBounded(t *testing.T) {
 	p.Expect(t, "ready")
 	z := pauserOf(t, p.PID, live.PauseLimit)
 	pause, err := z.Pause(func() {
-		progress(t, p) // the program answers while the reading goes on
+		progress(t, p) // the program must answer while the reading still runs
 		untouched(t, p.PID)
 	})
 	if err != nil || !pause.Cut {
@@ -464,8 +464,9 @@ func TestPausesLeaveTheTargetItsTime(t *testing.T) {
 	}
 }
 
-// TestPauseOfVfork pauses a process with a thread in vfork, which nothing can stop until vfork returns. vfork returns
-// while ddtop reads. The order to stop the thread is then still pending, and must not stop it later.
+// TestPauseOfVfork pauses a process with a thread in vfork. The kernel cannot stop this thread until vfork returns. The
+// test lets vfork return while ddtop reads. The order to stop the thread is then still pending, and must not stop the
+// thread later.
 func TestPauseOfVfork(t *testing.T) {
 	// The child stays in vfork until it can open its program. A lease on the program's file prevents this until the
 	// lease is given up (fcntl(2)).
@@ -498,8 +499,8 @@ func TestPauseOfVfork(t *testing.T) {
 }
 
 // TestPauseOfTraced: if another process traces a thread of the target, ddtop cannot stop the threads, and must name
-// this process. The test traces the first thread, and then another one. ddtop must also name the tracer if the time for
-// its trial stop is over at once, as can happen on a full machine.
+// that process. The test traces the first thread, and then another one. Before sampling, ddtop stops the target once as
+// a trial. Even if the trial's time passes at once, as on a full machine, ddtop must name the tracer.
 func TestPauseOfTraced(t *testing.T) {
 	p := rubytest.One(t).Start(t, countingProgram, rubytest.Options{})
 	p.Expect(t, "ready")

@@ -45,8 +45,9 @@ func TestNobodyHoldsAtRest(t *testing.T) {
 		t.Parallel()
 		p, _ := r.StartStates(t, rubytest.Options{})
 		var c *gvl.Classifier
-		// Even in a process at rest, something may move in one of a hundred samples. If several samples in a row show a
-		// movement, it counts once: on a busy machine, a thread that was woken may get no CPU for many samples.
+		// Even in a process at rest, a thread may move in one of a hundred samples. If several samples in a row show a
+		// movement, it counts once. The reason is that on a busy machine a woken thread may get no CPU for many
+		// samples.
 		const n, moves = 100, .01
 		seen, held, waiting := 0, 0, 0
 		holding, queueing := false, false

@@ -8,24 +8,28 @@ import (
 	"github.com/ddtop/ddtop/attach/processcontext"
 )
 
-// ddtop reads at intervals what the process publishes. The interval doubles from publishedFirst to publishedMost.
+// publishedFirst and publishedMost bound the interval at which ddtop reads what the process publishes. The interval
+// begins with publishedFirst, and doubles with each reading up to publishedMost.
 const publishedFirst, publishedMost = 10 * time.Second, 80 * time.Second
 
-// threadContext is the variable that has a thread's published span (docs/internals/context.md#a-threads-span).
+// threadContext is the name of the thread-local variable in which a thread publishes its span
+// (docs/internals/context.md#a-threads-span).
 const threadContext = "otel_thread_ctx_v1"
 
-// published says whether and where ddtop has found the spans that threads publish.
+// published records whether and where ddtop has found the spans that threads publish. A span describes the work that a
+// thread does now, for tracing tools such as OpenTelemetry.
 type published struct {
 	// after is the time of the next search for published spans. every is the interval from that search to the next.
 	after time.Time
 	every time.Duration
-	// found is true if the reader knows where threads publish. atNS is the PublishedNS of the context that says so.
+	// found is true if the reader knows where threads publish their spans. atNS is the field PublishedNS of the
+	// process's context from which ddtop learned this.
 	found bool
 	atNS  uint64
 }
 
-// findPublished finds out where threads publish their spans, and tells the reader. It searches only if the process has
-// announced that its threads publish spans.
+// findPublished finds out where threads publish their spans, and passes the place to the reader. It searches only if
+// the process has announced that its threads publish spans.
 func (s *subject) findPublished(mappings []attach.Mapping) {
 	p := &s.published
 	p.every = min(max(2*p.every, publishedFirst), publishedMost)

@@ -14,7 +14,7 @@ import (
 )
 
 // sayPublished compares the spans of a sample's threads with truth, the spans that the program reports. all is true if
-// all threads have their spans. wrong has the spans that differ, by thread.
+// each thread has its span. wrong has the spans that differ from truth, by thread.
 func sayPublished(s *sampler.Sample, dict *sampler.Dictionary, truth map[string]published.Span) (all bool, wrong map[string]published.Span) {
 	wrong = make(map[string]published.Span)
 	seen := 0
@@ -43,7 +43,7 @@ func TestPublished(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, late := range []bool{false, true} {
 			if late && rubytest.Short(t) {
-				continue // it takes ten seconds
+				continue // skipped, because it takes ten seconds
 			}
 			t.Run("late "+strconv.FormatBool(late), func(t *testing.T) {
 				p := published.Prepare(t, r, rubytest.Options{Args: []string{"parked"}})

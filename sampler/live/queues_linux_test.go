@@ -28,7 +28,7 @@ type pumaStats struct {
 	Max      int64 `json:"max_threads"`
 }
 
-// until calls asked until it returns true.
+// until calls asked until it returns true. The test fails if this takes too long.
 func until(t *testing.T, what string, asked func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !asked(); time.Sleep(20 * time.Millisecond) {
@@ -82,7 +82,8 @@ func waitingAt(t *testing.T, port string) string {
 	return f[1] + " of " + f[2]
 }
 
-// lengthAt returns the number of connections that wait in the accept queue of a port.
+// lengthAt returns the length of the accept queue of a port: the number of connections that the server has not accepted
+// yet.
 func lengthAt(t *testing.T, port string) (n int64) {
 	t.Helper()
 	if _, err := fmt.Sscan(waitingAt(t, port), &n); err != nil {
@@ -154,13 +155,13 @@ func TestPumaQueues(t *testing.T) {
 		send(t, port, slowRequest+"\r\n")
 	}
 	until(t, "all threads are busy", func() bool { x := controlOf(t, puma.Control)[0]; return x.Capacity == 0 && x.Running == 3 })
-	for _, c := range halves[:2] { // these clients go on to the list of the pool
+	for _, c := range halves[:2] { // the pool gets these two requests, because they become complete
 		if _, err := io.WriteString(c, "\r\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	until(t, "two requests wait", func() bool { return controlOf(t, puma.Control)[0].Backlog == 2 })
-	for range 4 { // Puma 7 accepts these connections, older releases do not
+	for range 4 { // Puma 7 accepts these connections, but older releases leave them in the accept queue
 		send(t, port, slowRequest+"\r\n")
 	}
 	until(t, "six wait", func() bool { return lengthAt(t, port)+controlOf(t, puma.Control)[0].Backlog == 6 })
@@ -198,12 +199,12 @@ func TestUnicornQueue(t *testing.T) {
 	}
 }
 
-// TestPassengerQueue: requests wait in Passenger's core, which is another process, until a Ruby process is free. So
-// ddtop cannot know how many requests wait for a Ruby process, although it reads the queues of the process's sockets as
-// ss does. ddtop must refer to passenger-status, which reports how many requests wait.
+// TestPassengerQueue: requests wait in Passenger's core, which is another process, until a Ruby process is free. ddtop
+// reads the queues of the Ruby process's sockets, as ss does. But these queues do not show how many requests wait in
+// the core. So ddtop must refer to passenger-status, which reports this number.
 func TestPassengerQueue(t *testing.T) {
 	passenger := servertest.StartRack(t, "passenger", "plain")
-	t.Cleanup(func() { // Passenger waits for the requests before it ends
+	t.Cleanup(func() { // Passenger waits for the requests before it ends, so let them end
 		if err := os.WriteFile(filepath.Join(filepath.Dir(passenger.Log), "let_go"), nil, 0o644); err != nil {
 			t.Error(err)
 		}
@@ -308,9 +309,9 @@ func TestPumaClusterQueues(t *testing.T) {
 			t.Logf("Puma said at last: %+v", busy)
 		}
 	})
-	// A worker can take a third request while the other worker still has a free thread. So the test cannot know how
-	// many requests occupy all threads. It sends one at a time until all threads are busy. Some requests already wait
-	// then.
+	// A worker can take a third request while the other worker still has a free thread. So the test does not know in
+	// advance how many requests occupy all threads. It sends one at a time until all threads are busy. By then, some
+	// requests already wait.
 	const threads, wait = 4, 5
 	sent := 0
 	until(t, "all threads are busy", func() bool {

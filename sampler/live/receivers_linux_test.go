@@ -10,7 +10,7 @@ import (
 )
 
 // receiversProgram has threads that run a method of a Queue or a Ractor. Some of them wait for something else than this
-// object. The name of each thread begins with the state that ddtop must report.
+// Queue or Ractor. The name of each thread begins with the state that ddtop must report.
 const receiversProgram = `
 class Jobs < Queue
   def rest; sleep; end
@@ -34,9 +34,10 @@ if defined?(Ractor)
 end
 puts "ready"; $stdout.flush; STDIN.read`
 
-// TestReceiverIsNoReason: a thread that runs a method of a Queue or a Ractor may wait for something else than this
-// object. ddtop must report the object as the reason only if the innermost method belongs to its class, such as
-// Queue#pop. In a Ractor's own block, self is the Ractor, but this does not make it a reason either.
+// TestReceiverIsNoReason: a thread that runs a method of a Queue or a Ractor may wait for something else, for example
+// in sleep. ddtop must report the object as the reason for the wait only if the innermost method belongs to the
+// object's class, such as Queue#pop. In a Ractor's own block, self is the Ractor. The Ractor is not a reason there
+// either.
 func TestReceiverIsNoReason(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

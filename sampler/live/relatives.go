@@ -18,24 +18,27 @@ import (
 
 const (
 	// lookEvery is the interval at which ddtop searches for processes that have started, ended or called exec. After a
-	// long search, the pause is lookRest times the length of the search, but at most longestRest. Expensive searches
-	// ask the kernel for the children of each thread of each process (kernel.Births).
+	// long search, the pause is lookRest times the length of the search, but at most longestRest. A search takes long
+	// if ddtop must ask the kernel for the children of each thread of each process (kernel.Births).
 	lookEvery   = 250 * time.Millisecond
 	longestRest = time.Second
 	lookRest    = 200
 	// findEvery is the interval between calls of GroupOptions.Find, which finds processes that the caller did not name.
 	findEvery = time.Second
-	// findRest is the shortest pause after a call of Find, as a multiple of the call's length, up to longestFindRest.
-	// So calls of Find take about a hundredth of the time.
+	// findRest is a multiple. After a call of Find, the pause is at least findRest times the length of the call, but at
+	// most longestFindRest. So calls of Find take about a hundredth of the time.
 	findRest        = 100
 	longestFindRest = 10 * time.Second
-	// settleTime is how old a process must be, because a younger one may be a copy of its parent just before exec.
+	// settleTime is how old a process must be before ddtop opens it. A younger process may be a copy of its parent that
+	// is about to call exec.
 	settleTime = 100 * time.Millisecond
 	// maxTries limits how often ddtop tries to attach to a process. Early tries can fail because Ruby is still booting.
 	maxTries = 20
-	// silentRest is how long ddtop does not read a process after a read that hung: each such read blocks a thread.
+	// silentRest is the pause after a read of a process hung. ddtop pauses because each read that hangs blocks a thread
+	// of ddtop.
 	silentRest = 10 * time.Second
-	// maxTracked limits the followed living processes, Ruby or not. maxEnded limits the ended processes in the list.
+	// maxTracked limits the living processes that a Group follows, Ruby or not. maxEnded limits the ended processes in
+	// its list.
 	maxTracked = 1024
 	maxEnded   = 256
 )
@@ -52,14 +55,15 @@ type relative struct {
 	exe   string
 	tries int
 	err   error
-	// doubted is true if the last read of the process failed. The field Why of sampler.Relative has the reason.
+	// doubted is true if the last read of the process failed. The reason is then in the field Why of sampler.Relative.
 	doubted bool
 	// user is the process's user, if userRead is true.
 	user     int
 	userRead bool
 	// silentAt is the last time at which a read of the process hung.
 	silentAt time.Time
-	// walked is true if the kernel was asked for the process's children. Later children are found by kernel.Births.
+	// walked is true if ddtop has asked the kernel for the process's children. ddtop finds later children with
+	// kernel.Births.
 	walked bool
 	// named is true if the caller of OpenGroup named the process. makeWay never takes the place of such a process.
 	named bool
@@ -67,7 +71,8 @@ type relative struct {
 	// process. yielded is true if the process has made way for a process of another user.
 	heldSince        time.Time
 	leaving, yielded bool
-	// done is true if its Source is closed. With LetGo the Source is then dropped: ending and ended keep how it ended.
+	// done is true if the process's Source is closed. With GroupOptions.LetGo, the Source is then dropped. ending and
+	// ended keep how it ended.
 	done   bool
 	ending sampler.End
 	ended  bool
@@ -94,7 +99,7 @@ func age(id kernel.Identity) time.Duration {
 }
 
 func (r *relative) refused(err error) {
-	if !kernel.Exhausted(err) { // not the process's fault
+	if !kernel.Exhausted(err) { // only errors that the process causes count as a try
 		r.tries++
 	}
 	r.err = err
@@ -113,12 +118,14 @@ func (r *relative) say() {
 	}
 }
 
-// belowMayBeRuby reports whether a process may have Ruby processes below it although reading it failed with err.
+// belowMayBeRuby reports whether a process may have Ruby processes as descendants, although reading the process itself
+// failed with err.
 func belowMayBeRuby(err error) bool {
 	return errors.Is(err, attach.ErrNotRuby) || errors.Is(err, attach.ErrNotLoaded) || errors.Is(err, layout.ErrUnknownRelease)
 }
 
-// look makes one search: for ended and replaced processes, then for new ones. Then it attaches to processes.
+// look makes one search. It searches for processes that have ended or called exec, and then for new processes. Then it
+// attaches to processes.
 func (g *Group) look(ctx context.Context) {
 	living := g.lookForEnds()
 	living = g.lookForNew(living)
@@ -137,7 +144,7 @@ func (g *Group) look(ctx context.Context) {
 		}
 		id, err := kernel.Identify(r.PID)
 		if err != nil || id.StartTicks != r.StartTicks {
-			continue // the next search notes its end
+			continue // the next search notes that the process has ended
 		}
 		src, err := g.open(ctx, r.PID, time.Millisecond)
 		switch {
@@ -165,7 +172,8 @@ func (g *Group) note(r *relative, why string) {
 func (g *Group) lookForEnds() []*relative {
 	var living []*relative
 	for _, r := range g.alive() {
-		// The Source's answer is read before the kernel's. If only the Source has ended, the process has called exec.
+		// Ask the Source before the kernel. If the Source has ended but the process still lives, the process has called
+		// exec.
 		end, ended := g.endOf(r)
 		if !ended && g.lives(r) {
 			g.doubt(r, nil)
@@ -177,7 +185,7 @@ func (g *Group) lookForEnds() []*relative {
 		g.doubt(r, err)
 		switch {
 		case err != nil && !gone:
-			living = append(living, r) // it may live
+			living = append(living, r) // it may still live
 		case gone:
 			why := "exited"
 			if ended {
@@ -187,7 +195,7 @@ func (g *Group) lookForEnds() []*relative {
 				why += "; it was never sampled"
 			}
 			g.end(r, why)
-		case ended: // but the process lives
+		case ended: // only the Source has ended
 			g.end(r, end.Reason)
 			next := relativeOf(id)
 			next.Root, next.named = r.Root, r.named
@@ -246,8 +254,8 @@ func (g *Group) endOf(r *relative) (sampler.End, bool) {
 	return r.ending, r.ended
 }
 
-// lives reports whether a process has a Source and has not ended. It cannot see an exec, but the Source can. It makes
-// one short system call, because reading the files of /proc would take six.
+// lives reports whether a process has a Source and has not ended. It does not see an exec, which the Source sees. It
+// makes one short system call, while reading the files of /proc would take six.
 func (g *Group) lives(r *relative) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -298,7 +306,8 @@ func (g *Group) add(r *relative) {
 	g.list = append(g.list, r)
 }
 
-// lookForNew adds the children of living processes. It skips those younger than settleTime, and sets g.unsettled.
+// lookForNew adds the children of living processes. It skips children younger than settleTime, and sets g.unsettled so
+// that they are found soon.
 func (g *Group) lookForNew(living []*relative) []*relative {
 	g.unsettled = 0
 	known := make(map[int]bool, len(living))
@@ -347,7 +356,7 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 			if err != nil || id.Ended {
 				continue
 			}
-			if left := settleTime - age(id); left > 0 { // the next search adds it
+			if left := settleTime - age(id); left > 0 { // too young; a later search adds the process
 				g.unsettled = max(g.unsettled, left)
 				continue
 			}
@@ -381,7 +390,9 @@ func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 		}
 		id, err := kernel.Identify(pid)
 		if err != nil || id.Ended || age(id) < settleTime {
-			continue // the next call adds it
+			// met reports whether a process that the caller named was found before. If so, lookForNew does not add it
+			// again after it has ended.
+			continue
 		}
 		r := relativeOf(id)
 		r.Root = true
@@ -397,7 +408,8 @@ func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 	return living
 }
 
-// met reports whether a named process was found before. If so, lookForNew does not add it again when it has ended.
+// met reports whether a process that the caller named was found before. If so, findMore does not add it again after it
+// has ended.
 func (g *Group) met(pid int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

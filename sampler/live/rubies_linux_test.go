@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// twoRubies is a program that loads further libruby libraries: a copy of its own, and each libruby of another release
-// that it finds. No Ruby is started in these libraries. Libraries that are loaded later have lower addresses.
+// twoRubies is a program that loads further libruby libraries: a copy of its own libruby, and each libruby of another
+// release that it finds. No Ruby is started in these libraries. Libraries that are loaded later have lower addresses.
 const twoRubies = `require "fiddle"
 require "fileutils"
 require "rbconfig"
@@ -28,8 +28,8 @@ Thread.new { sleep }.name = "asleep"
 sleep
 `
 
-// TestSeveralRubies: if a process has several libraries with a Ruby, ddtop must find the one whose VM runs. ddtop's
-// list of processes must show the version of this one.
+// TestSeveralRubies: if a process has several libraries with a Ruby, ddtop must find the Ruby whose VM runs. ddtop's
+// list of processes must show the version of this Ruby.
 func TestSeveralRubies(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, twoRubies, rubytest.Options{})

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// TestSamplingDoesNotWait: while the function that gets samples is busy, the clock must continue to sample. These
-// samples must be delivered later.
+// TestSamplingDoesNotWait: while the function that receives samples is busy, the clock must continue to sample. The
+// function must then receive these samples later.
 func TestSamplingDoesNotWait(t *testing.T) {
 	p := rubytest.One(t).Start(t, "$stdout.sync = true\nputs 'up'\nx = 0\nloop { x += 1 }\n", rubytest.Options{})
 	p.Expect(t, "up")

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/stacknames"
 )
 
-// runningStacks is how many stacks of a running thread the test compares. Such a thread must run for two seconds for
-// them.
+// runningStacks is how many stacks of a running thread the test compares. To get them, the test must sample the thread
+// for two seconds of its CPU time.
 const runningStacks = 2000
 
 // TestRunningThreadsSpendTheirTimeInTheseFunctions: the program itself measures how its CPU time divides among its C
@@ -52,7 +52,7 @@ func spendsInTheseFunctions(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	defer cancel()
 	var seen [spend.NumFunctions]int
 	var ns [spend.NumFunctions]int64
-	misplaced := 0 // stacks with a wrong mark whether the thread had the GVL
+	misplaced := 0 // stacks that say wrongly whether the thread had the GVL
 	going, stoppedNS := false, int64(0)
 	var watch *sampler.NativeWatch
 	var frames []sampler.FrameID
@@ -110,9 +110,9 @@ func spendsInTheseFunctions(t *testing.T, r rubytest.Ruby, o rubytest.Options) {
 	if few := odds.AtMost(int(n), 0.01); misplaced > few {
 		t.Errorf("%d of %g stacks say wrongly whether the thread had the GVL", misplaced, n)
 	}
-	// The program knows how long it was in each function. Stacks are taken at regular times, and the program's
-	// intervals lie at random between these. So the number of stacks in an interval varies less than if the stacks were
-	// independent of each other.
+	// The program measures how long it was in each function. Stacks are taken at regular times, and the program's
+	// intervals begin at random times. So the number of stacks in a function varies less than with stacks at random
+	// times.
 	for f, name := range spend.Names {
 		got, want := float64(seen[f])/n, float64(ns[f])/float64(ns[spend.All])
 		if math.Abs(got-want) > odds.Within(n) {
@@ -140,7 +140,7 @@ func TestRunningBeginsAndEnds(t *testing.T) {
 	err = s.Run(ctx, func(x *sampler.Sample) {
 		switch {
 		case turns == 3 && s.Running.On():
-			p.CloseStdin(t) // the process ends while they are taken
+			p.CloseStdin(t) // the process ends while stacks are taken
 			turns++
 		case len(x.Runs) > 0 && s.Running.On() && turns < 3:
 			if err := s.Running.Start(ctx); err == nil {
@@ -151,7 +151,8 @@ func TestRunningBeginsAndEnds(t *testing.T) {
 			}
 			turns, offNS = turns+1, x.TimeNS
 		case !s.Running.On() && turns < 4:
-			if len(x.Runs) > 0 && x.TimeNS > offNS+4e8 { // earlier samples were on their way
+			// 400 ms after the switch-off, no earlier sample can be on its way
+			if len(x.Runs) > 0 && x.TimeNS > offNS+4e8 {
 				off++
 			}
 			if x.TimeNS > offNS+4e8 {
@@ -170,9 +171,9 @@ func TestRunningBeginsAndEnds(t *testing.T) {
 	}
 }
 
-// TestOtherCodeAtTheSamePlace: a program loads two libraries in turns, each at the address that the other had. If a
-// method calls one library, ddtop must never show a function of the other library in the stack. The test takes 5 s on a
-// full machine. TestSteady in package clock is a quick test of the same property.
+// TestOtherCodeAtTheSamePlace: a program loads two libraries in turns, each at the address that the other one had.
+// While a method calls one library, ddtop must never show a function of the other library in the stack. The test takes
+// 5 s on a full machine. TestSteady in package clock is a quick test of the same property.
 func TestOtherCodeAtTheSamePlace(t *testing.T) {
 	rubytest.Long(t)
 	if err := MayRun(); err != nil {

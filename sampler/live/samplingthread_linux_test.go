@@ -107,8 +107,8 @@ func TestSamplingThreadEnds(t *testing.T) {
 	}
 }
 
-// TestRunsInARow: when the context of a run ends, a goroutine stops the ticks, but possibly late. It must not stop the
-// ticks of the next run.
+// TestRunsInARow: when the context of a run ends, a goroutine stops the ticks of this run. The goroutine may come late.
+// It must then not stop the ticks of the next run.
 func TestRunsInARow(t *testing.T) {
 	p := rubytest.One(t).Start(t, "puts 1; $stdout.flush; $stdin.gets", rubytest.Options{})
 	p.Line(t)
@@ -117,7 +117,8 @@ func TestRunsInARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that the goroutine begins when this one waits
+	// with one processor, the goroutine begins only when this goroutine waits
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	ctx, cancel := context.WithCancel(t.Context())
 	undo := s.stopWith(ctx)
 	cancel()

@@ -68,8 +68,8 @@ func tidsByName(t *testing.T, pid int) map[string]sampler.Thread {
 }
 
 // TestRubyInTheSecondThread: Ruby's main thread is not the first thread of the process. ddtop must find the main
-// thread's TID in this PID namespace, even if the process has PID 1 in a container. In a child that this thread forks,
-// it is the first thread.
+// thread's TID in this PID namespace, even if the process has PID 1 in a container. If this main thread forks a child,
+// it is the first thread of the child.
 func TestRubyInTheSecondThread(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		for name, own := range map[string]bool{"here": false, "container": true} {

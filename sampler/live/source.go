@@ -19,20 +19,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
-// checkNS is the interval between checks whether the process has called exec, in ns. ddtop asks the kernel for this.
+// checkNS is the interval, in ns, at which ddtop asks the kernel whether the process has called exec.
 const checkNS = 1_000_000_000
 
-// reuseNS is the shortest time in which a PID can be reused, in ns. A PID namespace may have only 300 PIDs.
+// reuseNS is the shortest time after which a PID can belong to another process, in ns. It is short because a PID
+// namespace may have only 300 PIDs.
 const reuseNS = 20_000_000
 
-// slowProcNS is the longest interval between reads of the process's counters, in ns. If more than procSharers processes
-// are sampled, the interval grows up to it.
+// slowProcNS is the longest interval between reads of the process's counters, in ns. If ddtop samples more than
+// procSharers processes, the interval grows with their number, up to slowProcNS.
 const (
 	slowProcNS  = 1_000_000_000
 	procSharers = 4
 )
 
-// failCheckNS is used instead of checkNS while reads fail: it is the interval between checks for an exec, in ns.
+// failCheckNS replaces checkNS while reads fail. It is the interval between checks for an exec, in ns.
 const failCheckNS = 20_000_000
 
 // Source samples a live process. Do not call Run and Once at the same time.
@@ -43,14 +44,15 @@ type Source struct {
 	switches switchMode
 	// Running starts and stops taking C stacks of threads that are on a CPU.
 	Running Running
-	// beginning are the threads that have begun work, which a tick must read. looks limits the CPU time of these reads,
-	// and routes the CPU time of reading copied requests. Only the clock uses them.
+	// beginning are the threads that have begun a request or a job, which a tick must read. looks limits the CPU time
+	// of these reads, and routes the CPU time of reading copied requests. Only the clock uses them.
 	beginning     []ruby.Entered
 	looks, routes pace.Credit
-	// sleeper is what the clock sleeps on, and what can wake it. It is nil while no clock runs.
+	// sleeper is the Sleeper with which the clock sleeps between ticks. Other goroutines can wake the clock through it.
+	// It is nil while no clock runs.
 	sleeper atomic.Pointer[pace.Sleeper]
 
-	// left is closed when Run must end to give this process's place to another process (Group.makeWay).
+	// left is closed when Run must end because another process gets the place of this process (Group.makeWay).
 	left     chan struct{}
 	leftOnce sync.Once
 
@@ -71,7 +73,7 @@ type subject struct {
 	vmBias attach.Address
 	info   sampler.Process
 	dict   *sampler.Dictionary
-	shown  *sampler.Dictionary // dict as callers see it: changed by the Redactor and Options.OwnCode
+	shown  *sampler.Dictionary // dict with the changes that the Redactor and Options.OwnCode make for callers
 	names  *redact.Redactor
 	values bool // Options.Values, but false with a Redactor
 	debug  *debuginfod.Client
@@ -83,11 +85,13 @@ type subject struct {
 	lastFamily sampler.Family
 	familyNS   int64
 	familyMu   sync.Mutex
-	// Only the goroutine that the method beside starts uses published while that goroutine runs.
+	// published is where threads publish their spans. While the goroutine of the method beside runs, only this
+	// goroutine uses it.
 	published published
 }
 
-// sampling has what the clock needs for ticks: readers of process and machine, their last results, and the CPU budget.
+// sampling has what the clock needs for ticks. These are readers of the process and the machine, the readers' last
+// results, and the CPU budget.
 type sampling struct {
 	subject
 	view   *kernelview.View
@@ -101,7 +105,7 @@ type sampling struct {
 	rates    pace.Rates
 	procs    *pace.Processors
 	budget   *pace.Budget
-	press    pace.Press // of Run
+	press    pace.Press // used by Run
 
 	// locksNow are the locks of C code for which threads wait, or nil. rubyTIDs has the IDs of Ruby's threads by TID.
 	// The goroutine of the method beside uses both.
@@ -109,8 +113,8 @@ type sampling struct {
 	rubyTIDs atomic.Pointer[map[int32]sampler.ThreadID]
 
 	// watch has the native stacks of threads that stay in one place. wanted are the threads whose native stacks are
-	// needed, and places has where they are. The goroutine of the method beside uses watch and places. Only the clock
-	// uses wanted.
+	// needed, and places has where these threads are. The goroutine of the method beside uses watch and places. Only
+	// the clock uses wanted.
 	watch  *sampler.NativeWatch
 	places atomic.Pointer[map[sampler.ThreadID]cstacks.Place]
 	wanted []sampler.ThreadID
@@ -139,7 +143,7 @@ type sampling struct {
 	// sharers is how many processes ddtop samples now, including this one.
 	sharers atomic.Int32
 
-	failing pace.Failing // of Run
+	failing pace.Failing // used by Run
 }
 
 // Process describes the target.
@@ -158,8 +162,8 @@ func (s *Source) End() (sampler.End, bool) {
 // leave makes Run end with ErrGaveWay.
 func (s *Source) leave() { s.leftOnce.Do(func() { close(s.left) }) }
 
-// ReadFile reads at most limit bytes of a file. The path is as the process sees it, and the process's rights apply. It
-// can take seconds.
+// ReadFile reads at most limit bytes of a file. The path is as the process sees it. ReadFile reads only what the
+// process itself may read. It can take seconds.
 func (s *subject) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	return s.proc.ReadFile(path, limit)
 }
@@ -212,10 +216,11 @@ func (s *sampling) release() error {
 	return errors.Join(append(errs, s.proc.Close())...)
 }
 
-// gone checks whether err is due to the target's end. If so, it ends the Source and returns ErrEnded.
+// gone checks whether the error err has occurred because the target ended. If so, it ends the Source and returns
+// ErrEnded.
 func (s *Source) gone(err error) error {
 	if !errors.Is(err, attach.ErrGone) {
-		return nil // Run checks this once a second in any case
+		return nil // Run checks once a second in any case
 	}
 	switch check := s.proc.Check(); {
 	case errors.Is(check, attach.ErrReplaced):

@@ -108,7 +108,7 @@ func TestStatesMN(t *testing.T) {
 func checkStates(t *testing.T, s *live.Source, said rubytest.States) {
 	dict := s.Dictionary()
 	// The program has reported that all threads have begun. But threads that compute keep the GVL busy. So some threads
-	// may still wait for the GVL before they reach their state.
+	// may still wait for the GVL before they reach the state that the test expects.
 	settled := func(now map[string]gvl.State) bool {
 		for _, th := range said.Threads {
 			if len(th.States) == 1 && now[th.Name].String() != th.States[0] {
@@ -196,7 +196,7 @@ func names(s *live.Source) []string {
 func checkDetail(th rubytest.StateTruth, got gvl.ThreadState, s *live.Source) string {
 	dict, d := s.Dictionary(), got.Detail
 	if len(th.States) > 0 && got.State.String() != th.States[0] {
-		return "" // up to 3.2 a sleeping thread wakes up to end the time slices of others
+		return "" // up to 3.2, a sleeping thread wakes up now and then, to end the time slices of other threads
 	}
 	name := func(id sampler.ThreadID) string {
 		info, _ := dict.Thread(id)
@@ -230,7 +230,7 @@ func TestNeverTwoHolders(t *testing.T) {
 		p, _ := r.StartStates(t, rubytest.Options{}, rubytest.GroupSpin, rubytest.GroupGC)
 		s := open(t, p.PID, live.Options{LockRate: 5000})
 		c := gvl.NewClassifier(s.Process(), s.Dictionary())
-		// The time limit is long because ddtop takes only a hundredth of the samples on a full machine.
+		// The time limit is long, because on a full machine ddtop takes only one of a hundred samples.
 		ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 		defer cancel()
 		n, two := 0, 0

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// adversary is a program that makes it hard for ddtop to follow thread switches. It obeys commands, and prints a line
-// after each.
+// adversary is a program that makes it hard for ddtop to follow thread switches. It reads commands, such as "fork", and
+// prints a line after it has executed each.
 const adversary = `
 $stdout.sync = true
 Thread.new { loop { 1000.times { |i| i * i }; sleep 0.001 } }

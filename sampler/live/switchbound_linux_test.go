@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
-// makes simulates a process that makes records of thread switches. Each number in records is how many it makes in one
-// second.
+// makes simulates a process that makes records of thread switches. Each number in records is the number of records in
+// one second.
 func makes(x *switchRun, records ...uint64) {
 	b := x.source.budget
 	for i, n := range records {
@@ -17,9 +17,9 @@ func makes(x *switchRun, records ...uint64) {
 	}
 }
 
-// TestSwitchBound: if ddtop's CPU time has a limit, two things must end the following of thread switches. The kernel
-// spends more than a tenth of a CPU on it, or the process makes too many records for the limit. A moment with too many
-// records must not end it. If the process has ractors, following must always end.
+// TestSwitchBound: if ddtop's CPU time has a limit, either of two events must end the following of thread switches. The
+// kernel spends more than a tenth of a CPU on it, or the process makes too many records for the limit. Too many records
+// for only a moment must not end it. If the process has ractors, following must always end.
 func TestSwitchBound(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -21,9 +21,10 @@ import (
 // thread leaves a CPU. The test reads these counters at each sample. Another goroutine of ddtop reads ddtop's number,
 // and a sample does not say when this reading began.
 //
-// So the test takes the sample that first had the previous number. ddtop began to read the new number after the sample
-// before that one. So the new number must lie between the counters at that time and the counters now, however late a
-// sample comes. sampler/kernel tests the reading itself against counters of the same moment.
+// The number must lie between the counters at two times: before ddtop began to read it, and now. For the first time,
+// the test uses the number before it. It takes the last sample that did not have this earlier number yet. At that
+// sample ddtop had not begun to read the new number, however late samples come. sampler/kernel tests the reading itself
+// against counters of the same moment.
 func TestSwitches(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -40,9 +41,9 @@ func TestSwitches(t *testing.T) {
 	type reading struct{ before, got, after int64 } // after is read after got
 	var first, last reading
 	var was, firstNS int64
-	var lastNS, begunNS int64 // the time of the last sample, and the time after which a number that is new now was read
+	var lastNS, begunNS int64 // lastNS is the time of the last sample. A number that is new now was read after begunNS.
 	type told struct{ atNS, sum int64 }
-	var kernel []told // sums of task/TID/status, with the time after each was read
+	var kernel []told // sums of the counters in task/TID/status, with the time after each reading
 	if err := s.Run(ctx, func(sample *sampler.Sample) {
 		before := int64(0)
 		for _, k := range slices.Backward(kernel) {
@@ -74,8 +75,8 @@ func TestSwitches(t *testing.T) {
 	if last.got == 0 {
 		rubytest.TooSeldomNow(t, "nothing was counted within %v", rubytest.Timeout)
 	}
-	// When a thread has left its CPU and not come back, task/TID/status already counts this switch. ddtop's number does
-	// not count it yet.
+	// When a thread leaves its CPU, task/TID/status counts this switch at once. ddtop's number counts it only when the
+	// thread comes back.
 	const slack = threads + 10
 	grown, least, most := last.got-first.got, last.before-first.after-slack, last.after-first.before+slack
 	if grown < least || grown > most {

@@ -23,8 +23,8 @@ $stdin.gets
 `
 
 // TestSwitchRingFull: if ddtop does not fetch records of thread switches for a while, their ring buffer fills up and
-// records are lost. ddtop must count the lost records. Samples must not claim that the changes of this time are known.
-// Afterwards, samples must have known changes again.
+// records are lost. ddtop must count the lost records. For this time, samples must not claim to know all changes.
+// Afterwards, samples must have all changes again.
 func TestSwitchRingFull(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -86,8 +86,8 @@ func TestSwitchRingFull(t *testing.T) {
 
 // TestSwitchesTooMany: if a process's threads switch more often than the limit on ddtop's CPU time allows, ddtop must
 // soon poll the process instead. It must report the reason, and continue to sample. The threads begin to switch when
-// their changes are known. The limit is so small that 350 records a second are too many. With the usual limit it would
-// take 20,000, which a process may not reach on a full machine.
+// ddtop knows their changes. The test uses a very small limit, at which 350 records a second are too many. With the
+// usual limit, 20,000 a second would be needed, which a process may not reach on a full machine.
 func TestSwitchesTooMany(t *testing.T) {
 	if err := CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
@@ -116,8 +116,8 @@ func TestSwitchesTooMany(t *testing.T) {
 			toNS = c.ToNS
 			return
 		}
-		// Only samples from after the end of following count here. Earlier samples can lack changes, too, because there
-		// were too many.
+		// Only samples from after the end of following count here. Earlier samples can also lack changes, because there
+		// were too many records.
 		if run := s.switches.now.Load(); toNS != 0 && run != nil && !run.on() && x.TimeNS > run.toNS.Load() {
 			if after++; after == 10 {
 				cancel()

@@ -42,9 +42,9 @@ func writtenRun(w *written) *switchRun {
 	return x
 }
 
-// TestLostRecordsSayNothing: if records of thread switches were lost, ddtop must report no changes from that time. Each
-// thread's state must be unknown until the thread's next record. If only some words of a record could not be read, only
-// the state of its thread must be unknown.
+// TestLostRecordsSayNothing: if records of thread switches were lost, ddtop must report no changes for the time of the
+// loss. Each thread's state must be unknown until the thread's next record. If only some words of a record could not be
+// read, only the state of this record's thread must be unknown.
 func TestLostRecordsSayNothing(t *testing.T) {
 	const ms, a, b = 1_000_000, 11, 12
 	w := &written{}
@@ -82,7 +82,7 @@ func TestLostRecordsSayNothing(t *testing.T) {
 	if c := sample(100); !c.Known() || known[a] != sampler.GVLHeld || known[b] != sampler.GVLReleased {
 		t.Errorf("at first: %+v, %v", c, known)
 	}
-	w.counts.Lost = 5 // between 130, when the ring was drained, and 230
+	w.counts.Lost = 5 // lost between 130 ms, when the ring was drained, and 230 ms
 	for _, at := range []int64{200, 300} {
 		if c := sample(at); c.Known() {
 			t.Errorf("at %d: changes of time in which records were lost: %+v", at, c)
@@ -106,7 +106,7 @@ func TestLostRecordsSayNothing(t *testing.T) {
 // TestFetchesBeforeRoomIsFull: if many processes are followed, each has little space for records of thread switches.
 // ddtop must fetch the records before they fill more than half of this space.
 func TestFetchesBeforeRoomIsFull(t *testing.T) {
-	const ms, rate = 1_000_000, 700 // a second
+	const ms, rate = 1_000_000, 700 // rate is in records per second
 	for _, room := range []int{33_000, 500} {
 		w := &written{counts: tracer.Counts{Room: room}}
 		x := writtenRun(w)

@@ -19,7 +19,8 @@ type SwitchReport struct {
 	// BusyNS is how long the kernel took to make the records, in ns.
 	BusyNS int64
 	Checks exact.Checks
-	// Ended says why ddtop stopped following by itself. It is empty if ddtop did not.
+	// Ended says why ddtop stopped following the process. It is empty if the caller stopped it, or if it has not
+	// stopped.
 	Ended string
 }
 
@@ -31,9 +32,9 @@ type switchMode struct {
 	why  atomic.Pointer[string]
 }
 
-// Switches follows the process by its thread switches until EndSwitches is called. Meanwhile samples have Changes, and
-// all ticks come at the rate for stacks. Any goroutine may call it. Errors are ruby.ErrNoScheduler, bpf.ErrKernel,
-// bpf.ErrRights, and errors of reading.
+// Switches follows the process by its thread switches until EndSwitches is called. During this time samples have
+// Changes, and all ticks come at the rate for stacks. Any goroutine may call it. Errors are ruby.ErrNoScheduler,
+// bpf.ErrKernel, bpf.ErrRights, and errors of reading.
 func (s *Source) Switches(ctx context.Context) error {
 	m := &s.switches
 	return m.begin(ctx, s.info.PID, "thread switches", "its thread switches are followed", func(ctx context.Context) (*switchRun, error) {

@@ -96,8 +96,8 @@ func TestSwitchesTakeOver(t *testing.T) {
 	}
 }
 
-// TestSwitchesEndWithRactors: the thread switches of a process with ractors do not show everything. So when a process
-// makes ractors, ddtop must poll it again and report the reason.
+// TestSwitchesEndWithRactors: in a process with ractors, thread switches do not show everything that ddtop must know.
+// So when a process makes ractors, ddtop must poll it again and report the reason.
 func TestSwitchesEndWithRactors(t *testing.T) {
 	r := rubytest.One(t)
 	if !r.AtLeast(3, 0) {

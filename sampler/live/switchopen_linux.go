@@ -16,7 +16,7 @@ import (
 // MaySwitch returns why thread switches cannot be followed on this machine. Unlike CheckSwitches, it loads no program.
 func MaySwitch() error { return tracer.Check() }
 
-// CheckSwitches tries whether ddtop can follow thread switches on this machine. It returns nil, or the reason why not.
+// CheckSwitches tests whether ddtop can follow thread switches on this machine. It returns nil, or the reason why not.
 // It loads the BPF programs and removes them again. The error is bpf.ErrKernel or bpf.ErrRights.
 func CheckSwitches() error { return tracer.Try() }
 
@@ -62,8 +62,8 @@ func (s *Source) openSwitches(ctx context.Context) (*switchRun, error) {
 	return x, nil
 }
 
-// unprobedScheduler finds the memory that BPF programs read in a process without probes. If several of the process's
-// Ruby threads may share a native thread, the error wraps the parameter kind.
+// unprobedScheduler finds the words in a process's memory that BPF programs must read to follow the GVL without probes.
+// If several of the process's Ruby threads may share a native thread, the error wraps the parameter kind.
 func unprobedScheduler(ctx context.Context, s *Source, kind error) (scheduler ruby.Scheduler, err error) {
 	if err := s.ownThreads(ctx, kind); err != nil {
 		return scheduler, err

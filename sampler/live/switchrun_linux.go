@@ -20,20 +20,20 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// switchBehindNS is how old a change must be before ddtop uses it, in ns. Until then an earlier change may still
-// arrive: ddtop learns what a thread does on a CPU when it loses the CPU, or at the next tick of the CPU's clock. On a
-// virtual machine this tick can be late.
+// switchBehindNS is how old a change must be before ddtop uses it, in ns. Until then, a record with an earlier change
+// may still arrive. The reason is that ddtop learns what a running thread does only later: when the thread loses the
+// CPU, or at the next tick of the CPU's clock. On a virtual machine this tick can be late.
 const switchBehindNS = tracer.ClockNS + 15_000_000
 
 const (
 	// mostBusy is the share of a CPU that the kernel may spend on records, if ddtop's CPU time has a limit. About
-	// 70,000 records per second reach it. The share is measured over busySpanNS, in ns.
+	// 70,000 records per second use this share. It is measured over busySpanNS, in ns.
 	mostBusy, busySpanNS = 0.10, 2_000_000_000
 )
 
-// countEveryNS is the interval between two reads of the BPF programs' counters, in ns. Each read is a system call. With
-// more than manyRuns processes it is manyCountEveryNS, because losses of records are also seen without these reads.
-// While the process does nothing it is quietCountNS.
+// countEveryNS is the interval between two reads of the BPF programs' counters, in ns. Each read is a system call. If
+// more than manyRuns processes are followed, manyCountEveryNS replaces it, because ddtop notices lost records without
+// these reads, too. While the process does nothing, quietCountNS replaces it.
 const countEveryNS, manyCountEveryNS, quietCountNS = 100_000_000, 1_000_000_000, 1_000_000_000
 
 // leastFetch is the shortest interval between two fetches of records, in ns.
@@ -54,20 +54,21 @@ type switchRun struct {
 	fromNS int64
 	toNS   atomic.Int64
 	// fedNS is the time up to which all changes were passed on. lookedNS is when records were last fetched. everyNS is
-	// how often they are fetched while no samples come: so often that they fill at most a quarter of their buffer.
+	// the interval at which they are fetched while no samples come. It is so short that records fill at most a quarter
+	// of their buffer.
 	fedNS, lookedNS, everyNS atomic.Int64
 	// tooMany is true if ddtop has stopped following because there were too many records.
 	tooMany    atomic.Bool
 	quit, done chan struct{}
 
-	// moves knows when each thread last had a CPU.
+	// moves stores when each thread last had a CPU.
 	moves moves
 
 	mu   sync.Mutex // guards the following fields
 	feed switchFeed
-	// moved is where the records come from if this is a *movedFeed. Otherwise it is nil.
+	// moved is the source of the records if this is a *movedFeed. Otherwise it is nil.
 	moved *movedFeed
-	// programs is where the records come from if BPF programs make them. Otherwise it is nil.
+	// programs is the source of the records if BPF programs make them. Otherwise it is nil.
 	programs *tracer.Feed
 	rules    *switches.Machine
 	to       *exact.Machine
@@ -86,14 +87,16 @@ type switchRun struct {
 	busy, rate        float64
 	load              pace.OwnLoad
 	changed           uint64
-	// gapFromNS and gapToNS enclose the time of lost records. filledNS is the time of the last sample that got changes.
+	// gapFromNS and gapToNS enclose the time in which records were lost. filledNS is the time of the last sample that
+	// got changes.
 	gapFromNS, gapToNS, filledNS int64
 	ended                        string
 	err                          error
 	closed                       bool
 }
 
-// again reports whether ddtop may follow the process again. Following had ended because there were too many records.
+// again reports whether ddtop may follow the process again. It is called after following has ended because there were
+// too many records.
 func (x *switchRun) again(f *followAgain) bool {
 	to, budget := x.toNS.Load(), x.source.budget
 	if to == 0 || !x.tooMany.Load() {
@@ -113,8 +116,8 @@ func (x *switchRun) again(f *followAgain) bool {
 // on reports whether following has not ended.
 func (x *switchRun) on() bool { return x.toNS.Load() == 0 }
 
-// behind returns how long to wait, in ns, until all changes up to the time ns are passed on. It returns zero if they
-// have been passed on, or if they never will be.
+// behind returns how long to wait until all changes up to the time ns are passed on, in ns. It returns zero if they
+// have been passed on, or if they will never be.
 func (x *switchRun) behind(ns int64) int64 {
 	if to := x.toNS.Load(); to != 0 && ns > to || ns <= x.fedNS.Load() {
 		return 0
@@ -122,7 +125,8 @@ func (x *switchRun) behind(ns int64) int64 {
 	return max(ns+switchBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes to s. If told is false, it only notes s. Call it only if behind returns 0 for s.TimeNS.
+// fill adds the changes of the GVL to the sample s. If told is false, it drops the changes up to s instead, and only
+// notes s. Call it only if behind returns 0 for s.TimeNS.
 func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -131,7 +135,7 @@ func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	defer x.mu.Unlock()
 	x.Saw(s, x.on(), x.fromNS)
 	if s.TimeNS > x.gapFromNS && x.filledNS < x.gapToNS {
-		told = false // records are missing, so samples decide
+		told = false // some records were lost, so use only what samples show
 	}
 	x.filledNS = s.TimeNS
 	if told {
@@ -158,7 +162,7 @@ func (x *switchRun) run() {
 			if pace.Monotonic()-x.lookedNS.Load() >= int64(every)/2 {
 				x.look()
 			}
-			if every = time.Duration(x.everyNS.Load()); every == watchEvery { // wake up together with beside
+			if every = time.Duration(x.everyNS.Load()); every == watchEvery { // wake up at the same times as beside
 				every = pace.UntilTurn(every, every/2)
 			}
 			timer.Reset(every)
@@ -167,7 +171,8 @@ func (x *switchRun) run() {
 	x.finish()
 }
 
-// look fetches records. It passes on changes that are so old that no earlier one can come. Any goroutine may call it.
+// look fetches records. It passes on the changes that are so old that no earlier change can still arrive. Any goroutine
+// may call it.
 func (x *switchRun) look() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -191,10 +196,12 @@ func (x *switchRun) look() {
 	x.advance(until)
 }
 
-// whoMoved fetches records. It returns a function that says when a thread last had a CPU, or nil if the records do not
-// show this. It also returns the threads whose work a sample must read: those in waiting, and those that have begun
-// work. A movedFeed reads no frames, so it shows neither. Only the clock calls it. If another goroutine is fetching
-// records, the clock does not wait for it, because that goroutine may have no CPU.
+// whoMoved fetches records and returns two results. The first is a function that says when a thread last had a CPU. It
+// is nil if the records do not show this. The second are the threads that a sample must read to find their work: the
+// threads in waiting, and those that have begun work since then. A movedFeed reads no frames, so it shows neither.
+//
+// Only the clock calls whoMoved. If another goroutine is fetching records, the clock does not wait for it, because that
+// goroutine may have no CPU.
 func (x *switchRun) whoMoved(waiting []ruby.Entered) (ruby.Moves, []ruby.Entered) {
 	if x.moved != nil || !x.on() || !x.mu.TryLock() {
 		return nil, waiting
@@ -208,9 +215,9 @@ func (x *switchRun) whoMoved(waiting []ruby.Entered) (ruby.Moves, []ruby.Entered
 	return x.moves.last, x.works.Take(waiting)
 }
 
-// findRequests finds requests that threads have begun. The clock calls it between two reads. Its CPU time has its own
-// part of the budget (routes). Fetching the records counts for the part for reads between ticks (looks). So requests do
-// not reduce the number of ticks.
+// findRequests finds requests that threads have begun. The clock calls it between two reads. Its CPU time is charged to
+// a part of the budget that is only for this (routes). Fetching the records is charged to the part for reads between
+// ticks (looks). So requests do not reduce the number of ticks.
 func (x *switchRun) findRequests(cost *pace.Meter) {
 	if s := x.source; x.requests.Waiting() {
 		s.ticking.Lock()
@@ -232,7 +239,7 @@ func (x *switchRun) sampled(s *sampler.Sample) {
 	}
 }
 
-// drain takes all records and stacks from the rings. Not each call reads the BPF programs' counters, too.
+// drain takes all records and stacks from the rings. It also reads the BPF programs' counters, but not in each call.
 func (x *switchRun) drain(now int64) error {
 	if since := now - x.countedNS; x.programs != nil && x.on() && since < quietCountNS {
 		if x.programs.Quiet() {
@@ -248,7 +255,7 @@ func (x *switchRun) drain(now int64) error {
 			}
 		}
 	}
-	counts, err := x.feed.Counts() // the next drain finds later losses
+	counts, err := x.feed.Counts() // losses after this reading show in the next one
 	if err != nil {
 		return err
 	}
@@ -261,7 +268,8 @@ func (x *switchRun) drain(now int64) error {
 
 // take takes all records and stacks from the ring.
 func (x *switchRun) take(now int64) error {
-	// Stacks are read first, because a stack is written after its record. A stack without a record can then be dropped.
+	// Read stacks before records. A record is written before its stack, so the record of each stack read here is
+	// already in the ring. A stack without a record can then be dropped.
 	if err := x.feed.DrainStacks(func(s *bpf.Stack) { x.stacks.Take(x.source.reader, s, s.Running, now) }); err != nil {
 		return err
 	}
@@ -344,7 +352,7 @@ func (s *stackOnItsWay) Ready() bool {
 	return s.taken.Unnamed == nil || s.run.stacks.Ready(s.taken.Unnamed, pace.Monotonic())
 }
 
-// Name returns the stack's name, or zero if the target's code may have changed since the stack was named.
+// Name returns the stack's name. It is zero if the target's code may have changed since the stack was named.
 func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	name := s.taken.Name
 	if s.taken.Unnamed != nil {
@@ -356,8 +364,8 @@ func (s *stackOnItsWay) Name() (stack, resumes sampler.StackID) {
 	return name.ID, name.Resumes
 }
 
-// ring makes the next record wake the clock, so that the clock need not check for records. If this is not possible, it
-// returns false, and the clock must check.
+// ring makes the next record wake the clock, so that the clock can sleep without checking for records. If this is not
+// possible, ring returns false, and the clock must check.
 func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
 	if x.programs == nil || !sleep.Wakes() || fetching.is() || !x.mu.TryLock() {
 		return false
@@ -370,7 +378,7 @@ func (x *switchRun) ring(sleep *pace.Sleeper, limit *pace.Bells) bool {
 	return true
 }
 
-// still reports whether no thread has been on a CPU since a time, according to the records that were fetched.
+// still reports whether no thread has been on a CPU since the time sinceNS, according to the records that were fetched.
 func (x *switchRun) still(sinceNS int64) bool {
 	return x.on() && x.moved == nil && x.fromNS < sinceNS && x.moves.newest.Load() < sinceNS
 }
@@ -390,7 +398,7 @@ func (x *switchRun) withoutClock() {
 	x.stacks.WithoutClock()
 }
 
-// judge ends following if its results contradict samples, if it costs too much, or if there are several ractors.
+// judge ends following if the changes contradict samples, if following costs too much, or if there are several ractors.
 func (x *switchRun) judge() {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed
@@ -423,7 +431,7 @@ func (x *switchRun) endAt(now int64, why string) {
 	x.source.budget.Records.Leave(&x.load)
 	x.toNS.Store(now)
 	fetching.leave(x)
-	wakeClock(x.source) // without records it must sample more often
+	wakeClock(x.source) // without records, the clock must sample more often
 	close(x.quit)
 }
 

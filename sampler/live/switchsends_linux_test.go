@@ -28,23 +28,24 @@ def work(n); n.times { |i| i * i }; end
 def child; parent = $$; fork { Thread.new { sleep 0.1 while Process.ppid == parent; exit! }; yield }; end
 `
 
-// sending are programs in which a thread sends or writes and loses its CPU during the call, or works without the GVL.
+// sending are programs in which a thread loses its CPU during a call that sends or writes, or works without the GVL.
 var sending = map[string]string{
-	// Client and server share one CPU. Some µs after the client's thread gave up the GVL, it loses the CPU to the
-	// server.
+	// Client and server share one CPU. Some µs after the client's thread has given up the GVL, the server takes the CPU
+	// from it.
 	"small requests": `a, b = UNIXSocket.pair
 child { loop { b.sysread(1000); work 200; b.syswrite("y" * 200) } }
 Thread.new { loop { a.syswrite("x" * 100); a.sysread(1000); work 4000 } }`,
-	// Writer and reader share one CPU, so the writing thread loses the CPU to the reader. But it never waits.
+	// Writer and reader share one CPU. The writing thread loses the CPU to the reader, but it never waits.
 	"pipe": `r, w = IO.pipe
 child { loop { r.sysread(1000); work 200 } }
 Thread.new { loop { w.syswrite("x" * 100); work 5000 } }`,
-	// The thread works without the GVL, while others take the GVL for a moment. Then it takes the GVL without waiting.
+	// The thread works without the GVL, while other threads hold the GVL for a moment. Then the thread gets the GVL
+	// without waiting.
 	"handed on": `require "zlib"
 zeros = "\0" * 400_000
 Thread.new { loop { Zlib::Deflate.deflate(zeros, 1); work 500 } }
 2.times { |i| Thread.new { loop { work 1000; sleep 0.0005 + i * 0.0003 } } }`,
-	// The same, but no clock tick comes between most of its system calls.
+	// This is the same as "handed on", but no clock tick comes between most of the thread's system calls.
 	"handed on between two calls": `require "zlib"
 zeros = "\0" * 400_000
 Thread.new { loop { Zlib::Deflate.deflate(zeros, 1); sleep 0.0001; work 500 } }
@@ -139,13 +140,16 @@ func (k *timesIn) between(from, to int64) (times map[int32][3]float64, holds map
 	return times, holds
 }
 
-// TestSwitchesOfSenders tests the rule by which ddtop judges threads that lose their CPU in a call that sends. Thread
-// switches and exact mode measure the shares of each thread in the same seconds. The shares may differ by 0.3 points in
-// the mean and 1 point for the worst thread. The rule assumes a typical time of 4 µs at each end of a hold, so each
-// hold may be off by holdNS. A test of the rules alone would be cheaper, but would have nothing to compare with. Only a
-// kernel shows when threads lose their CPU, and only exact mode when they gave up the GVL.
+// TestSwitchesOfSenders tests the rule by which ddtop finds the state of a thread that loses its CPU in a call that
+// sends. Thread switches and exact mode measure the shares of each thread in the same seconds. The shares may differ by
+// 0.3 points on average and by 1 point for the worst thread. The rule assumes a typical time of 4 µs at each end of a
+// hold, so each hold may be wrong by holdNS.
+//
+// A test of the rule alone would be cheaper, but would have nothing to compare with. Only a kernel shows when threads
+// lose their CPU, and only exact mode shows when they gave up the GVL.
 func TestSwitchesOfSenders(t *testing.T) {
-	const holdNS = 8_000 // backNS and writeNS of the rules: the way back from a call, and the way into the next one
+	// sum of backNS and writeNS in the rules: the way back from a call, and the way into the next call
+	const holdNS = 8_000
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
@@ -157,10 +161,10 @@ func TestSwitchesOfSenders(t *testing.T) {
 				p, exactly := openExact(t, r, sendPrelude+program+"\nputs 'ready'\n$stdin.gets", rubytest.Options{})
 				length, learning := 600*time.Millisecond, time.Duration(0)
 				switch {
-				case strings.HasPrefix(name, "handed on"): // ddtop needs some clock ticks of a thread to know its share
+				case strings.HasPrefix(name, "handed on"): // ddtop learns a thread's share from some clock ticks
 					length, learning = 3*time.Second, 2*time.Second
 				case name == "small requests", name == "pipe":
-					length = 250 * time.Millisecond // they have many records, so one of them weighs less
+					length = 250 * time.Millisecond // they make many records, so one of these matters less
 					ontoOneCPU(t, p.PID)
 				}
 				switched, err := live.Open(t.Context(), p.PID, live.Options{Overhead: 0.03})
@@ -202,8 +206,8 @@ func TestSwitchesOfSenders(t *testing.T) {
 						t.Errorf("%s: thread %d waited %.1f points more or less than that", name, tid, waited)
 					}
 					if learning > 0 {
-						// Which part of the rest it had the GVL comes from 64 clock ticks or more. Six standard
-						// deviations are one false alarm in 10⁹ runs.
+						// ddtop uses clock ticks, 64 or more, to estimate in which part of this time the thread had the
+						// GVL. So allow six standard deviations of this estimate, which is one false alarm in 10⁹ runs.
 						held := was[0] / float64(to-from)
 						slack += 100 * 6 * math.Sqrt(held*(1-held)/64)
 					}

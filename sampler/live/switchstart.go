@@ -33,7 +33,8 @@ const (
 	switchAgain = 2 * time.Second
 )
 
-// errPauses means that --pause stops the process for samples. The records of thread switches would contain these stops.
+// errPauses means that the process cannot be followed because --pause stops it for samples. The records of thread
+// switches would contain these stops.
 var errPauses = errors.New("the process is stopped for samples (--pause)")
 
 // errSwitches means that Ruby's threads share native threads, so that the kernel cannot tell them apart.
@@ -51,7 +52,7 @@ func notFollowed(ctx context.Context, err error) error {
 	return err
 }
 
-// ParseFrom returns the From with a name.
+// ParseFrom returns the From whose name is text.
 func ParseFrom(text string) (From, error) {
 	switch f := From(text); f {
 	case FromAuto, FromSwitches, FromMoved, FromPolling:
@@ -74,7 +75,7 @@ func (f From) check() error {
 	return nil
 }
 
-// startSwitches begins to follow thread switches if Options.From asks for it. The returned function ends this.
+// startSwitches begins to follow thread switches if Options.From requests this. The returned function stops following.
 func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	m := &s.switches
 	switch {
@@ -120,7 +121,8 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 	}
 }
 
-// followAgain follows a process again when its threads, which had switched too often, allow it. It ends with ctx.
+// followAgain follows a process again after its threads had switched too often, once they switch rarely enough. It ends
+// with ctx.
 func (s *Source) followAgain(ctx context.Context) {
 	tick := time.NewTicker(switchAgain)
 	defer tick.Stop()
@@ -146,7 +148,7 @@ func (m *switchMode) refused(err error) {
 	m.why.Store(&why)
 }
 
-// parkSwitches ends following until resume is called, because a stopped ddtop cannot take records.
+// parkSwitches ends following until resume is called. A ddtop that is stopped by a signal cannot fetch records.
 func (s *Source) parkSwitches() (resume func()) {
 	m := &s.switches
 	on, ok := m.park()

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestNotFollowed: if ddtop stops before it follows a process, the error must be errLateSwitches and not an error of
-// Go's context package. If following failed with errSwitches, the error must be errSwitches.
+// TestNotFollowed: if ddtop stops before it follows a process, the error must be errLateSwitches. It must not be an
+// error of Go's context package. If following failed with errSwitches, the error must be errSwitches.
 func TestNotFollowed(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	if err := notFollowed(ctx, attach.ErrNoAnswer); err != attach.ErrNoAnswer {

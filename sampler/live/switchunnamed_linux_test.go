@@ -7,10 +7,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// servingBadly is a program whose requests are hard to tell apart by their environments, the Hashes with their data. A
-// thread uses one Hash for all its requests, and serves some too fast for any record. Other threads end after a few
-// requests, so that new threads get their memory. One thread makes garbage all the time, so that environments get the
-// memory of earlier ones.
+// servingBadly is a program whose requests are hard to tell apart by their environments (the Hashes with the requests'
+// data). A thread uses one Hash for all its requests, and serves some too fast for any record. Other threads end after
+// a few requests, so that new threads get their memory. One thread makes garbage all the time, so that new environments
+// get the memory of earlier ones.
 const servingBadly = servingMethods + `
 NUMBERS = Queue.new
 def serve(requests, one = nil)
@@ -32,7 +32,7 @@ $stdin.gets
 
 // TestSwitchesFindRequestsOfBadServers: each request that ddtop finds must be in the program's log, with the same
 // thread and time. This must hold even if ddtop could not read the request's path. ddtop must find no request twice,
-// whatever was in the memory of its environment before.
+// even if the memory of its environment had an earlier request's environment.
 func TestSwitchesFindRequestsOfBadServers(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)

@@ -173,8 +173,8 @@ func (f *foundRequest) in(log []servedRequest) int {
 }
 
 // foundRequests returns the first requests that ddtop finds in the records of thread switches. readNS is the longest
-// time that the reading of a sample took. The time of a sample is when its reading began. So a request in a sample may
-// have begun up to readNS later than this time.
+// time that the reading of a sample took. The time of a sample is the beginning of this reading. So a request in a
+// sample may have begun up to readNS later than the sample's time.
 func foundRequests(t *testing.T, pid int, opts live.Options, enough int) (all map[sampler.WorkNumber]foundRequest, readNS int64) {
 	s, err := live.Open(t.Context(), pid, opts)
 	if err != nil {

@@ -89,9 +89,9 @@ func TestParkedProgram(t *testing.T) {
 	})
 }
 
-// TestCutStack compares stacks that lack their middle, because of the limit on frames, with the complete stacks. One
-// stack has only Ruby frames. The other alternates between Ruby frames, blocks and C functions. Limits of different
-// size cut it at each kind of frame.
+// TestCutStack compares cut stacks with complete stacks. A cut stack lacks its middle, because the number of frames is
+// limited. One stack has only Ruby frames. The other alternates between Ruby frames, blocks and C functions. Limits of
+// different size cut it at each kind of frame.
 func TestCutStack(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, `def down(n); n == 0 ? sleep : down(n - 1); end
@@ -121,8 +121,8 @@ puts "ready"; $stdout.flush; $stdin.gets`, rubytest.Options{Env: []string{"RUBY_
 			}
 			limits := []int{500}
 			if name == "turns" {
-				// The inner part of a cut stack has three quarters of the limit. So these limits cut the stack at each
-				// kind of frame that repeats in it.
+				// The inner part of a cut stack has three quarters of the limit. So these limits cut the stack once at
+				// each kind of frame that repeats in it.
 				limits = []int{400, 404, 408, 412, 416, 420, 424, 428, 432, 436}
 			}
 			for _, limit := range limits {

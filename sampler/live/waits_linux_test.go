@@ -65,8 +65,8 @@ type shortTurnsLog struct {
 
 // bounds returns the shortest and the longest possible wait for each call of Thread.pass in the log between two times.
 // Each list is sorted. A wait is never longer than its call, and never shorter than the longest hold of another thread
-// during the call. It can be shorter than the call: between two holds, an interrupt may have given the thread the GVL
-// for a moment.
+// during the call. It can be shorter than its call, because an interrupt may give the thread the GVL for a moment
+// between two holds of others.
 func (l *shortTurnsLog) bounds(fromNS, toNS int64) (least, most []int64) {
 	for _, p := range l.Passes {
 		a, b := max(p[0], fromNS), min(p[1], toNS)
@@ -102,7 +102,7 @@ func TestWaitsAgainstTheProgramsLog(t *testing.T) {
 			}
 			rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 				if !r.AtLeast(3, 0) {
-					return // the program uses methods without an end
+					return // the program needs method definitions without an end (Ruby 3.0)
 				}
 				if c.full {
 					for range 2 {
@@ -135,8 +135,8 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 	ctx, cancel := context.WithTimeout(t.Context(), forNS)
 	defer cancel()
 	var fromNS, toNS int64
-	// readNS is when each thread's counters were last read. blind is each thread's longest time between two such
-	// readings.
+	// readNS is when each thread's counters were last read. blind is the longest time between two such readings of a
+	// thread.
 	readNS, blind := make(map[sampler.ThreadID]int64), make(map[sampler.ThreadID]int64)
 	if err := s.Run(ctx, func(x *sampler.Sample) {
 		if fromNS == 0 {
@@ -174,10 +174,10 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 	judgeQuantile(t, "p50", w.P50(), .5, w.Count, leasts, mosts)
 	judgeQuantile(t, "p90", w.P90(), .9, w.Count, leasts, mosts)
 	judgeQuantile(t, "p99", w.P99(), .99, w.Count, leasts, mosts)
-	// The longest wait can be compared directly: unlike a quantile, it does not depend on how many other waits there
-	// are.
+	// The longest wait can be compared directly. A quantile also depends on how many other waits there are, but the
+	// longest wait does not.
 	judgeBounds(t, "max", w.Max(), least, most)
-	// From 3.3 on, each hold changes the thread's counters. So ddtop can mistake two waits for one only if both lie
+	// From 3.3 on, each hold changes the thread's counters. So ddtop can count two waits as one only if both lie
 	// between the same two readings of the counters.
 	if r.AtLeast(3, 3) && w.MaxNS > most*103/100+2*blindNS {
 		t.Errorf("max %s, by the log %d at most: two waits are told as one", w.Max().Prose(), most)
@@ -185,9 +185,9 @@ func waitsAgainstLog(t *testing.T, r rubytest.Ruby, p *rubytest.Process, rate fl
 }
 
 // judgeQuantile compares a quantile of ddtop's waits with the bounds of the waits in the log, which are sorted. ddtop
-// and the log can have different numbers of waits. There are three possible reasons: ddtop merged two waits, a call had
-// two waits, or a wait lies at an end of the measurement. Such a wait can be long or short. So the rank of the quantile
-// is uncertain by the difference.
+// and the log can have different numbers of waits. Possible reasons are that ddtop merged two waits, that a call had
+// two waits, or that a wait lies at an end of the measurement. Such waits can be long or short. So the rank of the
+// quantile is uncertain by the difference of the two numbers.
 func judgeQuantile(t *testing.T, name string, f gvl.Bounded, q float64, count int64, least, most []int64) {
 	t.Helper()
 	n := len(least)

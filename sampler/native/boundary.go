@@ -12,30 +12,32 @@ import (
 )
 
 const (
-	// maxInterpreters bounds how many functions are tried as the interpreter's loop, the function that runs Ruby's
-	// instructions. leastJumps is the least number of indirect jumps of such a function. The loop has a jump for each
-	// instruction, 130 and more on 2.7 to 3.4. Few other functions of Ruby have so many.
+	// maxInterpreters limits how many functions of Ruby's file are candidates for the interpreter's loop, the function
+	// that runs Ruby's instructions. leastJumps is the least number of indirect jumps that a candidate must have. The
+	// loop has a jump for each instruction: 130 and more on 2.7 to 3.4. Few other functions of Ruby have so many.
 	maxInterpreters, leastJumps = 8, 64
-	// beforeCall is how far before a call the load of its argument is searched, in bytes: about 12 instructions.
+	// beforeCall is how many bytes before a call ddtop searches for the instruction that loads the call's argument.
+	// These are about 12 instructions.
 	beforeCall = 64
 )
 
-// Ruby knows where Ruby's own frames begin on native stacks. It needs no symbols: the code says which functions call C
-// functions, and which one is the interpreter's loop (docs/reference/native.md#where-rubys-frames-begin).
+// Ruby finds where Ruby's own frames begin on native stacks. It needs no symbols. From the code it derives which
+// functions call C functions, and which one is the interpreter's loop
+// (docs/reference/native.md#where-rubys-frames-begin).
 type Ruby struct {
 	module *module
-	// calls are the return addresses, in the file, of all calls that run a method's C function. The functions that make
-	// these calls also enter the interpreter. So the function alone does not prove that a C function was called, but
-	// the address does.
+	// calls are the return addresses, in the file, of all calls that run a method's C function. If such an address is
+	// on a stack, a C function was called. The name of the calling function alone would not prove this, because these
+	// functions also enter the interpreter.
 	calls map[uint64]bool
 	// loops are the functions that may be the interpreter's loop.
 	loops []loop
-	// loop is the index, in loops, of the function that has proved to be the interpreter's loop, because stacks fit
-	// only with it. It is -1 if none has proved to be it yet.
+	// loop is the index, in loops, of the function that has proved to be the interpreter's loop, because a stack fits
+	// only with it. Before such a stack is found, loop is -1.
 	loop int
 }
 
-// loop is a function that may be the interpreter's loop. Its maps have addresses in the file.
+// loop is a function that may be the interpreter's loop. The keys of its maps are addresses in the file.
 type loop struct {
 	// calls are the return addresses of the calls of this function.
 	calls map[uint64]bool
@@ -43,9 +45,9 @@ type loop struct {
 	// returned from a C function, it may give up the GVL in such a check. The C function's control frame is then still
 	// on the stack (vm_pop_frame, vm_insnhelper.c, 2.7 to 3.4).
 	checks map[uint64]bool
-	// leaves are return addresses of checks for interrupts in the functions that call the loop. In such a check, a
-	// thread may be removing the control frames of methods that an exception has left (vm_exec, vm.c). The native
-	// frames of these methods and of the loop are already gone then.
+	// leaves are return addresses of checks for interrupts in the functions that call the loop. A thread can be in such
+	// a check while it removes the control frames of methods that an exception has left (vm_exec, vm.c). The native
+	// frames of these methods and of the loop are then already gone.
 	leaves map[uint64]bool
 }
 
@@ -94,9 +96,9 @@ func (s *Space) FindRuby(path string) (*Ruby, error) {
 	return r, nil
 }
 
-// findCFunctionCalls finds the calls of C functions for methods. Such a call is an indirect call through the method's
-// definition: call *16(definition). The fourth argument is 8(definition), the C function (vm_call_cfunc_with_frame and
-// vm_call0_body, vm_insnhelper.c and vm_eval.c).
+// findCFunctionCalls finds the calls that run methods written in C. Such a call is an indirect call through the
+// method's definition: call *16(definition). The fourth argument is 8(definition), the C function
+// (vm_call_cfunc_with_frame and vm_call0_body, vm_insnhelper.c and vm_eval.c).
 func (r *Ruby) findCFunctionCalls(c *attach.CodeSection) {
 	const size = 3
 	for at := 0; ; at++ {
@@ -159,8 +161,8 @@ func findCalls(c *attach.CodeSection, function uint64, calls map[uint64]bool) {
 }
 
 // findChecks finds the checks for interrupts. A check is a call of a function that the interpreter's loop calls, too.
-// The result checks has the ones in the functions that call C functions. The result leaves has the ones in the
-// functions that call the loop, or in functions that these call (3.4).
+// The result checks has the checks in functions that call C functions. The result leaves has the checks in functions
+// that call the loop, or in functions that these call (3.4).
 func (r *Ruby) findChecks(code []attach.CodeSection, loop uint64,
 	calls map[uint64]bool) (checks, leaves map[uint64]bool) {
 	t := r.module.table
@@ -224,14 +226,15 @@ func eachDirectCall(code []byte, addr uint64, f func(behind, callee uint64)) {
 	}
 }
 
-// Control describes one of Ruby's control frames by the calls that it leaves on a native stack.
+// Control describes one of Ruby's control frames (Ruby's own record of an active method) by the calls that it leaves on
+// a native stack.
 type Control struct {
 	// C is true for a C function's frame. Finish is true if the interpreter was entered from C with this frame.
 	C, Finish bool
 }
 
-// mark is an event that leaves a trace both in a native stack and in Ruby's control frames. If a native stack has the
-// same marks as the control frames, it belongs to them.
+// mark is an event, such as the call of a C function. It leaves a trace on a native stack and also in Ruby's control
+// frames. If both have the same marks, they belong together.
 type mark uint8
 
 const (
@@ -253,9 +256,9 @@ func controlMarks(frames []Control) (marks []mark) {
 }
 
 // marks returns the marks of a native stack. It assumes that loops[loop] is the interpreter's loop. boundary is the
-// number of frames inward of Ruby's innermost frame, that is, called by it. If the parameter returned is true, a check
-// for interrupts counts as a call, too. At such a check, the thread has returned from C functions, or an exception has
-// left them, but their control frames are still there.
+// number of frames inward of Ruby's innermost frame, which are the C functions that Ruby called. If the parameter
+// returned is true, a check for interrupts counts as a call, too. At such a check, the thread has returned from C
+// functions, or an exception has left them, but their control frames are still there.
 func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, boundary int) {
 	for i, f := range stack.Frames {
 		if f.module != r.module {
@@ -273,7 +276,7 @@ func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, bound
 		if len(marks) == 0 {
 			boundary = i
 			if m == markEnter {
-				boundary = max(i-1, 0) // the frame further inward is the loop
+				boundary = max(i-1, 0) // frame i has called frame i-1, the loop
 			}
 		}
 		marks = append(marks, m)
@@ -285,20 +288,20 @@ func (r *Ruby) marks(stack *Stack, loop int, returned bool) (marks []mark, bound
 // stack.
 var ErrMisfit = errors.New("they do not fit Ruby's frames")
 
-// ErrUnconfirmed means that a native stack fits Ruby's frames, but only if a certain function is the interpreter's
-// loop. No other stack has confirmed this yet.
+// ErrUnconfirmed means that a native stack fits Ruby's frames only if a certain function is the interpreter's loop. No
+// other stack has confirmed yet that this function is the loop.
 var ErrUnconfirmed = errors.New("no other stack has confirmed yet which function is Ruby's interpreter")
 
-// Below returns the frames of a native stack that are inward of Ruby's own frames: the C functions that Ruby has
-// called. whole is true if control has all control frames of the stack, and jit if the process has a JIT. The error can
-// be ErrMisfit or ErrUnconfirmed. If the native stack stopped before it reached Ruby's frames, Below returns all its
-// frames, and the reason as the error.
+// Below returns the frames of a native stack that are inward of Ruby's own frames. These are the C functions that Ruby
+// has called. whole is true if control has all control frames of the stack. jit is true if the process has a JIT. The
+// error can be ErrMisfit or ErrUnconfirmed. If the native stack is incomplete and does not reach Ruby's frames, Below
+// returns all frames of it, and the reason as the error.
 func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)
-	// Some functions check for interrupts without having a control frame. So first compare the stacks without checks. A
-	// check counts as a call only if the stacks do not fit otherwise, and only if the interpreter's loop is known. A
-	// stack must not confirm by its checks which function is the loop.
+	// Some functions check for interrupts without having a control frame. So first compare the stacks without checks.
+	// If they do not fit, compare them again with each check as a call. This needs a known interpreter's loop, because
+	// such a comparison must not decide which function is the loop.
 	for _, returned := range []bool{false, true} {
 		for loop := range r.loops {
 			if r.loop >= 0 && loop != r.loop {
@@ -308,7 +311,7 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 			if len(marks) == 0 {
 				boundary = len(stack.Frames)
 			}
-			// A stack without marks proves something only if it is complete, or was read up to code of a JIT.
+			// A stack without marks proves something only if it is complete, or if it ends at code of a JIT.
 			if len(marks) == 0 && !jit && stack.Stopped != nil || !fits(marks, want, jit, stack.Stopped == nil, whole) {
 				continue
 			}
@@ -327,12 +330,12 @@ func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, 
 	return nil, ErrMisfit
 }
 
-// ErrShort means that the copy of a native stack does not reach the interpreter, so that it cannot be compared with
-// Ruby's frames.
+// ErrShort means that the copy of a native stack is too short: it does not reach the interpreter. So it cannot be
+// compared with Ruby's frames.
 var ErrShort = errors.New("the copy does not reach the interpreter")
 
-// BelowCopied is like Below, but takes the copied native stack of a thread that ran (UnwindCopied). If the copy does
-// not reach the interpreter, it cannot be compared with Ruby's frames, and BelowCopied returns no frames.
+// BelowCopied is like Below, but for the copied native stack of a thread that ran (UnwindCopied). If the copy does not
+// reach the interpreter, it cannot be compared with Ruby's frames, and BelowCopied returns no frames.
 func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	frames, err := r.Below(stack, control, whole, jit)
 	if err != nil {
@@ -347,12 +350,13 @@ func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]F
 	return frames, nil
 }
 
-// fits reports whether a native stack has the same marks as Ruby's control frames. It compares them from the inside
-// outward, until one of the two ends. jit is true if the native stack was read up to code that a JIT made. Such code
-// calls C functions directly, not from the functions that usually call them.
+// fits reports whether a native stack has the same marks as Ruby's control frames. It compares them from the innermost
+// to the outermost, until one of the two lists ends. jit is true if the native stack ends at code that a JIT made. This
+// code calls C functions directly, and not through the functions that usually call them.
 func fits(marks, want []mark, jit, toTheEnd, whole bool) bool {
 	if len(marks) > 0 && marks[0] == markLeave {
-		i := slices.Index(want, markEnter) // the exception has left the functions up to there
+		// control frames before this one belong to functions that the exception has left
+		i := slices.Index(want, markEnter)
 		if i < 0 {
 			return false
 		}

@@ -5,10 +5,11 @@ import (
 	"errors"
 )
 
-// errTable means that a table is cut or broken, or has something that no compiler writes for this machine.
+// errTable means that an unwind table is cut or broken, or has content that no compiler writes for this machine.
 var errTable = errors.New("its unwind table cannot be read")
 
-// reader reads numbers from the front of a table. After the first failure all further numbers are zero.
+// reader reads numbers from the front of a table. After a first failure, failed is true and all further numbers are
+// zero.
 type reader struct {
 	b      []byte
 	at     int

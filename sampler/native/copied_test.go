@@ -16,7 +16,7 @@ func TestUnwindCopied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	live := slices.Repeat(le(8, pc), 64) // live memory would lead to more frames
+	live := slices.Repeat(le(8, pc), 64) // if live memory were read, the stack would have more frames
 	s := newFake(t, table, live)
 	var registers [NumRegisters]uint64
 	registers[StackPointer], registers[regRBP], registers[NumRegisters-1] = testStack+0x100, testStack+0x110, pc
@@ -76,7 +76,8 @@ func TestBelowCopied(t *testing.T) {
 			t.Errorf("%s: %d frames, %v", name, len(got), err)
 		}
 	}
-	// The exception has left all control frames up to the entry of the interpreter. They belong to C functions.
+	// The exception has left all control frames up to the entry of the interpreter. These control frames belong to C
+	// functions.
 	left := []Control{{C: true}, {C: true}, {Finish: true}, {C: true}, {Finish: true}}
 	stack := Stack{Frames: []Frame{deflate, leaving, caller, loop, exec}}
 	if got, err := r.BelowCopied(stack, left, true, false); len(got) != 1 || err != nil {

@@ -2,11 +2,11 @@ package native
 
 import "fmt"
 
-// maxOperands bounds the operands on the stack of an expression. Linkers use four in stubs, and the C library uses one
-// for signals.
+// maxOperands limits the values on the stack of a DWARF expression. Linkers need four in stubs, and the C library needs
+// one for signals.
 const maxOperands = 16
 
-// These are the operations in expressions of linkers and of the C library (DWARF 5, table 7.9).
+// These are the operations that linkers and the C library use in DWARF expressions (DWARF 5, table 7.9).
 const (
 	opDeref, opConst1u, opConst1s, opConst2u, opConst2s            = 0x06, 0x08, 0x09, 0x0a, 0x0b
 	opConst4u, opConst4s, opConst8u, opConst8s, opConstu, opConsts = 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11
@@ -15,8 +15,8 @@ const (
 	opLit0, opLit31, opBreg0, opBreg31                             = 0x30, 0x4f, 0x70, 0x8f
 )
 
-// evaluate computes a DWARF expression. start is what is on the expression's stack at first. evaluate supports no
-// jumps, so it always ends.
+// evaluate computes a DWARF expression. start has the values on the expression's stack at the beginning. evaluate
+// supports no jumps, so it always ends.
 func evaluate(expression []byte, regs *Registers, stack *stackMemory, start ...uint64) (uint64, error) {
 	r := &reader{b: expression}
 	operands := append(make([]uint64, 0, maxOperands), start...)

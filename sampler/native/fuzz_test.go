@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzTable: for any unwind tables, reading ends without a panic. If it finds a row for an address, the row belongs to
-// the function that the tables' header names.
+// FuzzTable: for any unwind tables, reading ends without a panic. If reading finds a row for an address, the row
+// belongs to the function that the tables' header names for this address.
 func FuzzTable(f *testing.F) {
 	header, frames := testTable(cfaAdvance|1, cfaDefineOffset, 16, cfaOffset|regRBP, 2)
 	f.Add(header, frames, uint64(testFunction))

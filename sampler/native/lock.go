@@ -8,16 +8,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// LockWait describes a thread's wait for a lock of C code: the kind of lock, and the code that wants it.
+// LockWait describes a lock of C code for which a thread waits, and the code that wants the lock.
 type LockWait struct {
-	// Mutex means that the lock is a pthread_mutex_t, which stores its owner. LowLevel means that it is a lock within
-	// the C library, which does not store its owner. If both are false, the kind is unknown, because the functions on
-	// the stack have no names.
+	// Mutex is true if the lock is a pthread_mutex_t, which stores its owner. LowLevel is true if the lock belongs to
+	// the C library itself and does not store its owner. If both are false, the kind is unknown, because the functions
+	// on the stack have no names.
 	Mutex, LowLevel bool
-	// Function is the library function through which other code came to wait for the lock. It is empty if the function
-	// has no name. Library and Path name the library's file.
+	// Function is the outermost of the library's functions through which other code came to wait for the lock. It is
+	// empty if the function has no name. Library and Path name the library's file.
 	Function, Library, Path string
-	// start is the address of the function that called the locking function. It is zero if that is not known.
+	// start is the address of the function that called the locking function. It is zero if this address is not known.
 	start uint64
 }
 
@@ -25,9 +25,10 @@ type LockWait struct {
 // goes from each function of the C library to its caller.
 const maxLockFrames = 8
 
-// WaitsFor returns the kind of lock that a thread waits for, from the functions on its stack, innermost first.
+// WaitsFor returns the kind of lock for which a thread waits. It derives the kind from the functions on the thread's
+// stack, innermost first.
 func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
-	behind := 0 // the first frame that is not part of the lock
+	behind := 0 // index of the first frame that does not belong to the lock's own functions
 	for i := range frames[:min(len(frames), maxLockFrames)] {
 		switch name := plain(frames[i].Name); {
 		case strings.HasPrefix(name, "lll_lock_wait"):
@@ -37,7 +38,7 @@ func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
 		}
 	}
 	// From glibc 2.41 on, the function that waits for a low-level lock has no name. All functions that lock mutexes
-	// have one. So if the innermost function has no name, the wait is for a low-level lock.
+	// have names. So if the innermost function has no name, the thread waits for a low-level lock.
 	if behind == 0 && len(frames) > 0 && (frames[0].Library == "libc" || frames[0].Library == "libpthread") {
 		w.LowLevel, behind = true, 1
 	}
@@ -54,8 +55,8 @@ func WaitsFor(frames []sampler.NativeFrame) (w LockWait) {
 	return w
 }
 
-// plain removes the additions that the C library's internal names have from a function's name: __libc_read and read64
-// become read.
+// plain removes from a function's name the additions that are common in internal names of the C library. For example,
+// __libc_read and read64 become read.
 func plain(name string) string {
 	name = strings.TrimLeft(name, "_")
 	for _, prefix := range [...]string{"libc_", "GI_"} {
@@ -93,8 +94,9 @@ func (w *LockWait) In(frames []sampler.NativeFrame) bool {
 	})
 }
 
-// MayHold reports whether a thread may hold a lock of the C library, whose file is path. A thread holds such a lock
-// only while it runs code of this library. stopped says why the stack is incomplete (Stack.Stopped), or is nil.
+// MayHold reports whether a thread may hold a lock of the C library. path is the library's file. A thread holds such a
+// lock only while it runs code of the library. stopped says why the stack is incomplete (Stack.Stopped). It is nil if
+// the stack is complete.
 func MayHold(frames []sampler.NativeFrame, stopped error, path string) bool {
 	if stopped != nil && !outsideBeyond(stopped, frames, path) || len(frames) == 0 {
 		return true
@@ -122,9 +124,9 @@ func MayHold(frames []sampler.NativeFrame, stopped error, path string) bool {
 	return false
 }
 
-// outsideBeyond is for a stack of which ddtop could not read the outer functions. It reports whether these functions
-// certainly hold no lock of the C library. This follows from the last function that was read: while the C library holds
-// a lock, it calls no Ruby code. It also calls no other libraries, except the ones that look up names.
+// outsideBeyond is for a stack whose outer functions ddtop could not read. It reports whether these functions certainly
+// hold no lock of the C library. This depends on the last function that was read. While the C library holds a lock, it
+// calls no Ruby code. It also calls no other libraries, except libraries that look up names.
 func outsideBeyond(stopped error, frames []sampler.NativeFrame, path string) bool {
 	if errors.Is(stopped, errJIT) {
 		return true

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// named makes a stack of texts "library:function".
+// named makes a stack from words such as "libc:read", each with a library and a function.
 func named(text string) (frames []sampler.NativeFrame) {
 	for _, word := range strings.Fields(text) {
 		library, name, _ := strings.Cut(word, ":")
@@ -37,9 +37,9 @@ func TestWaitsFor(t *testing.T) {
 	}
 }
 
-// TestMayHold: a thread that sleeps in a function of the C library, such as poll, holds no lock of the library. This
-// holds only if other code called this function directly. A thread that runs other code than the C library's holds
-// none, either. If other C library code is on the stack, or the stack is unknown, the thread may hold one.
+// TestMayHold: a thread that sleeps in a function of the C library, such as poll, holds no lock of the library. This is
+// true only if code outside the library called this function directly. A thread that runs no code of the C library
+// holds no lock, either. If other C library code is on the stack, or the stack is unknown, the thread may hold a lock.
 func TestMayHold(t *testing.T) {
 	outside := []string{
 		"libc:poll libruby: libc: libc:clone3",

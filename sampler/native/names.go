@@ -14,8 +14,8 @@ import (
 // maxNames bounds how many function names are kept for one file.
 const maxNames = 1 << 14
 
-// maxMangled is the largest symbol, in bytes, that is turned into a readable name. The name has at most 1<<maxReadable
-// bytes. Longer symbols stay as they are.
+// maxMangled is the largest size of a symbol, in bytes, that is turned into a readable name. The name has at most
+// 1<<maxReadable bytes. Longer symbols stay as they are.
 const maxMangled, maxReadable = 1024, 10
 
 // readable turns the symbol of a C++ or Rust function into its name, without parameters. Other symbols stay unchanged.

@@ -74,14 +74,14 @@ func (r *Registers) get(n uint64) (uint64, error) {
 	return r.values[n], nil
 }
 
-// unknownRegister is the number of a register whose value a rule needs, but that is not known.
+// unknownRegister is an error: the number of a register whose value is needed but not known.
 type unknownRegister uint8
 
 // Error names the register.
 func (n unknownRegister) Error() string { return "register " + registerNames[n] + " is not known" }
 
-// preserved are the registers that have the same values when a function returns as when it was called (psABI,
-// "Registers"). A rule in the function's row of the unwind table can replace this.
+// preserved are the registers that a function must restore before it returns (psABI, "Registers"). So the caller's
+// values are known even without a rule. A rule in the function's row of the unwind table takes precedence.
 const preserved = 1<<regRBX | 1<<regRBP | 1<<regR12 | 1<<13 | 1<<14 | 1<<regR15
 
 // Moment identifies a period during which a thread did not run. If a thread's Moment is the same before and after a
@@ -94,7 +94,7 @@ type Moment struct {
 	Call string
 }
 
-// Source reads the registers of threads that do not run. Its implementations differ in the registers that they know
+// Source reads the registers of threads that do not run. Its implementations differ in which registers they can read,
 // and in the rights that they need.
 type Source interface {
 	// Registers returns a thread's registers and their Moment. ok is false if the thread runs or wants to run.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// maxSaved bounds how many rows a CFA program may save at the same time (DW_CFA_remember_state). Programs that
-// compilers write save one.
+// maxSaved limits how many rows a CFA program may save at the same time (DW_CFA_remember_state). A CFA program is the
+// part of an unwind table that builds rows. Programs that compilers write save one row.
 const maxSaved = 16
 
 // maxExpression bounds the size of one DWARF expression, in bytes. The longest one of the C library has 30.
@@ -15,8 +15,8 @@ const maxExpression = 512
 type ruleKind uint8
 
 const (
-	// ruleNone means that the row has no rule for the register. Then the register has the same value in the calling
-	// function if it is in preserved. Otherwise its value is lost.
+	// ruleNone means that the row has no rule for the register. If the register is in preserved, it has the same value
+	// in the calling function. Otherwise its value is lost.
 	ruleNone ruleKind = iota
 	ruleLost
 	ruleSame
@@ -70,11 +70,11 @@ const cfaAdvance, cfaOffset, cfaRestore = 0x40, 0x80, 0xc0
 type programState struct {
 	row
 	d *description
-	// The field first has the rules that hold at the beginning of each function with the same common record (CIE). An
-	// instruction can restore them.
+	// The field first has the rules that are valid at the beginning of each function with the same common record (CIE).
+	// An instruction can restore these rules.
 	first [numRegisters]rule
 	saved []row
-	// loc is the first address for which the present rules hold. want is the address whose rules are wanted. The
+	// loc is the first address at which the present rules are valid. want is the address whose rules are wanted. The
 	// program ends when loc is beyond want.
 	loc, want uint64
 }
@@ -103,8 +103,8 @@ func (t *table) rowAt(addr uint64) (*row, error) {
 	return &out, nil
 }
 
-// run executes a CFA program until the program passes the wanted address. Each instruction takes at least one byte of
-// the program, so run ends.
+// run executes a CFA program until loc is beyond the wanted address. It always ends, because each instruction has at
+// least one byte.
 func (s *programState) run(program []byte) error {
 	r := &reader{b: program}
 	for r.left() > 0 && !r.failed {
@@ -137,8 +137,8 @@ func (s *programState) run(program []byte) error {
 	return nil
 }
 
-// extended executes an instruction that has no operand in its low bits. It returns the first address for which the
-// rules hold that follow. If the instruction does not advance, this is loc.
+// extended executes an instruction that has no operand in its low bits. It returns the first address at which the
+// following rules are valid. This is loc unless the instruction advances.
 func (s *programState) extended(r *reader, op uint8, loc uint64) (uint64, error) {
 	switch op {
 	case cfaNop:

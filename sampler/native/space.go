@@ -14,13 +14,14 @@ import (
 const (
 	// maxModules bounds the files that are opened for one process. A Rails application maps a few hundred.
 	maxModules = 1024
-	// maxTables bounds the size of the unwind tables of all files together, in bytes. For comparison, the 46 files of a
-	// Ruby have 2 MB.
+	// maxTables limits the size of the unwind tables of all files together, in bytes. For comparison, the tables of the
+	// 46 files that a Ruby maps have 2 MB.
 	maxTables = 64 << 20
-	// maxRows bounds how many rows of unwind tables are kept, of all files together. Each takes 900 bytes.
+	// maxRows limits how many rows of unwind tables are kept, for all files together. Each takes 900 bytes.
 	maxRows = 4096
-	// maxExecuted bounds the work for one stack, as the size of all CFA programs that are executed for its rows, in
-	// bytes. The longest program of a function has 10 KB, and few have more than 100 bytes.
+	// maxExecuted limits the work for one stack. It is the total size, in bytes, of the CFA programs that ddtop
+	// executes to compute the stack's rows. The longest program of a function has 10 KB, and few have more than 100
+	// bytes.
 	maxExecuted = 1 << 20
 )
 
@@ -33,7 +34,7 @@ type Process interface {
 
 // Space has the files that a process has mapped, with their unwind tables and names. It is for one goroutine.
 type Space struct {
-	// Debug gets debug files that the machine lacks. It is nil if the user does not want that.
+	// Debug gets debug files that the machine lacks. It is nil if the user does not want to download any.
 	Debug *debuginfod.Client
 
 	process  Process
@@ -43,8 +44,8 @@ type Space struct {
 	tables   int
 	// executed is the size of the CFA programs that were executed for the current stack, in bytes.
 	executed int
-	// The field again is true if the mappings may be read once more in this round. This is needed if an address is in
-	// none of them. readings counts how often they were read.
+	// The field again is true if the mappings may be read once more in this round. They are read again if no mapping
+	// has a wanted address. readings counts how often they were read.
 	again    bool
 	readings uint64
 }
@@ -68,7 +69,7 @@ type module struct {
 	asked, awaits bool
 }
 
-// NewSpace reads the mappings of a process. It opens no files: a file is opened when a stack leads into it.
+// NewSpace reads the mappings of a process. It opens no files. A file is opened when a stack has an address in it.
 func NewSpace(p Process) (*Space, error) {
 	s := &Space{process: p, modules: make(map[fileID]*module), rows: make(map[uint64]*row)}
 	return s, s.Refresh()
@@ -139,7 +140,8 @@ func (m *module) size() int {
 	return len(m.table.index) + len(m.table.frames)
 }
 
-// mappingAt finds the mapping that holds an address. If none does, mappingAt reads the mappings again, once a round.
+// mappingAt finds the mapping that holds an address. If no mapping holds it, mappingAt reads the mappings again, but
+// only once in a round.
 func (s *Space) mappingAt(addr uint64) (attach.Mapping, bool) {
 	at := attach.Address(addr)
 	for {
@@ -159,7 +161,7 @@ func (s *Space) mappingAt(addr uint64) (attach.Mapping, bool) {
 	}
 }
 
-// Reasons why an address has no unwind table.
+// These errors are reasons why an address has no unwind table.
 var (
 	errNowhere = errors.New("it leads to memory that is not mapped as code")
 	errJIT     = errors.New("it leads to code that a JIT made")
@@ -187,7 +189,7 @@ func (s *Space) moduleAt(addr uint64) (*module, error) {
 	}
 	overlaps := func(l attach.Span) bool { return where.Start < l.End && where.End > l.Start }
 	if m.err == nil && !slices.ContainsFunc(m.Loads, overlaps) {
-		return m, errNowhere // it is mapped twice
+		return m, errNowhere // the file is mapped twice, and was opened with the other mapping
 	}
 	return m, m.err
 }

@@ -12,8 +12,8 @@ const (
 	// stackPiece is how many bytes of a stack are read at once. For most stacks one piece reaches Ruby's frames.
 	stackPiece = 4096
 	// maxPieces limits the pieces of one stack that are read: 1 MB. A thread's stack can be longer, but this is enough.
-	// The VM stack of a Ruby thread, which takes 1 MB, can be between the outermost frames and the others. ddtop does
-	// not read it.
+	// The VM stack of a Ruby thread, which takes 1 MB, can lie between the outermost frames and the others. ddtop does
+	// not read the VM stack here.
 	maxPieces = 256
 	// maxWords limits the words that are read of one stack. 1,024 frames with eight saved registers each need 8,192.
 	maxWords = 1 << 16
@@ -25,8 +25,8 @@ var errStack = errors.New("its memory cannot be read")
 // errCopied means that unwinding needs a word of the stack that the copy does not contain.
 var errCopied = errors.New("its memory was not copied so far")
 
-// errWork means that a file's unwind tables need much more work than tables that a compiler writes. They may be
-// malicious.
+// errWork means that unwinding with a file's tables needs much more work than with tables that a compiler writes. The
+// tables may be malicious.
 var errWork = errors.New("its unwind tables take too long")
 
 // stackMemory is a thread's stack, read in pieces when they are needed.
@@ -34,8 +34,8 @@ type stackMemory struct {
 	space  *Space
 	pieces []stackPart
 	words  int // number of words that were read
-	// copied is true if pieces are a copy of the stack. In this case the memory is not read, because the thread has run
-	// since the copy.
+	// copied is true if pieces are a copy of the stack. In this case ddtop does not read the thread's memory, because
+	// the thread has run since the copy.
 	copied bool
 }
 
@@ -44,8 +44,8 @@ type stackPart struct {
 	bytes []byte
 }
 
-// word reads the word at the address at of the stack. The address can also be on another stack: the one that the thread
-// used before a signal handler was called.
+// word reads the word of the stack at the address at. The address can also be on another stack, which the thread used
+// before a signal handler was called.
 func (s *stackMemory) word(at uint64) (uint64, error) {
 	if s.words++; s.words > maxWords {
 		return 0, errWork

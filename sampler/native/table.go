@@ -23,17 +23,17 @@ const (
 // table has the unwind information of a file. Addresses are as in the file, without the load bias.
 type table struct {
 	// index is the header's list of functions in the order of their addresses. For each function, it has two offsets
-	// from indexBase: of the function, and of its entry in frames.
+	// from indexBase. One leads to the function, and the other to its entry in frames.
 	index     []byte
 	indexBase uint64
-	// frames is .eh_frame, at framesAt.
+	// frames is the content of .eh_frame, and framesAt its address.
 	frames   []byte
 	framesAt uint64
 	// executed is the size of all CFA programs that were executed so far to compute rows, in bytes.
 	executed int
 }
 
-// content reads the bytes that a file maps at an address, at most as many as the parameter most says
+// content reads the bytes that a file maps at an address. It reads at most as many bytes as the parameter most says
 // (attach.Module.Content).
 type content func(addr uint64, most int) ([]byte, error)
 
@@ -133,8 +133,8 @@ func (t *table) record(place uint64) (*reader, error) {
 	}
 	r := reader{b: t.frames, at: int(place)}
 	length := r.number(4, false)
-	// A length of 0xffffffff would mean the 64-bit form of a record, which compilers do not write here. The check
-	// refuses it, because it exceeds maxRecord.
+	// A length of 0xffffffff would mean the 64-bit form of a record, which compilers do not write here. Such a record
+	// is refused, because its length exceeds maxRecord.
 	if r.failed || length == 0 || length > min(uint64(r.left()), maxRecord) {
 		return nil, fmt.Errorf("%w: a record of %d bytes", errTable, length)
 	}
@@ -196,7 +196,7 @@ func (t *table) common(place uint64) (c common, err error) {
 		switch letter {
 		case 'R':
 			c.encoding = data.u8()
-		case 'P': // the personality routine; its pointer may be indirect
+		case 'P': // the pointer to the personality routine, which may be indirect
 			data.pointer(data.u8()&0x7f, t.framesAt)
 		case 'L':
 			data.u8()
@@ -213,10 +213,11 @@ func (t *table) common(place uint64) (c common, err error) {
 	return c, nil
 }
 
-// Functions knows at which addresses the functions of a module begin.
+// Functions is the list of the addresses at which the functions of a module begin.
 type Functions struct{ table *table }
 
-// FunctionsOf reads the addresses from the unwind tables of a module. Also stripped files have these tables.
+// FunctionsOf reads the beginnings of functions from the unwind tables of a module. Stripped files have these tables,
+// too.
 func FunctionsOf(m *attach.Module, mem attach.Memory) (Functions, error) {
 	t, err := readTable(m, mem)
 	return Functions{t}, err

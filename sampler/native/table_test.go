@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// These are addresses of the made-up file with the tables of these tests.
+// These constants are addresses in the invented file whose unwind tables the tests use.
 const (
 	testHeader, testFrames, testFunction, testSize = 0x1000, 0x2000, 0x5000, 0x100
 )
@@ -18,7 +18,7 @@ func le(size int, v uint64) []byte {
 	return binary.LittleEndian.AppendUint64(nil, v)[:size]
 }
 
-// record puts a length before a record and pads the record.
+// record makes a record of an unwind table: it puts the length before the parts, and pads the record.
 func record(parts ...[]byte) []byte {
 	b := slices.Concat(parts...)
 	for len(b)%4 != 0 {
@@ -27,7 +27,7 @@ func record(parts ...[]byte) []byte {
 	return append(le(4, uint64(len(b))), b...)
 }
 
-// testTable makes the tables of a file with one function.
+// testTable makes the unwind tables of an invented file with one function.
 func testTable(program ...byte) (header, frames []byte) {
 	common := record(le(4, 0), []byte{1, 'z', 'R', 0, 1, 0x78, regReturn, 1, encodeRelative | encodeS4,
 		cfaDefine, regRSP, 8, cfaOffset | regReturn, 1})
@@ -41,7 +41,7 @@ func testTable(program ...byte) (header, frames []byte) {
 	return header, frames
 }
 
-// newTestTable reads made-up tables.
+// newTestTable reads the tables that testTable has made.
 func newTestTable(header, frames []byte) (*table, error) {
 	return newTable(testHeader, uint64(len(header)), func(addr uint64, most int) ([]byte, error) {
 		switch addr {
@@ -129,7 +129,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// The memory of the made-up process has the code of its only file, and its stack.
+// The invented process has its only file mapped at testBias, and its stack at testStack.
 const testBias, testStack, testStackSize = 0x10000000, 0x20000000, 1 << 16
 
 // fake is a process with a stack, and one file with a table.
@@ -226,8 +226,8 @@ func TestShortNames(t *testing.T) {
 	}
 }
 
-// TestFits: a native stack fits Ruby's control frames if both have the same marks (see mark). If one of them was not
-// read to its end, only the part that was read is compared.
+// TestFits: a native stack fits Ruby's control frames if both have the same marks (see mark). If one of the two lists
+// is incomplete, only the part that was read is compared.
 func TestFits(t *testing.T) {
 	const c, e = markCall, markEnter
 	for name, x := range map[string]struct {
@@ -269,8 +269,8 @@ func (r *replaced) Maps() ([]attach.Mapping, error) {
 	return list, err
 }
 
-// TestReplacedFile: a file that a process has mapped was replaced at its path. ddtop does not use the tables of the old
-// file to unwind code of the new file.
+// TestReplacedFile: a process has mapped a file, and another file now has its path. ddtop must not use the tables of
+// the old file to unwind code of the new file.
 func TestReplacedFile(t *testing.T) {
 	const pc = testBias + testFunction + 0x10
 	tables, err := newTestTable(testTable())
@@ -295,8 +295,8 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
-// TestHostileTablesEndSoon: a hostile file can have unwind tables that need endless work. Unwinding then stops with an
-// error after a limited amount of work.
+// TestHostileTablesEndSoon: a hostile file can have unwind tables that need endless work. Unwinding must then stop with
+// an error after a limited amount of work.
 func TestHostileTablesEndSoon(t *testing.T) {
 	const pc = testBias + testFunction + 1
 	// In this row of the unwind table, the frame's address is the stack pointer plus 8. To find a register, an
@@ -336,8 +336,8 @@ func TestHostileTablesEndSoon(t *testing.T) {
 	}
 }
 
-// twice is a process that has mapped two files of the same path: the first file was replaced while it was mapped, and
-// then the new file was mapped, too.
+// twice is a process that has mapped two files of the same path. The first file was replaced at its path while it was
+// mapped, and then the new file was mapped, too.
 type twice struct {
 	fake
 	asked []uint64

@@ -91,7 +91,7 @@ func (s *stacks) knowAll(t *testing.T, pid int) {
 	t.Cleanup(func() { s.all.Close() })
 }
 
-// read returns the addresses of a thread's stack. ok is false if the thread runs, or ran meanwhile.
+// read returns the addresses of a thread's stack. ok is false if the thread runs, or has run during the read.
 func (s *stacks) read(t testing.TB, tid int32) (pcs []uint64, stack native.Stack, ok bool) {
 	t.Helper()
 	before, ok, err := s.tasks.Standing(tid)
@@ -124,9 +124,9 @@ func (s *stacks) read(t testing.TB, tid int32) (pcs []uint64, stack native.Stack
 	return pcs, stack, before == after
 }
 
-// compare compares the stacks of threads with the stacks that eu-stack reports. eu-stack stops the threads, so a
-// waiting thread may call the kernel again, from another place. So compare ignores a thread that was not at the same
-// place before and after eu-stack.
+// compare compares the stacks of threads with the stacks that eu-stack reports. eu-stack stops the threads for a
+// moment, and afterwards a waiting thread may wait at another place. So compare ignores a thread that was not at the
+// same place before and after eu-stack.
 func (s *stacks) compare(t *testing.T, pid int, tids map[string]int32) {
 	t.Helper()
 	left := make(map[string]int32, len(tids))
@@ -159,8 +159,8 @@ func (s *stacks) compare(t *testing.T, pid int, tids map[string]int32) {
 	}
 }
 
-// TestStacksEqualElfutils: threads wait in many ways. Their stacks equal eu-stack's, from the innermost function to the
-// thread's start. The test runs once with the two registers that /proc shows, and once with all registers.
+// TestStacksEqualElfutils: threads wait in many ways. Their stacks must equal eu-stack's, from the innermost function
+// to the thread's start. The test runs once with the two registers that /proc shows, and once with all registers.
 func TestStacksEqualElfutils(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartStates(t, rubytest.Options{})
@@ -183,8 +183,8 @@ func TestStacksEqualElfutils(t *testing.T) {
 }
 
 // TestLibraryWithFramePointers: to unwind a frame of libpq, ddtop needs the register rbp, which /proc does not show. A
-// thread waits in libpq for PostgreSQL. If ddtop knows all registers, the thread's stack equals eu-stack's. If not, the
-// stack ends in libpq.
+// thread waits in libpq for PostgreSQL. If ddtop knows all registers, the thread's stack must equal eu-stack's. If it
+// does not, the stack must end in libpq.
 func TestLibraryWithFramePointers(t *testing.T) {
 	ruby := rubytest.Program(t, "ruby", "ruby")
 	if text, err := exec.Command(ruby, "-rpg", "-e", "0").CombinedOutput(); err != nil {

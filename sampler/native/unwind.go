@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// maxFrames bounds the frames of one native stack. The deepest of 70 tested ways to block has 377 frames.
+// maxFrames limits the frames of one native stack. Of 70 tested ways to block, the deepest stack has 377 frames.
 const maxFrames = 1024
 
 // ErrMachine is returned if ddtop cannot unwind stacks on the process's machine yet.
 var ErrMachine = errors.New("native stacks are read on x86_64 only")
 
-// errLoop means that a caller's frame is not further outward on the stack than the frame of the called function.
-// Unwinding could then go on forever.
+// errLoop means that a caller's frame is not further outward on the stack than the frame of the called function. If
+// unwinding continued, it might never end.
 var errLoop = errors.New("it leads back")
 
 // Frame is one function of a native stack.
@@ -20,7 +20,7 @@ type Frame struct {
 	// PC is the address where the function will continue. inside is an address in the instruction before PC.
 	PC, inside uint64
 	module     *module
-	// function is the address in the file where the function begins. It is zero if no table has it.
+	// function is the address in the file where the function begins. It is zero if no unwind table has the function.
 	function uint64
 }
 
@@ -33,7 +33,7 @@ type Stack struct {
 
 // Stop says where and why unwinding ended before the thread's start.
 type Stop struct {
-	// Library is the file of the last function. It is empty if that is not known.
+	// Library is the file of the last function. It is empty if the file is not known.
 	Library string
 	Err     error
 }
@@ -47,7 +47,7 @@ func (e *Stop) Unknown() bool {
 	return errors.As(e.Err, &unknown)
 }
 
-// Error returns the cause and, if it is known, the file.
+// Error returns the cause in words, and the file if it is known.
 func (e *Stop) Error() string {
 	var unknown unknownRegister
 	switch {
@@ -60,7 +60,7 @@ func (e *Stop) Error() string {
 	return e.Err.Error()
 }
 
-// Unwind follows a stack outward, from the innermost frame, to which regs belong. It stops when it needs a register
+// Unwind follows a stack outward from its innermost frame, whose registers are regs. It stops when it needs a register
 // that is not known.
 func (s *Space) Unwind(regs Registers) Stack { return s.unwind(regs, &stackMemory{space: s}) }
 
@@ -73,7 +73,7 @@ func (s *Space) UnwindCopied(regs Registers, from uint64, copied []byte) Stack {
 func (s *Space) unwind(regs Registers, stack *stackMemory) Stack {
 	s.executed = 0
 	var out Stack
-	innermost := true // or interrupted by a signal: the instruction at PC was not executed yet
+	innermost := true // true also after a signal: the instruction at PC was not executed yet
 	for len(out.Frames) < maxFrames {
 		f := Frame{PC: regs.PC(), inside: regs.PC()}
 		if f.PC == 0 {
@@ -113,7 +113,7 @@ func (s *Space) unwind(regs Registers, stack *stackMemory) Stack {
 	return out
 }
 
-// step changes the registers of a frame into the registers of its caller, by a row of the unwind table. done is true if
+// step turns the registers of a frame into the registers of its caller, with a row of the unwind table. done is true if
 // the frame has no caller.
 func (r *row) step(regs *Registers, stack *stackMemory) (done bool, err error) {
 	if r.registers[regReturn].kind == ruleLost {
@@ -154,7 +154,8 @@ func (r *row) step(regs *Registers, stack *stackMemory) (done bool, err error) {
 	return false, nil
 }
 
-// value computes the caller's value of a register by a rule of the unwind table. frame is the frame's address (CFA).
+// value computes the value that a register has in the caller, with a rule of the unwind table. frame is the frame's
+// address (CFA).
 func (r *rule) value(regs *Registers, stack *stackMemory, frame uint64) (uint64, error) {
 	switch r.kind {
 	case ruleSaved:

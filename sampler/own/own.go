@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Code says which code is the program's own, by the user's patterns. Code that no pattern matches is judged by its file
-// path. A nil Code has no patterns. Several goroutines may use it.
+// Code decides which code is the program's own, with the user's patterns. If no pattern matches, the path of the code's
+// file decides. A nil Code has no patterns. Several goroutines may use it.
 type Code struct {
 	rules []rule
 

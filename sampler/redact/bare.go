@@ -27,16 +27,16 @@ func Bare(p sampler.Process) sampler.Process {
 var rootedPath = regexp.MustCompile(`(^|[\s"'(=:])/(?:[^/:;,"'()\n][^:;,"'()\n]*/)?([^\s/])`)
 
 // BareText removes the directories from the file names in a sentence. It recognizes absolute paths. It also removes the
-// directories of the given paths, which can contain any characters. A given path that ends with a slash is removed
-// completely. If one clause has two paths, the text between them is lost.
+// directories of the parameter paths, which can contain any characters. If such a path ends with a slash, all of it is
+// removed. If one clause has two paths, the text between them is lost.
 func BareText(text string, paths ...string) string {
 	paths = slices.Clone(paths)
 	// Longer paths come first, because a path can contain another one.
 	slices.SortFunc(paths, func(x, y string) int { return cmp.Compare(len(y), len(x)) })
 	for _, p := range paths {
 		if strings.Contains(strings.Trim(p, "/"), "/") || len(p) > 1 && p[0] == '/' || strings.Contains(p, " ") {
-			// A folder can be in paths although the files in it are not. So a slash replaces the folder: what remains
-			// is an absolute path, which rootedPath finds.
+			// A folder can be in paths although the files in it are not. So replace the folder with a slash. The
+			// remainder is then an absolute path, which rootedPath finds.
 			text = strings.ReplaceAll(text, strings.TrimRight(p, "/")+"/", "/")
 			text = strings.ReplaceAll(text, p, withoutDirectories(p))
 		}
@@ -60,7 +60,7 @@ func withoutDirectories(path string) string {
 }
 
 // HideDirectories makes a view of a Dictionary (Dictionary.View) return file names without their directories, because
-// these can name a person, a customer or a machine. The view also omits the values of requests, statements and
+// directories can name a person, a customer or a machine. The view also omits the values of requests, statements and
 // exceptions. With hide false, the view returns everything again. While directories are hidden, files with the same
 // name in several directories cannot be distinguished.
 func HideDirectories(d *sampler.Dictionary, hide bool) {

@@ -30,7 +30,7 @@ func TestHideDirectories(t *testing.T) {
 			t.Errorf("%q comes back as %+v", in, f)
 		}
 	}
-	// If the directories of a frame were hidden before, hiding them again allocates no memory.
+	// If the directories of a frame were hidden before, hiding them again must allocate no memory.
 	file := d.InternFrame(sampler.Frame{Label: "x", Path: "/srv/a/b.rb", AbsolutePath: "/srv/a/b.rb"})
 	if n := testing.AllocsPerRun(100, func() { HideDirectories(d, true); _ = d.Frame(file) }); n != 0 {
 		t.Errorf("%g allocations", n)

@@ -28,8 +28,8 @@ const maxRedactedBytes = 16 << 20
 // replaced and what is kept. A nil Redactor changes nothing. Several goroutines may use a Redactor at once.
 type Redactor struct {
 	mu sync.Mutex
-	// given has the pseudonym of each name, by kind and name. taken has all pseudonyms. last has the number of the last
-	// pseudonym of each kind.
+	// given has the pseudonym of each name, by kind and name. taken has all pseudonyms. last has, for each kind, the
+	// number of the last pseudonym.
 	given map[redacted]string
 	taken map[string]struct{}
 	last  map[string]int
@@ -103,8 +103,8 @@ func (r *Redactor) Process(p sampler.Process) sampler.Process {
 // number, and words of well-known servers.
 var knownPart = regexp.MustCompile(`^(w\d{1,4}|master|mold|monitor)$`)
 
-// partOnly returns part if it is a known role of a process. Otherwise it returns "", because the text in a recording
-// can be anything.
+// partOnly returns part if it is a known role of a process. Otherwise it returns "", because the role in a recording
+// can be any text.
 func partOnly(part string) string {
 	if knownPart.MatchString(part) {
 		return part
@@ -158,7 +158,7 @@ func (r *Redactor) Frame(f sampler.Frame) sampler.Frame {
 var fileName = regexp.MustCompile(`^(?:\(eval at |<internal:)*(?:\(?[\pL\pN\pM._+~-]{1,255}\)?|[\pL\pN\pM ._+~,()\[\]-]{1,250}\.` +
 	`(?:rb|ru|rake|erb|haml|slim|builder|jbuilder|rabl|arb|prawn|liquid|gemspec|thor))(?::-?\d+\)|>)*$`)
 
-// NativeFrame returns f without the directories of its file. It keeps the names of C functions.
+// NativeFrame returns f without the directories of its file. It does not change the names of C functions.
 func (r *Redactor) NativeFrame(f sampler.NativeFrame) sampler.NativeFrame {
 	if r == nil {
 		return f
@@ -369,8 +369,8 @@ func (r *Redactor) End(e sampler.End) sampler.End {
 	return e
 }
 
-// Relative returns x without the names of its program, except well-known names. exe is the path of the program, which
-// Relative redacts in x.Why. It does not redact the Source, so the caller must do that.
+// Relative returns x without the names of its program, except well-known names. exe is the path of the program.
+// Relative also redacts this path in x.Why. It does not redact the Source, which the caller must redact.
 func (r *Redactor) Relative(x sampler.Relative, exe string) sampler.Relative {
 	if r == nil {
 		return x
@@ -400,15 +400,15 @@ func (r *Redactor) Know(paths ...string) {
 	r.paths = append(r.paths, paths[:min(len(paths), maxKnownPaths-len(r.paths))]...)
 }
 
-// namesIn is an error that can say which names its text contains, so that they can be redacted.
+// namesIn is an error that can report the names in its text, so that a Redactor can replace them.
 type namesIn interface {
 	error
 	// Named returns the users, and the names or paths of programs, that are in the error's text.
 	Named() (users, programs []string)
 }
 
-// Error returns an error's text, redacted by the method Text. It also replaces the names of users and programs, if the
-// error says which ones are in its text (namesIn).
+// Error returns an error's text, redacted by the method Text. If the error reports the names in its text (namesIn),
+// Error also replaces these names of users and programs.
 func (r *Redactor) Error(err error) string {
 	text := err.Error()
 	if r == nil {
@@ -421,7 +421,8 @@ func (r *Redactor) Error(err error) string {
 			r.User(u)
 		}
 		programs = slices.Clone(programs)
-		slices.SortFunc(programs, func(x, y string) int { return cmp.Compare(len(y), len(x)) }) // paths before the names in them
+		// a path can contain a name, so longer texts come first
+		slices.SortFunc(programs, func(x, y string) int { return cmp.Compare(len(y), len(x)) })
 		for _, p := range programs {
 			text = replaceWord(text, p, r.Program(withoutDirectories(p)))
 		}

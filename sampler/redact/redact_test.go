@@ -40,9 +40,11 @@ func TestRedactedPeers(t *testing.T) {
 	for _, x := range []struct{ in, want sampler.Peer }{
 		{sampler.Peer{Kind: sampler.PeerTCP, Remote: "10.20.30.40:5432", Local: "192.168.7.9:41000", Service: "PostgreSQL"},
 			sampler.Peer{Kind: sampler.PeerTCP, Remote: "host-1:5432", Local: "host-2:41000", Service: "PostgreSQL"}},
-		{sampler.Peer{Kind: sampler.PeerTCP, Remote: "[::ffff:10.20.30.40]:80"}, sampler.Peer{Kind: sampler.PeerTCP, Remote: "host-1:80"}}, // the same machine
+		// the same machine, but as an IPv6 address
+		{sampler.Peer{Kind: sampler.PeerTCP, Remote: "[::ffff:10.20.30.40]:80"}, sampler.Peer{Kind: sampler.PeerTCP, Remote: "host-1:80"}},
 		{sampler.Peer{Kind: sampler.PeerUDP, Remote: "[fe80::1%eth0]:53"}, sampler.Peer{Kind: sampler.PeerUDP, Remote: "host-3:53"}},
-		{sampler.Peer{Kind: sampler.PeerTCP, Remote: "2001:db8::7"}, sampler.Peer{Kind: sampler.PeerTCP, Remote: "host-4"}}, // without its port
+		// an address without a port
+		{sampler.Peer{Kind: sampler.PeerTCP, Remote: "2001:db8::7"}, sampler.Peer{Kind: sampler.PeerTCP, Remote: "host-4"}},
 		{sampler.Peer{Kind: sampler.PeerTCP, Remote: "127.0.0.1:6379", Local: "[::1]:9"}, sampler.Peer{Kind: sampler.PeerTCP, Remote: "127.0.0.1:6379", Local: "[::1]:9"}},
 		{sampler.Peer{Kind: sampler.PeerListener, Local: "0.0.0.0:3000"}, sampler.Peer{Kind: sampler.PeerListener, Local: "0.0.0.0:3000"}},
 		{sampler.Peer{Kind: sampler.PeerListener, Local: "127.9.9.9:3000"}, sampler.Peer{Kind: sampler.PeerListener, Local: "host-5:3000"}},
@@ -62,7 +64,7 @@ func TestRedactedPeers(t *testing.T) {
 		if got != x.want {
 			t.Errorf("%+v became %+v, want %+v", x.in, got, x.want)
 		}
-		if again := r.Peer(got); again != got { // a redacted value may be redacted again
+		if again := r.Peer(got); again != got { // redacting a redacted value again must not change it
 			t.Errorf("%+v became %+v the second time", got, again)
 		}
 	}
@@ -166,8 +168,8 @@ func TestRedactedErrors(t *testing.T) {
 	}
 }
 
-// kept are the string fields that a Redactor does not change, by type and field, with the reason. Either they are the
-// same for many programs or machines, or a flamegraph needs them.
+// kept are the string fields that a Redactor does not change, by type and field, with the reason. The reason is that
+// many programs or machines have the same value, or that a flamegraph needs it.
 var kept = map[string]string{
 	"Process.RubyVersion": "a release", "Process.RubyDescription": "a release", "Process.Machine": "a machine", "Process.JIT": "a word",
 	"Process.Layout": "a release", "Process.PriorityNote": "words of ddtop's",
@@ -257,8 +259,8 @@ func TestWorkRedacted(t *testing.T) {
 	}
 }
 
-// TestHostileWorkRedacted: a recording has texts that try to get past the patterns. A redacted view shows no part of
-// them. A view that hides directories shows no values of statements.
+// TestHostileWorkRedacted: a recording has texts that were made to get past the patterns. A redacted view must show no
+// part of them. A view that hides directories must show no values of statements.
 func TestHostileWorkRedacted(t *testing.T) {
 	d := sampler.NewDictionary()
 	views := map[string]*sampler.Dictionary{"redacted": New().View(d), "hidden": d.View()}

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// In redacted output, texts that match these patterns stay unchanged. The patterns are strict, because anyone can have
-// written the recording from which the texts come.
+// These patterns match texts that stay unchanged in redacted output. They are strict, because the texts can come from a
+// recording that anyone can have written.
 var (
 	verbName   = regexp.MustCompile(`^[A-Z][A-Z_.-]{0,23}$`)
 	actionName = regexp.MustCompile(`^[\w:]+#[\w:?!]+$`)
@@ -42,8 +42,8 @@ func (r *Redactor) endpoint(kind sampler.WorkKind, name string) string {
 	return name
 }
 
-// Statement returns a statement's verb, such as SELECT, and a pseudonym for all that follows. So it removes tables,
-// hosts and keys.
+// Statement returns a statement's verb, such as SELECT, and a pseudonym for everything after it. So the result has no
+// tables, hosts or keys.
 func (r *Redactor) Statement(s string) string {
 	verb, rest, _ := strings.Cut(s, " ")
 	upper := strings.ToUpper(verb)
@@ -72,7 +72,7 @@ var (
 // MySQL.
 var literal = regexp.MustCompile(`'(?:[^'\\]|'')*'|` + nameInDots.String() + `|"[^"\\]*"|\$\d+\b|\b\d[\w.]*`)
 
-// unclear matches text that can hide where a literal begins or ends, or that has a secret outside of a literal.
+// unclear matches text that can hide where a literal begins or ends, or that can have a secret outside of a literal.
 var unclear = regexp.MustCompile("['\"`\\\\$#@:{}\\[\\]]|--|/\\*|;.|[^ -~]|(?i)\\b(?:exec|execute|identified|password *[^ =<>,.)])")
 
 // withoutLiterals removes the literal values from a statement. If it is not certain where they are, it returns only the

@@ -8,11 +8,12 @@ import (
 
 const (
 	// moreCopies is how many copies, in addition to two, ddtop reads of a stack that keeps changing. A copy is torn if
-	// the stack changes while it is read. Two torn copies of a loop's stack can be alike by chance, so two are not
-	// enough. On two idle CPUs this happened once in 3,000 pairs of copies (Ruby 4.0 with YJIT). In the interpreter of
-	// Ruby 3.1 it happened once in about 2 million.
+	// the stack changes while it is read. Two copies are not enough, because two torn copies of the stack of a thread
+	// in a loop can be alike by chance. On two idle CPUs this happened once in 3,000 pairs of copies (Ruby 4.0 with
+	// YJIT). In the interpreter of Ruby 3.1 it happened once in about 2 million.
 	moreCopies = 2
-	// restlessReads is for how many readings of a stack ddtop reads moreCopies, after two copies of it differed.
+	// restlessReads is the number of readings for which ddtop reads moreCopies of a stack, after two copies of the
+	// stack differed.
 	restlessReads = 64
 )
 
@@ -22,9 +23,9 @@ type stackCopy struct {
 	frames []byte
 }
 
-// stackArea says which frames of a VM stack [low, end) to read. These are the innermost ones from cfp on, and the
-// outermost ones. inner and outer are the numbers of these frames. outer is zero unless frames in the middle are left
-// out.
+// stackArea says which frames of a VM stack [low, end) ddtop reads. These are the innermost frames, from cfp on, and
+// the outermost frames. inner and outer are the numbers of these frames. outer is zero if no frames in the middle are
+// left out.
 type stackArea struct {
 	low, end, cfp attach.Address
 	inner, outer  int
@@ -40,8 +41,8 @@ func (a *stackArea) at(i, frameSize int) attach.Address {
 	return a.end - attach.Address((a.size()-i)*frameSize)
 }
 
-// inward returns how many of the area's frames lie inward of the frame at address cfp: it has called them, directly or
-// not.
+// inward returns how many of the area's frames lie inward of the frame at address cfp. These are the frames that it has
+// called, directly or not.
 func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	if cfp <= a.cfp {
 		return 0
@@ -53,13 +54,13 @@ func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 }
 
 // agree compares the first copy of a stack with the others, to find the frames that were really on the stack. drop is
-// the number of innermost frames for which this is not sure. If the copies are of different stacks, these are all
-// frames.
+// the number of innermost frames for which this is not certain. If the copies show different stacks, drop is the number
+// of all frames.
 //
-// Equal bytes alone are not enough, because a frame's bytes stay in memory after the frame was popped. But between the
-// frames of the first copy and the frames of each later copy, a context was read. A frame that is equal in both copies
-// was in memory when this context was read. It was on the stack then, unless it lies inward of the innermost frame of
-// this context.
+// Equal bytes alone are not enough, because a frame's bytes stay in memory after the frame was popped. But ddtop reads
+// the context between the frames of one copy and the frames of the next. A frame that is equal in both copies was in
+// memory when this context was read. It was then on the stack, unless it lies inward of the innermost frame in this
+// context.
 func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	for i := range copies[1:] {
 		drop = max(drop, r.differ(a, copies[0].frames, &copies[i+1]))
@@ -67,8 +68,8 @@ func (r *stackReader) agree(a *stackArea, copies []stackCopy) (drop int) {
 	return drop
 }
 
-// alike reports whether two copies of a stack have the same context and the same frames. If the stack belongs to a
-// fiber that does not run, they must be alike.
+// alike reports whether two copies of a stack have the same context and the same frames. Copies of the stack of a fiber
+// that does not run must be alike.
 func alike(a, b *stackCopy) bool { return a.ec == b.ec && bytes.Equal(a.frames, b.frames) }
 
 func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int) {
@@ -87,7 +88,7 @@ func (r *stackReader) differ(a *stackArea, first []byte, c *stackCopy) (drop int
 		if bytes.Equal(f, g) {
 			continue
 		}
-		// Only pc and sp differ, so the same call of the method still runs in the second copy. The frame stays as it is
+		// Only pc and sp differ, so the same call of the method still runs in the second copy. Keep the frame as it is
 		// in the first copy. If it were dropped, the time of a method that makes many short calls would be charged to
 		// its caller. With ZJIT pc and code are not in the frame, so equal bytes prove less.
 		if bytes.Equal(f[frameISeq:], g[frameISeq:]) && (!r.vm.ZJITFrames || i == 0 && cfp == a.cfp) {

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// wordMemory is a made-up memory of 8-byte words. Reading at an address without a word fails.
+// wordMemory is an invented memory of 8-byte words. Reading at an address without a word fails.
 type wordMemory map[attach.Address]uint64
 
 func (m wordMemory) Read(a attach.Address, buf []byte) error {
@@ -70,7 +70,7 @@ func TestAgree(t *testing.T) {
 		frames []byte
 	}
 	whole := stackArea{low: low, end: end, cfp: end - 3*size, inner: 3}
-	// cut is the area of a stack of ten frames, of which only the innermost and the two outermost are read
+	// cut is the area of a stack of ten frames. Only the innermost frame and the two outermost frames are read.
 	cut := stackArea{low: low, end: end, cfp: end - 10*size, inner: 1, outer: 2}
 	tests := []struct {
 		name   string

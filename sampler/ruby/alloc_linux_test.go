@@ -15,9 +15,10 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// allocProgram is the program that the test samples. It has three methods, and spends about the same time in each, in
-// turns of a few 100 µs. The method three makes 3 objects a round. The method one makes 1 object a round and computes.
-// The method none only computes. The program prints how much CPU time a turn of all three takes, in µs.
+// allocProgram is the program that the test samples. It calls three methods in turn, and spends about the same time in
+// each, a few 100 µs per call. The method three makes 3 objects a round. The method one makes 1 object a round and
+// computes. The method none only computes. The program prints how much CPU time a turn (a call of each method) takes,
+// in µs.
 const allocProgram = `
 class Made; end
 def three(n); i = 0; while i < n; Made.new; Made.new; Made.new; i += 1; end; end
@@ -33,9 +34,9 @@ Thread.new { loop(&turn) }
 puts took; $stdout.flush; $stdin.gets`
 
 // allocTime is how long a program is sampled. An instant is a sample in which ddtop has seen new objects. allocWant is
-// the greatest number of instants that the test uses. With -short, allocWantShort is enough, because it still shows
-// whether the shares are shares of objects or of time. The test waits for allocLeast instants even if this takes longer
-// than allocTime.
+// the greatest number of instants that the test uses. With -short, allocWantShort instants are enough. They still show
+// whether ddtop's shares are shares of objects, and not of time. The test waits for allocLeast instants even if this
+// takes longer than allocTime.
 const (
 	allocTime      = 20 * time.Second
 	allocWant      = 4000
@@ -43,21 +44,21 @@ const (
 	allocLeast     = 100
 )
 
-// allocTurn is how many objects the program makes in one turn. The test groups turns into episodes of allocTurns turns.
-// An episode is longer than the time between two instants.
+// allocTurn is how many objects the program makes in one turn, a call of each method. The test groups turns into
+// episodes of allocTurns turns. An episode is longer than the time between two instants.
 const (
 	allocTurn  = 4 * 3000
 	allocTurns = 8
 )
 
 // TestAllocationPairs: ddtop charges new objects to the stack that it reads just after their allocation. The program
-// makes 75, 25 and 0 % of its objects in three methods, which take equal times. The shares that ddtop finds must be the
-// same. An error of five points is allowed, or the error by chance of so many instants if it is larger. An instant
-// weighs as much as it has objects.
+// makes 75, 25 and 0 % of its objects in three methods, which take equal times. ddtop must find the same shares. An
+// error of five points is allowed, or the error by chance of so many instants if it is larger. The weight of an instant
+// is its number of objects.
 //
-// Instants must be independent. So the time between two is random, up to two turns, and each place of a turn is equally
-// likely. (With equal times between instants, the places come in a fixed order. The shares of objects and of time were
-// then up to 7 points off together.) If the program has only a part of a CPU, many instants fall into one turn. The
+// Instants must be independent. So the time between two instants is random, up to two turns, and each place within a
+// turn is equally likely. (With equal times, the places came in a fixed order, and the shares of objects and of time
+// were up to 7 points wrong together.) If the program has only a part of a CPU, many instants fall into one turn. The
 // error by chance is then measured from the differences between episodes.
 func TestAllocationPairs(t *testing.T) {
 	rubytest.OftenEnough(t)
@@ -71,7 +72,7 @@ func TestAllocationPairs(t *testing.T) {
 		reader := openReader(t, p.PID)
 		var s sampler.Sample
 		objects, ticks := map[string]int64{}, map[string]int64{}
-		episodes := map[int64]map[string]int64{} // objects by method
+		episodes := map[int64]map[string]int64{} // for each episode, the number of objects by method
 		var seen, squares, instants, samples, first, last int64
 		wanted := int64(allocWant)
 		if rubytest.Short(t) {
@@ -139,8 +140,8 @@ func TestAllocationPairs(t *testing.T) {
 	})
 }
 
-// methodOf returns which of the program's methods runs: the innermost one in the stack of the thread that holds the
-// GVL.
+// methodOf returns which of the program's methods runs. This is the innermost one of them on the stack of the thread
+// that holds the GVL.
 func methodOf(d *sampler.Dictionary, s *sampler.Sample) string {
 	for i := range s.Threads {
 		if s.Threads[i].ID != s.GC.Pair.Thread {

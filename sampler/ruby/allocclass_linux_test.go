@@ -33,10 +33,11 @@ Thread.new do
 end
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestClassesAllocated: ddtop finds the shares of classes among the new objects that the program really has. Of 951
-// objects in 200 rounds, 650 are Apples, 200 Pears, 100 Arrays and 1 is an Object. An error of three points is allowed,
-// or the stated error by chance (1.96 standard deviations) if it is larger. ddtop reads which objects are new at
-// instants 5 ms apart. In this time the program's loop makes some hundreds of rounds, so the instants are independent.
+// TestClassesAllocated: ddtop must find the same shares of classes among the new objects as the program really has. Of
+// 951 objects in 200 rounds, 650 are Apples, 200 Pears, 100 Arrays and 1 is an Object. An error of three points is
+// allowed, or the stated error by chance (1.96 standard deviations) if it is larger. ddtop reads which objects are new
+// at instants 5 ms apart. In this time the program's loop makes some hundreds of rounds, so the instants are
+// independent.
 func TestClassesAllocated(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

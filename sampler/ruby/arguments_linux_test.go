@@ -46,8 +46,9 @@ end
 sleep 0.01 until threads.all? { |t| t.status == "sleep" }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestArguments: if Ruby code has called a C function, ddtop shows the arguments of the call. If C code has called it,
-// ddtop shows no arguments. From 3.3 on, the elements of an Array that was passed with a splat may be missing.
+// TestArguments: if Ruby code has called a C function, ddtop must show the arguments of the call. If C code has called
+// it, ddtop must show no arguments. From 3.3 on, the elements of an Array that was passed with a splat (*array) may be
+// missing.
 func TestArguments(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {

@@ -25,10 +25,11 @@ const (
 	waitWrite   = 0x08
 )
 
-// blockedState is the reason why a thread does not run, found in the thread's memory, with the evidence for it.
+// blockedState is the reason why a thread does not run. ddtop finds it in the thread's memory, and keeps the evidence.
 type blockedState struct {
 	value sampler.Blocked
-	// The evidence: the stack, and fields of the thread. If the next reading finds it equal, the reason still holds.
+	// The next two fields are the evidence: the stack, and fields of the thread. If they are equal in the next reading,
+	// the reason is still valid.
 	stack  stackVersion
 	mutex  uint64
 	status sampler.Status
@@ -36,9 +37,10 @@ type blockedState struct {
 	nt     uint64
 	known  bool
 	takes  bool // the thread waits to take an item from a Queue
-	// sinceNS is when ddtop found the reason for the waiting, by CLOCK_MONOTONIC, in ns.
+	// sinceNS is when ddtop found the present reason, CLOCK_MONOTONIC in ns.
 	sinceNS int64
-	// payload is the address of the awaited Mutex's struct. Ticks that read stacks read its owner field into holder.
+	// payload is the address of the struct of the Mutex for which the thread waits. Ticks that read stacks read the
+	// owner field of this struct into holder.
 	payload attach.Address
 	holder  [8]byte
 	read    bool // holder was read in the last stack tick
@@ -54,7 +56,7 @@ type blockReader struct {
 	looks             queueLooks
 }
 
-// forget drops the reason for waiting, because the thread runs or wants to run.
+// forget drops the reason for waiting when the thread runs or wants to run.
 func (b *blockedState) forget() {
 	if b.known || b.value.FD != -1 {
 		*b = blockedState{value: sampler.Blocked{FD: -1}}
@@ -81,8 +83,8 @@ func (r *blockReader) mutexOwnerField() int {
 }
 
 // describeBlocked finds out what a thread without the GVL waits for. The evidence is in the thread's own fields and in
-// the receivers (self) of its innermost frames (docs/internals/threads.md#what-a-thread-waits-for). While this evidence
-// stays the same, only the holder of a mutex is read again.
+// the receivers (self) of its innermost frames (docs/internals/threads.md#what-a-thread-waits-for). While the evidence
+// stays the same, describeBlocked only reads again who holds a mutex.
 func (r *blockReader) describeBlocked(t *thread) {
 	b := &t.blocked
 	status := sampler.Status(r.o.ThStatus.In(t.buf))
@@ -115,7 +117,8 @@ func (r *blockReader) describeBlocked(t *thread) {
 			v.Holder = r.holderThread(b)
 		}
 	case r.scheduledIO(t, v):
-	case r.receiverWait(t, &types, region, status, v): // before the sleeps: Thread#join with a limit is no sleep
+	// This case must come before the sleeps. Thread#join with a time limit looks like a sleep, but is not one.
+	case r.receiverWait(t, &types, region, status, v):
 	case !region && r.childWait(t, v):
 	case v.DeadlineNS != 0:
 		v.Kind = sampler.BlockSleep
@@ -127,8 +130,8 @@ func (r *blockReader) describeBlocked(t *thread) {
 	b.takes = r.takes(t, v.Kind)
 }
 
-// parkedOnCondition looks for a ConditionVariable among the receivers (self) of the innermost frames. Up to 3.4 the
-// innermost receiver is the Mutex in which the thread sleeps. From 4.0 on it is the ConditionVariable.
+// parkedOnCondition searches for a ConditionVariable among the receivers (self) of the innermost frames. Up to 3.4 the
+// innermost receiver is the Mutex that the waiting thread has released. From 4.0 on it is the ConditionVariable.
 func parkedOnCondition(t *thread, types *[4]string, v *sampler.Blocked) bool {
 	for i, self := range t.stack.topSelf {
 		if types[i] == "condvar" {
@@ -172,8 +175,8 @@ func (r *blockReader) scheduledIO(t *thread, v *sampler.Blocked) bool {
 	return true
 }
 
-// receiverWait finds out what a thread waits for from the receivers (self) of its innermost frames. It goes from the
-// innermost frame outward to the first C function.
+// receiverWait finds out what a thread waits for, with the receivers (self) of its innermost frames. It begins at the
+// innermost frame, and goes outward up to the first C function.
 func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, status sampler.Status, v *sampler.Blocked) bool {
 	if status == sampler.Runnable {
 		return false
@@ -213,9 +216,9 @@ func (r *blockReader) receiverWait(t *thread, types *[4]string, region bool, sta
 	return false
 }
 
-// inMethodOf reports whether the labels of the innermost frames name a method of the class. It does not look at the
-// receivers, because they prove too little. The block of a Ractor has the Ractor as its receiver, and a subclass of
-// Queue may have methods that sleep. inMethodOf returns true if the names are not known.
+// inMethodOf reports whether the labels of the innermost frames name a method of the class. The receivers alone are no
+// proof. The block of a Ractor has the Ractor as its receiver, and a subclass of Queue may have methods that sleep. If
+// the labels are not known, inMethodOf returns true.
 func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	known := false
 	in := r.innermost(t, func(label string) bool {
@@ -225,8 +228,8 @@ func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	return in || !known
 }
 
-// innermost reports whether matches returns true for the label of one of the innermost frames. It passes the label
-// without "Thread::".
+// innermost reports whether the function matches returns true for the label of one of the innermost frames. It removes
+// "Thread::" from the label before.
 func (r *blockReader) innermost(t *thread, matches func(label string) bool) bool {
 	stack := t.stack.id
 	for range t.stack.topSelf {
@@ -290,13 +293,13 @@ func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 	return r.threads[r.addressAt(ec+attach.Address(r.o.ECThread))]
 }
 
-// sleepers are the methods in which a thread only sleeps, so that it does not wait for a child process. The map must
-// not be changed.
+// sleepers are methods in which a thread only sleeps. A thread in one of them does not wait for a child process. The
+// map must not be changed.
 var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thread.stop": true}
 
 // childWait finds out whether a thread waits for a child process when no receiver shows this (2.6 to 3.2). For example,
-// in Kernel#system the receiver can be any object, and the thread of Process.detach has no frame. childWait does not
-// search the VM's list for threads in sleep, because there can be many of them.
+// the receiver of Kernel#system can be any object, and the thread of Process.detach has no frame. childWait does not
+// search the VM's list for threads that sleep, because there can be many of them.
 func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	if r.o.VMWaitingPids < 0 {
 		return false

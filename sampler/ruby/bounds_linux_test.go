@@ -33,8 +33,8 @@ func readTick(t *testing.T, rd *Reader, s *sampler.Sample) {
 	}
 }
 
-// TestLongNames: ddtop keeps the first 4 KB of a name of 60 KB, and marks the name as cut. This holds for threads,
-// classes, methods and files.
+// TestLongNames: ddtop must keep the first 4 KB of a name of 60 KB, and mark the name as cut. This must be true for
+// names of threads, classes, methods and files.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -84,8 +84,9 @@ ractors = Array.new(4) do
 end
 sleep`
 
-// TestThreadsOfAllRactors: all ractors together share one limit on threads. A list of threads that exceeds the limit
-// counts as a failed read, and the other ractors' lists are still read. The list of ractors has a limit, too.
+// TestThreadsOfAllRactors: all ractors together have one limit on the number of threads. If a ractor's list of threads
+// would exceed the limit, reading the list counts as failed. ddtop must still read the lists of the other ractors. The
+// list of ractors has a limit, too.
 func TestThreadsOfAllRactors(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -138,8 +139,8 @@ puts "gone"
 $stdin.gets`
 
 // TestStackBytes: if the stacks of all threads take too much memory, ddtop reads only a part of each stack. The
-// innermost and the outermost frames of each stack are right, and a mark shows that the middle is missing. When there
-// is room again, ddtop reads more frames than the minimum.
+// innermost and the outermost frames of each stack must be right, and a mark must show that the middle is missing. When
+// enough memory is free again, ddtop must read more frames than the minimum.
 func TestStackBytes(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {

@@ -8,13 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// tickBudget is the time that a tick may take, in ns. When it is over, the tick does not begin to read further stacks,
+// tickBudget is the time that a tick may take, in ns. After this time, the tick does not begin to read further stacks,
 // names and reasons for waiting. It finishes the thread that it is reading, which takes up to 0.1 s if all its names
 // are new. The next tick begins with the threads that were left out. Each of them counts as a failed read.
 const tickBudget = int64(250 * time.Millisecond)
 
-// maxWalkBudget is the highest limit for the time of a tick's walk over the lists of ractors and threads, in ns. The
-// limit starts at tickBudget, enough if a CPU is free. It doubles after each walk that took too long.
+// maxWalkBudget is the highest limit for the time in which a tick walks over the lists of ractors and threads, in ns.
+// The limit starts at tickBudget, which is enough if a CPU is free. It doubles after each walk that took too long.
 const maxWalkBudget = 16 * tickBudget
 
 // errLongWalk means that the walk over the lists of ractors and threads took too long.
@@ -23,8 +23,8 @@ var errLongWalk = errors.New("listing its threads takes too long")
 // budget decides when a tick must end.
 type budget struct {
 	endNS int64
-	// walkNS and tickBudget limit the time that a tick spends on the lists of threads and ractors, in ns: the longer
-	// one counts. walkEndNS is the time at which this tick must be done with the lists.
+	// walkNS limits how long a tick may walk over the lists of threads and ractors, in ns. If tickBudget is longer, it
+	// is the limit. walkEndNS is the time at which the walk of this tick must end.
 	walkNS, walkEndNS int64
 	stopped           atomic.Bool
 	// from is the index of the thread with which this tick begins to read stacks. cut is true if this tick left
@@ -42,7 +42,7 @@ func (r *target) Stop() { r.budget.stopped.Store(true) }
 // Resume undoes Stop.
 func (r *target) Resume() { r.budget.stopped.Store(false) }
 
-// Cut reports whether the last tick has used up its time. If so, its sample may lack some stacks, including stacks of
+// Cut reports whether the time of the last tick ran out. If so, its sample may lack some stacks, including stacks of
 // fibers that resumed others, and the reasons why threads wait. Only the goroutine that calls Read may call it.
 func (r *target) Cut() bool { return r.budget.cut }
 
@@ -53,8 +53,8 @@ func (r *target) begin() {
 	r.budget.walkEndNS = now + max(tickBudget, r.budget.walkNS)
 }
 
-// walkOver returns an error if a walk over the lists must end. The reason is a call of Stop, or that the walk's time is
-// up.
+// walkOver returns an error if a walk over the lists must end, because Stop was called or because the walk's time has
+// run out.
 func (r *target) walkOver() error {
 	switch {
 	case r.budget.stopped.Load():

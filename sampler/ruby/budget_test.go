@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// slowMemory is a memory that calls a function before each reading. With the function, the test moves the clock or
-// stops the reader.
+// slowMemory is a memory that calls a function before each reading. In this function, a test moves the clock or stops
+// the reader.
 type slowMemory struct {
 	attach.Memory
 	call func()
@@ -28,8 +28,8 @@ func (m *slowMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return m.Memory.ReadBatch(ranges)
 }
 
-// TestTickIsBounded: if a tick has used up its time, it leaves the remaining stacks to the next ticks, and reports that
-// it was cut. Within 100 ticks, the stack of each thread is read.
+// TestTickIsBounded: if a tick has used up its time, it must leave the remaining stacks to the next ticks, and report
+// that it was cut. Within 100 ticks, the stack of each thread must be read.
 func TestTickIsBounded(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestCutTickSaysSo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			inFill := 0 // ticks that have all stacks, but not all fibers and locks that belong to them
+			inFill := 0 // ticks that have all stacks, but lack fibers or locks of them
 			for at := 0; ; at++ {
 				now, calls := int64(1e9), 0
 				mem := &slowMemory{Memory: g.Pages, call: func() {}}
@@ -120,7 +120,7 @@ func TestCutTickSaysSo(t *testing.T) {
 					t.Fatal(err)
 				}
 				if calls <= at {
-					break // the tick ended before call at
+					break // the tick ended before the call with number at
 				}
 				stacks, rest := true, true
 				for i := range s.Threads {
@@ -146,8 +146,8 @@ func TestCutTickSaysSo(t *testing.T) {
 	}
 }
 
-// TestWalkIsBounded: if the walk over the list of threads exceeds its limit, the tick fails. The next tick has a higher
-// limit. If the list is endless, no tick takes longer than the greatest limit.
+// TestWalkIsBounded: if the walk over the list of threads exceeds its limit, the tick must fail. The next tick must
+// have a higher limit. If the list is endless, no tick may take longer than the greatest limit.
 func TestWalkIsBounded(t *testing.T) {
 	const each = int64(time.Millisecond)
 	for _, g := range loadTicks(t) {
@@ -211,7 +211,7 @@ func TestTickStops(t *testing.T) {
 				var s sampler.Sample
 				err = r.Read(sampler.StackTick, &s)
 				if calls <= at {
-					break // the tick ended before call at
+					break // the tick ended before the call with number at
 				}
 				const some = 40
 				if after > some {

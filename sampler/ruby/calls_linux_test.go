@@ -23,8 +23,8 @@ var callsProgram string
 // releases.
 const leastKinds = 85
 
-// TestKindsOfCalls: ddtop checks for each frame that the next outer frame can have called it. For every kind of call in
-// Ruby, this check must succeed. The stacks are decoded with the checks for running threads. The test needs real
+// TestKindsOfCalls: for each frame, ddtop checks whether the next outer frame can have called it. For every kind of
+// call in Ruby, this check must succeed. The test decodes stacks with the checks for running threads. It needs real
 // processes, because only they show which instructions and method entries a release uses for these calls.
 func TestKindsOfCalls(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -63,7 +63,7 @@ func TestKindsOfCalls(t *testing.T) {
 	})
 }
 
-// TestCallsOfStopped: the test stops programs at random instants, also under the JITs. It decodes their stacks with the
+// TestCallsOfStopped: the test stops programs at random moments, also with each JIT. It decodes their stacks with the
 // checks for running threads. Nothing changes in a stopped program, so ddtop must find that each frame was called by
 // the next outer frame.
 func TestCallsOfStopped(t *testing.T) {

@@ -6,18 +6,19 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/gc"
 )
 
-// collector reads Ruby's object counters just before a thread's frames, to charge the newest objects to these frames.
+// collector reads Ruby's object counters just before it reads a thread's frames. The newest objects can then be charged
+// to these frames.
 type collector struct {
 	*target
 	list *threadList
-	// around is the thread before whose frames the first call of this tick reads a pair of object counters. It is nil
-	// if that call reads no pair.
+	// around is the thread whose frames the first call of this tick reads just after a pair of object counters. It is
+	// nil if that call reads no pair.
 	around *thread
 }
 
-// bracket returns the only thread that held a GVL at the last tick. Just before this thread's frames, ddtop reads a
-// pair of object counters. The objects allocated between the two are charged to the thread. bracket returns nil if no
-// pair is to be read now, or if not exactly one thread held a GVL.
+// bracket returns the only thread that held a GVL at the last tick. Just before this thread's frames, ddtop reads two
+// object counters (a pair). The objects allocated between the two readings are charged to the thread. bracket returns
+// nil if ddtop must not read a pair now, or if not exactly one thread held a GVL.
 func (r *collector) bracket() *thread {
 	if r.gc == nil || !r.gc.AskPair() {
 		return nil
@@ -39,10 +40,10 @@ func (r *collector) bracket() *thread {
 	return found
 }
 
-// countsAround reports whether to read a pair of object counters before a second reading of the frames of t. It returns
-// true if a pair is to be read, only t held a GVL, and the first call read no pair for t. If the first call read a
-// pair, only that pair counts. A later one would be biased: copies agree most easily while the target stands still, so
-// it would underrate code that makes many calls.
+// countsAround reports whether ddtop must read a pair of object counters before a second reading of the frames of t. It
+// returns true if a pair is due, only t held a GVL, and the first call read no pair for t. If the first call read a
+// pair, only this pair may be used. A later pair would be biased against code that makes many calls. The reason is that
+// copies of a stack agree most easily while the target stands still.
 func (r *collector) countsAround(t *thread) bool {
 	if r.gc == nil || !r.gc.PairDue() || r.around == t || r.list.soleOwner() != t {
 		return false
@@ -51,8 +52,8 @@ func (r *collector) countsAround(t *thread) bool {
 	return true
 }
 
-// soleOwner returns the thread that held a GVL in this tick. It returns nil if no thread did, or if threads of several
-// ractors did. If a ractor's GVL changed hands during the tick, the later owner counts.
+// soleOwner returns the thread that held a GVL in this tick. It returns nil if no thread held one, or if threads of
+// several ractors did. If a ractor's GVL changed hands during the tick, only the later owner counts.
 func (r *threadList) soleOwner() *thread {
 	var found *thread
 	for _, rc := range r.ractors {
@@ -110,7 +111,8 @@ func (r *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 	return r.gc.CountClasses(s)
 }
 
-// ForeignGC returns the name of the collector that a process loaded as a library. It is "" for Ruby's own collector.
+// ForeignGC returns the name of the garbage collector that a process has loaded as a library. It is "" for Ruby's own
+// collector.
 func ForeignGC(mappings []attach.Mapping) string { return gc.Foreign(mappings) }
 
 // DisableGC stops the reading of the collector's state. Call it for a modular GC, whose structs are not known.

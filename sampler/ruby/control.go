@@ -12,7 +12,7 @@ import (
 // maxControlFrames limits how many control frames are compared with a native stack, from the innermost one outward.
 const maxControlFrames = 1024
 
-// Controls reads the control frames of a thread again, innermost first. same is false if the frames are not the ones of
+// Controls reads the control frames of a thread again, innermost first. same is false if they differ from the frames of
 // the last sample. whole is false if some frames of the stack were not read. Call Controls after a Read that reads
 // stacks.
 func (r *Reader) Controls(id sampler.ThreadID) (frames []code.Control, whole, same bool) {
@@ -28,7 +28,8 @@ func (r *Reader) Controls(id sampler.ThreadID) (frames []code.Control, whole, sa
 	}
 	cfp, whole := s.keptEnd-attach.Address(len(s.kept)), true
 	if s.quality&sampler.StackTruncated != 0 {
-		cfp, whole, count = s.cfp, false, count/2 // more than half of the kept frames are the innermost ones (decide)
+		// of the kept frames, more than half are the innermost ones (see decide)
+		cfp, whole, count = s.cfp, false, count/2
 	}
 	if count > maxControlFrames {
 		count, whole = maxControlFrames, false

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// CopiedStack is a Ruby stack that a BPF program in the kernel has copied while its thread stood still.
+// CopiedStack is a Ruby stack that a BPF program in the kernel has copied. During the copy, the stack's thread did not
+// run.
 type CopiedStack struct {
 	// Low and End are the ends of the VM's stack, CFP the address of the innermost control frame.
 	Low, End, CFP attach.Address
@@ -26,7 +27,7 @@ type copier struct {
 	stacks *stackReader
 }
 
-// StackProof is the data with which the method Holds checks whether the StackID of a CopiedStack is still right.
+// StackProof is the data with which the method Holds checks whether the StackID of a CopiedStack is still valid.
 type StackProof struct {
 	proof      code.Proof
 	generation sampler.Generation
@@ -39,11 +40,13 @@ var errNotFrames = errors.New("what was copied are no control frames")
 // can find the names of copied stacks. With ZJIT it cannot, because parts of the frames are elsewhere.
 func (r *copier) Contexts() (at int, ok bool) { return r.o.ThEC, !r.vm.ZJITFrames && r.o.ThEC >= 0 }
 
-// CopiedKey appends to key all data on which the StackID of a copied stack depends. So two stacks with the same key
-// have the same StackID while the proof for one of them is valid. For each frame, the key has the code, the position in
-// it, and the method that the frame's environment names. If the environment is on the heap, the key lacks the method.
-// Then the name depends on the code alone, unless several classes share a method's body (def in a hook that several
-// modules run). CopiedKey reads no state of the Reader that changes, so any goroutine may call it.
+// CopiedKey appends to key all data on which the StackID of a copied stack depends. Two stacks with the same key have
+// the same StackID, while the proof for one of them is valid.
+//
+// For each frame, the key has the code, the position in the code, and the method that the frame's environment names. If
+// the environment is on the heap, the key lacks the method. In this case the code alone decides the name, unless
+// several classes share a method's body (def in a hook that several modules run). CopiedKey does not read any changing
+// state of the Reader, so any goroutine may call it.
 func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 	size := r.o.Code.FrameSize
 	for f := s.Frames; len(f) >= size; f = f[size:] {
@@ -62,7 +65,7 @@ func (r *copier) CopiedKey(s *CopiedStack, key []byte) []byte {
 }
 
 // NameCopied returns the StackID of a copied stack, and a proof to check with Holds later. whole is true if it could
-// read all that the frames' names depend on. Only the goroutine that calls Read may call it, between two Reads.
+// read all data on which the frames' names depend. Only the goroutine that calls Read may call it, between two Reads.
 func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProof, whole bool, err error) {
 	size := r.o.Code.FrameSize
 	if n := len(s.Frames); n < size || n%size != 0 || s.CFP+attach.Address(n) != s.End || n/size > r.stacks.maxDepth {
@@ -77,7 +80,7 @@ func (r *copier) NameCopied(s *CopiedStack) (id sampler.StackID, proof StackProo
 	return id, StackProof{info.Proof, generation}, info.FailedNames == 0 && !info.UncertainTop, nil
 }
 
-// Holds reports whether the StackID that NameCopied returned together with p is still right. Only the goroutine that
+// Holds reports whether the StackID that NameCopied returned together with p is still valid. Only the goroutine that
 // calls Read may call it.
 func (r *copier) Holds(p StackProof) bool {
 	return p.generation == r.dict.Generation() && r.dec.Holds(p.proof)

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// copiesOf returns the stacks of a captured process's threads as a BPF program would copy them. names has the StackIDs
-// that ddtop gave to these stacks in a tick.
+// copiesOf returns the stacks of a captured process's threads in the form in which a BPF program copies them. names has
+// the StackIDs that ddtop gave to these stacks in a tick.
 func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.StackID) {
 	t.Helper()
 	if _, err := ticks(r, 9); err != nil {
@@ -30,8 +30,8 @@ func copiesOf(t testing.TB, r *Reader) (copies []CopiedStack, names []sampler.St
 	return copies, names
 }
 
-// TestCopied: a copied stack gets the same StackID as the same stack in a tick. While the code stays the same, the
-// stack's key stays the same, and the proof of its StackID is valid.
+// TestCopied: a copied stack must get the same StackID as the same stack in a tick. While the code stays the same, the
+// stack's key must stay the same, and the proof of its StackID must be valid.
 func TestCopied(t *testing.T) {
 	for _, g := range loadTicks(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestCopied(t *testing.T) {
 			if r.Revision() != revision {
 				t.Error("naming changed what the names rest on")
 			}
-			// Stacks that are not used for half a minute are evicted, together with their StackIDs. So the proof must
-			// be invalid after that.
+			// A stack that is not used for half a minute is evicted together with its StackID. After that, the proof
+			// must be invalid.
 			k := sampler.NewKeeper(r.dict, 1)
 			_, proof, _, _ := r.NameCopied(&copies[0])
 			k.Feed(&sampler.Sample{TimeNS: 1}, false)

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/holders"
 )
 
-// CountHeap counts the objects of the heap by type and class, while the target runs on. It calls rest after every 1 to
-// 4 MB of pages, so that the caller can make pauses. The error is from ctx or from the target, or means that this heap
+// CountHeap counts the objects of the heap by type and class, while the target runs. It calls rest after every 1 to 4
+// MB of pages, so that the caller can make pauses. The error comes from ctx or from the target, or means that this heap
 // cannot be read.
 func (r *Reader) CountHeap(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
 	if r.heap == nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// agesProgram makes objects of three ages: old ones, some that survive one collection, and some that no collection has
-// seen. It then asks Ruby which objects are old. A method's variables hold the objects. Up to 3.1, every object becomes
-// old at once if an old object refers to it.
+// agesProgram makes objects of three ages: old objects, some that have survived one collection, and some that no
+// collection has seen. It then asks Ruby which objects are old. A method's variables hold the objects. Up to 3.1, every
+// object becomes old at once if an old object refers to it.
 const agesProgram = `
 require "objspace"
 class Early; end
@@ -29,8 +29,8 @@ end
 made
 `
 
-// TestCountHeapAges: ddtop counts as many old objects as Ruby does. For the other objects, it finds the number of
-// collections that they have survived.
+// TestCountHeapAges: ddtop must count as many old objects as Ruby does. For the other objects, it must find the number
+// of collections that they have survived.
 func TestCountHeapAges(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, agesProgram, rubytest.Options{})

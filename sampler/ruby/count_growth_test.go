@@ -9,8 +9,8 @@ import (
 )
 
 // growthProgram does a round of work for each line of input. One class leaks. One cache is full, so its objects are
-// replaced, and another cache fills. It also fills a list and empties it every seven rounds, makes short-lived objects,
-// and lets memory of malloc grow. Every second round ends with a major collection.
+// replaced, and another cache fills. The program also fills a list and empties it every seven rounds, makes short-lived
+// objects, and uses more and more memory of malloc. Every second round ends with a major collection.
 const growthProgram = `
 class Leaked; end
 class Cached; end
@@ -33,8 +33,8 @@ while $stdin.gets
 end
 `
 
-// TestHeapGrowth: ddtop names the class whose objects leak, and the class of the objects in a cache while the cache
-// fills. It does not name a full cache, a list that is emptied, short-lived objects, or growing memory outside of
+// TestHeapGrowth: ddtop must name the class whose objects leak, and the class of the objects in a cache while the cache
+// fills. It must not name a full cache, a list that is emptied, short-lived objects, or growing memory outside of
 // slots.
 func TestHeapGrowth(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
@@ -102,8 +102,8 @@ while $stdin.gets
 end
 `
 
-// TestHeapGrowthQuiet: a program without a leak runs for five minutes of a simulated clock. ddtop never names a class
-// as a leak. After the first 60 seconds, it reports no growth as confirmed.
+// TestHeapGrowthQuiet: a program without a leak runs for five minutes of a simulated clock. ddtop must never name a
+// class as a leak. After the first 60 seconds, it must report no growth as confirmed.
 func TestHeapGrowthQuiet(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {

@@ -19,9 +19,10 @@ import (
 // lockEvent is a line of the kernel's trace: thread, time in seconds, event, memory and kind of lock.
 var lockEvent = regexp.MustCompile(`-(\d+) +\[\d+\].*? (\d+\.\d+): (\w+):(?: mm=(\w+))?.*?(?: write=(\w+))?`)
 
-// TestMmapLock: reading the target's memory holds the target's mmap lock, which can delay its threads. While ddtop
-// counts objects, at least 99.9 % of the holds must be 1 ms or shorter, by the kernel's events. Holds in which the
-// reader loses its CPU are only logged, because they depend on the machine's load.
+// TestMmapLock: while ddtop reads the target's memory, it holds the target's mmap lock, which can delay the target's
+// threads. While ddtop counts objects, at least 99.9 % of these holds must be 1 ms or shorter, according to the
+// kernel's events. If ddtop lost its CPU during a hold, the hold is only logged, because its length depends on the
+// machine's load.
 func TestMmapLock(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("nodev", dir, "tracefs", 0, ""); err != nil {
@@ -97,7 +98,7 @@ loop { 1000.times { |i| [i.to_s] }; sleep 0.01 }`, rubytest.Options{})
 		}
 	}
 	target := ""
-	for mm, list := range kept { // a count takes the target's lock far more often than its own
+	for mm, list := range kept { // the lock taken most often is the target's, because a count rarely takes ddtop's own
 		if len(list) > len(kept[target]) {
 			target = mm
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// placesProgram records the allocations of its objects, and answers on which lines they were allocated, by class. Some
-// objects are older than the recording. No object is freed without a collection. So if ddtop counts between two
-// answers, its number lies between theirs.
+// placesProgram records the allocations of its objects. On request, it prints on which lines the objects were
+// allocated, by class. Some objects are older than the recording. No object is freed without a collection. So if ddtop
+// counts between two such answers, its number must lie between the numbers in the answers.
 const placesProgram = `
 require "objspace"
 class Bag
@@ -75,13 +75,13 @@ end
 
 type placesSaid map[string]map[string][2]uint64
 
-// measuredClasses are classes of objects whose whole memory ddtop can find, so that it must equal Ruby's number.
+// measuredClasses are classes for which ddtop can find all memory of the objects, so its number must equal Ruby's.
 var measuredClasses = map[string]bool{"String": true, "Array": true, "Bag": true, "Shop::Order": true, "Pair": true,
 	"Float": true, "Integer": true}
 
-// TestPlaces: in a stopped process, ddtop finds the same lines of allocation as Ruby itself. If a process has stopped
-// recording them, ddtop shows none. ddtop finds the records of allocations when it first counts the objects, or in a
-// later count.
+// TestPlaces: in a stopped process, ddtop must find the same lines of allocation as Ruby itself. If a process has
+// stopped recording them, ddtop must show none. ddtop finds the records of allocations when it first counts the
+// objects, or in a later count.
 func TestPlaces(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, placesProgram, rubytest.Options{})
@@ -138,7 +138,7 @@ func comparePlaces(t *testing.T, state string, count *sampler.HeapCount, before,
 		for at, n := range list {
 			k := got[class][at]
 			switch {
-			case n != after[class][at]: // the answer itself made some of the objects
+			case n != after[class][at]: // Ruby made some of the objects for the answer itself
 			case k == nil:
 				t.Errorf("%s: no %s at %q, Ruby says %v", state, class, at, n)
 			case k.Objects != n[0] || measuredClasses[class] && k.Bytes != n[1]:
@@ -161,8 +161,9 @@ func comparePlaces(t *testing.T, state string, count *sampler.HeapCount, before,
 }
 
 // tracedChurn keeps objects that one line allocates, and makes and drops objects of the same class on other lines. Some
-// file names exist only while an object of the file does, so Ruby frees the names and uses their memory again. A
-// String's size shows the line that allocated it. On each release, all Strings are too long to be in their slots.
+// file names exist only while an object that the file allocated exists. So Ruby frees these names and uses their memory
+// again. A String's size shows the line that allocated it. On each release, all Strings are too long to be in their
+// slots.
 const tracedChurn = `
 require "objspace"
 class Kept; end
@@ -181,9 +182,10 @@ loop do
 end
 `
 
-// TestPlacesOfMoving: ddtop finds the right lines of allocation while the program makes and frees objects of the same
-// class on other lines. All objects that stay are found at their line, and no other object is. Each file name fits its
-// line, and so does the size of each String. The program has one thread, so at most one String has no memory yet.
+// TestPlacesOfMoving: ddtop must find the right lines of allocation while the program makes and frees objects of the
+// same class on other lines. It must find all objects that stay at their line, and no other object. Each file name must
+// fit its line, and so must the size of each String. The program has one thread, so at most one String has no memory
+// yet.
 func TestPlacesOfMoving(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {

@@ -9,8 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// countProgram keeps objects of all kinds, and answers how many there are of each type and class, and their sizes. No
-// object is freed without a collection. So if ddtop counts between two answers, its number lies between theirs.
+// countProgram keeps objects of all kinds. On request, it prints how many there are of each type and class, and their
+// sizes. No object is freed without a collection. So if ddtop counts between two such answers, its number must lie
+// between the numbers in the answers.
 const countProgram = `
 require "objspace"
 class Bag
@@ -67,11 +68,11 @@ end
 
 type countSaid struct{ Types, Classes, Sizes map[string]int64 }
 
-// sizedTypes are the types of objects whose whole memory ddtop can find, so that it must equal Ruby's number.
+// sizedTypes are types for which ddtop can find all memory of the objects, so its number must equal Ruby's.
 var sizedTypes = []string{"T_STRING", "T_ARRAY", "T_HASH", "T_OBJECT", "T_STRUCT", "T_BIGNUM", "T_FLOAT", "T_SYMBOL", "T_RATIONAL", "T_COMPLEX"}
 
-// TestCountHeap: in a stopped process, ddtop's numbers and sizes by type and class equal Ruby's own. This is also true
-// while most pages are not swept after a collection.
+// TestCountHeap: in a stopped process, ddtop's numbers and sizes by type and class must equal Ruby's own. This must
+// also be true while most pages are not swept after a collection.
 func TestCountHeap(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, countProgram, rubytest.Options{})
@@ -92,9 +93,9 @@ func TestCountHeap(t *testing.T) {
 	})
 }
 
-// These limit the differences from Ruby's answers. internalSlack is for objects of the interpreter itself: Ruby makes
-// some of them when it answers. variablesSlack is for the instance variables of a String. They are in a table of the
-// process. Ruby's memsize_of includes this table's size, but ddtop's count does not.
+// internalSlack and variablesSlack limit the differences from Ruby's answers. internalSlack is for objects of the
+// interpreter itself, some of which Ruby makes when it answers. variablesSlack is for the instance variables of a
+// String. They are in a table of the process, whose size is in Ruby's memsize_of but not in ddtop's count.
 const (
 	internalSlack  = 8
 	variablesSlack = 1024
@@ -144,7 +145,7 @@ func compareCounts(t *testing.T, state string, count *sampler.HeapCount, before,
 	equal := 0
 	for name, n := range before.Classes {
 		switch {
-		case n != after.Classes[name]: // the answer itself made some of the objects
+		case n != after.Classes[name]: // Ruby made some of the objects for the answer itself
 		case n != classes[name]:
 			t.Errorf("%s: %d objects of class %s, Ruby says %d", state, classes[name], name, n)
 		default:
@@ -159,8 +160,8 @@ func compareCounts(t *testing.T, state string, count *sampler.HeapCount, before,
 	}
 }
 
-// movingProgram makes some objects at the start and keeps them. Other objects live for a while, in a ring. Besides, the
-// program makes as many short-lived objects as it can.
+// movingProgram makes some objects at the start and keeps them. Other objects live for a while, in a ring. In addition,
+// the program makes as many short-lived objects as it can.
 const movingProgram = `
 class Kept; end
 class Ring; end
@@ -172,8 +173,8 @@ i = 0
 loop { 1000.times { ring[i % 5_000] = Ring.new; i += 1; "churn #{i}"; [i] } }
 `
 
-// TestCountHeapMoving: the program makes and collects objects while ddtop counts them. Each count has the exact number
-// of the objects that stay, and counts them as old.
+// TestCountHeapMoving: the program makes and collects objects while ddtop counts them. Each count must have the exact
+// number of the objects that stay, and must count them as old.
 func TestCountHeapMoving(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, movingProgram, rubytest.Options{})

@@ -31,8 +31,8 @@ puts ractors.size, "ready"; $stdout.flush
 loop { 1000.times { |i| [i.to_s] }; GC.start if ARGV[0] == "compact"; sleep 0.01 }
 `
 
-// TestCountHeapVariants: ddtop's count is right in special processes: with a JIT, with threads that share native
-// threads, and with several ractors. While collections compact the heap, the count is right or reports that objects
+// TestCountHeapVariants: ddtop's count must be right in special processes: with a JIT, with threads that share native
+// threads, and with several ractors. While collections compact the heap, the count must be right or report that objects
 // moved.
 func TestCountHeapVariants(t *testing.T) {
 	rubytest.Long(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// deepProgram parks threads, one for each given number of frames. Ruby methods and C functions alternate on their
+// deepProgram parks one thread for each number of frames that it gets. Ruby methods and C functions alternate on their
 // stacks.
 const deepProgram = `
 $stdout.sync = true
@@ -106,8 +106,8 @@ func BenchmarkSuffix(b *testing.B) {
 	}
 }
 
-// BenchmarkRevalidate measures how long it takes to check the known names: it reads all data of the stacks of about 250
-// threads again.
+// BenchmarkRevalidate measures how long the check of the known names takes. The check reads all data of the stacks of
+// about 250 threads again.
 func BenchmarkRevalidate(b *testing.B) {
 	r := rubytest.One(b)
 	p, _ := r.StartParked(b, rubytest.Options{})

@@ -137,8 +137,8 @@ func churn(t *testing.T, g *realTarget) {
 				continue
 			}
 			number := le64(values[at-low:])
-			// Two copies of the frames can be equal although the method was called anew in between. So the argument
-			// must be the same, too.
+			// Two copies of the frames can be equal although the method was called again in between. So compare the
+			// argument, too.
 			if number&1 == 0 || number != le64(again[at-low:]) {
 				continue
 			}

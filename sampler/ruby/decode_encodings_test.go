@@ -44,8 +44,8 @@ $stdout.flush
 STDIN.gets
 `
 
-// TestDecodeEncodings: if names of methods and files are in another encoding than UTF-8, ddtop shows the same names as
-// Ruby prints.
+// TestDecodeEncodings: if names of methods and files are in another encoding than UTF-8, ddtop must show the same names
+// as Ruby prints.
 func TestDecodeEncodings(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, encodingsProgram, rubytest.Options{Env: []string{"LANG=C.UTF-8"}})

@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "capture testdata from real Rubies anew")
 
-// goldenThreads are the threads of the parked program whose memory is captured, one of each kind.
+// goldenThreads are the threads that are captured from the parked program, one of each kind.
 var goldenThreads = []string{
 	"block in block", "alias with blocks", "define_method with block", "default keyword", "rescue in block",
 	"nested rescue", "eval", "symbol to_proc", "splat and keywords", "interpolation",

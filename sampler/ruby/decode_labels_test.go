@@ -43,9 +43,9 @@ func labelledFrames(t *testing.T, g *realTarget, truth rubytest.Truth) map[strin
 	return all
 }
 
-// TestLabelsOnEveryRelease: Ruby itself prints such labels only from 3.4 on. For older releases, ddtop must show the
-// same label as for the same program on 3.4 or later. TestDecodeTruth compares the labels of 3.4 and later with Ruby's
-// own.
+// TestLabelsOnEveryRelease: ddtop shows labels in the form that Ruby itself prints only from 3.4 on. For the same
+// program on an older release, ddtop must show the same labels as on 3.4 or later. TestDecodeTruth compares the labels
+// of 3.4 and later with Ruby's own.
 func TestLabelsOnEveryRelease(t *testing.T) {
 	newest := rubytest.One(t)
 	if !newest.AtLeast(3, 4) {
@@ -71,7 +71,7 @@ func TestLabelsOnEveryRelease(t *testing.T) {
 					continue
 				}
 				c++
-				// What is a C function in the older release may be Ruby code in the newer one, in a file of its own.
+				// A C function of the older release may be Ruby code in the newer release, in a file of its own.
 				same := func(w labelled) bool { return w.label == f.label }
 				byDesign := missingByDesign[f.label] || newest.AtLeast(4, 0) && coveredByInternal[f.label]
 				if !slices.ContainsFunc(oracle, same) && !byDesign {
@@ -86,8 +86,8 @@ func TestLabelsOnEveryRelease(t *testing.T) {
 	})
 }
 
-// missingByDesign are C functions that the program calls on older releases but not on newer ones. So the test accepts
-// that they are missing there.
+// missingByDesign are C functions that the program calls on older releases but not on newer ones. So the newer
+// release's stack may lack them.
 var missingByDesign = map[string]bool{
 	"Thread::Mutex#lock / lock":      true, // called by Monitor, which was Ruby code around a Mutex up to 2.6
 	"Class#new / new":                true, // called for Array, which has its own new in Ruby 3.4
@@ -101,8 +101,8 @@ var coveredByInternal = map[string]bool{
 	"Thread::Mutex#sleep / sleep": true, // called by ConditionVariable#wait, which is Ruby code in 4.0
 }
 
-// compareRubyLabels compares the frames that are Ruby code on both releases. Before 3.4, the frame around a rescue or
-// an ensure also appears, with the same label.
+// compareRubyLabels compares the frames that are Ruby code on both releases. Before 3.4, the frame that contains a
+// rescue or an ensure is also shown, with the same label.
 func compareRubyLabels(t *testing.T, thread string, got, want []labelled) (compared int) {
 	t.Helper()
 	code := func(all []labelled) []labelled {

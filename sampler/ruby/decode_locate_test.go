@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// TestLocateWithoutSymbols: on every release, ddtop finds the VM and the symbol table only by what the memory contains.
-// If the file has symbols, ddtop must find the same addresses with them.
+// TestLocateWithoutSymbols: on every release, ddtop must find the VM and the symbol table from the content of the
+// memory alone. If the file has symbols, ddtop must find the same addresses with them.
 func TestLocateWithoutSymbols(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})
@@ -46,7 +46,7 @@ func TestLocateWhileBooting(t *testing.T) {
 		p := r.Start(t, "STDIN.gets", rubytest.Options{})
 		deadline := time.Now().Add(r.Timeout())
 		// Before exec, the process is not a Ruby yet. Until the dynamic linker has mapped Ruby, there is no memory to
-		// search.
+		// search. So try again in both cases.
 		proc, err := attach.Open(p.PID)
 		for errors.Is(err, attach.ErrNotLoaded) && time.Now().Before(deadline) {
 			proc, err = attach.Open(p.PID)
@@ -70,8 +70,8 @@ func TestLocateWhileBooting(t *testing.T) {
 	})
 }
 
-// TestLocateNoVM: if the memory is empty and the context has ended, LocateVM returns an error. If no symbol names the
-// VM's address, the error is ErrNoVM.
+// TestLocateNoVM: if the memory is empty and the context has ended, LocateVM must return an error. If no symbol names
+// the VM's address, the error must be ErrNoVM.
 func TestLocateNoVM(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "STDOUT.puts :ready; STDOUT.flush; STDIN.gets", rubytest.Options{})

@@ -43,8 +43,8 @@ puts JSON.generate(objects.map { |name, (o, _)| [name.dup.force_encoding("BINARY
 STDIN.gets
 `
 
-// TestObjects: for each object, ddtop reads the same name of its class or data type as Ruby prints. It also reads the
-// same text of Strings.
+// TestObjects: for each object, ddtop must read the same name of its class or data type as Ruby prints. For Strings, it
+// must also read the same text.
 func TestObjects(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, objectsProgram, rubytest.Options{})

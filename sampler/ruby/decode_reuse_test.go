@@ -12,8 +12,8 @@ import (
 
 // reuseProgram makes a method, waits in it, and removes it, step by step. Each step allocates the same objects. So the
 // code, entry, names and lines of a method get the addresses that an earlier method had, with equal pointers. Only the
-// texts differ. Each method of the kind "class" has a class of its own. The methods of the kind "lines" have one name
-// and differ only in the line.
+// texts differ. Each method of the kind "class" has a class of its own. All methods of the kind "lines" have the same
+// name and differ only in the line.
 const reuseProgram = `
 $stdout.sync = true
 def hold(n); $stdout.puts("at #{n}"); $todo = $stdin.gets; end
@@ -46,8 +46,8 @@ end
 // reuseSteps is how many methods of each kind the program makes. DDTOP_CHURN multiplies it.
 const reuseSteps = 60
 
-// TestNoStaleNames: between two ticks, code is freed and similar code gets its address. The stack must have the name of
-// the new code, not of the old one.
+// TestNoStaleNames: between two ticks, code is freed and similar code gets its address. ddtop must show the name of the
+// new code, and not the name of the old code.
 func TestNoStaleNames(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		// Each kind begins in a new process with a fresh heap. Otherwise the earlier allocations would decide where

@@ -47,8 +47,8 @@ func TestSuffix(t *testing.T) {
 	})
 }
 
-// compareSuffix reads stacks until ddtop has decoded only a part of enough of them. It decodes each of these again as a
-// whole, and compares.
+// compareSuffix reads stacks until it has enough for which ddtop decoded only a part of the frames. It decodes each of
+// these stacks again as a whole, and compares the results.
 func compareSuffix(t *testing.T, rd *Reader) {
 	t.Helper()
 	compared, frames, reused, raced, wrong := 0, 0, 0, 0, 0
@@ -79,10 +79,10 @@ func compareSuffix(t *testing.T, rd *Reader) {
 				return id, info, nil
 			}
 		}
-		// The test allows some differences. The frames refer to code and names that are not in the copies, and the
-		// running program may have changed them between the decodings. While Ruby compacts its heap, a name cannot be
-		// read for a moment. The innermost frame of a running thread can be half written for a moment, so one of the
-		// three decodings may leave it out.
+		// Some differences are allowed. The frames refer to code and names that are not in the copies, and the running
+		// program may have changed them between the decodings. While Ruby compacts its heap, a name cannot be read for
+		// a moment. The innermost frame of a running thread can be half written for a moment, so one of the three
+		// decodings may leave it out.
 		half := (raw.Running || raw.Partial) && (info.UncertainTop && topLost(rd.dict, id, want) || wantInfo.UncertainTop && topLost(rd.dict, want, id))
 		if err != nil || errBefore != nil || before != want || wantInfo.FailedNames != info.FailedNames || half {
 			raced++
@@ -106,14 +106,14 @@ func compareSuffix(t *testing.T, rd *Reader) {
 	t.Logf("%d stacks, %d of %d frames taken over, %d raced, %d wrong", compared, reused, frames, raced, wrong)
 }
 
-// topLost reports whether stack a is stack b without its innermost frame.
+// topLost reports whether stack a equals stack b without b's innermost frame.
 func topLost(dict *sampler.Dictionary, a, b sampler.StackID) bool {
 	one, two := dict.Frames(a, nil), dict.Frames(b, nil)
 	return len(two) > 0 && slices.Equal(one, two[1:])
 }
 
 // sameButTop reports whether two stacks differ only in the innermost frame's line, or in whether this line is certain.
-// Such a difference is allowed. Each decoding checks again whether a JIT has compiled the frame's code, which may
+// Such a difference is allowed. Each decoding checks whether a JIT has compiled the frame's code, and the result can
 // change at any moment.
 func sameButTop(dict *sampler.Dictionary, a, b sampler.StackID) bool {
 	one, two := dict.Frames(a, nil), dict.Frames(b, nil)

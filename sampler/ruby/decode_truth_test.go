@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestDecodeTruth: for about 250 waiting threads, ddtop finds the same frames as Ruby's own backtraces. The test
+// TestDecodeTruth: for about 250 waiting threads, ddtop must find the same frames as Ruby's own backtraces. The test
 // compares which frames there are, their paths and lines, and from 3.4 on their labels.
 func TestDecodeTruth(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {

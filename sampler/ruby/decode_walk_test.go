@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// realTarget is a real process with a Decoder. It finds the threads in its own way, which is slow and simple, and needs
-// threads that do not run.
+// realTarget is a real process with a Decoder. It finds the threads in its own way, which is slow and simple, and works
+// only if the threads do not run.
 type realTarget struct {
 	proc *attach.Process
 	mod  *attach.Module

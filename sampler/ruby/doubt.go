@@ -8,18 +8,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// believedReadings is how many readings in a row must show the same unlikely call before ddtop believes it. One tick
-// makes fewer readings (maxStackTries). Otherwise the readings themselves could slow a loop of the program down, so
-// that each reading finds it at the same place.
+// believedReadings is how many readings in a row must show the same unlikely call before ddtop believes it. It is
+// larger than the number of readings in one tick (maxStackTries). The readings can slow down a loop of the program, so
+// that each reading of a tick finds the loop at the same place.
 const believedReadings = 8
 
-// outOfStepRanges limits how many ranges of memory are read between two copies of a stack only to pass time. Each takes
-// about 100 ns.
+// outOfStepRanges limits how many ranges of memory ddtop reads between two copies of a stack only to let time pass.
+// Each takes about 100 ns.
 const outOfStepRanges = 10
 
-// outOfStepNS is the longest pause before a reading, in ns. If a loop of the program takes the same time as a reading,
-// each copy finds the loop at the same place. A pause of random length prevents this. Most such loops are shorter than
-// outOfStepNS.
+// outOfStepNS is the longest pause before a reading, in ns. If an iteration of a loop in the program takes as much time
+// as a reading, each copy finds the loop at the same place. A pause of random length prevents this. Most such
+// iterations are shorter than outOfStepNS.
 const outOfStepNS = 8000
 
 var doubtSeed = maphash.MakeSeed()
@@ -31,8 +31,9 @@ type doubtfulStack struct {
 	readings int
 }
 
-// outOfStep returns how many ranges may be read between two copies of a stack only to pass time. It is not zero for a
-// doubtful stack. These reads change the time between the copies, as pauses change the time between the readings.
+// outOfStep returns how many ranges ddtop may read between two copies of a stack only to let time pass. It is zero
+// unless the stack is doubtful. The reads change the time between the copies, as pauses change the time between the
+// readings.
 func (r *stackReader) outOfStep(s *stackState) int {
 	if s.doubtful.readings == 0 {
 		return 0
@@ -40,9 +41,9 @@ func (r *stackReader) outOfStep(s *stackState) int {
 	return outOfStepRanges
 }
 
-// doubt handles a stack in which the n innermost frames do not seem to be called by the frames outward of them. It asks
-// for another reading. If this is the last reading, it keeps only the outward frames. But if several readings in a row
-// agree, it keeps all frames.
+// doubt handles a stack in which the n innermost frames do not seem to be called by the frames outward of them. It
+// requests another reading. If no further reading is possible, it keeps only the outward frames. But if several
+// readings in a row agree, it keeps all frames.
 func (r *stackReader) doubt(t *thread, raw *code.Stack, n int, how way) bool {
 	s, fs := &t.stack, r.o.Code.FrameSize
 	s.restless = restlessReads

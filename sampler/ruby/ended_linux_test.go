@@ -35,8 +35,8 @@ sleep 0.001 while threads.any?(&:alive?)
 threads.each { |t| begin; t.join; puts "#{t.name}="; rescue Exception => e; puts "#{t.name}=#{e.class}"; end }
 $stdout.flush; $stdin.gets`
 
-// TestEndedBy: if an exception has ended a thread, ddtop reports the class of the exception. It must be the class that
-// Thread#join raises.
+// TestEndedBy: if an exception has ended a thread, ddtop must report the class of the exception. It must be the class
+// that Thread#join raises.
 func TestEndedBy(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

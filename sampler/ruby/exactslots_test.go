@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestExactReadingKnowsItsSlots: ZJIT keeps parts of frames in slots. An exact reading of a stack (readExact) finds the
-// slots of all frames that it reads, whatever the depth of the thread's last stack was. It also does so if the middle
-// of the stack is cut out.
+// TestExactReadingKnowsItsSlots: ZJIT keeps parts of frames in slots. An exact reading of a stack (readExact) must find
+// the slots of all frames that it reads. This must not depend on the depth of the thread's last stack, or on whether
+// the middle of the stack is left out.
 func TestExactReadingKnowsItsSlots(t *testing.T) {
 	m := wordMemory{}
 	r := zjitReader(m)
@@ -46,7 +46,7 @@ func TestExactReadingKnowsItsSlots(t *testing.T) {
 			t.Errorf("depth %d, %d inner and %d outer frames: drop %d, outcome %d; want 0, %d", depth, area.inner, area.outer, drop, outcome, stackAgreed)
 		}
 	}
-	for _, depth := range []int{40, 40, 41, 60, 39} { // stacks without their middle
+	for _, depth := range []int{40, 40, 41, 60, 39} { // the middle of these stacks is left out
 		read(depth)
 	}
 	r.stacks.maxDepth = 100

@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 )
 
-// fiberReader reads the stacks of fibers that do not run, and the requests and jobs that these fibers work for.
+// fiberReader reads the stacks of fibers that do not run. It also reads the requests and jobs for which these fibers
+// work.
 type fiberReader struct {
 	*target
 	list    *threadList
@@ -31,8 +32,8 @@ type fiberRead struct {
 type link struct{ addr, says attach.Address }
 
 // readResumers reads the stacks of the fibers that resumed the running fiber: its resumer, the resumer's resumer and so
-// on. They cannot run while the running fiber does. If one of them has run before its stack was read, its stack is left
-// out and counted as torn.
+// on. They cannot run while the running fiber runs. If one of them ran before its stack was read, its stack is left out
+// and counted as torn.
 func (r *fiberReader) readResumers(t *thread) {
 	st := &t.stack
 	st.fibers, st.fibersOf = st.fibers[:0], st.version
@@ -62,7 +63,7 @@ func (r *fiberReader) readResumers(t *thread) {
 	r.links = links
 }
 
-// runsRoot reports whether a thread now runs its first fiber, the one with which it began.
+// runsRoot reports whether a thread now runs its root fiber, the fiber with which the thread began.
 func (r *target) runsRoot(t *thread) bool {
 	if t.stack.ec == 0 || r.o.ThRootFiber < 0 {
 		return false
@@ -71,8 +72,8 @@ func (r *target) runsRoot(t *thread) bool {
 	return root == 0 || r.fiberOf(t.stack.ec) == root
 }
 
-// fiberStack reads and decodes the stack of a fiber that does not run. It checks that the fiber did not run meanwhile:
-// one call reads the links to the fiber, two copies of the stack, and the links again.
+// fiberStack reads and decodes the stack of a fiber that does not run. It checks that the fiber did not run during the
+// reading. For this purpose, one call reads the links to the fiber, two copies of the stack, and the links again.
 func (r *fiberReader) fiberStack(t *thread, ec attach.Address, links []link) (sampler.StackID, bool) {
 	f := &r.fiber
 	c := &f.copies

@@ -22,8 +22,8 @@ type fiberSign struct {
 	words  [signBatch][8]byte
 }
 
-// seen checks some threads, if it is time for a check, and reports whether a thread has ever switched fibers. It also
-// returns true if this cannot be seen in this release.
+// seen checks some threads, if a check is due, and reports whether a thread has ever switched fibers. It also returns
+// true if ddtop cannot find this out in this release.
 func (g *fiberSign) seen(r *waitingFibers, nowNS int64) bool {
 	at, ok := r.savedStackPointer()
 	if !ok {

@@ -27,8 +27,8 @@ Thread.new do
 end
 gets`
 
-// TestNoFibersNoSearch: if no thread of a process has switched to another fiber, ddtop does not search the heap for
-// fibers. After a thread has switched, ddtop finds its fiber.
+// TestNoFibersNoSearch: if no thread of a process has switched to another fiber, ddtop must not search the heap for
+// fibers. After a thread has switched, ddtop must find its fiber.
 func TestNoFibersNoSearch(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, oneFiber, rubytest.Options{})

@@ -88,14 +88,15 @@ func (r *sampleMaker) fillRactor(rc *ractor, out *sampler.Ractor) {
 	out.Waiting = int32(len(out.Queue))
 }
 
-// filledBefore reports whether s still has the threads of the last tick. If so, the caller needs to fill in only the
-// threads that were just read.
+// filledBefore reports whether s still has the threads that the last tick has filled in. If so, the caller needs to
+// fill in only the threads that were just read.
 func (r *sampleMaker) filledBefore(s *sampler.Sample) bool {
 	n := len(s.Threads)
 	return n > 0 && n == len(r.list.order) && n == len(r.filled) && &s.Threads[0] == &r.filled[0]
 }
 
-// fillRead fills in what a tick for locks and few stacks has read. Other threads only lose the mark StackFresh.
+// fillRead fills in the threads that a tick for locks and few stacks has read. All other threads only lose the mark
+// StackFresh.
 func (r *sampleMaker) fillRead(s *sampler.Sample) {
 	if r.allFresh {
 		for i := range s.Threads {
@@ -122,9 +123,9 @@ func (r *sampleMaker) noteFresh(depth sampler.Depth) {
 	}
 }
 
-// age removes the marks StackFresh that the last tick set. A tick that reads stacks also marks some stacks as fresh
-// that it does not read again. They are younger than maxStackAgeNS, and their threads have taken no part in the
-// scheduling since they were read (selective.go).
+// age removes the marks StackFresh that the last tick has set. A tick that reads stacks also marks some stacks as fresh
+// without reading them again. These stacks are younger than maxStackAgeNS, and since they were read, the scheduler has
+// done nothing with their threads (selective.go).
 func (r *sampleMaker) age(depth sampler.Depth) {
 	switch {
 	case depth == sampler.StackTick:
@@ -194,7 +195,7 @@ func (r *sampleMaker) fillThread(depth sampler.Depth, t *thread, out *sampler.Th
 		}
 	}
 	if st.fibersOf != st.version {
-		st.fibers = st.fibers[:0] // these belong to an older version of the stack
+		st.fibers = st.fibers[:0] // the fibers in this list belong to an older version of the stack
 	}
 	out.Resumers = st.fibers
 	if t.serves.work.Unread() && out.Serving.Work == 0 {

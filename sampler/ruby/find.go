@@ -21,7 +21,7 @@ type (
 	Found = rubyvm.Found
 )
 
-// Errors of Find.
+// These are errors that Find returns.
 var (
 	ErrBooting = rubyvm.ErrBooting
 	ErrNoVM    = rubyvm.ErrNoVM
@@ -31,19 +31,19 @@ var (
 // CacheFolder returns the folder for layouts derived from debug information. It is empty if there is no such folder.
 func CacheFolder() string { return rubyvm.CacheFolder() }
 
-// maxVerifyTries limits how often ddtop reads all threads until one reading has no flaw. In a busy process some reads
-// are torn.
+// maxVerifyTries limits how often ddtop reads all threads until a reading has no flaw. In a busy process, a read can be
+// torn because the process changes its memory at the same time.
 const maxVerifyTries = 20
 
 // Find chooses the layout of structs for a Ruby and locates its VM. If the layout was made for another release, Find
-// verifies it on the target. If the layout of the Ruby's own release does not fit (a patched build), Find derives one
-// from the module's debug information. An error is layout.ErrUnknownRelease, ErrLayout with advice, or an error of
-// LocateVM.
+// verifies it on the target. If the layout of the Ruby's own release does not fit (a patched build), Find derives a
+// layout from the module's debug information. An error is layout.ErrUnknownRelease, ErrLayout with advice, or an error
+// of LocateVM.
 func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version string, o FindOptions) (Found, error) {
 	return rubyvm.Find(ctx, mem, module, version, o, func(vm *VM) error { return verifyThreads(vm, module, o.PID) })
 }
 
-// verifyThreads checks a layout: it reads all threads as later ticks do, until one reading has no flaw.
+// verifyThreads checks a layout. It reads all threads in the same way as later ticks, until a reading has no flaw.
 func verifyThreads(vm *VM, module *attach.Module, pid int) error {
 	var last error
 	for range maxVerifyTries {

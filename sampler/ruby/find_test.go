@@ -32,8 +32,8 @@ func stopped() context.Context {
 	return ctx
 }
 
-// TestFindUnknownPatch: if a Ruby's patch release is newer than all that ddtop knows, ddtop verifies and uses the
-// nearest table of offsets. The result says which table this is.
+// TestFindUnknownPatch: if a Ruby's patch release is newer than all that ddtop knows, ddtop must verify and use the
+// nearest table of offsets. The result must say which table this is.
 func TestFindUnknownPatch(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		g := parkedTarget(t, r)
@@ -55,7 +55,7 @@ func TestFindUnknownPatch(t *testing.T) {
 		_, _, noDebug := rubyvm.DeriveTable(t.Context(), g.mod, version, FindOptions{})
 		found, err := Find(context.Background(), g.proc, g.mod, version, FindOptions{PID: g.proc.PID()})
 		if err != nil {
-			// 4.0.6 moved fields of 4.0.5.
+			// From 4.0.5 to 4.0.6, Ruby moved fields.
 			if noDebug == nil || !layout.Conflict(nearest, g.vm.Table) {
 				t.Error(err)
 			}
@@ -75,7 +75,7 @@ func TestFindUnknownPatch(t *testing.T) {
 	})
 }
 
-// TestVerifyRefuses: ddtop uses the table of another series of releases. Either the verification fails, or the table
+// TestVerifyRefuses: ddtop uses the table of another series of releases. The verification must fail, unless this table
 // leads to the same threads and frames as the Ruby's own table.
 func TestVerifyRefuses(t *testing.T) {
 	releases, err := layout.Releases()
@@ -151,7 +151,7 @@ func picture(t *testing.T, vm *VM, g *realTarget) string {
 	return b.String()
 }
 
-// TestFindUnknownRelease: if ddtop has neither a table nor debug information for a Ruby, the error says what would
+// TestFindUnknownRelease: if ddtop has neither a table nor debug information for a Ruby, the error must say what would
 // help.
 func TestFindUnknownRelease(t *testing.T) {
 	var g *realTarget
@@ -174,9 +174,9 @@ func TestFindUnknownRelease(t *testing.T) {
 	}
 }
 
-// TestFindByDebugInformation: for every Ruby that was built with -g, ddtop derives the layout from debug information.
-// It verifies the layout on the live process. It must read the same frames as with its own table for the release. The
-// second time, the layout comes from the cache.
+// TestFindByDebugInformation: for every Ruby that was built with -g, ddtop must derive the layout from debug
+// information, and verify it on the live process. With this layout it must read the same frames as with its own table
+// for the release. The second time, the layout must come from the cache.
 func TestFindByDebugInformation(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p, truth := r.StartParked(t, rubytest.Options{})
@@ -219,8 +219,8 @@ func TestFindByDebugInformation(t *testing.T) {
 		if d := layout.Differences(derived, again); len(d) > 0 {
 			t.Errorf("the cached table differs: %v", d)
 		}
-		// If a file in the cache is damaged, ddtop replaces it. If it belongs to another release, ddtop does not use
-		// it.
+		// If a file in the cache is damaged, ddtop must replace it. If it belongs to another release, ddtop must not
+		// use it.
 		if err := os.WriteFile(source, []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 )
 
 // gcProgram runs commands and prints all of Ruby's figures about the collector. Then it stops itself, which allocates
-// almost nothing. When it continues, it prints them again. ddtop reads while it is stopped, so its figures lie between
-// the two answers. Nearly all figures are equal in both answers.
+// almost nothing. When it continues, it prints them again. ddtop reads the figures while the program is stopped, so
+// they must lie between the two answers. Nearly all figures are equal in both answers.
 const gcProgram = `
 def fill(out)
   GC.stat(out[0])
@@ -133,7 +133,7 @@ type gcCompare struct {
 	equal, within int
 }
 
-// figures compares each of Ruby's figures with the one that ddtop has read.
+// figures compares each of Ruby's figures with the figure that ddtop has read.
 func (c *gcCompare) figures(part string, got map[string]int64, before, after map[string]any) {
 	for key, v := range before {
 		want, ok := v.(float64)
@@ -162,8 +162,8 @@ func word(v any) string {
 	return s
 }
 
-// TestGCFigures: every figure about the collector that ddtop reads equals Ruby's own figure in GC.stat, GC.stat_heap
-// and GC.latest_gc_info.
+// TestGCFigures: every figure about the collector that ddtop reads must equal Ruby's own figure in GC.stat,
+// GC.stat_heap and GC.latest_gc_info.
 func TestGCFigures(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -218,8 +218,8 @@ func TestGCFigures(t *testing.T) {
 				t.Errorf("%s: %d objects allocated, the tick says %d", c.where, s.GCDetail.Allocated, s.GC.Allocated)
 			}
 		}
-		// The test allows that one figure in twenty changes between Ruby's two answers. One reason: after a compaction,
-		// the call that stops the process allocates objects.
+		// One figure in twenty may change between Ruby's two answers. For example, after a compaction, the call that
+		// stops the process allocates objects.
 		if c.within*20 > c.equal {
 			rubytest.TooSeldom(t, "only %d figures stood still while %d moved: the comparison says too little", c.equal, c.within)
 		}

@@ -49,7 +49,7 @@ Thread.new { loop { sleep 0.002; GC.start } }
 Thread.new { loop { sleep 0.005; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestHandledRacing: ddtop takes samples while the program runs and handles exceptions. In no sample does a thread have
+// TestHandledRacing: ddtop takes samples while the program runs and handles exceptions. In no sample may a thread have
 // an exception of another thread or of another request.
 func TestHandledRacing(t *testing.T) {
 	rubytest.OftenEnough(t)
@@ -82,7 +82,7 @@ func oddException(thread, exception string, w *sampler.Work) error {
 	return nil
 }
 
-// raceHandled takes samples until ddtop has found a handled exception for a thread want times.
+// raceHandled takes samples until ddtop has found handled exceptions of threads as many times as want says.
 func raceHandled(t *testing.T, rd *Reader, want int) {
 	var s sampler.Sample
 	found, none, inRequest := 0, 0, 0

@@ -9,7 +9,7 @@ import (
 )
 
 // staleException is a program with a thread that handles an exception in its first request. When this request ends, the
-// frame of the rescue stays unchanged in memory. A block keeps the variables of the code, so they are on the heap.
+// frame of the rescue stays unchanged in memory. A block refers to the variables of the code, so they are on the heap.
 const staleException = `
 def call(n)
   raise ArgumentError, "first"
@@ -28,9 +28,9 @@ $stdout.sync = true
 n = 0
 loop { serve(n += 1) }`
 
-// betweenMemory simulates a program that goes on while ddtop reads its memory in one call. In the first call that reads
-// at the address at, it calls run. The ranges of the stack, of the execution context and of the thread have the content
-// from before run. All other ranges have the content from after run.
+// betweenMemory simulates a program that continues to run while ddtop reads its memory in one call. The first call that
+// reads at the address at also calls run. In this call, the ranges of the stack, of the execution context and of the
+// thread have the content from before run. All other ranges have the content from after run.
 type betweenMemory struct {
 	attach.Memory
 	at, end, ec, thread attach.Address
@@ -58,8 +58,8 @@ func (m *betweenMemory) ReadBatch(ranges []attach.Range) (int, error) {
 }
 
 // TestHandledInARequestThatEnds: ddtop reads a stack during one request, and the exception only during the next
-// request. It must not show the exception for the next request. The test uses a real process, because only Ruby leaves
-// a returned frame in memory.
+// request. It must not show the exception for the next request. The test uses a real process, because only Ruby itself
+// leaves a frame in memory after it has returned.
 func TestHandledInARequestThatEnds(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, staleException, rubytest.Options{})

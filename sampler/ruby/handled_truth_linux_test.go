@@ -34,8 +34,8 @@ func (e toldException) text(values bool) string {
 	return e[0] + ": " + message
 }
 
-// TestHandled compares the exceptions that ddtop finds with those that the threads report themselves. It also does so
-// after collections and a compaction, and with code that a JIT has compiled.
+// TestHandled compares the exceptions that ddtop finds with the exceptions that the threads report themselves. It also
+// does so after collections and a compaction, and with code that a JIT has compiled.
 func TestHandled(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {

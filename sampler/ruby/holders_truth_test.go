@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 )
 
-// holdersProgram keeps objects alive in each possible way: by a variable, by a constant and so on. The objects of each
+// holdersProgram keeps objects alive in each possible way, such as by a variable or by a constant. The objects of each
 // way have a class of their own.
 const holdersProgram = `
 require "set"
@@ -123,8 +123,8 @@ func readGraph(t testing.TB, pid int) (*heapgraph.Graph, sampler.HolderInfo) {
 	return g, info
 }
 
-// TestHolders: ddtop finds the path to the objects of each class in holderPaths. These are 20,000 objects of the class
-// Link, and 300 of each other class.
+// TestHolders: ddtop must find the path to the objects of each class in holderPaths. These are 20,000 objects of the
+// class Link, and 300 of each other class.
 func TestHolders(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, holdersProgram, rubytest.Options{})
@@ -159,8 +159,8 @@ func TestHolders(t *testing.T) {
 				}
 			}
 		}
-		// This counts the objects to which no path was found. Caches of calls and constants are left out, because they
-		// keep no object alive.
+		// Count the objects to which no path was found. Leave out caches of calls and constants, because they keep no
+		// object alive.
 		live, lost := 0, 0
 		for i := range g.Nodes {
 			if typ := g.Type(uint32(i)); typ != "" && typ != heapgraph.TypeImemo {
@@ -176,8 +176,8 @@ func TestHolders(t *testing.T) {
 	})
 }
 
-// TestHoldersMoving: if a program makes objects while ddtop copies its heap, the copy still has all objects that stay
-// alive, with the path to them.
+// TestHoldersMoving: if a program makes objects while ddtop copies its heap, the copy must still have all objects that
+// stay alive, with the path to them.
 func TestHoldersMoving(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -205,8 +205,8 @@ loop { Array.new(1000) { |i| [i.to_s, {i => i}] } }`, rubytest.Options{})
 	})
 }
 
-// TestHoldersCompacting: a program compacts its heap all the time while ddtop copies the heap. The copy never fails. If
-// no object moved during a copy, the copy is right.
+// TestHoldersCompacting: a program compacts its heap all the time while ddtop copies the heap. The copy must never
+// fail. If no object moved during a copy, the copy must be right.
 func TestHoldersCompacting(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -19,11 +19,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// These are addresses of the made-up parts of a hostile memory. They differ from captured addresses, which have 47
-// bits. Reads from 2^56 on fail.
+// These constants are addresses of the invented parts of a hostile memory. They differ from captured addresses, which
+// have 47 bits. Reads from 2^56 on fail.
 const (
-	// From epoch to epoch, the captured pages appear at new addresses. The copy of each epoch is epochStride after the
-	// copy of the epoch before. The first is at hostileNew.
+	// In each epoch, the captured pages appear at new addresses. In the first epoch they are at hostileNew, and in each
+	// later epoch they are epochStride higher.
 	hostileNew     = attach.Address(1) << 52
 	epochStride    = attach.Address(1) << 26
 	capturedPage   = attach.Address(4096)
@@ -35,10 +35,10 @@ const (
 	hostileTextBytes = 1 << 20
 )
 
-// hostile is the memory of a captured process, changed so that it tries to make ddtop keep too much. It changes from
-// epoch to epoch. Control frames name code, methods and receivers at new addresses, and the words there lead to other
-// new addresses. Every string is a megabyte long and differs from all others. There are as many threads and ractors as
-// ddtop follows, or links that lead in circles.
+// hostile is the memory of a captured process, changed so that it tries to make ddtop keep too much. The changes differ
+// from epoch to epoch. Control frames name code, methods and receivers at new addresses, and the words there lead to
+// further new addresses. Every string is a megabyte long and differs from all others. There are as many threads and
+// ractors as ddtop follows, or links that lead in circles.
 type hostile struct {
 	pages *memtest.Pages
 	o     *rubyvm.Offsets
@@ -47,15 +47,17 @@ type hostile struct {
 	kept []attach.Range
 	// stacks are the VM stacks. Their words point to new addresses in each epoch.
 	stacks []attach.Range
-	// template is the captured thread of which the made-up threads are copies. ractor is the same for ractors.
+	// template is the captured thread from which the invented threads are copied. ractor is the captured ractor from
+	// which the invented ractors are copied.
 	template, ractor attach.Address
-	// threads and ractors are the numbers of made-up ones, besides the captured ones. A huge number makes a list
-	// without an end.
+	// threads and ractors are the numbers of invented threads and ractors, in addition to the captured ones. A huge
+	// number makes a list without an end.
 	threads, ractors attach.Address
 	epoch            attach.Address
-	// fresh makes the threads have other Thread objects in each epoch, so that ddtop takes all of them for new threads.
+	// fresh means that the threads have other Thread objects in each epoch, so ddtop must take all of them for new
+	// threads.
 	fresh bool
-	// circle makes lists that never end: a queue for the GVL that does not come back to its head, and fibers that
+	// circle means that lists never end: a queue for the GVL that does not lead back to its head, and fibers that
 	// resume each other.
 	circle bool
 	// list has the addresses of the captured pages.
@@ -98,7 +100,7 @@ func (h *hostile) Read(addr attach.Address, buf []byte) error {
 	if err := h.pages.Read(at, buf); err != nil {
 		return err
 	}
-	// A String may begin before the range that is read. So h changes words from a lower address on.
+	// A String may begin before the range that is read. So change words from a lower address on.
 	const head = 32
 	from := at&^7 - head
 	wide := make([]byte, int(at-from)+len(buf))
@@ -134,7 +136,7 @@ func (h *hostile) change(at, epoch attach.Address, buf []byte) {
 			}
 		}
 		const noEmbed = 0x2000 // FL_USER1
-		// This changes a String so that it is not embedded, is very long, and has a text that no other String has.
+		// Change a String so that it is not embedded, is very long, and has a text that no other String has.
 		if i+16 <= len(buf) && w&heap.TypeMask == heap.TypeString && h.string != 0 && h.old(attach.Address(le64(buf[i+8:]))) == h.string {
 			put(buf, at, at, i, attach.Address(w|noEmbed))
 			put(buf, at, at, i+16, hostileTextBytes)
@@ -163,7 +165,7 @@ func put(buf []byte, at, base attach.Address, off int, w attach.Address) {
 	}
 }
 
-// patch changes the lists of threads and ractors, so that the made-up ones come before the first captured one.
+// patch changes the lists of threads and ractors, so that the invented entries come before the first captured one.
 func (h *hostile) patch(at attach.Address, buf []byte) {
 	node := attach.Address(h.o.ThNode)
 	if h.threads > 0 {
@@ -212,7 +214,7 @@ func (h *hostile) readClone(addr attach.Address, buf []byte) error {
 		put(buf, addr, base, h.o.RactorNode, next)
 		put(buf, addr, base, h.o.RactorNode+8, prev)
 		put(buf, addr, base, h.o.RactorID, k+2)
-		set := base + attach.Address(h.o.RactorSet) // no threads of its own
+		set := base + attach.Address(h.o.RactorSet) // the ractor has no threads, so its list refers to itself
 		put(buf, addr, set, 0, set)
 		put(buf, addr, set, 8, set)
 		return nil
@@ -338,14 +340,14 @@ const (
 	// mostHostileReads limits the ranges of memory that one tick reads. In each try, a tick reads the lists of threads
 	// and ractors twice, and also the words that lead to the threads' names.
 	mostHostileReads = 2 * maxListTries * (maxThreads + 2*maxRactors)
-	// mostHostile limits the memory that ddtop may keep, in bytes. It is the sum of all limits, plus the keys of the
-	// flamegraph.
+	// mostHostile limits the memory that ddtop may keep, in bytes. It is the sum of all of ddtop's limits, and of the
+	// size of the flamegraph's keys.
 	mostHostile = sampler.MaxDictionaryBytes + code.MaxKeptBytes + heap.MaxKeptBytes + maxStackBytes + hostileHistoryBytes + timeline.MaxTimelineBytes +
 		flamegraph.MaxHistoryBytes + flamegraph.MaxKeys*160
 )
 
-// TestHostileMemory: in every second tick, every object, name and thread of the process is new. ddtop still keeps no
-// more than the sum of its limits. Each tick ends after a limited number of reads.
+// TestHostileMemory: in every second tick, every object, name and thread of the process is new. ddtop must still keep
+// no more than the sum of its limits. Each tick must end after a limited number of reads.
 func TestHostileMemory(t *testing.T) {
 	captured := loadTicks(t)
 	for i, g := range captured {

@@ -7,15 +7,15 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNameTries is how many ticks that read stacks try to read a thread's name. If all fail, ddtop tries again only
-// after Ruby has changed the name.
+// maxNameTries limits how many ticks that read stacks try to read a thread's name. If all of them fail, ddtop tries
+// again only after Ruby has changed the name.
 const maxNameTries = 50
 
-// threadNamer finds out the name of each Ruby thread, and the native thread on which it runs.
+// threadNamer finds the name of each Ruby thread, and the native thread on which the Ruby thread runs.
 type threadNamer struct {
 	*target
 	list *threadList
-	// tids is Options.TIDs.
+	// tids is Options.TIDs, which translates a tid of the target into ddtop's PID namespace.
 	tids func(int32) (int32, bool)
 	// pthreadTID is the offset of the tid in libc's struct pthread, in bytes. It is -1 while the offset is not known.
 	// pthreadTriedNS is when ddtop last searched for the offset.
@@ -73,9 +73,9 @@ func (r *threadNamer) stillNamed(t *thread, name uint64) bool {
 }
 
 // hostTID returns the tid of a Ruby thread's native thread, in ddtop's PID namespace
-// (docs/internals/threads.md#native-threads). From 3.2 on, Ruby keeps the target's tid in rb_native_thread, and 3.1 in
+// (docs/internals/threads.md#native-threads). From 3.2 on, Ruby stores the tid in rb_native_thread, and in 3.1 in
 // rb_thread_t. In older releases only libc has it, in struct pthread. After a fork, 3.1 and 3.2 keep the parent's tid,
-// which is no task of the process. In that case hostTID uses libc's tid. It does not take the PID as the main thread's
+// which is no task of the process. In that case hostTID uses libc's tid. It does not use the PID as the main thread's
 // tid, because a program can start Ruby in any of its threads.
 func (r *threadNamer) hostTID(t *thread) int32 {
 	var stored int32
@@ -118,7 +118,8 @@ func (r *threadNamer) hostTID(t *thread) int32 {
 	return r.tidOfPthread(r.pthreadOf(t))
 }
 
-// pthreadOf returns a thread's pthread_t, the address of libc's struct pthread. It returns zero if it is not known.
+// pthreadOf returns a thread's pthread_t, the address of libc's struct pthread. It returns zero if this address is not
+// known.
 func (r *threadNamer) pthreadOf(t *thread) attach.Address {
 	if len(t.buf) == 0 {
 		return 0
@@ -131,7 +132,7 @@ func (r *threadNamer) pthreadOf(t *thread) attach.Address {
 }
 
 const (
-	// pthreadSearch is the number of bytes of libc's struct pthread that are searched for the tid.
+	// pthreadSearch is how many bytes of libc's struct pthread ddtop searches for the tid.
 	pthreadSearch = 2048
 	// maxPthreads limits how many threads' structs a search for the offset compares.
 	maxPthreads = 8
@@ -146,8 +147,8 @@ const (
 // on x86_64, on aarch64, and before 1.1.20.
 var tidPlaces = []int{0x2d0, 0xd0, 0x30, 0x20, 0x38}
 
-// tidOfPthread returns the tid that libc keeps in a struct pthread, translated to ddtop's PID namespace. It returns
-// zero if it finds no tid, or if the thread has ended so that the tid is unused.
+// tidOfPthread returns the tid that libc stores in a struct pthread, translated to ddtop's PID namespace. It returns
+// zero if it finds no tid, or if no task has the tid because the thread has ended.
 func (r *threadNamer) tidOfPthread(pthread attach.Address) int32 {
 	if pthread == 0 {
 		return 0
@@ -176,13 +177,14 @@ func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
 }
 
 // findPthreadTID finds the offset of the tid in struct pthread. At this offset, each thread must have the id of a task,
-// and no two threads the same id. This can be true for several offsets. For example, glibc has a 1 (multiple_threads)
-// in every struct, and a container has a task with the id 1. In that case only the known offsets of C libraries count.
-// findPthreadTID returns the tid in the struct at the address wanted. It returns zero if the tid is not certain.
+// and no two threads may have the same id. Several offsets can meet these conditions. For example, glibc has a 1
+// (multiple_threads) in every struct, and a container has a task with the id 1. In that case findPthreadTID accepts
+// only the known offsets of C libraries. It returns the tid in the struct at the address wanted. It returns zero if the
+// tid is not certain.
 func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	blocks := [][]byte{r.readPthread(wanted)}
 	size := len(blocks[0])
-	now := r.now() // a core file's clock stands still
+	now := r.now() // for a core file, this clock does not advance
 	if since := now - r.pthreadTriedNS; size == 0 || r.pthreadTriedNS != 0 && since > 0 && since < pthreadRestNS {
 		return 0
 	}
@@ -197,7 +199,7 @@ func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 			}
 		}
 	}
-	places := make(map[int]int32) // for each offset that qualifies, the tid that the struct at wanted has there
+	places := make(map[int]int32) // for each possible offset, the tid at this offset in the struct at wanted
 	for off := 0; off+4 <= size; off += 4 {
 		seen := make(map[int32]bool, len(blocks))
 		for _, b := range blocks {
@@ -228,8 +230,8 @@ func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
 	return only
 }
 
-// readPthread reads the part of a struct pthread in which the tid is searched. It reads less if the mapped memory ends
-// earlier. With musl, the main thread's struct is at the end of the mapped variables.
+// readPthread reads the part of a struct pthread in which ddtop searches the tid. It reads less if the mapped memory
+// ends earlier. With musl, the main thread's struct is at the end of the mapped variables.
 func (r *threadNamer) readPthread(at attach.Address) []byte {
 	const page = 4096
 	buf := make([]byte, pthreadSearch)

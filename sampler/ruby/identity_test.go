@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// pthreads is a made-up memory with two structs of type pthread. The main thread's struct is cut short by the end of
-// the mapped memory.
+// pthreads is an invented memory with two structs of type pthread. The main thread's struct is cut by the end of the
+// mapped memory.
 type pthreads map[attach.Address][]byte
 
 func (m pthreads) Read(at attach.Address, buf []byte) error {
@@ -25,7 +25,7 @@ func (m pthreads) Read(at attach.Address, buf []byte) error {
 
 func (m pthreads) ReadBatch([]attach.Range) (int, error) { return 0, errors.New("not used") }
 
-// TestThreadIDInPthread: ddtop finds where two C libraries keep a thread's id. The process has the id 1, as in a
+// TestThreadIDInPthread: ddtop must find where two C libraries store a thread's id. The process has the id 1, as in a
 // container. In glibc, each thread's header has another 1 before the id (multiple_threads, sysdeps/x86_64/nptl/tls.h).
 func TestThreadIDInPthread(t *testing.T) {
 	const mainAt, otherAt = 0x7f0000000f00, 0x7f1000000000

@@ -73,9 +73,11 @@ const (
 )
 
 // sampleJITLines takes samples until it has seen enough. exact means that the release's innermost frames can be trusted
-// without a JIT. A sample counts only if the thread has had a CPU since the last sample that counted, as the kernel
-// reports. Otherwise, if other programs hold the CPUs, the thread would be seen at one place in many samples. The
-// places of the samples are independent, because the thread's rounds have no rhythm in common with the kernel's clock.
+// without a JIT.
+//
+// A sample counts only if the kernel reports that the thread has had a CPU since the last sample that counted. A thread
+// without a CPU would be seen at the same place in many samples. The places of the samples are independent, because the
+// thread's rounds have no rhythm in common with the kernel's clock.
 func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 	const enough = 200
 	var s sampler.Sample
@@ -95,8 +97,8 @@ func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 			t.Fatal(err)
 		}
 		ran = before
-		// Whether the collector runs was read before the frames. So the sample counts only if the answer is the same
-		// after them.
+		// The sample shows whether the collector ran before the frames were read. So the sample counts only if the
+		// answer is the same after them.
 		if s.GC.During != collects(t, rd) {
 			continue
 		}

@@ -91,8 +91,8 @@ func TestLists(t *testing.T) {
 }
 
 // usedQueues is a program with Queues that grow. If a thread puts into a Queue or takes from it, the thread's name
-// contains the Queue's name. Two threads named neither put into a Queue and take from it. A third only reads a Queue's
-// size, and a fourth uses an Array.
+// contains the Queue's name. Two threads have the name "neither": both of them put into a Queue and also take from it.
+// A third thread only reads a Queue's size, and a fourth uses an Array.
 const usedQueues = `
 def thread(name)
   Thread.new { Thread.current.name = name; loop { yield; sleep 0.001 } }

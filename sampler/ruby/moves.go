@@ -6,8 +6,8 @@ import "github.com/ddtop/ddtop/sampler"
 // just got a CPU, Moves may still return an earlier time.
 type Moves func(tid int32) int64
 
-// stillNS limits how long a stack is not read again because its thread has not run, in ns. An older stack is read
-// again: other threads can change the memory with the names of its frames.
+// stillNS limits how long ddtop keeps using the stack of a thread that has not run, in ns. After that, ddtop reads the
+// stack again, because other threads can change the memory with the names of its frames.
 const stillNS = 1_000_000_000
 
 // SetMoves makes Read skip the stack of a thread that has had no CPU since the stack was last read. Such a stack counts

@@ -30,8 +30,8 @@ func allPlaces(t *testing.T) (list []places.Place) {
 }
 
 // TestTablesHoldWhatIsRead: the layout tables and the struct tags have the same names. Each name in the tables is in a
-// struct tag for at least one release. Each name in a struct tag is in the table of at least one release for which the
-// tag is.
+// struct tag for at least one release. Each name in a struct tag is in the table of at least one release to which the
+// tag applies.
 func TestTablesHoldWhatIsRead(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {

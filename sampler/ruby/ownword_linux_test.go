@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/ownword"
 )
 
-// TestOwnWordOfARM: on arm64, the thread pointer is behind glibc's struct pthread, whose size glibc publishes for
-// debuggers. In emulated Rubies for arm64, each thread has the pointer to its execution context at the place that
-// Scheduler says.
+// TestOwnWordOfARM: on arm64, glibc's struct pthread is in front of the address in the thread pointer. glibc publishes
+// the size of this struct for debuggers. The test runs emulated Rubies for arm64. Each thread must have the pointer to
+// its execution context at the place that Scheduler reports.
 func TestOwnWordOfARM(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		rubytest.NeedExact(t, r)

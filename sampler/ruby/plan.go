@@ -8,8 +8,8 @@ import (
 )
 
 // plan lists the memory ranges that one system call reads, in this order, and the purpose of each part. Making a plan
-// reads no memory, with one exception: after the list of ractors was read again, it reads once at which addresses the
-// ractors' counters are.
+// reads no memory, with one exception. After the list of ractors was read again, it reads once the addresses of the
+// ractors' counters.
 type plan struct {
 	ranges []attach.Range
 	parts  []part

@@ -24,8 +24,7 @@ func (m sealed) ReadBatch(ranges []attach.Range) (int, error) {
 	return 0, attach.ErrUnmapped
 }
 
-// planned opens a captured process as a Reader, which reads it in some ticks. After that, any further read fails the
-// test.
+// planned opens a captured process as a Reader and runs some ticks on it. After that, any further read fails the test.
 func (g *tickTarget) planned(t *testing.T) *Reader {
 	mem := &struct{ attach.Memory }{g.Pages}
 	r, err := g.open(mem)

@@ -11,8 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poppedMemory is a memory in which a thread returns from some of its methods just after the first copy of its stack.
-// From the second reading on, the execution context shows the return. The frames stay unchanged in memory, as in Ruby.
+// poppedMemory is a memory that imitates a thread which returns from some of its methods just after the first copy of
+// its stack. From the second reading on, the execution context shows the return. The frames stay unchanged in memory,
+// as in Ruby.
 type poppedMemory struct {
 	attach.Memory
 	ec    attach.Address

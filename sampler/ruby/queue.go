@@ -6,12 +6,13 @@ import (
 )
 
 // The queue for a GVL is a list of threads. A thread that wants the lock goes to the end, and the first thread gets the
-// lock. So a selective tick (selective.go), which reads only some threads, need not read all threads in the queue:
-// while both ends are known members, the threads between them keep their places. There are rare exceptions. Up to 3.2 a
-// waiter whose timer ran out can leave from the middle, and take a lock that is free for a moment. On head (Ruby's
-// development branch) a thread can go in front. A queue is marked torn if the members that a tick reads contradict it,
-// or if the scheduler's count differs (3.3 and later). The next tick reads it whole. Ticks that read stacks read the
-// members in turn, so an error can last for maxStackAgeNS at most.
+// lock. A selective tick (selective.go) reads only some threads. It need not read all threads in the queue: while both
+// ends are known members, the threads between them keep their places.
+//
+// There are rare exceptions. Up to 3.2 a waiter whose timer ran out can leave from the middle, and take a lock that is
+// free for a moment. On head (Ruby's development branch) a thread can go in front. A queue is marked torn if the
+// members that a tick reads contradict it, or if the scheduler's count differs (3.3 and later). The next tick reads a
+// torn queue whole. Ticks that read stacks read the members in turn, so an error can last for maxStackAgeNS at most.
 
 const (
 	// queueLead is how many threads at the front of the queue are read in every tick, because they will run next.
@@ -26,8 +27,8 @@ type queueOutcome uint8
 const (
 	// queueFollowed means that the queue is known.
 	queueFollowed queueOutcome = iota
-	// queueMoved means that the nodes that were read do not form a queue. The queue changed while it was read, or
-	// changed in its middle since the last tick.
+	// queueMoved means that the nodes that were read do not form a queue. Either the queue changed during the read, or
+	// its middle changed since the last tick.
 	queueMoved
 	// queueLacksThread means that threads have left the queue, but this tick has not read them. They are marked as
 	// wanted, so that ddtop reads them when it tries again.
@@ -44,7 +45,7 @@ type queue struct {
 	fetched    int
 }
 
-// gvlReader reads which threads own the GVLs, and which threads wait in the queues for them.
+// gvlReader reads which threads own the GVLs, and which threads wait in the queues of the GVLs.
 type gvlReader struct {
 	*target
 	list *threadList

@@ -14,7 +14,8 @@ const (
 	queueLookNS = int64(500e6)
 	// maxQueueLooks limits how many Queues a tick reads. Each takes three reads of a few bytes.
 	maxQueueLooks = 4
-	// maxQueues limits for how many Queues ddtop keeps the last reading. If there are more, ddtop drops all readings.
+	// maxQueues limits the number of Queues whose last reading ddtop keeps. If there are more, ddtop drops all
+	// readings.
 	maxQueues = 256
 )
 

@@ -16,8 +16,8 @@ import (
 //go:embed testdata/chains.rb
 var chainsProgram string
 
-// chainRaces has the programs of the script chains.rb. ddtop can read a running stack in several ways. For each
-// program, the list has the ways that the test must see.
+// chainRaces has the programs of the script chains.rb. ddtop can read a running stack in several ways. Each program's
+// entry lists the ways that the test must see.
 var chainRaces = []struct {
 	name string
 	ways []way
@@ -44,8 +44,8 @@ var chainRaces = []struct {
 var chainFrame = regexp.MustCompile(`^([a-z])_(\d+)$`)
 
 // impossibleChain says why a stack of chains, innermost frame first, is impossible. The result is empty if the stack is
-// possible. Every chain begins with its method 0 and continues without a gap. Another chain follows only at the end of
-// the chain called s. cut means that the stack lacks its middle.
+// possible. Every chain begins with its method 0 and continues without a gap. Only the last method of the chain named s
+// calls another chain. cut means that the stack lacks its middle.
 func impossibleChain(names []string, cut bool) string {
 	last, at := "", -1
 	for _, name := range slices.Backward(names) {
@@ -92,7 +92,7 @@ func TestNoImpossibleChains(t *testing.T) {
 	})
 }
 
-// raceChains takes samples until there are enough in which the program changed the stack meanwhile, and all wanted ways
+// raceChains takes samples until there are enough during which the program changed its stack, and until all wanted ways
 // were used. If other processes hold the CPUs and the program hardly runs, it stops after a time limit.
 func raceChains(t *testing.T, rd *Reader, want []way) {
 	var s sampler.Sample
@@ -167,8 +167,8 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 	}
 }
 
-// impossibleResume says why the stack resumer cannot have resumed the stack fiber. The result is empty if it can. In
-// the program, only p resumes a, and only q resumes b.
+// impossibleResume says why the fiber with the stack "resumer" cannot have resumed the fiber with the stack "fiber".
+// The result is empty if this is possible. In the program, only p resumes a, and only q resumes b.
 func impossibleResume(fiber, resumer []string) string {
 	for _, f := range fiber {
 		for _, by := range resumer {

@@ -62,7 +62,7 @@ func impossible(frames []sampler.Frame, skip int) string {
 	for i := skip; i+1 < len(frames); i++ {
 		callee, caller := frames[i], frames[i+1]
 		if !strings.HasPrefix(callee.Name, "t_") || caller.Name == "" {
-			continue // a name that could not be read is not wrong; race counts these names
+			continue // an unreadable name is no error here: race counts such names
 		}
 		if callee.Name == "t_" {
 			if strings.HasPrefix(caller.Name, "t_") {
@@ -160,8 +160,8 @@ func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 	failing := false
 	began := time.Now()
 	for ; (samples < n || raced < n/racedShare || time.Since(began) < least) && time.Since(began) < raceTime; samples++ {
-		// If the program has no CPU, it is at the same place in many ticks, and they fail for one reason. So failed
-		// ticks in a row count as one.
+		// If the program has no CPU, it is at the same place in many ticks. All of them then fail for the same reason.
+		// So failed ticks in a row count as one.
 		if err := rd.Read(sampler.StackTick, &s); err != nil {
 			if !failing {
 				failedTicks++

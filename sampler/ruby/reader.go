@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// MaxDepth is the greatest number of frames that are kept of a stack. If a stack is deeper, its middle is left out.
 	MaxDepth int
-	// TIDs translates a native thread id that the target has stored, in its own PID namespace, into ddtop's. ok is
-	// false if the process has no such task. If TIDs is nil, both ids are the same.
+	// TIDs translates a native thread id from the target's PID namespace, as the target has stored it, into ddtop's
+	// namespace. ok is false if the process has no such task. If TIDs is nil, both ids are the same.
 	TIDs func(stored int32) (host int32, ok bool)
 	// InnerPID is the process's id in its own PID namespace. It is zero if it is the same as PID.
 	InnerPID int32
@@ -34,7 +34,8 @@ type Options struct {
 	NoRequests bool
 	// Now returns CLOCK_MONOTONIC in ns. If it is nil, the time package's clock is used.
 	Now func() int64
-	// Frugal limits the time of searches for requests and jobs (serve.go). It is set if ddtop's CPU time is limited.
+	// Frugal limits the time that ddtop spends on searches for requests and jobs (serve.go). It is set if ddtop's CPU
+	// time is limited.
 	Frugal bool
 }
 
@@ -181,6 +182,7 @@ func (r *Reader) Pools(q *sampler.Queues) {
 	}
 }
 
-// FollowFibers reads more waiting fibers in each call, within its share of time. It returns the last complete result,
-// or nil. Call it after a Read of stacks. nowNS is CLOCK_MONOTONIC in ns. Unreadable fibers are left out.
+// FollowFibers reads waiting fibers. Each call reads more of them, within a limited share of time. It returns the last
+// complete result, or nil if there is none yet. Call it after a Read of stacks. nowNS is CLOCK_MONOTONIC in ns.
+// Unreadable fibers are left out.
 func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers { return r.waiting.follow(nowNS) }

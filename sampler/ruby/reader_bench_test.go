@@ -77,7 +77,7 @@ func BenchmarkTick(b *testing.B) {
 		rd := openReader(b, p.PID)
 		var s sampler.Sample
 		tick := func(b *testing.B, depth sampler.Depth, before func()) {
-			for range 5 { // threads become quiet
+			for range 5 { // ticks until the stacks count as quiet
 				if err := rd.Read(depth, &s); err != nil {
 					b.Fatal(err)
 				}
@@ -113,7 +113,8 @@ func BenchmarkTick(b *testing.B) {
 		b.Run(name("decoded"), func(b *testing.B) {
 			tick(b, sampler.StackTick, func() {
 				for _, t := range rd.list.order {
-					t.stack.kept, t.stack.quiet, t.stack.rests = t.stack.kept[:0], 0, false // as after work
+					// as if the thread had just run
+					t.stack.kept, t.stack.quiet, t.stack.rests = t.stack.kept[:0], 0, false
 				}
 			})
 		})

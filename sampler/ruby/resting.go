@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// restingStack is the stack on which a thread last waited. It is kept while the thread runs. Most threads come back to
-// the same place, such as the pop of their queue or the read of their socket. If the frames then equal the kept frames
-// byte for byte, one copy is enough, and ddtop does not decode it again.
+// restingStack is the stack on which a thread last waited. ddtop keeps it while the thread runs, because most threads
+// come back to the same place: the pop of their queue, or the read of their socket. If the frames then equal the kept
+// frames byte for byte, ddtop reads them only once and need not decode them again.
 type restingStack struct {
 	keptStack
 	// asideIn is the Dictionary's generation in which the stack was stored here. In a later generation, the Dictionary
@@ -26,8 +26,8 @@ func (r *stackReader) swapResting(s *stackState) {
 }
 
 // probe reports whether the thread seems to wait at the same place as before, so that one copy of its frames may be
-// enough. If so, it plans to read the frames there. It returns false with ZJIT, because the known places of JIT frames
-// (slots) belong to other frames.
+// enough. In this case it sets s.cfp, so that the next plan reads the frames at this place. It returns false with ZJIT,
+// because the known addresses of JIT frames (slots) belong to other frames.
 func (r *stackReader) probe(s *stackState) bool {
 	if s.end == 0 || r.vm.ZJITFrames {
 		return false
@@ -42,9 +42,9 @@ func (r *stackReader) probe(s *stackState) bool {
 	return true
 }
 
-// unchanged reports whether frames, which end at the address end, equal the kept stack or the resting stack. If they
-// equal the resting stack, this becomes the kept stack. drop is the number of innermost frames that may be wrong. If it
-// is not 0, unchanged returns false. keptStack explains live.
+// unchanged reports whether frames equal the kept stack or the resting stack. end is the address at which frames end.
+// If they equal the resting stack, this becomes the kept stack. drop is the number of innermost frames that may be
+// wrong. If it is not 0, unchanged returns false. live is explained at keptStack.
 func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if r.same(s, frames, end, drop, live) {
 		return true

@@ -35,7 +35,7 @@ func TestRestingStacks(t *testing.T) {
 		calledBy := map[string]string{"nap": "left", "take": "right"}
 		var ids []sampler.FrameID
 		again := 0
-		const wanted = 100 // of each place, and of recognized stacks
+		const wanted = 100 // how often each place must be seen, and how many stacks must be recognized
 		deadline := time.Now().Add(rubytest.Timeout)
 		for n := 0; (seen["nap"] < wanted || seen["take"] < wanted || again < wanted) && time.Now().Before(deadline); n++ {
 			depth := sampler.LockTick
@@ -57,7 +57,7 @@ func TestRestingStacks(t *testing.T) {
 					continue
 				}
 				if id, ok := before[th]; ok && th.stack.rests && th.stack.id == id && !th.stack.resting.rests {
-					again++ // recognized as the stack that rested
+					again++ // recognized as the resting stack
 				}
 				ids = rd.dict.Frames(st.Stack, ids[:0])
 				for k, id := range ids {

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ErrNoScheduler means that ddtop cannot follow the scheduler of this Ruby's main ractor exactly. For example, its form
-// is not known, or the process has several ractors.
+// ErrNoScheduler means that ddtop cannot follow the scheduler of this Ruby's main ractor exactly. For example, its
+// layout in memory is not known, or the process has several ractors.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
 // mutexSize is how many bytes isMutex examines. A pthread_mutex_t of glibc or musl is not larger. Only glibc's on
@@ -70,7 +70,8 @@ type scheduling struct {
 // is ErrNoScheduler if the scheduler cannot be followed, or an error of reading.
 func (r *scheduling) Scheduler() (Scheduler, error) { return r.scheduler(true) }
 
-// UnprobedScheduler is the same as Scheduler, for callers that put no breakpoints into the process.
+// UnprobedScheduler does the same as Scheduler, for callers that put no breakpoints into the process. It also accepts
+// the releases for which breakpoints are dangerous (forgetsMutex).
 func (r *scheduling) UnprobedScheduler() (Scheduler, error) { return r.scheduler(false) }
 
 func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
@@ -166,7 +167,7 @@ func isMutex(b *[mutexSize]byte) bool {
 	}
 	const (
 		maxTID       = 1 << 22 // PID_MAX_LIMIT, include/linux/threads.h
-		elision      = 0x300   // PTHREAD_MUTEX_ELISION_NP and its opposite, which old glibc notes
+		elision      = 0x300   // old glibc sets these bits: PTHREAD_MUTEX_ELISION_NP or PTHREAD_MUTEX_NO_ELISION_NP
 		busy, waited = 16, 1 << 31
 	)
 	glibc := word(0) <= 2 && word(1) == 0 && word(2) < maxTID && word(4)&^elision == 0
@@ -214,7 +215,8 @@ func (s *Scheduler) Span() (from, to int) {
 	return from, slices.Max(ends)
 }
 
-// Of returns a thread's state from the bytes b of its rb_thread_t, at least Span. owner is the GVL owner's address.
+// Of returns a thread's state at an instant. b has at least those bytes of its rb_thread_t that Span names. owner is
+// the address of the thread that owns the GVL.
 func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Address) SchedulerThread {
 	in := func(node int) bool {
 		next := attach.Address(le64(b[node:]))
@@ -232,9 +234,10 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 	return is
 }
 
-// Listed calls each for every thread in the list of the last Read. It returns the number of this list, which is never
-// 0. If the caller passes this number as known, the list is the same as before, and Listed does not call each. n is the
-// number of threads. tid is 0 while a thread has no native thread. Only the goroutine that calls Read may call it.
+// Listed lists the threads that the last Read found. It returns the number of this list, which is never 0. A caller
+// passes the number that it got before as known. If the list has changed since, Listed calls each for every thread. n
+// is the number of threads. tid is 0 while a thread has no native thread. Only the goroutine that calls Read may call
+// Listed.
 func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
 	if n := uint64(r.list.walks); n == known {
 		return n
@@ -246,6 +249,7 @@ func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, 
 }
 
 // forgetsMutex reports whether a release does not unlock mutexes in a forked child (Ruby's Bug 21860: 3.4.0 to 3.4.8).
-// If another thread held such a mutex at the fork, the child waits for it forever. A thread that is at a breakpoint
-// during the fork often holds a mutex. In a test, 18 of 183 forks hung.
+// If another thread held a mutex at the fork, the child waits for this mutex forever. Breakpoints make such hangs
+// likely, because a thread that is at a breakpoint during the fork often holds a mutex. In a test, 18 of 183 forks
+// hung.
 func forgetsMutex(r places.Release) bool { return r.Major == 3 && r.Minor == 4 && r.Patch < 9 }

@@ -19,21 +19,22 @@ const (
 	// selectiveAbove is a number of threads. If there are more, ticks that read only locks are selective. With fewer
 	// threads, it costs no more to read all of them.
 	selectiveAbove = 16
-	// turnsAbove is a number of threads. If there are more, ticks that read stacks read only some idle ones, in turn.
+	// turnsAbove is a number of threads. If there are more, ticks that read stacks do not read all idle threads, but
+	// take turns with them.
 	turnsAbove = 32
-	// turns is a number of ticks that read stacks. In so many of them, each idle thread is read once.
+	// turns is the number of ticks that read stacks in which each idle thread is read once.
 	turns = 4
 	// maxStackAgeNS limits how old the known stack of a thread may be, in ns. If there are only few ticks per second,
-	// every tick that reads stacks reads all threads.
+	// every tick that reads stacks reads all threads to keep this limit.
 	maxStackAgeNS = 50_000_000
-	// hotNS and warmNS are times in ns after a thread has had or wanted the GVL. For hotNS, the thread is read in every
-	// tick. For warmNS after that, it is read in every tick that reads stacks, and in one of warmTurns other ticks.
+	// hotNS and warmNS are two periods after a thread has had or wanted the GVL, in ns. For hotNS, every tick reads the
+	// thread. For warmNS after that, every tick that reads stacks reads it, and one in warmTurns of the other ticks.
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
-	// selectiveGap is how long after a tick ddtop assumes that the middle of a queue has not changed, in ns. While a
-	// thread computes, the queue behind it does not move for 10 or 100 ms. Then it empties and fills within a few ms,
-	// sometimes with the same threads at its ends.
+	// selectiveGap is how long after a tick ddtop assumes that the middle of a queue has not changed, in ns. It must be
+	// short, because a queue can empty and fill again within a few ms, sometimes with the same threads at its ends.
+	// Before that, the queue does not move for 10 or 100 ms, while a thread computes.
 	selectiveGap = 5_000_000
 	// maxSelectiveTries is how often a tick tries to read only some threads, before it reads all. Each try also reads
 	// the threads that the try before it lacked.
@@ -89,8 +90,8 @@ func (r *selection) tooLate(nowNS int64) bool {
 }
 
 // peek reads the schedulers before a selective tick, to learn which threads the tick must read. The tick then reads the
-// schedulers again and uses only this second reading. With the first one, the hold of a thread that got the GVL in
-// between would seem too short.
+// schedulers again and uses only this second reading. If it used the first one, the hold of a thread that gets the GVL
+// between the two readings would seem too short.
 func (r *selection) peek() {
 	r.list.ticks++
 	r.list.read = r.list.read[:0]
@@ -164,8 +165,8 @@ func (r *selection) dueAt(t *thread, i int, now int64) bool {
 	return t.stack.quiet < quietAfter || t.stack.id == 0 || r.turnOf(t, i, now)
 }
 
-// turnOf reports whether a tick that reads stacks must read a thread. It must if it is the thread's turn, or if the
-// thread's known state is too old or incomplete.
+// turnOf reports whether a tick that reads stacks must read a thread. This is the case if it is the thread's turn, or
+// if the thread's known state is too old or incomplete.
 func (r *selection) turnOf(t *thread, i int, now int64) bool {
 	return (uint(i)+r.list.turn)%turns == 0 || now-t.stackNS > maxStackAgeNS || t.info.ID == 0 ||
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
@@ -203,8 +204,8 @@ func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	return true
 }
 
-// readRest reads the unread threads of a ractor whose queue is not clear without them. Their own words show whether
-// they are queued. They are read a little later than the other threads, but the sample is not lost.
+// readRest reads the unread threads of a ractor whose queue is not clear without them. Each thread's own struct shows
+// whether it is queued. These threads are read a little later than the others, but the sample is not lost.
 func (r *gvlReader) readRest(rc *ractor) {
 	batch := r.scratch[:0]
 	r.rest = r.rest[:0]

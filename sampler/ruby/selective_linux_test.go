@@ -25,9 +25,9 @@ while $stdin.gets
   puts "moved"
 end`
 
-// TestTurns: if many threads wait, ticks read their stacks in turn. The test's clock stands still, so that no stack
-// becomes too old. Then each thread is read exactly once in a round of ticks. If a thread moves unnoticed, its new
-// stack shows within a round.
+// TestTurns: if many threads wait, ticks read their stacks in turn. The test stops ddtop's clock, so that no stack
+// becomes too old. Then each thread is read exactly once in a round of ticks. If a thread moves to another place
+// between two ticks, ddtop shows its new stack within a round.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -37,7 +37,7 @@ func TestTurns(t *testing.T) {
 		clock := int64(1e12)
 		rd.now = func() int64 { return clock }
 		var s sampler.Sample
-		// read makes a tick that reads stacks, and returns the threads whose stacks it read.
+		// read runs a tick that reads stacks, and returns the threads whose stacks it read.
 		read := func() map[*thread]bool {
 			t.Helper()
 			deadline := time.Now().Add(time.Minute)
@@ -67,8 +67,8 @@ func TestTurns(t *testing.T) {
 				t.Fatal("a thread stays active that should wait")
 			}
 		}
-		// A thread counts as active until some time has passed. So the test advances its clock, so that all threads
-		// count as idle.
+		// A thread counts as active for some time after it ran. So the test advances its clock until all threads count
+		// as idle.
 		clock += warmNS + 1
 		read()
 		seen := make(map[*thread]int)

@@ -25,8 +25,8 @@ func TestSelectiveQueue(t *testing.T) {
 	t.Parallel()
 	const (
 		wanted  = 300 // comparisons
-		changes = 20  // comparisons with another queue than the one before
-		several = 4   // fewer threads could leave and be back in the same order in between
+		changes = 20  // comparisons in which the queue differs from the one before
+		several = 4   // a queue of fewer threads could change between the two readings and be the same again
 	)
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
 		p := ruby.Start(t, hogAndNaps, rubytest.Options{})

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// workShare limits how long ddtop searches for new requests and jobs, to 1/workShare of the time for all reading.
+	// workShare limits the time for searches for new requests and jobs, to 1/workShare of the time for all reading.
 	// Each request or job takes 40 to 250 µs. Without this limit, a server with hundreds of requests per second would
-	// use up a small budget of CPU time. Then stacks would be read half as often.
+	// use up a small budget of CPU time. Then ddtop would read stacks only half as often.
 	workShare = 4
 	// workFloor is an exception to workShare: the search for new requests may always take 1/workFloor of all time (0.15
 	// % of a CPU). All processes together share this time.
@@ -28,7 +28,7 @@ type workReader struct {
 	*target
 	list *threadList
 	// leads is a buffer of findWork. lookNS and lookSinceNS are the arguments nowNS and sinceNS of the last call of
-	// findWork. The search in the frames of fibers uses them, too.
+	// findWork. They are kept for the later search in the frames of fibers.
 	leads               []work.Lead
 	lookNS, lookSinceNS int64
 	// tracer finds the active spans of threads. published says where in memory threads publish their spans. It is nil
@@ -56,7 +56,8 @@ type servingState struct {
 	looks int
 }
 
-// stillLooks limits searches for a thread's request if its stack is unchanged. It is 2: the first may lack time.
+// stillLooks limits searches for a thread's request while its stack is unchanged. The second search is needed if the
+// first had too little time.
 const stillLooks = 2
 
 // maxOuter limits the entries in servingState.outer. Each has 1 KB.
@@ -114,7 +115,7 @@ func (r *workReader) planWork(t *thread) {
 }
 
 // dropUnreadWork handles threads for which the memory planned by planWork was not read completely. It makes findWork
-// search for their requests and jobs again.
+// search for their requests and jobs from the beginning.
 func (r *workReader) dropUnreadWork() {
 	p := &r.plan
 	for i, x := range p.parts {
@@ -131,14 +132,15 @@ func (r *workReader) dropUnreadWork() {
 // CopiedWork is a request that a BPF program in the kernel has copied from the process.
 type CopiedWork = work.Copied
 
-// Copies returns the data with which requests can be found in copies that BPF programs have made. Only the goroutine
-// that calls Read may use it, between two calls of Read.
+// Copies returns the data that is needed to find requests in memory that BPF programs have copied from the process.
+// Only the goroutine that calls Read may use it, between two calls of Read.
 func (r *Reader) Copies() work.Copies {
 	return work.Copies{Finder: r.serving.finder, Collector: r.gc, Calls: &r.reads.Calls}
 }
 
 // SetPublished sets where threads publish their spans for other processes to read. variable is a thread-local pointer
-// to a record. keys are the names of attributes, by their numbers. Any goroutine may call it.
+// to a record. A record has numbers instead of the names of attributes, and keys has the names for these numbers. Any
+// goroutine may call it.
 func (r *Reader) SetPublished(variable attach.ThreadLocal, keys []string) {
 	r.serving.published.Store(trace.NewPublished(variable, keys))
 }
@@ -158,8 +160,8 @@ func (r *target) native(t *thread) trace.Native {
 	return trace.Native{At: nt + attach.Address(r.o.NTTID) - ntPthread}
 }
 
-// findWork finds the requests and jobs of the threads whose stacks this tick has read. For other threads, the earlier
-// results stay. born returns when a fiber was first seen (waitingFibers.born).
+// findWork finds the requests and jobs of the threads whose stacks this tick has read. For other threads, it keeps the
+// earlier results. born returns when a fiber was first seen (waitingFibers.born).
 func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec attach.Address) int64) {
 	if r.noRequests {
 		return
@@ -229,9 +231,9 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 	}
 }
 
-// findOuterWork searches for the request or job of a thread in a fiber that has resumed the running fiber. It is called
-// if the running fiber itself works for none. The fiber's stack was just read. links are the words that lead to the
-// fiber.
+// findOuterWork searches for a thread's request or job in the stack of a fiber that has resumed the running fiber. It
+// is called if the running fiber itself has neither. The stack of the resuming fiber was just read. links are the words
+// in memory that lead to this fiber.
 func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	s := &t.serves
 	if r.serving.noRequests || !s.work.Idle() || r.over() {
@@ -248,8 +250,8 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 // not in samples.
 const maxFiberLooks = 5
 
-// fiberServing finds the request or job of a waiting fiber whose stack was just read. links are the words that lead to
-// the fiber.
+// fiberServing finds the request or job of a waiting fiber whose stack was just read. links are the words in memory
+// that lead to the fiber.
 func (r *fiberReader) fiberServing(ec attach.Address, links []link) sampler.Serving {
 	var s work.State
 	frames, ok := r.fiberFrames(ec, links)

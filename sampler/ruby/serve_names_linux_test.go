@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// envNames is a program with threads that serve requests. How a request's name becomes known differs from thread to
-// thread.
+// envNames is a program with threads that serve requests. ddtop learns the name of a request in a different way for
+// each thread.
 const envNames = `
 module ActionController; class RoutingError < StandardError; end; end
 def base(path, verb = "GET")
@@ -43,8 +43,8 @@ KINDS.each { |name, how| Thread.new { Thread.current.name = name; loop(&how) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
 // TestNameOfARequest: ddtop reports the same name of a request from its beginning to its end. If no route matches the
-// request, its name shows this, whatever path answers it. If another route handles the request's exception, the request
-// keeps the name of its own route.
+// request, its name begins with "404", also if the program answers it with a page of its own. If another route handles
+// the request's exception, the request keeps the name of its own route.
 func TestNameOfARequest(t *testing.T) {
 	rubytest.OftenEnough(t)
 	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show", "early": "GET orders#show",
@@ -87,7 +87,8 @@ func TestNameOfARequest(t *testing.T) {
 						told[name] = map[sampler.WorkNumber]bool{}
 					}
 					told[name][w.Number] = true
-				case w.Endpoint == "GET errors#missing" && name == "failed" && !told[name][w.Number]: // only the answer was seen
+				// ddtop has seen the request only while the error page answered it
+				case w.Endpoint == "GET errors#missing" && name == "failed" && !told[name][w.Number]:
 				case w.Endpoint != guesses[name] || told[name][w.Number]:
 					t.Fatalf("%s: %+v", name, w)
 				}
@@ -98,7 +99,7 @@ func TestNameOfARequest(t *testing.T) {
 				rubytest.TooSeldom(t, "%s: %d requests with their name", name, len(told[name]))
 			}
 		}
-		for id, name := range ids { // also IDs that were given before the name was known
+		for id, name := range ids { // also IDs from readings before the name was known
 			if w := rd.dict.Work(id); told[name][w.Number] && w.Endpoint != names[name] {
 				t.Errorf("%s was request %d and is %+v", name, id, w)
 			}

@@ -65,7 +65,8 @@ type served struct {
 	moves bool
 	// found counts how often a thread in a sample had a request. none counts how often it had none.
 	found, none int
-	// outward counts the requests of found that ddtop found in another fiber, which has resumed the running fiber.
+	// outward counts the requests that ddtop found in a fiber that has resumed the running fiber. They are also counted
+	// in found.
 	outward int
 }
 

@@ -192,7 +192,8 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 				t.Errorf("thread %d: said to serve %q while it served %q", s.tid, s.work.Values, inside.ID)
 			}
 		}
-		// This reading still belongs to the request l if the thread has not begun a later request before the reading.
+		// The reading can also belong to a request l that has just ended. It cannot if the thread began a later request
+		// before the reading.
 		for _, other := range byThread[l.TID] {
 			if other.FromNS > l.FromNS && other.FromNS < s.fromNS {
 				t.Errorf("thread %d: said to serve %q after it had begun %q", s.tid, s.work.Values, other.ID)
@@ -212,8 +213,8 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 		}
 	}
 	for id, w := range last {
-		// The route is known only after the framework has found it. If ddtop last saw a request before that, it reports
-		// the path as the name.
+		// ddtop knows the route only after the framework has found it. If ddtop last saw a request before that, it
+		// reports the path as the name.
 		if l := byID[id]; w.Endpoint != l.What && !strings.Contains(w.Endpoint, "/") {
 			t.Errorf("%q is said to be %q, and is %q", id, w.Endpoint, l.What)
 		}

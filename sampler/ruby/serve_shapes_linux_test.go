@@ -24,9 +24,9 @@ type shapes struct {
 	found, all map[string]int
 	last       map[sampler.ThreadID]int
 	paths      map[sampler.WorkNumber]string
-	// numbers has the numbers that ddtop gave to requests, by path. These are requests that the program mounts while
-	// they run. Mounting moves the beginning of the path elsewhere. In the middle of this, ddtop cannot see the whole
-	// path.
+	// numbers has the number that ddtop gave to each request, by the request's path. It is for requests that the
+	// program mounts while they run. Mounting moves the beginning of the path to another variable. In the middle of
+	// this, ddtop cannot see the whole path.
 	numbers map[string]sampler.WorkNumber
 	// moves is true if compactions move the requests in memory. ddtop then takes a moved request for a new one, with
 	// another number.
@@ -59,7 +59,7 @@ func (c *shapes) see(th *sampler.Thread) error {
 	switch name {
 	case "bad":
 		rest, ok = strings.CutPrefix(rest, "\\xFF\x1b[2J\r\n\u202e")
-	case "merged": // half of the requests are served in a frame that goes on with another request's path
+	case "merged": // half of the requests run in a frame whose environment has another request's path
 		if strings.HasPrefix(path, "/wrong/wrong") {
 			return nil
 		}
@@ -67,7 +67,8 @@ func (c *shapes) see(th *sampler.Thread) error {
 		if old := c.numbers[path]; old != 0 && old != w.Number && !c.moves {
 			return fmt.Errorf("%q was request %d and is %d", path, old, w.Number)
 		}
-		if c.numbers[path] = w.Number; strings.HasPrefix(path, "/"+k+"/"+k+"/") || strings.Count(path, "/") == 1 { // half done
+		// the program is just moving the path
+		if c.numbers[path] = w.Number; strings.HasPrefix(path, "/"+k+"/"+k+"/") || strings.Count(path, "/") == 1 {
 			c.last[th.ID] = 0
 			return nil
 		}
@@ -78,7 +79,7 @@ func (c *shapes) see(th *sampler.Thread) error {
 	}
 	n, err := strconv.Atoi(rest)
 	switch {
-	case !ok || err != nil || query != rest && path != w.Values: // the query can be set later than the path
+	case !ok || err != nil || query != rest && path != w.Values: // the program may set the query later than the path
 		return fmt.Errorf("thread %q serves %q", info.Name, w.Values)
 	case w.Endpoint != route || w.Kind != sampler.WorkRequest || w.BeforeNS >= w.SinceNS:
 		return fmt.Errorf("thread %q serves %+v", info.Name, w)

@@ -20,8 +20,8 @@ import (
 // only if it reads values.
 const statementSecret = "hunter2secret"
 
-// serviceDelay is how long the test's service waits before it answers. It is longer than Ruby takes to send a statement
-// on a slow and full machine.
+// serviceDelay is how long the test's service waits before it answers. On a slow and full machine, Ruby needs some time
+// to send a statement. The delay is longer than this time.
 const serviceDelay = 20 * time.Millisecond
 
 // askedReadings is how often the test must see a thread with a statement, for each library.
@@ -114,7 +114,7 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 			t.Errorf("%q says the secret", s.statement)
 		}
 		// during is the logged statement that ran for the whole reading. can is true if the statement that ddtop
-		// reports ran at any time of the reading.
+		// reports ran at least during a part of the reading.
 		var during *servertest.Logged
 		can := s.statement == ""
 		for _, l := range logged[s.tid] {

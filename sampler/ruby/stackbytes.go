@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	// maxStackBytes limits the copies of stacks of all threads together, in bytes. Beyond it, the number of frames read
-	// of a stack (by default defaultMaxDepth) is halved, so the middle of deep stacks is left out.
+	// maxStackBytes limits the memory for copies of the stacks of all threads, in bytes. Beyond it, ddtop halves the
+	// number of frames that it reads of a stack (by default defaultMaxDepth). So it leaves out the middle of deep
+	// stacks.
 	maxStackBytes = 64 << 20
 	// minDepth is the least number of frames that ddtop reads of a stack. With 20,000 threads this needs about 200 MB.
 	minDepth = 32

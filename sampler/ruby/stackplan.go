@@ -7,24 +7,25 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// stackKind says for what purpose a stack is read. It decides where the frames are expected and how many copies are
-// made. If there are several copies, ddtop keeps the frames that are equal in them. A single copy must equal the kept
-// stack.
+// stackKind says for what purpose a stack is read. It decides where ddtop expects the frames and how many copies of
+// them it reads. If there are several copies, ddtop keeps the frames that are equal in them. A single copy must equal
+// the stack that was kept from an earlier reading.
 type stackKind uint8
 
 const (
-	// stackMoving is for a thread that may run. Each copy has the context, the frames around their last place, and some
-	// more frames inward of the last innermost frame. The last read of the call shows which fiber's context the thread
-	// runs then.
+	// stackMoving is for a thread that may run. Each copy has the execution context, the frames at their last place,
+	// and some more frames inward of the last innermost frame. The last range of the call shows which fiber's context
+	// the thread then runs.
 	stackMoving stackKind = iota
-	// stackStill is for a thread that has stood still. One copy of its stack is enough if it equals the kept stack.
+	// stackStill is for a thread that has stood still. One copy of its stack is enough if it equals the stack that
+	// ddtop kept from an earlier reading.
 	stackStill
 	// stackResting is like stackStill, for a thread that has just released the GVL. It expects the frames where the
 	// thread waited before. It also reads the thread's execution context, because an earlier reading of it may be out
 	// of date.
 	stackResting
-	// stackExact reads exactly the frames whose place the last context shows. It is for a stack that is too deep to
-	// guess its place, or that was larger than each guess. If the stack is deeper than the limit, its middle is left
+	// stackExact reads exactly the frames whose place the last read context shows. It is for a stack that is too deep
+	// to guess its place, or that was larger than each guess. If the stack is deeper than the limit, its middle is left
 	// out.
 	stackExact
 	stackKinds
@@ -42,8 +43,8 @@ type stackPlan struct {
 	// copies is the number of copies of the frames. values is the number of bytes of the stack's values, counted from
 	// its low end.
 	copies, values int
-	// bare is true if this call already reads the context as a part of its plan for the thread's struct. In this case
-	// the stack's plan does not read it once more.
+	// bare is true if this call already reads the execution context together with the thread's struct. Then the stack's
+	// plan does not read it again.
 	bare bool
 	// at is the index of the stack's first range in the plan of the call, or -1. size is the number of its ranges. The
 	// slots of JIT frames, before and after these ranges, are not included.

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 )
 
-// These offsets and sizes are the same on every release from 2.5 to head, and on both machines. They were measured on
-// running processes (docs/internals/stacks.md#control-frames and the following sections).
+// These offsets and sizes are the same on every release from 2.5 to head, and on both machines (x86-64 and arm64). They
+// were measured on running processes (docs/internals/stacks.md#control-frames and the following sections).
 const (
 	// rb_control_frame_t and struct zjit_jit_frame
 	frameSP, frameISeq, frameSelf, jitFrameISeq = code.FrameSP, code.FrameISeq, code.FrameSelf, code.JITFrameISeq
@@ -34,7 +34,7 @@ const (
 	// stackFound means that the frames were read.
 	stackFound
 	// stackSame means that the frames equal the kept frames. stackChanged means that they differ. In the second case
-	// they may be torn, because only one copy was read, so a second reading is needed.
+	// they may be torn (a mix of old and new data), because only one copy was read. So a second reading is needed.
 	stackSame
 	stackChanged
 	// stackSwitched means that the thread switched to another fiber during the reading.

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/stackmem"
 )
 
-// Named limits of reading stacks.
+// Limits and thresholds for reading stacks.
 const (
 	// defaultMaxDepth is the number of frames that are kept of a stack by default. If a stack is deeper, its middle is
 	// left out.
@@ -26,12 +26,13 @@ const (
 	valueSlack = 512
 	// maxValues limits the bytes of a VM stack's values read with the frames. The decoder reads others if needed.
 	maxValues = 64 << 10
-	// maxStackTries limits how often a tick reads a changing stack. Then it keeps the frames equal in the copies.
+	// maxStackTries limits how often a tick reads a changing stack. After the last try, it keeps the frames that are
+	// equal in all copies.
 	maxStackTries = 3
 	// quietAfter is a number of readings in which a stack was the same. After that, ddtop reads one copy of the stack
 	// instead of two. For a thread that holds the GVL, it always reads two copies.
 	quietAfter = 2
-	// maxFibers limits how long a chain of fibers that resumed one another may be.
+	// maxFibers limits the number of fibers in a chain in which each has resumed the next.
 	maxFibers = 64
 )
 

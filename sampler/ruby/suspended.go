@@ -15,17 +15,17 @@ const (
 	// maxFiberSlot limits the size of the heap slots in which ddtop searches for fibers, in bytes. A Fiber object needs
 	// 40.
 	maxFiberSlot = 80
-	// maxSuspended limits how many fibers are found. maxDataTypes limits for how many types of T_DATA objects ddtop
-	// remembers whether they are fibers.
+	// maxSuspended limits how many fibers are found. ddtop remembers of each type of T_DATA objects whether they are
+	// fibers. maxDataTypes limits the number of these types.
 	maxSuspended = 20_000
 	maxDataTypes = 4096
 )
 
-// fiberType is the name that cont.c gives to the data type of Fiber objects, on all releases.
+// fiberType is the name of the data type of Fiber objects in Ruby's cont.c, on all releases.
 const fiberType = "fiber"
 
-// fiberFinder finds the fibers of a process by searching its heap for Fiber objects. Suspended fibers can be found in
-// no other way, because threads, schedulers and programs have no common list of fibers.
+// fiberFinder finds the fibers of a process by searching its heap for Fiber objects. This is the only way to find
+// suspended fibers: no list in Ruby or in its schedulers has all of them.
 type fiberFinder struct {
 	*target
 	fiberPlaces

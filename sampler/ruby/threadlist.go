@@ -22,9 +22,9 @@ const (
 	// further range would cost about 0.35 µs, as much as copying 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
-	// fewPieces decides how a tick sorts the structs that it reads by their addresses. If it reads less than
-	// 1/fewPieces of the threads, it sorts the structs of these threads. Otherwise it walks through the structs of all
-	// threads, which are sorted already.
+	// fewPieces decides how a tick brings the structs that it reads into the order of their addresses. If it reads less
+	// than 1/fewPieces of the threads, it sorts the structs of these threads. Otherwise it walks through the structs of
+	// all threads, which are sorted already.
 	fewPieces = 8
 )
 
@@ -111,7 +111,7 @@ type thread struct {
 	ecAt  attach.Address
 	ecBuf []byte
 	ecIn  tickNumber
-	// pieces are the indexes of buf and ecBuf in threadList.pieces, or -1 for one that is not there.
+	// pieces are the indexes of buf and ecBuf in threadList.pieces. An index is -1 if the list has no such piece.
 	pieces [2]int
 	seq    walkNumber // of the last walk that found the thread
 	main   bool
@@ -167,8 +167,8 @@ type piece struct {
 }
 
 // walkVM reads the lists of ractors and threads again. It runs at the start, and whenever a tick sees that the lists
-// have changed. If they change while it reads them, whole is false. In this case walkVM adds the new threads to the
-// known list, but removes none.
+// have changed. If the lists change while walkVM reads them, whole is false. In this case walkVM adds the new threads
+// to the known list, but removes none.
 func (r *threadList) walkVM() (whole bool, err error) {
 	r.walks++
 	var ractors []*ractor
@@ -290,10 +290,10 @@ func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole b
 	return list, true, nil
 }
 
-// threadAt returns the known thread at an address if it is still the same thread, or else a new one. An address proves
-// nothing, because Ruby reuses addresses, Thread objects and tids
-// (docs/internals/threads.md#a-thread-has-no-lasting-identity). A thread is the same while it stays in the list with
-// the same Thread object.
+// threadAt returns the known thread at an address if it is still the same thread, or else a new one. The address alone
+// does not identify a thread, because Ruby reuses addresses, Thread objects and tids
+// (docs/internals/threads.md#a-thread-has-no-lasting-identity). A thread counts as the same while it stays in the list
+// with the same Thread object.
 func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
 	self := le64(buf[r.o.ThSelf:])
 	if t, ok := r.threads[addr]; ok && t.self == self && t.ractor.id == rc.id {
@@ -457,7 +457,8 @@ func (r *threadList) ractorsIntact() bool {
 	if r.o.VMRactorSet < 0 {
 		return true
 	}
-	if r.ractorsCut { // other ractors come and go, too, and only the count shows it
+	// the list that ddtop follows lacks some ractors, so its ends show nothing: compare the head and the count
+	if r.ractorsCut {
 		return r.vmHead == r.walkedHead
 	}
 	first, last := r.ractors[0], r.ractors[len(r.ractors)-1]

@@ -9,11 +9,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxListTries is how often a tick reads lists of threads that change meanwhile, before it fails
-// (docs/internals/threads.md#lists-of-threads).
+// maxListTries limits how often a tick reads the lists of threads if they change during each read. After that, the tick
+// fails (docs/internals/threads.md#lists-of-threads).
 const maxListTries = 6
 
-// maxReleased limits how many stacks of threads that just released the GVL are read if a tick reads only locks.
+// maxReleased limits how many stacks of threads that just released the GVL a tick reads if it otherwise reads only
+// locks.
 const maxReleased = 64
 
 // tickOutcome is the result of one reading in a tick, if the target's memory could be read.
@@ -106,9 +107,9 @@ func (r *Reader) failed(err error) error {
 	return fmt.Errorf("sampling process %d: %w", r.pid, err)
 }
 
-// snapshot makes the main call of a tick. It makes further calls for stacks that changed, or were not at the expected
-// place. If selective is true, it reads only the threads that take part in the scheduling (selective.go), and some
-// others. It gives up if it finds that another thread must be read.
+// snapshot makes the main call of a tick, which reads all planned memory. It makes further calls for stacks that
+// changed, or were not at the expected place. If selective is true, it reads only the threads that take part in the
+// scheduling (selective.go), and some others. It gives up if it finds that another thread must be read.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.planTick(depth, selective)
 	t0 := r.now()
@@ -204,9 +205,9 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	}
 }
 
-// countBefore and countAfter add the collector's counters to the plan, before and after a thread's frames. At some
-// ticks, countBefore adds two readings of the counters, a pair. Objects allocated between these two are charged to the
-// frames.
+// countBefore and countAfter plan to read the collector's counters, before and after a thread's frames. At some ticks,
+// countBefore plans two readings of the counters, called a pair. ddtop attributes objects that are allocated between
+// these two to the frames.
 func (r *collector) countBefore() {
 	r.plan.begin(forCounters, nil)
 	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)
@@ -247,7 +248,8 @@ func (r *Reader) interpret(s *sampler.Sample, nowNS int64, selective bool) tickO
 	return tickRead
 }
 
-// gvlOff turns an offset in the scheduler's struct into one in a ractor's buf, which may begin in the struct's middle.
+// gvlOff converts an offset in the scheduler's struct into an offset in a ractor's buf. From 3.0 on, buf begins in the
+// middle of the struct.
 func (r *target) gvlOff(off int) int {
 	if r.o.VMRactorSet >= 0 {
 		return off - r.o.RactorSet
@@ -373,7 +375,8 @@ func (r *Reader) readAgain(last bool) {
 	}
 	err := r.readPlan(&r.plan)
 	if bracketed && err == nil {
-		r.gc.TakeCounters(r.plan.ranges) // if a range fails, the first difference stays, which is nearly as recent
+		// if this read of the counters failed, the result of the first call stays, which is nearly as recent
+		r.gc.TakeCounters(r.plan.ranges)
 	}
 	r.reads.Retried += uint64(len(r.retry))
 	left := r.retry[:0]
@@ -398,8 +401,9 @@ func (r *target) active(t *thread) bool {
 		sampler.Status(r.o.ThStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.ThRegion:]) == 0
 }
 
-// RecheckOwner rereads the owner of a ractor's GVL and reports whether it is still the sample's thread. If so, the
-// kernel's reports in between are about the GVL's holder. The state stalled (a holder without a CPU) needs this.
+// RecheckOwner reads the owner of a ractor's GVL again, and reports whether it is still the thread id. If so, the
+// thread held the GVL while the kernel reported its state. ddtop needs this proof for the state stalled (a holder
+// without a CPU).
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.list.ractors {
 		if rc.id != ractor {

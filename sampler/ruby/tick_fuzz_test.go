@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tickProgram is a program with a thread of each kind for which a tick reads additional data.
+// tickProgram is a program whose threads wait in different ways. For each of these ways, a tick reads additional data.
 const tickProgram = `require "monitor"
 M, MON, Q = Mutex.new, Monitor.new, Queue.new
 def named(name, &b); Thread.new { Thread.current.name = name; b.call }; end
@@ -158,7 +158,7 @@ func FuzzTick(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = ticks(r, 3) // the first ticks read unchanged memory, as of a process that breaks while it is watched
+		_, _ = ticks(r, 3) // the first ticks read unchanged memory, as if the memory became corrupt later
 		for ; len(edits) >= 6; edits = edits[6:] {
 			at := places[i][int(binary.LittleEndian.Uint16(edits))%len(places[i])]
 			n := binary.LittleEndian.Uint32(edits[2:])
@@ -182,7 +182,7 @@ func FuzzTick(f *testing.F) {
 		if calls := r.reads.Calls - before; calls > 1<<20 {
 			t.Fatalf("%d calls in four ticks", calls)
 		}
-		// Open a Reader that reads the changed memory from its first tick on, too.
+		// Also open a new Reader, which reads the changed memory from its first tick on.
 		if r, err = targets[i].open(mem); err == nil {
 			_, _ = ticks(r, 2)
 		}

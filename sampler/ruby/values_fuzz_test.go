@@ -38,10 +38,10 @@ type explorer struct {
 	most  int // limit on the values of a thread that are read
 	left  int // how many more values may be read
 	found int // how many reads have found something
-	calls int // the most calls that one question has made
+	calls int // the most calls that a single ask has made
 }
 
-// ask settles one question.
+// ask calls f, which reads one value. It counts whether f succeeded, and how many calls f made.
 func (e *explorer) ask(f func() error) {
 	calls := e.d.Objects.View.Calls
 	if e.d.Objects.Read(f) == nil {
@@ -172,7 +172,8 @@ func captureValues(t *testing.T, r rubytest.Ruby) {
 			g.Threads = append(g.Threads, capturedThread{name, ec, raw.Frames})
 		}
 	}
-	for i := range g.Threads { // the first reading finds the table of other objects' variables
+	// the first reading finds Objects.Generic, the table of the instance variables of other kinds of objects
+	for i := range g.Threads {
 		if err := (&explorer{d: live.dec, most: capturedDepth}).thread(&g.Threads[i]); err != nil {
 			t.Fatal(err)
 		}

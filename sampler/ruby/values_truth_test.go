@@ -166,7 +166,7 @@ func (c *values) difference(v uint64, want *told, depth int) (string, error) {
 func (c *values) lookUp(v uint64, want *told) (string, error) {
 	names, wanted := []string{"of no Hash"}, []*told{nil}
 	seen := make(map[string]bool)
-	for _, text := range []string{"string", "symbol"} { // a String comes first
+	for _, text := range []string{"string", "symbol"} { // if a String and a Symbol have the same text, the String wins
 		for i := range want.Pairs {
 			name := unhex(want.Pairs[i][0].V)
 			if want.Pairs[i][0].T == text && !seen[name] && len(name) < 100 {
@@ -245,7 +245,7 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 		for method := range want.Locals {
 			left[method] = true
 		}
-		for i := range slices.Backward(scopes) { // a method comes before its blocks
+		for i := range slices.Backward(scopes) { // outermost first, so a method comes before its blocks
 			s := &scopes[i]
 			method, _, _ := c.g.dec.Known(s.ISeq)
 			if !left[method] {

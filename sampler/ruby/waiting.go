@@ -10,21 +10,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// These are limits of the work to follow waiting fibers. All processes that ddtop reads share them.
+// These limits apply to the work of following fibers that wait. All processes that ddtop reads share them.
 const (
 	// waitingShare, searchShare and idleShare limit the time of three kinds of work: each may take 1/share of all time.
-	// waitingShare is for reading known fibers. searchShare is for searching the heap for more fibers, and idleShare
-	// for this search while no fiber is known.
+	// waitingShare is for reading known fibers. searchShare is for searching the heap for more fibers. idleShare is for
+	// this search while no fiber is known.
 	waitingShare, searchShare, idleShare = 300, 600, 3000
-	// unsignedShare is used instead of idleShare while no thread has been seen to switch fibers. In such a process
-	// there may be no fiber to find, so the search gets less time.
+	// unsignedShare replaces idleShare while ddtop has not seen any thread switch fibers. In such a process there may
+	// be no fiber to find, so the search gets less time.
 	unsignedShare = 60_000
 	// waitingSavings limits how much unused time is saved for later, in ns. At the start this much is already saved, so
 	// that fibers show soon.
 	waitingSavings = int64(40e6)
 	// waitingSlice limits how long a tick reads fibers, in ns. The last step may exceed it. Most steps need 0.5 ms.
 	waitingSlice = int64(1_500_000)
-	// maxStepNS limits how much of the time of a step is counted, in ns. If a step takes longer, this is because ddtop
+	// maxStepNS limits how much of a step's time is counted, in ns. A step that takes longer is one during which ddtop
 	// had no CPU.
 	maxStepNS = int64(3e6)
 	// waitingEveryNS and searchEveryNS are the shortest intervals between two readings of known fibers and between two
@@ -39,19 +39,21 @@ const (
 	// maxHotPages limits the number of hot pages: heap pages on which fibers were found. Before each round, hotBatch of
 	// them are searched first.
 	maxHotPages, hotBatch = 64, 16
-	// maxFilling limits how many pages are remembered that Ruby fills now. A round searches them first for new fibers.
+	// maxFilling limits how many pages ddtop remembers that Ruby is filling with new objects. A round searches these
+	// pages first for new fibers.
 	maxFilling = 48
-	// maxScans limits for how many pages of a process ddtop remembers when it last searched them. scanShift is the
+	// maxScans limits the number of pages for which ddtop remembers the time of their last search. scanShift is the
 	// base-2 logarithm of the smallest page's size.
 	maxScans, scanShift = 1 << 13, 14
 	// maxRootTasks limits how many requests of threads ddtop remembers. With them, it recognizes a request that a
 	// thread has passed to a fiber.
 	maxRootTasks = 4096
-	// maxBirthNS limits the age of a request's earliest possible start, in ns. An older one is too inexact to report.
+	// maxBirthNS limits how far before now a request's earliest possible start may be, in ns. An older one is too
+	// inexact to report.
 	maxBirthNS = int64(1e9)
 )
 
-// allowance is a budget of time: how much may be spent, in ns.
+// allowance is a budget of time: ns is how much time may be spent, in ns.
 type allowance struct{ ns, atNS int64 }
 
 // earn adds to the allowance 1/share of the time since the last call, up to waitingSavings.
@@ -91,9 +93,11 @@ type waitingFibers struct {
 
 	look, search allowance
 	// looking is true during a round. The round began at beganNS, in the Dictionary's generation. fill is how many
-	// pages of filling the round must still search. hotAt is how many hot pages it has searched. It has read the fibers
-	// before order[at], and ends at order[until] (until is -1 before it begins to read fibers). Fibers that are found
-	// later wait for the next round. Otherwise a round would never end if a program makes fibers all the time.
+	// pages of filling the round must still search. hotAt is how many hot pages it has searched.
+	//
+	// The round has read the fibers before order[at], and ends at order[until]. until is -1 before the round begins to
+	// read fibers. Fibers that are found later wait for the next round. Otherwise a round would never end if a program
+	// makes fibers all the time.
 	looking    bool
 	beganNS    int64
 	generation sampler.Generation
@@ -155,7 +159,8 @@ type waitingFiber struct {
 	state      work.State
 	// enumerates is true if the fiber belongs to an Enumerator.
 	enumerates bool
-	// helps is the request or job of another fiber, or of a thread, if this fiber only works for it.
+	// helps is set if this fiber only works for another fiber or a thread, as an Enumerator's fiber does. It is then
+	// the request or job of the other one.
 	helps work.TaskID
 	// bornNS is a time at which the fiber did not exist yet, so that it began later. It is zero if no such time is
 	// known.
@@ -182,7 +187,7 @@ func (w *waitingFibers) ready() bool {
 	}
 	f, err := newFiberFinder(w.target)
 	if err != nil || w.vm.Resolve(&places) != nil || w.o.ThRootFiber < 0 {
-		return false // this release's fibers cannot be read, and a dump says why
+		return false // this release's fibers cannot be read; a dump reports this
 	}
 	w.finder, w.self = f, places.self
 	w.known, w.scans = make(map[attach.Address]*waitingFiber), make(map[attach.Address]int64)
@@ -217,7 +222,8 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 	case !w.switched && !w.sign.seen(w, nowNS):
 		share = unsignedShare
 	case !w.switched:
-		w.switched, w.search = true, allowance{} // show soon the fibers that exist
+		// reset the allowance to its initial savings, so that existing fibers show soon
+		w.switched, w.search = true, allowance{}
 		fallthrough
 	case len(w.known) == 0:
 		share = idleShare
@@ -383,7 +389,8 @@ func (w *waitingFibers) publish(nowNS int64) {
 	clear(w.order[len(order):])
 	w.order = order
 	if w.dict.Generation() != w.generation {
-		w.nextNS = nowNS // stacks found first may be evicted before these fibers are published
+		// the Dictionary may have evicted stacks from the round's beginning, so start a new round at once
+		w.nextNS = nowNS
 		return
 	}
 	w.published = &sampler.Fibers{List: append([]sampler.Fiber(nil), w.out...), Cut: w.full || w.missed || w.pagesCut || !w.searched,
@@ -454,7 +461,7 @@ func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (an
 	seenNS := nowNS
 	for _, addr := range f.found {
 		if w.add(addr, before); w.known[addr] == nil {
-			seenNS = 0 // the fiber was not added: when it is found again, nothing shows that it is new
+			seenNS = 0 // the fiber was not added, so a later search must not take it for a new one
 		}
 	}
 	w.roomForScans(nowNS)
@@ -471,7 +478,7 @@ func (w *waitingFibers) roomForScans(nowNS int64) {
 		return
 	}
 	maps.DeleteFunc(w.scans, func(_ attach.Address, atNS int64) bool { return nowNS-atNS > maxBirthNS })
-	if len(w.scans) > maxScans/2 { // otherwise the next page might scan all entries again
+	if len(w.scans) > maxScans/2 { // otherwise the scan for old entries would soon be repeated, perhaps for each page
 		clear(w.scans)
 	}
 }

@@ -197,7 +197,7 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 			}
 			t.Fatal(err)
 		}
-		// The test does not check limits of time. So it gives each search the most time that unused time can add up to.
+		// The test does not check limits of time. So it gives each search the largest amount of time that can be saved.
 		rd.waiting.look.ns, rd.waiting.search.ns = waitingSavings, waitingSavings
 		rd.waiting.nextNS = 0
 		if look := rd.FollowFibers(monotonic()); look != last && look != nil {
@@ -234,8 +234,8 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 	}
 }
 
-// rebornMemory is a memory that simulates that a fiber's memory is reused by a fiber of another thread. If a call reads
-// only the fiber's pointer to its thread, it returns another pointer. It counts these reads.
+// rebornMemory simulates that the memory of an ended fiber is reused by a fiber of another thread. A read of only the
+// fiber's pointer to its thread returns another pointer. reborn counts these reads.
 type rebornMemory struct {
 	attach.Memory
 	threads map[attach.Address]bool

@@ -13,7 +13,7 @@ type noMemory struct{ attach.Memory }
 func (noMemory) ReadBatch([]attach.Range) (int, error) { return 0, attach.ErrGone }
 
 // TestWaitingLookEnds: a round that reads all fibers ends even if new fibers come faster than it reads them. If some
-// fibers could not be read, its result says so (Cut).
+// fibers could not be read, the field Cut of the result is true.
 func TestWaitingLookEnds(t *testing.T) {
 	w := newReader(&target{dict: sampler.NewDictionary(), mem: noMemory{}}, Options{}).waiting
 	w.searched, w.known, w.scans = true, map[attach.Address]*waitingFiber{}, map[attach.Address]int64{}

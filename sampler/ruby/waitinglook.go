@@ -47,7 +47,7 @@ func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 		if err == nil {
 			w.take(f, s, sinceNS)
 		}
-		f.state.Unplan() // take may not have used what Plan added
+		f.state.Unplan() // if take has not used what Plan added, forget it
 	}
 }
 
@@ -81,7 +81,7 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 		return
 	}
 	if again := w.headOf(s.heads[1]); again != h || h.prev != 0 && w.active(t, f.addr) {
-		return // it runs, or has resumed the running fiber
+		return // the fiber runs, or it has resumed the running fiber
 	}
 	if s.planned && f.head == h && !w.isOf(&h, s.object[:]) {
 		w.drop(f)
@@ -105,7 +105,8 @@ func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 	return ok && uint64(objects.Data(attach.Address(h.self), object)) == h.fiber
 }
 
-// hasEnded reports whether a fiber has ended. The fiber is neither suspended nor new, so it has ended or it runs.
+// hasEnded reports whether a fiber has ended. The caller has found that the fiber is neither suspended nor new. So it
+// has ended, or a thread runs it.
 func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool {
 	// If the fiber runs, its thread points to the fiber's context.
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))

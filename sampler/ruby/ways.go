@@ -5,7 +5,7 @@ type way int
 
 const (
 	// waySeen means that the execution context was new. wayGrown means that the stack had more inner frames than were
-	// read. In both cases ddtop reads the stack again, and also counts the way of that reading.
+	// read. In both cases ddtop reads the stack again, and counts the second reading as well.
 	waySeen way = iota
 	wayGrown
 	// wayOnce means that one copy was read, which equals the kept stack. wayResting means one copy that equals the
@@ -38,7 +38,8 @@ func (w way) String() string {
 	return [ways]string{"seen", "grown", "once", "resting", "same", "twice", "more", "deep", "cut", "part", "doubt", "believed", "suffix", "fiber"}[w]
 }
 
-// sameWay returns the way of a reading equal to the kept stack. otherWay is for another reading, with equal copies.
+// sameWay returns the way for a reading that equals the kept stack. otherWay returns the way for a reading that differs
+// from it, with equal copies.
 func (p *stackPlan) sameWay() way {
 	switch {
 	case p.kind == stackResting:

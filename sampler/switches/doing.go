@@ -3,17 +3,17 @@ package switches
 import "github.com/ddtop/ddtop/sampler"
 
 // longNS is a time on a CPU, in ns. If a thread without the GVL has a CPU for at least longNS, it counts as running
-// native code. In a shorter time, it is only on its way into a system call, or back.
+// native code. If the time is shorter, the thread is only entering a system call or returning from one.
 const longNS = 50_000
 
 // selects are the system calls that wait for a set of descriptors. A record does not show how many descriptors the set
-// has. So FDs is 1 if there are any.
+// has. So ddtop reports one (FDs is 1) if there are any.
 var selects = map[string]bool{"select": true, "pselect6": true}
 
 // polls are the system calls that wait for the descriptors of an array.
 var polls = map[string]bool{"poll": true, "ppoll": true}
 
-// sleeps returns what a thread does that waits in the kernel, from its record.
+// sleeps returns what a thread that waits in the kernel does. It finds this in the record r.
 func (r *Record) sleeps() sampler.Doing {
 	d := sampler.Doing{Kind: sampler.DoingSleeps, Syscall: r.Name, FD: -1, Status: r.Status, Region: r.Region, Mutex: r.Mutex, Left: r.Left}
 	switch {
@@ -29,9 +29,9 @@ func (r *Record) sleeps() sampler.Doing {
 	return d
 }
 
-// woke records that a thread's wait in code without the GVL ended at r.WokenNS, if the thread then had to wait for a
-// CPU. From r.WokenNS on, the thread counts as running. If Ruby's own status still says that the thread sleeps, it
-// counts as asleep until this status changes. The states from samples have the same rule.
+// woke handles a thread that slept in code without the GVL, woke up at r.WokenNS, and then had to wait for a CPU. From
+// r.WokenNS on, the thread counts as running. If Ruby's own status still says that the thread sleeps, it counts as
+// asleep until this status changes. The same rule applies to states from samples.
 func (m *Machine) woke(t *thread, r *Record) {
 	d := &t.doing
 	if t.state == released && d.Kind == sampler.DoingSleeps && d.Region && r.WokenNS > t.atNS && r.InNS-r.WokenNS > longNS {
@@ -78,7 +78,7 @@ func (m *Machine) does(t *thread, r *Record) {
 	}
 }
 
-// tellDoing adds a change to the queue of changes: from the time at on, the thread does d.
+// tellDoing adds a change to the queue of changes: at a time (at), the thread begins to do something (d).
 func (m *Machine) tellDoing(t *thread, at int64, d sampler.Doing) {
 	t.doing = d
 	x := change{does: true}

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestForgedWords: a process writes false words into its memory, so they are in the records of its 40 threads. ddtop
-// still follows at most 40 threads, and reports no more changes than true records can make. The times of all changes
-// stay right, because they come from the kernel.
+// TestForgedWords: a process writes false words into its own memory, so the records of its 40 threads have these false
+// words. ddtop still follows at most 40 threads, and reports no more changes than true records can make. The times of
+// all changes stay right, because they come from the kernel.
 func TestForgedWords(t *testing.T) {
 	const threads, most = 40, 12
 	for seed := range uint64(20) {

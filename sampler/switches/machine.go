@@ -9,20 +9,22 @@ import (
 )
 
 // These are constants of the rules by which records become states. The times, in ns, were measured on an x86_64 server
-// of 2024. Each is so short that an error does not matter in a thread's shares of time.
+// of 2024. All of them are short, so an error in them hardly changes a thread's shares of time.
 const (
-	// backNS is the time, in ns, from when a thread gets a CPU until it runs Ruby. In this time it returns from the
-	// kernel and gets the scheduler's mutex.
+	// backNS is the time, in ns, from when a thread gets a CPU until it runs Ruby. The thread needs this time to return
+	// from the kernel and to lock the scheduler's mutex.
 	backNS = 4_000
 	// leadNS is the time, in ns, from when a thread gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
-	// sendNS is the time, in ns, from when a thread gives the GVL away to send something until it loses its CPU. The
-	// server that receives the message, on the same machine, gets the CPU. The time is long because libraries of
-	// databases first prepare and encrypt the message. writeNS is the same time for a thread that writes or wakes
-	// another thread. It is short because Ruby itself does this.
+	// sendNS is the time, in ns, from when a thread gives the GVL away to send something until it loses its CPU. It
+	// loses the CPU to the server that receives the message, on the same machine. The time is long because libraries of
+	// databases first prepare and encrypt the message.
+	//
+	// writeNS is the same time for a thread that writes or wakes another thread. It is short because Ruby itself makes
+	// these calls.
 	sendNS, writeNS = 40_000, 4_000
-	// againNS is the longest time that a system call takes if it does not wait, in ns. In such a call, the thread gives
-	// the GVL away and gets it back on the same CPU without sleeping.
+	// againNS is how long a system call that does not wait can take, in ns. In such a call, the thread gives the GVL
+	// away and gets it back on the same CPU without sleeping.
 	againNS = 50_000
 	// largeBytes is a size in bytes. A read or write of at least this size can take much longer than others. So a
 	// thread can lose its CPU in the middle of it.
@@ -40,8 +42,8 @@ const (
 	maxEnded = 4096
 	// maxHeld limits how many changes wait until their stack or request has a name.
 	maxHeld = 1 << 13
-	// maxTurns is how many holds of the GVL are remembered. A thread without a record cannot have held the GVL at the
-	// time of one of them.
+	// maxTurns is how many holds of the GVL are remembered. ddtop uses them for a thread that has no record yet: it
+	// cannot have held the GVL while another thread held it.
 	maxTurns = 16
 )
 
@@ -78,8 +80,8 @@ type Machine struct {
 type change struct {
 	exact.Record
 	stack Named
-	// The field does is true if the thread's state stays the same, and the change only says in the field doing what the
-	// thread does.
+	// The field does is true if the thread's state stays the same, and only its activity changes. The field doing then
+	// has the new activity.
 	does  bool
 	doing sampler.Doing
 	// work is the request that the thread begins. It is nil if the change does not begin a request.
@@ -104,13 +106,13 @@ type thread struct {
 	// call and args are the name and the arguments of the system call of the thread's last record.
 	call string
 	args [3]uint64
-	// delayNS is Record.DelayNS of its last record. out is true if the thread lost its CPU at that time.
+	// delayNS is Record.DelayNS of the thread's last record. out is true if the thread lost its CPU at that time.
 	delayNS int64
 	out     bool
 	// doing is the last report of what the thread does in its state.
 	doing sampler.Doing
-	// ticks counts the clock ticks that came first after a system call, and free those that found the thread without
-	// the GVL. Old ticks count less (countTick).
+	// ticks counts the clock ticks that were the first after a system call. free counts only the ticks among them that
+	// found the thread without the GVL. Old ticks count less (countTick).
 	ticks, free int
 }
 
@@ -167,8 +169,8 @@ func (m *Machine) Feed(r *Record) {
 		if len(m.threads) >= maxThreads {
 			return
 		}
-		// A new thread begins without the GVL, when it first gets a CPU. If this time is unknown, the time of the
-		// record counts as its beginning.
+		// A new thread begins without the GVL, when it first gets a CPU. If this time is unknown, the thread counts as
+		// beginning at the time of the record.
 		from := cmp.Or(r.InNS, r.NS)
 		t = &thread{tid: r.TID, address: r.Thread, state: released, blocked: true, atNS: from - 1, sinceNS: from}
 		m.threads[r.TID], m.of[r.Thread] = t, r.TID
@@ -246,7 +248,7 @@ func (m *Machine) forget(t *thread) {
 	}
 }
 
-// last finds out what a thread did between getting a CPU for the last time and its end. Its last record does not show
+// last finds out what a thread did between the last time that it got a CPU and its end. Its last record does not show
 // this. So last assumes that the thread ran Ruby until it gave the GVL away.
 func (m *Machine) last(t *thread, r *Record) {
 	of := *r
@@ -270,8 +272,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 			m.move(t, r, joined, waiting)
 		}
 	}
-	// The thread could run Ruby from the time ready on. If it is in a system call now, it ran Ruby until just before
-	// this call, the time end. Otherwise the time of a change is unknown, and end is the best guess: the middle of the
+	// The thread could run Ruby from the time ready on. It did so until the time end. If the thread is in a system call
+	// now, end is just before this call. Otherwise the time is unknown, and end is the best guess: the middle of the
 	// time since ready.
 	ready := t.atNS
 	blocked := r.InNS > t.atNS && t.blocked // it came out of a system call
@@ -303,12 +305,12 @@ func (m *Machine) interval(t *thread, r *Record) {
 		last, _ := m.without(t, ready, end)
 		begin = max(end-t.held(end-ready), last)
 	default:
-		begin = m.since(t, ready, cmp.Or(gave, end)) // it came back from code without the GVL, at some time
+		begin = m.since(t, ready, cmp.Or(gave, end)) // it came back from code without the GVL, but when is not known
 	}
-	ran := r.CFP != t.cfp || r.PC != t.pc || r.SP != t.sp             // Ruby's code went on
+	ran := r.CFP != t.cfp || r.PC != t.pc || r.SP != t.sp             // Ruby's code has moved on
 	same := !ran && r.large() && r.Name == t.call && r.Args == t.args // it is still in the call of its last record
 	if !r.Before33 && t.state == released && r.WakerOwner == t.address && r.WokenNS > t.atNS {
-		m.move(t, r, r.WokenNS, waiting) // its waker had put it into the queue, or gave it the GVL
+		m.move(t, r, r.WokenNS, waiting) // the thread that woke it had put it into the queue, or had given it the GVL
 		begin = ready
 	}
 	if gave != 0 {
@@ -346,7 +348,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 		case ran:
 			m.turnOf(t, r, ready, end)
 		case end-ready > againNS:
-			// It waits at the same place of its code, but was on a CPU for too long to have waited all the time.
+			// The thread waits at the same place of its code as before. But it was on a CPU for so long that it must
+			// have had the GVL in between.
 			m.turnOf(t, r, ready, ready+t.held(end-ready))
 		}
 		m.move(t, r, end, waiting)
@@ -356,7 +359,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 	default: // it had no GVL before, and has none now
 		if ran || blocked && called && is == released && !same {
 			if !blocked && !called {
-				// At both ends of the interval it was in code without the GVL. So usually it was there in most of it.
+				// The thread was in code without the GVL at both ends of the interval. So usually it was without the
+				// GVL during most of the interval.
 				end = min(begin+leadNS, r.NS)
 			}
 			m.turnsOf(t, r, begin, end, blocked && called)
@@ -367,7 +371,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 
 // joined records which threads other threads have put into the queue for the GVL, according to r. Usually the GVL's
 // holder puts a thread into the queue, so this happened after the holder's last record. But a thread in r.Joined may
-// also have queued by itself, while it had a CPU. Only its next record shows whether it had one at that time.
+// also have queued by itself while it had a CPU. Its next record shows whether it had a CPU at that time.
 func (m *Machine) joined(r *Record) {
 	at := r.NS
 	if h := m.holder; h != nil && h.atNS < r.NS {
@@ -441,9 +445,9 @@ func (m *Machine) leave(t *thread, at int64) {
 	m.turn = (m.turn + 1) % maxTurns
 }
 
-// tell adds a thread's state at a time to the queue of changes. whole is true if this is the time of the record r,
-// because r.Owner is the GVL's owner only at that time. stack is the stack of a wait that ends, or the stack that the
-// thread runs.
+// tell adds a change to the queue of changes: at a time (at), the thread begins a state (is). whole is true if this is
+// the time of the record r: only then is r.Owner the GVL's owner. stack is the stack of a wait that ends, or the stack
+// that the thread runs.
 func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	x := exact.Record{NS: at - at%unitNS, TID: r.TID, Kind: exact.Unlocked, Before33: r.Before33, Some: true, Thread: r.Thread, DelayNS: r.DelayNS - r.DelayNS%unitNS}
 	if r.Kind == Began {
@@ -465,8 +469,8 @@ func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 }
 
 // Advance passes all changes up to a time to the exact.Machine, in order. It stops early at a change whose stack or
-// request has no name yet. It returns the time that it has reached. If an earlier change is passed on later, it counts
-// as happening after this time.
+// request has no name yet. It returns the time that it has reached. A change from before this time may still be found
+// later. It then counts as happening after this time.
 func (m *Machine) Advance(untilNS int64) int64 {
 	untilNS -= untilNS % unitNS
 	m.queue(untilNS)

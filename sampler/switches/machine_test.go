@@ -25,7 +25,7 @@ func (k *told) changed(c *exact.Change) {
 	}
 }
 
-// does records that the thread begins another state at the time at.
+// does records that the thread begins another state (what) at a time (at), in ns.
 func (k *told) does(what string, at int64) {
 	if what == k.doing {
 		return
@@ -46,7 +46,7 @@ const (
 // us is a microsecond in ns.
 const us = 1000
 
-// out returns the record of a thread that got a CPU at the time from and lost it at the time to, both in µs.
+// out returns the record of a thread that was on a CPU from one time (from) to a later time (to), both in µs.
 func out(tid int32, from, to int64, set func(*Record)) Record {
 	r := Record{Kind: Out, TID: tid, InNS: from * us, NS: to * us, Thread: one, Region: true, Asleep: true, Syscall: 1}
 	if tid == tid2 {
@@ -71,8 +71,8 @@ func with(of ...func(*Record)) func(*Record) {
 }
 
 // TestJoinedWhileStatesWereRead: at the start, ddtop reads the states of all threads. After it has read a thread's
-// state, another thread puts this thread into the queue for the GVL. The state that was read counts from an earlier
-// time on. The thread must count as waiting from the time when it was queued.
+// state, another thread puts this thread into the queue for the GVL. The state that was read applies from the time of
+// its reading. From the time when the thread was queued, it must count as waiting.
 func TestJoinedWhileStatesWereRead(t *testing.T) {
 	k := told{tid: tid2}
 	to := exact.NewMachine(k.changed)
@@ -235,9 +235,9 @@ func TestNotGiven(t *testing.T) {
 }
 
 // TestUnseenCallsWithoutGVL: a thread gives the GVL away and takes it back between two system calls, so no record shows
-// it. Clock ticks find the thread without the GVL in three of four cases. So three quarters of each time between two
-// calls are without the GVL, in the middle. While another thread waits for the GVL, the thread cannot have given it
-// away.
+// this. Three of four clock ticks find the thread without the GVL. So ddtop assumes that the thread has no GVL in the
+// middle three quarters of each time between two calls. But while another thread waits for the GVL, the thread cannot
+// have given it away.
 func TestUnseenCallsWithoutGVL(t *testing.T) {
 	for _, c := range []struct {
 		other func(*Record)
@@ -276,7 +276,7 @@ func TestUnseenCallsWithoutGVL(t *testing.T) {
 	}
 }
 
-// TestTicksFade: the last ticks of the clock count more than early ones.
+// TestTicksFade: recent ticks of the clock count more than old ones.
 func TestTicksFade(t *testing.T) {
 	x := &thread{}
 	for range 4 * mostTicks {

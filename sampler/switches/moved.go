@@ -14,10 +14,10 @@ const (
 	ranNS = 30_000
 	// sliceNS helps to guess why a thread went to sleep while others wait for the GVL. If it went to sleep more than
 	// sliceNS after it woke up, it has probably used up its time slice. If it went to sleep earlier, it probably wanted
-	// to sleep. The slice began with the thread's hold, or with the first wait of another thread.
+	// to sleep. A time slice begins with the thread's hold, or when the first other thread begins to wait.
 	sliceNS = 5_000_000
-	// maxMoves limits how many events wait for the next Glance. If there are more, they are dropped. Look then reports
-	// this, because its results may be wrong.
+	// maxMoves limits how many events are stored until the next Glance. Further events are dropped. Look then reports
+	// the loss, because its results may be wrong.
 	maxMoves = 1 << 18
 	// recentThreads is the size of a cache of threads. A thread in the cache is found without using a map. The size is
 	// a power of two.
@@ -53,7 +53,7 @@ type Words struct {
 	DelayNS                          int64
 }
 
-// Glance is one reading of Ruby's memory, made between FromNS and ToNS.
+// Glance is the result of one reading of Ruby's memory, made between FromNS and ToNS.
 type Glance struct {
 	FromNS, ToNS int64
 	// Owner is the thread that owned the GVL at FromNS and at ToNS. Sure is false if the two readings showed different
@@ -65,9 +65,9 @@ type Glance struct {
 	Threads []Words
 }
 
-// Movements makes Records from the moves of threads (getting or losing a CPU), and from glances at Ruby's memory. A
-// glance shows what a thread does while it has no CPU. If the thread moves again before a glance, no glance shows what
-// it did. In this case it is concluded from its moves and from other threads' moves. Only one goroutine may use it.
+// Movements makes Records from the moves of threads (getting or losing a CPU), and from glances (readings of Ruby's
+// memory). A glance shows what a thread does while it has no CPU. If the thread moves again before a glance, Movements
+// concludes what it did from its moves and from other threads' moves. Only one goroutine may use it.
 type Movements struct {
 	threads map[int32]*mover
 	// recent is a cache of threads, by the TID modulo recentThreads.
@@ -78,8 +78,8 @@ type Movements struct {
 	dropped bool
 	// changed is true if a thread has moved since the last Glance, or during it.
 	changed bool
-	// Seen counts the sleeps during which a Glance showed what the thread did. Concluded counts the sleeps for which no
-	// Glance did, so that it was concluded from moves.
+	// Seen counts the sleeps during which a Glance showed what the thread did. Concluded counts the other sleeps, for
+	// which ddtop concluded from moves what the thread did.
 	Seen, Concluded uint64
 	out             func(*Record)
 	before33        bool
@@ -113,8 +113,8 @@ type mover struct {
 	told, busy, queue bool
 	// lookedNS is the time of the last Glance at the thread since it moved.
 	lookedNS int64
-	// steps grows each time the thread has run Ruby code. It is used as the place in the code (Record.CFP), which moves
-	// do not show.
+	// steps grows each time the thread has run Ruby code. It replaces the thread's place in the code (Record.CFP),
+	// which moves do not show.
 	steps uint64
 	moves uint64
 }
@@ -177,8 +177,8 @@ func (m *Movements) Forget(tid int32) {
 	}
 }
 
-// Pass applies the moves up to a time, without a glance, and passes the resulting records to the function out. After
-// Pass, callers must not add earlier moves.
+// Pass applies the moves up to a time, without a glance. It calls out with the resulting records. After Pass, callers
+// must not add earlier moves.
 func (m *Movements) Pass(untilNS int64, out func(*Record)) {
 	m.out = out
 	m.pass(untilNS)
@@ -198,8 +198,8 @@ func (m *Movements) pass(untilNS int64) {
 	m.moves = slices.Delete(m.moves, 0, n)
 }
 
-// Look applies a glance, and all moves until the end of the glance. It passes the resulting records to the function
-// out, roughly in order of time. It reports whether moves were dropped since the last glance.
+// Look applies a glance, and all moves until the end of the glance. It calls out with the resulting records, roughly in
+// order of time. It reports whether moves were dropped since the last glance.
 func (m *Movements) Look(g *Glance, out func(*Record)) (dropped bool) {
 	m.out, m.before33 = out, g.Before33
 	m.pass(g.FromNS)
@@ -311,7 +311,8 @@ func (m *Movements) count(t *mover, n int) {
 	}
 }
 
-// conclude finds out what a thread did during a sleep that ended before a glance at the thread. It uses only moves.
+// conclude finds out from moves alone what a thread did during a sleep. It is called if the sleep ended before a glance
+// at the thread.
 func (m *Movements) conclude(t *mover) {
 	if t.words.Thread == 0 {
 		return
@@ -331,7 +332,7 @@ func (m *Movements) conclude(t *mover) {
 	}
 	t.told = true
 	if is == t.is && t.ranNS < ranNS && !t.went {
-		return // it goes on as before
+		return // the thread continues its state from before
 	}
 	m.record(t, Out, t.outNS, is, 0)
 }
@@ -360,12 +361,12 @@ func (m *Movements) glance(g *Glance) {
 		}
 		is := r.state()
 		switch {
-		case t.moves == 0 && t.outNS == 0 && t.lookedNS == 0: // the thread existed before
+		case t.moves == 0 && t.outNS == 0 && t.lookedNS == 0: // ddtop has just begun to follow this thread
 			t.told, t.outNS = !t.on, at
 			m.record(t, Began, at, is, owner)
 		case t.on, t.preempted:
-			// The thread has lost its CPU, but is runnable. So another thread may have had the GVL since this thread
-			// was last seen to run.
+			// The thread has a CPU, or is runnable without one. So its state may have changed since it was last seen.
+			// Even if it seems to hold the GVL as before, another thread may have had the GVL in between.
 			if !t.preempted || !t.told || is != t.is || is == running {
 				t.gave = t.preempted && is == released && (t.gave || t.is == running)
 				t.told = t.preempted
@@ -389,7 +390,7 @@ func (m *Movements) glance(g *Glance) {
 	}
 }
 
-// record makes a Record with the state is of a thread at the time at, and passes it on.
+// record makes a Record of a thread that has a state (is) at a time (at), and passes it on.
 func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64) {
 	in := t.inNS
 	if t.is != running {
@@ -418,7 +419,7 @@ func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64
 	case is == running:
 		m.holder = t
 	case kind == Out && h != nil && h != t && h.is == running && (h.on || h.preempted) && h.inNS <= t.inNS:
-		// The previous holder h gave the GVL to this thread for a while, and did not sleep itself. Now h has the GVL
+		// The previous holder h gave the GVL to this thread for a while, without going to sleep. Now h has the GVL
 		// again, so h also gets a record.
 		m.record(h, Clock, at, running, 0)
 	}

@@ -12,8 +12,8 @@ const (
 	Clock
 	// Exited means that the native thread ends. The record has no words of memory.
 	Exited
-	// Began means that the record comes from one reading of memory when ddtop began to follow the process. The thread
-	// keeps the state in this record until it first gets or loses a CPU.
+	// Began means that the record comes from the reading of memory at the time when ddtop began to follow the process.
+	// The thread keeps the state in this record until it first gets or loses a CPU.
 	Began
 )
 
@@ -98,7 +98,8 @@ func (r *Record) SetStatus(word uint64) {
 
 // Named is a copied stack. ddtop may not have found the names of its frames yet.
 type Named interface {
-	// Ready reports whether Name may be called: the stack has its name, or ddtop does not wait for the name any longer.
+	// Ready reports whether Name may be called. It returns true if the stack has its name, or if ddtop has given up
+	// waiting for the name.
 	Ready() bool
 	// Name returns the name of the stack. It is called only once. Resumes has the same meaning as in sampler.Change.
 	// Both are 0 if the stack has no name.
@@ -107,7 +108,8 @@ type Named interface {
 
 // Worked is a request that a thread has begun. ddtop may still have to find it in the target's memory.
 type Worked interface {
-	// Ready reports whether ID may be called: the request was found, or ddtop does not wait for it any longer.
+	// Ready reports whether ID may be called. It returns true if the request was found, or if ddtop has given up
+	// searching for it.
 	Ready() bool
 	// ID returns the ID of the request. It is 0 if the request was not found.
 	ID() sampler.WorkID

@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// sight says that a record of another thread saw the thread at address own the GVL, at a time.
+// sight says that, at a time, a record of another thread showed the thread at address as the owner of the GVL.
 type sight struct {
 	address uint64
 	ns      int64
 }
 
-// see notes which thread a record shows as the GVL's owner, if it is another one than the record's own.
+// see notes which thread a record shows as the GVL's owner. It does so only if the record belongs to another thread
+// than the owner.
 func (m *Machine) see(r *Record) {
 	if r.Owner != 0 && r.Owner != r.Thread {
 		m.sights[m.sight] = sight{r.Owner, r.NS}
@@ -19,21 +20,22 @@ func (m *Machine) see(r *Record) {
 	}
 }
 
-// slept reports whether another thread than t slept with the GVL until the time ns. If t wakes this thread, t does not
-// give it the GVL. From Ruby 3.3 on, a thread can hold the GVL and wait for a mutex of the scheduler that t gives back.
+// slept reports whether another thread than t slept with the GVL until a time (ns). If t wakes this thread, t does not
+// give it the GVL. This happens from Ruby 3.3 on: a thread holds the GVL and sleeps until t gives back a mutex of the
+// scheduler.
 func (m *Machine) slept(t *thread, ns int64) bool {
 	h := m.holder
 	return h != nil && h != t && h.state == running && h.out && h.atNS < ns
 }
 
-// clue says whether a thread had the GVL at a time.
+// clue says whether a thread had the GVL at one moment.
 type clue struct {
 	ns  int64
 	had bool
 }
 
-// clues returns what other threads' records show of t between two times, in order: when t owned the GVL, and when
-// another thread held it. The result is valid until the next call.
+// clues returns what other threads' records show about t between two times (from, to), in order of time. A clue says
+// that t owned the GVL at a time, or that another thread held it then. The result is valid until the next call.
 func (m *Machine) clues(t *thread, from, to int64) []clue {
 	m.found = m.found[:0]
 	add := func(ns int64, had bool) {
@@ -60,13 +62,15 @@ func (m *Machine) clues(t *thread, from, to int64) []clue {
 	return m.found
 }
 
-// regained handles a thread that gave the GVL away at the time gave, and has it at the time to. It returns when the
-// hold at that time began. Holds in between are added to the thread's.
+// regained handles a thread that gave the GVL away at one time (gave), and has it again at a later time (to). This
+// later hold began before that time, and regained returns when. If the thread had further holds in between, regained
+// adds them.
 //
-// Up to Ruby 3.2, a thread often takes the GVL back before the thread that it woke has a CPU. If no other thread had
-// the GVL since, regained assumes this. Otherwise the thread worked without the GVL until that thread had it. It cannot
-// have waited for the GVL in between, because then it would have lost its CPU. What happened between two clues is not
-// known. So regained takes the middle, or divides the time as usual for this thread (held).
+// Up to Ruby 3.2, a thread often takes the GVL back before the thread that it woke has a CPU. If no clue shows another
+// holder in between, regained assumes that this happened. Otherwise the thread worked without the GVL until after the
+// other thread's hold. It cannot have waited for the GVL in between, because then it would have lost its CPU. Nothing
+// is known about the time between two clues. So regained takes its middle, or divides it as usual for this thread
+// (held).
 func (m *Machine) regained(t *thread, r *Record, gave, to int64) (back int64) {
 	soon := min(gave+againNS, gave+(to-gave)/2)
 	last, had := gave, false
@@ -96,16 +100,18 @@ func (m *Machine) regained(t *thread, r *Record, gave, to int64) (back int64) {
 	return to - t.held(to-last)
 }
 
-// since returns when a thread that had no GVL at the time from, and has it at the time to, got it. It has been in code
-// without the GVL, and other threads had the GVL in the meantime. So it got the GVL after them, and before the first of
-// them saw it as the owner.
+// since handles a thread that had no GVL at one time (from), and has it at a later time (to). It returns when the
+// thread got the GVL. Other threads had the GVL in the meantime. So the thread got it after their last hold, and before
+// another thread's record first shows this thread as the owner.
 func (m *Machine) since(t *thread, from, to int64) int64 {
 	last, seen := m.without(t, from, to)
 	return last + (seen-last)/2
 }
 
-// without returns what other threads' records show of a thread without the GVL at the time from. last is the last time
-// at which another thread still held the GVL. seen is the first time at which one of them saw t as the owner, or to.
+// without handles a thread that had no GVL at one time (from), and has it at a later time (to). It finds two times
+// between which the thread got the GVL, by the records of other threads. last is the last time at which another thread
+// still held the GVL. seen is the first time at which another thread's record shows t as the owner. If there is no such
+// record, seen is the later time (to).
 func (m *Machine) without(t *thread, from, to int64) (last, seen int64) {
 	for _, c := range m.clues(t, from, to) {
 		if c.had {
@@ -117,16 +123,17 @@ func (m *Machine) without(t *thread, from, to int64) (last, seen int64) {
 }
 
 const (
-	// leastTicks is how many ticks of the clock a thread needs before their share is used. From mostTicks on, all
-	// earlier ticks count half.
+	// leastTicks is how many clock ticks of a thread must be counted before the share of its ticks without the GVL is
+	// used. When the number reaches mostTicks, it is halved, so old ticks count less.
 	leastTicks, mostTicks = 8, 128
-	// leastFreeNS is the shortest time without the GVL that is worth two changes, in ns.
+	// leastFreeNS is the shortest time without the GVL that is reported as two changes (giving the GVL away, and
+	// getting it back), in ns.
 	leastFreeNS = 20_000
 )
 
-// countTick counts the first clock tick after a system call, while the thread has a CPU. Further ticks would let one
-// long time without the GVL count for many calls. free is true if the thread has no GVL, and does not send. The time
-// before it loses its CPU in a call that sends is known (sends).
+// countTick counts the first clock tick after a system call, while the thread has a CPU. It is not called for further
+// ticks, because then one long time without the GVL would count like many calls. free is true if the thread has no GVL,
+// and is not in a call that sends. The time without the GVL in such a call is known (sends).
 func (t *thread) countTick(free bool) {
 	if t.ticks++; free {
 		t.free++
@@ -136,7 +143,8 @@ func (t *thread) countTick(free bool) {
 	}
 }
 
-// held returns how long a thread held the GVL in a time on a CPU with an unknown part without the GVL, in ns.
+// held returns how long a thread held the GVL during ns, a time on a CPU. In an unknown part of this time, the thread
+// had no GVL. All times are in ns.
 func (t *thread) held(ns int64) int64 {
 	if t.ticks < leastTicks {
 		return ns / 2
@@ -144,9 +152,9 @@ func (t *thread) held(ns int64) int64 {
 	return ns - t.without(ns)
 }
 
-// without returns how long a thread was without the GVL in a time on a CPU, in ns. The time began and ended with a
-// system call. No record shows this: the thread can give the GVL away and take it back without any call. But ticks of
-// the clock come at times that do not depend on what the thread does. So the share of ticks without the GVL is the
+// without returns how long a thread was without the GVL during ns, a time on a CPU between two system calls. All times
+// are in ns. No record shows this, because the thread can give the GVL away and take it back without any call. But
+// clock ticks come at times that do not depend on what the thread does. So the share of ticks without the GVL is the
 // share of time without it.
 func (t *thread) without(ns int64) int64 {
 	if t.ticks < leastTicks {
@@ -155,8 +163,9 @@ func (t *thread) without(ns int64) int64 {
 	return int64(float64(ns) * float64(t.free) / float64(t.ticks))
 }
 
-// freeWithin takes the GVL from a running thread in the middle of a time, by the part that the thread is usually
-// without it. While a thread waits for the GVL, the holder cannot give it away unseen.
+// freeWithin handles a time in which a thread ran (between from and to). It adds a time without the GVL in the middle
+// of it. The length is the share that the thread is usually without the GVL. It adds nothing while another thread waits
+// for the GVL: the holder cannot give it away then without a record.
 func (m *Machine) freeWithin(t *thread, r *Record, from, to int64) {
 	free := t.without(to - from)
 	if free < leastFreeNS || m.waiters > 0 || t.state != running {
@@ -167,8 +176,9 @@ func (m *Machine) freeWithin(t *thread, r *Record, from, to int64) {
 	m.move(t, r, middle+free, running)
 }
 
-// turnsOf notes a hold of the GVL that no record shows. If whole is true, the time began and ended with a system call,
-// and the thread may have been without the GVL in between.
+// turnsOf adds one or two holds of the GVL that no record shows, in a given time (between from and to). If whole is
+// true, this time began and ended with a system call, and the thread may have been without the GVL in the middle. There
+// are then two holds.
 func (m *Machine) turnsOf(t *thread, r *Record, from, to int64, whole bool) {
 	free := t.without(to - from)
 	if !whole || free < leastFreeNS || m.waiters > 0 {
@@ -180,8 +190,8 @@ func (m *Machine) turnsOf(t *thread, r *Record, from, to int64, whole bool) {
 	m.turnOf(t, r, middle+free, to)
 }
 
-// turnOf adds a hold of the GVL, between from and to, that no record shows. It leaves out the time in which another
-// thread had the GVL.
+// turnOf adds a hold of the GVL that no record shows, in a given time (between from and to). It leaves out the part in
+// which another thread had the GVL.
 func (m *Machine) turnOf(t *thread, r *Record, from, to int64) {
 	clip := func(s *span) {
 		if s.tid == t.tid || s.toNS <= from || s.fromNS >= to {

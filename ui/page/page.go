@@ -57,8 +57,8 @@ type Fetching interface {
 type Msg interface{ ForPage() }
 
 // Timed is a page with a time axis, on which the user can select a time span with the mouse. AxisArea returns the area
-// of the axis. The parameter a is the area of the page. It begins below the line with the views' names. For the live
-// view it is the whole screen.
+// of the axis. a is the area of the page: for the live view the whole screen, and for other views the rows below the
+// line with the views' names.
 type Timed interface {
 	AxisArea(a canvas.Area, sc *scene.Scene) canvas.Area
 }

@@ -222,8 +222,8 @@ func (f *Figures) slower(p *sampler.Process) string {
 	return ""
 }
 
-// ReadsHelp returns the lines of the help about reads of the process's memory that failed. The first lines of the
-// screen mention only reads that lost data. If a second read succeeded, nothing was lost.
+// ReadsHelp returns the lines of the help about failed reads of the process's memory. The first lines of the screen
+// mention only reads that lost data. If a second read succeeded, nothing was lost.
 func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 	n := func(v uint64) string { return units.Count(int64(v)) }
 	r := &f.reads
@@ -257,9 +257,9 @@ func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 	return keys
 }
 
-// Halt is something that stops all threads of a process from outside, such as SIGSTOP. The finding about it is shown
-// first. While it lasts, no other rule is checked. All threads then seem to wait for whatever they did last, so the
-// rules would be wrong.
+// Halt is something that stops all threads of a process from outside, such as SIGSTOP. The finding about the halt is
+// shown first. While a process is halted, no other rule is checked. All its threads then seem to wait for whatever they
+// did last, so the rules would be wrong.
 type Halt struct {
 	Word    string
 	Finding findings.Finding

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// FindingID identifies a finding from one picture to the next. A rule and a process are enough, because each rule has
-// at most one finding for a process.
+// FindingID identifies a finding from one picture to the next. The rule and the process are enough for this, because
+// each rule has at most one finding for a process.
 type FindingID struct {
 	Of   *Member // nil for the shown process
 	Rule string

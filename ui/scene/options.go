@@ -22,8 +22,8 @@ import (
 // and EndExact in the background, never both at the same time. It calls ExactStatus for each picture, so ExactStatus
 // must not wait until a running Exact or EndExact has ended.
 type ExactSwitch interface {
-	// Exact puts the probes of exact mode into the process. If this fails, the process has no probes, and the error is
-	// a sentence. It says why, and what the user can do about it.
+	// Exact puts the probes of exact mode into the process. If this fails, the process has no probes. The error is then
+	// a sentence that says why, and what the user can do about it.
 	Exact(ctx context.Context) error
 	// EndExact removes the probes from the process. If this fails, the error says why they may still be there.
 	EndExact() error
@@ -171,8 +171,8 @@ func (x *Against) About() string {
 	return fmt.Sprintf("%s: %s until %s", x.Name, units.ProseDuration(x.spanNS()), x.Process.WallTime(x.Weights.ToNS).Format("15:04:05"))
 }
 
-// Factor returns the factor that scales the recording's weights to the length of the snapshot of. Only then can the two
-// be compared.
+// Factor returns the factor that scales the recording's weights to the length of a snapshot. Only then can the two be
+// compared.
 func (x *Against) Factor(of *flamegraph.Snapshot) float64 {
 	return float64(of.ToNS-of.FromNS) / float64(x.spanNS())
 }

@@ -76,9 +76,9 @@ type FlameRange struct {
 	Frozen         bool
 }
 
-// WeightsStale reports whether the flamegraph needs new weights. It does if the moment or the length of the time span
-// has changed. A live flamegraph covers many seconds. So it gets new weights only from time to time, but more often at
-// first.
+// WeightsStale reports whether the flamegraph needs new weights. It does if the moment on the screen or the length of
+// the time span has changed. A live flamegraph covers many seconds, so it does not need new weights for each picture.
+// It gets them only from time to time, but more often at first.
 func (sc *Scene) WeightsStale() bool {
 	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
 	of := sc.WeightsOf
@@ -88,9 +88,9 @@ func (sc *Scene) WeightsStale() bool {
 	return sc.AtNS-of.AtNS >= min(max(leastNS, min(secondNS, sc.WindowNS/30), sc.WindowNS/parts), (sc.AtNS-sc.OldestNS)/2)
 }
 
-// Axis returns how many cells the time axis has, and the time span that it covers. A cell covers a whole number of the
-// timeline's columns. So the picture moves by whole cells and does not flicker. Axis chooses a number of cells that
-// fits the terminal, with a time span close to the window.
+// Axis returns how many cells the time axis has, and the time span that it covers. Each cell covers a whole number of
+// the timeline's columns. So a live picture moves by whole cells and does not flicker. Axis chooses a number of cells
+// that fits the terminal, with a time span close to the window.
 func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 	cols = max(cols, 1)
 	each := max((windowNS+int64(cols)*columnNS-1)/(int64(cols)*columnNS), 1) * columnNS
@@ -115,7 +115,7 @@ func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fro
 	}
 	each := (toNS - fromNS) / int64(cells)
 	step := each * min((shiftNS+each-1)/each, int64(cells/shiftShare))
-	if step <= each { // the axis moves rarely enough
+	if step <= each { // the axis moves rarely enough already
 		return fromNS, toNS
 	}
 	end := sc.AtNS / step * step

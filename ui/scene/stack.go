@@ -107,7 +107,7 @@ func (sc *Scene) StackText(stack sampler.StackID, fold bool) string {
 		if n == placeFrames {
 			break
 		}
-		s, _, _ := strings.Cut(l.run, ":") // leave out the libraries, because they take the room of further frames
+		s, _, _ := strings.Cut(l.run, ":") // leave out the names of libraries, because further frames are more useful
 		if l.frame != 0 {
 			f := sc.Dict.Frame(l.frame)
 			if s = f.Label; !f.C && f.Line > 0 {

@@ -44,8 +44,8 @@ type Thread struct {
 	Name   string
 	Ractor sampler.RactorID
 	State  gvl.ThreadState
-	// Known is true if all of State is known. Seen is true if at least State.State is known. The timeline's last column
-	// alone is enough to know it.
+	// Known is true if all of State is known. Seen is true if at least State.State is known. To know State.State, the
+	// timeline's last column is enough.
 	Known, Seen bool
 	Totals      [gvl.NumStates]int64
 	BusyNS      int64 // the part of Totals in which the thread was busy
@@ -77,9 +77,8 @@ func StateWord(s gvl.State, rests bool, t *style.Theme) (string, canvas.Style) {
 const idle = "idle"
 
 // activeShare is the share of its time for which a thread must be busy to count as active. Busy means neither parked
-// nor asleep nor listening. For a thread that has ended, it is a share of the time on the screen, and not of the
-// thread's life. Otherwise each thread that lived for a few ms would count as active, because it was busy for most of
-// its life.
+// nor asleep nor listening. For a thread that has ended, its time is the time on the screen, and not only its life.
+// Otherwise each thread that lived for a few ms would count as active, because it was busy for most of its life.
 const activeShare = 0.005
 
 // Load reads which threads there were between two times, and how long each was in each state. states are the threads'
@@ -405,9 +404,9 @@ type Group struct {
 // minGroup is the least number of threads that form a pool.
 const minGroup = 2
 
-// GroupThreads divides threads into groups. A group comes at the place of its first thread. names are the threads'
-// names, in an order that does not change. A pattern that only one thread has makes no pool. Different names without a
-// digit never form a pool, but threads with the same name do.
+// GroupThreads divides threads into groups. A group has the place of its first thread in the list. names are the
+// threads' names, in an order that does not change. A pattern that only one thread has makes no pool. Different names
+// without a digit never form a pool, but threads with the same name do.
 func GroupThreads(names []string) []Group {
 	byPattern := make(map[string]int, len(names))
 	out := make([]Group, 0, len(names))

@@ -12,8 +12,8 @@ import (
 )
 
 // TestRowsHaveTheStatesOfTheFlamegraph: to Ruby, a thread that waits for another thread looks like a worker without
-// work. The list of threads must show it in state lock if the flamegraph does, and only then. If a thread rests, only
-// the list shows which kind of rest it is.
+// work. The list of threads must show the state lock for such a thread if the flamegraph does, and only then. For a
+// thread that rests, only the list shows which kind of rest it is.
 func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) (id sampler.StackID) {

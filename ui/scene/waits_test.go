@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestWaitsInWords: the lengths of some waits are known only as a bound. The text of an upper bound has the sign ≤, and
-// that for a lower bound has ≥.
+// TestWaitsInWords: of some waits, only a bound of the length is known. The text of an upper bound has the sign ≤, and
+// the text of a lower bound has ≥.
 func TestWaitsInWords(t *testing.T) {
 	f := Figures{}
 	if f.WaitText(store.WaitP99) != "–" || f.WaitsText() != "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestExactSpans: an exact span is a time in which every change of the GVL is known. If one span follows another
-// without a gap, they become one span. After a gap, or if Changes.Fresh is set, a new span begins.
+// TestExactSpans: an exact span is a time span in which every change of the GVL is known. If one span follows another
+// without a gap, both become one span. After a gap, or if Changes.Fresh is set, a new span begins.
 func TestExactSpans(t *testing.T) {
 	var x ExactSpans
 	for _, c := range []sampler.Changes{{}, {FromNS: 10, ToNS: 20, Fresh: true}, {FromNS: 20, ToNS: 30}, {}, {FromNS: 50, ToNS: 60, Fresh: true}, {FromNS: 60, ToNS: 100}} {

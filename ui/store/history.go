@@ -17,10 +17,10 @@ const (
 	// MaxFineNS limits the length of a fine timeline. It would take too long to make a longer one, because all samples
 	// of its time are read again.
 	MaxFineNS = int64(5 * time.Second)
-	// fineLeadNS is how long before a time span the reading of the history begins, in ns. So the classifier knows the
-	// threads when the span begins, and the stream knows the holder of the GVL. fineTrailNS is how long the reading
-	// continues after the span, in ns, because some states become known only with later samples. If samples are rare,
-	// the reading continues for knownBy samples, but at most for maxTrailNS.
+	// fineLeadNS is how long before a time span the reading of the history begins, in ns. So ddtop already knows the
+	// threads and the GVL's holder when the span begins. fineTrailNS is how long the reading continues after the span,
+	// in ns, because some states become known only with later samples. If samples are rare, the reading continues for
+	// knownBy samples, but at most for maxTrailNS.
 	fineLeadNS  = int64(time.Second)
 	fineTrailNS = int64(60 * time.Millisecond)
 	maxTrailNS  = int64(3 * time.Second)
@@ -100,7 +100,7 @@ func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 			firstNS = x.TimeNS
 		}
 		if lastNS = x.TimeNS; lastNS < atNS-nearNS {
-			return // copying every sample would double the cost
+			return // do not copy this sample: copying every sample would double the cost
 		}
 		if last == nil {
 			last = new(sampler.Sample)
@@ -110,7 +110,7 @@ func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	if err := s.History.Range(atNS-momentNS, atNS+1, look); err != nil {
 		return nil, nil, fmt.Errorf("reading the history: %w", err)
 	}
-	if last == nil { // a slow clock has longer gaps
+	if last == nil { // if samples are rare, the last one may be further back than momentNS
 		x, err := s.History.At(atNS)
 		if err != nil || x == nil || atNS-x.TimeNS > maxMomentAgeNS {
 			return nil, nil, err

@@ -16,7 +16,8 @@ type Mark struct {
 	TimeNS int64
 	GC     sampler.GC
 	// Heap and Classes are the figures of the collector and of allocations. Only the newest mark always has figures of
-	// its own time. In other marks they are up to detailNS older. In a mark that marks returns, Heap is never nil.
+	// its own time. In other marks they are up to detailNS older. In a mark from a ring buffer (marks), Heap is never
+	// nil.
 	Heap    *sampler.GCDetail
 	Classes *sampler.AllocClasses
 	// Live is the number of live slots on the heap, as in GCDetail.
@@ -115,7 +116,7 @@ func (n *StackReads) count(s *sampler.Sample) {
 const MarkEachNS = int64(500 * time.Millisecond)
 
 // detailNS is how often a mark gets a Heap and Classes of its own, in ns. These two take 6 kB, and all other fields of
-// a mark take 600 bytes. The marks in between use the older mark's.
+// a mark take 600 bytes. The marks in between share the Heap and the Classes of an older mark.
 const detailNS = int64(2 * time.Second)
 
 // marks is a ring buffer with the marks of the history. It grows until it has its full size. With a history of an hour
@@ -124,8 +125,7 @@ type marks struct {
 	ring []Mark
 	next int // the index for the next mark, once the ring is full
 	most int // the largest number of marks
-	// kept is a copy of the last mark that has a Heap and Classes of its own. The newest mark is not considered for
-	// this.
+	// kept is a copy of the last mark that has a Heap and Classes of its own, apart from the newest mark.
 	kept Mark
 }
 
@@ -151,8 +151,8 @@ func (m *marks) add(s *sampler.Sample, f []findings.Finding, g findings.Growing,
 	m.next = (m.next + 1) % len(m.ring)
 }
 
-// shareDetail prepares for a new mark. The mark that is the newest until then gives up its own Heap and Classes and
-// uses an older mark's, to save memory.
+// shareDetail prepares for a new mark. The mark that is the newest until then gives up its own Heap and Classes, and
+// shares an older mark's. This saves memory.
 func (m *marks) shareDetail() {
 	if len(m.ring) == 0 {
 		return

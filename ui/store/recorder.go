@@ -48,8 +48,8 @@ func (r *Recorder) writeNotes() {
 	}
 }
 
-// close writes the samples that are left and closes the file, in a goroutine of its own. A disk may hang. So if giveUp
-// is closed first, close returns without waiting for this goroutine. Further calls of close wait for the same
+// close writes the samples that are left and closes the file, in a goroutine of its own. A disk may hang. So the caller
+// can close giveUp, and then close returns without waiting for this goroutine. Further calls of close wait for the same
 // goroutine. After close, write must not be called.
 func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	r.once.Do(func() {
@@ -103,7 +103,7 @@ func newRecording(base string) (path string, file *os.File, err error) {
 func (s *Store) Record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*Recorder, error) {
 	path, file, err := newRecording(base)
 	if err != nil {
-		return nil, err // names the file
+		return nil, err // the error already has the file's name
 	}
 	w, err := recording.NewWriter(file, p, d)
 	if err != nil {

@@ -43,9 +43,9 @@ type served struct {
 	thread       sampler.ThreadID
 	work         sampler.WorkID
 	fromNS, toNS int64
-	// open has the numbers of waits that have ended but are not complete yet. Only the interval of the thread's state
-	// during the wait shows for which request the thread worked. An interval comes late, when its stack is known. When
-	// the last interval of the wait has come, the wait is complete.
+	// open has the numbers of waits that have ended, but whose request is not known yet. Only the intervals of the
+	// thread's state during a wait show for which request the thread worked. An interval comes later than its wait:
+	// only when its stack is known. When the last interval of a wait has come, the wait is removed from open.
 	open []int
 }
 
@@ -76,8 +76,8 @@ func (w *waitLog) Waited(x *gvl.Wait) {
 	}
 }
 
-// maxOpenWaits limits how many ended waits of a thread are kept until the intervals of the thread's state come. Further
-// waits get no request.
+// maxOpenWaits limits how many ended waits of a thread are kept until their request is known. It becomes known when the
+// intervals of the thread's state come. Further waits get no request.
 const maxOpenWaits = 256
 
 func (w *waitLog) servedIn(slot int) *served {
@@ -195,8 +195,8 @@ func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	w.Events.ForEach(all, toNS, fn)
 }
 
-// AllSince returns the time from which on no wait is missing, but not a time before fromNS. Events has all recent
-// waits. Earlier, no wait of a second is missing if the second had at most longestEach waits.
+// AllSince returns the time from which on every wait is known, but not a time before fromNS. Events has all recent
+// waits. Before these, all waits of a second are known if the second had at most longestEach waits.
 func (w *waitLog) AllSince(fromNS int64) int64 {
 	since := max(w.Events.FromNS(), fromNS)
 	for sec := since / WaitSlotNS; since > fromNS; sec-- {
@@ -223,7 +223,7 @@ const (
 	WaitMax
 )
 
-// Lengths returns the quantiles (WaitShares) of the lengths of waits in a time span, and how many waits there were.
+// Lengths returns the quantiles (WaitShares) of the lengths of waits in a time span, and the number n of these waits.
 // open are the waits that had not ended at the end of the time span.
 func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitShares)]gvl.Bounded, n int64) {
 	w.Sum.Reset()
@@ -239,7 +239,8 @@ func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitSh
 	return told, w.Sum.Count()
 }
 
-// WaitInWords returns as text the length told of one of n waits. If n is zero, there are no waits, and it returns "–".
+// WaitInWords returns the length of waits as text. n is the number of waits. If n is zero, there is no length, and it
+// returns "–".
 func WaitInWords(n int64, told gvl.Bounded) string {
 	if n == 0 {
 		return "–"

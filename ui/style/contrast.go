@@ -130,7 +130,8 @@ func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 	switch {
 	case !f.Are16:
 		s.FG, s.BG = In256(s.FG), In256(s.BG)
-	case s.FG == t.Text && !s.BG.IsSet() && t.Background.Light(): // terminal's own: bold black becomes grey
+	// use the terminal's own colour: black text that is bold would become grey
+	case s.FG == t.Text && !s.BG.IsSet() && t.Background.Light():
 		s.FG = 0
 		return s
 	default:

@@ -140,10 +140,13 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 // largest share of the cell's time. The background has the colour of this state, which is stronger if the share is
 // larger.
 //
-// A cell can also show that the thread waited (LeastWait). If the cell has a block for running, the block is then cut
-// at the top. Any other letter is underlined and gets the colour of waiting. A cell of another state can also show that
-// the thread ran (leastRan). A block for running, as high as its share, then replaces the letter. But the letter stays
-// if the thread waited longer than it ran. beside has the shades of the cells on the left. It is nil for a single cell.
+// A cell can also show that the thread waited (LeastWait). If the thread mostly ran, the cell has a block, which is
+// then cut at the top. In all other cells, the letter of the state is underlined and gets the colour of waiting.
+//
+// A cell of another state can also show that the thread ran (leastRan). A block then replaces the letter. The block is
+// as high as the share of running. But the letter stays if the thread waited longer than it ran.
+//
+// beside has the shades of the cells on the left. It is nil for a single cell.
 func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if beside == nil {
 		beside = NewShades()

@@ -115,7 +115,7 @@ func Points(d float64) string {
 // called only in the other time or recording.
 func (v *flameBase) DrawChanges(a canvas.Area, t *style.Theme) {
 	about := "change of own time, in percentage points:"
-	if v.BaseKind == AgainstBase { // on a narrow screen its name has no room above
+	if v.BaseKind == AgainstBase { // on a narrow screen, the line above has no room for the recording's name
 		about = "own time against " + v.BaseWhen + ", in points:"
 	}
 	x := a.Put(1, 0, about, t.Dimmed())

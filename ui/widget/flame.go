@@ -45,8 +45,8 @@ type FlameLook struct {
 	Inverted bool // callees first
 	Upward   bool // the first row is at the bottom: flames, not icicles
 	Search   *regexp.Regexp
-	// Sought is the present search if another view started it, to show one function in the flamegraph. Such a search
-	// does not filter lists.
+	// Sought is the present search if another view started it, to show one function in the flamegraph. It is the same
+	// pointer as Search. Such a search does not filter lists.
 	Sought *regexp.Regexp
 }
 

@@ -51,7 +51,7 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	if v.Filter == "" {
 		parts = append(parts, of)
 	}
-	switch v.Colour { // only if the user chose it
+	switch v.Colour { // say what colours mean only if the user chose it
 	case ColourByState:
 		parts = append(parts, "coloured by state")
 	case ColourByOrigin:
@@ -219,7 +219,8 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 		}
 	}
 	text := c.Text
-	if clean := canvas.Clean(label); clean != label { // the layout has U+FFFD for an escape, views have ␛
+	// the layout replaces an escape character by U+FFFD, and views replace it by ␛
+	if clean := canvas.Clean(label); clean != label {
 		label, text = clean, flamegraph.LabelFit(clean, a.W)
 	}
 	fit := func(w int) string { return flamegraph.LabelFit(label, w) }
@@ -393,9 +394,9 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 // SVGColors returns the colours of the flamegraph on the screen, so that an SVG file can use the same colours.
 func (v *Flame) SVGColors(t style.Theme, dict *sampler.Dictionary) *flamegraph.SVGColors {
 	if v.Base != nil {
-		return nil // the tree does not have the differences
+		return nil // the tree of the SVG has no data about the differences
 	}
-	seen := *v                                              // a copy, because the view can change meanwhile
+	seen := *v                                              // a copy, because the view can change while the file is written
 	seen.origins = make(map[sampler.FrameID]sampler.Origin) // of all frames of the tree
 	out := &flamegraph.SVGColors{Fill: func(n *flamegraph.Node) (string, bool) {
 		if n.IsFrame() {

@@ -112,8 +112,8 @@ func (v *flamePicture) standsFor(n *flamegraph.Node) []*flamegraph.Node {
 	return []*flamegraph.Node{n}
 }
 
-// Under returns a function for weights. It reports whether the weight with a key belongs to the node n or to a node
-// below n.
+// Under returns a function that gets the key of a weight. The function reports whether the weight belongs to the node n
+// or to a node below n.
 func (v *flamePicture) Under(dict *sampler.Dictionary, n *flamegraph.Node) func(flamegraph.Key) bool {
 	if v.own != nil {
 		return v.own.Under(dict, n)

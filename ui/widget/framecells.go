@@ -19,8 +19,8 @@ type frameCells struct {
 }
 
 // LoadFrameCells sets the timeline's cells that show when a frame ran, or which threads worked for an endpoint. It
-// fills only the rows that are drawn. It adds up the wall time of the weights for whose keys the function under returns
-// true. Weights that are zero in the given metric do not count.
+// fills only the rows that are drawn. It adds up the wall time of weights. The function under gets the key of a weight,
+// and reports whether the weight counts. Weights that are zero in the given metric do not count.
 func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
 	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]timeline.Cell, len(v.Visible))}
 	of := make(map[sampler.ThreadID][][]timeline.Cell)

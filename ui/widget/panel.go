@@ -179,7 +179,7 @@ type panelWalk struct {
 	at           []*flamegraph.Node // places of the selected function
 }
 
-// row returns the row that the list in has for a node's function. It makes the row if the list has none.
+// row returns the row of a node's function in a list (the parameter in). It makes the row if the list has none.
 func (w *panelWalk) row(in map[flamegraph.FuncKey]*PanelRow, n *flamegraph.Node) *PanelRow {
 	r := in[n.FuncKey]
 	if r == nil {
@@ -205,8 +205,8 @@ func (r *PanelRow) add(weight int64, states *[gvl.NumStates]int64) {
 
 // sum adds up two weights for each function: its own, and the weight including everything that it calls. If a function
 // is several times on a stack, the stack counts only once for it. For the program's own functions, sum adds up a third
-// weight. It includes the code outside of the program that they call. For this, the weight of each stack counts for its
-// innermost own function.
+// weight, which includes the code outside of the program that they call. To compute it, sum adds the weight of each
+// stack to the innermost own function of the stack.
 func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
 	var r *PanelRow
 	if n.Kind != flamegraph.RootNode {

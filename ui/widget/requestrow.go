@@ -32,8 +32,8 @@ type RequestRow struct {
 	// not known, or if no thread works for the request at present.
 	State *gvl.ThreadState
 	Away  bool
-	// FiberWaits is true if the request is suspended, because the fiber that works for it waits. The field at is then
-	// read from this fiber. Otherwise it is read from the thread.
+	// FiberWaits is true if the request is suspended, because the fiber that works for it waits. In this case the field
+	// "at" has the data of this fiber, and otherwise the data of the thread.
 	FiberWaits bool
 	Forms      []string // texts for State, the longest first
 	What       string   // the statement that it waits for, or its place in the code
@@ -52,7 +52,7 @@ func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	case i < 0 || !sc.Threads[i].Known:
 	case q.InProgress && !q.Suspended && !sc.Frozen && (!ok || sc.Dict.Work(at.Work).Number != q.Work.Number):
 		// Recorded changes of the GVL show that the thread works for the request. But no sample has read the thread's
-		// stack since then, so the place in the code is not known.
+		// stack since then, so the place in the code is unknown.
 		w.inState(sc, i)
 	case !ok || sc.Dict.Work(at.Work).Number != q.Work.Number: // another fiber of the thread runs
 		w.Away = true

@@ -98,8 +98,8 @@ func (t *Table[R, K]) Sort(rows []R) {
 	})
 }
 
-// Sorted says in words how the table is sorted now. It returns "" if the table still has the order first, which it has
-// at the start.
+// Sorted says in words how the table is sorted now. The parameter first is the order that the table has at the start.
+// If the table still has it, the result is "".
 func (t *Table[R, K]) Sorted(first string) string {
 	switch {
 	case t.By != first && t.Reverse:
@@ -132,8 +132,8 @@ type Sorter interface {
 	turnRound()
 }
 
-// SortKeys returns the keys that sort a table. The function of returns this table. help is the text about the keys in
-// the help.
+// SortKeys returns the keys that sort a table. The function in the parameter of returns this table. help is the text
+// about the keys in the help.
 func SortKeys(help string, of func() Sorter) []scene.Binding {
 	return []scene.Binding{
 		{Keys: []string{">", "shift+."}, Show: "< >", Short: "sort", Help: help,
@@ -198,8 +198,8 @@ func (t *Table[R, K]) Draw(a canvas.Area, sc *scene.Scene, focused bool, pressed
 // table by this column.
 func (t *Table[R, K]) DrawHead(a canvas.Area, sc *scene.Scene) { t.drawHead(a, sc, 0) }
 
-// drawHead draws the head of the table. It leaves taken columns free at the right end, where the number of hidden rows
-// is written.
+// drawHead draws the head of the table. taken is the number of columns that it leaves free at the right end. The number
+// of hidden rows is written there.
 func (t *Table[R, K]) drawHead(a canvas.Area, sc *scene.Scene, taken int) {
 	x := t.Left
 	for i, w := range t.Fit(a.W, sc) {

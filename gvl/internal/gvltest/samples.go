@@ -11,7 +11,7 @@ const Sec = 1000 * MS
 // Base is the time of the first sample in tests, CLOCK_MONOTONIC ns.
 const Base = 1_000_000 * MS
 
-// ProcOf returns a process of the given era. An era is a generation of Ruby's thread scheduler.
+// ProcOf returns a process of the given era. An era is a range of Ruby releases with the same kind of thread scheduler.
 func ProcOf(era sampler.Era) sampler.Process {
 	return sampler.Process{PID: 1, Era: era, StackRate: 100, LockRate: 1000}
 }
@@ -52,8 +52,8 @@ func Answered(t sampler.Thread, at int64, call string, fd int32, peer sampler.Pe
 	return t
 }
 
-// Rechecked returns t with Kernel.Rechecked set. It means that memory was read again after the kernel's answer about
-// the thread's system call.
+// Rechecked returns t with Kernel.Rechecked set: after the kernel's answer about the thread's system call, the thread's
+// memory was read again.
 func Rechecked(t sampler.Thread) sampler.Thread {
 	t.Kernel.Rechecked = true
 	return t

@@ -42,8 +42,8 @@ func (t *Table[T]) Begin(n int) {
 	}
 }
 
-// BeginSame replaces Begin and all calls of Find, for a sample that lists the same threads as the last one in the same
-// order.
+// BeginSame starts a sample that lists the same threads as the last one, in the same order. It replaces Begin and all
+// calls of Find.
 func (t *Table[T]) BeginSame() { t.Changed = false }
 
 // Find returns the record of the i-th thread of the sample. fresh is set if the thread was not listed before. Callers

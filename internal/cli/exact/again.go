@@ -9,8 +9,8 @@ import (
 
 const (
 	// exactRest is how long ddtop waits after exact mode has ended itself, before it begins exact mode again. Each
-	// later pause is twice as long, up to exactRestMost. If exact mode was on for exactRestMost in between, the next
-	// pause is exactRest again.
+	// later pause is twice as long, but at most exactRestMost. If exact mode was on for exactRestMost before it ended,
+	// the next pause is exactRest again.
 	exactRest     = time.Minute
 	exactRestMost = time.Hour
 	// exactLook is how often ddtop checks whether exact mode has ended itself.
@@ -23,8 +23,8 @@ const (
 type exactAgain struct {
 	src   Source
 	flags *Flags
-	// say reports what happened to exact mode, and why. If exact mode ends itself once more, say reports this only if
-	// exact mode was on for exactRestMost before.
+	// say reports what happened to exact mode, and why. If exact mode ends itself repeatedly, say reports only the
+	// first end. It reports a later end only if exact mode was on for exactRestMost before.
 	say func(what, why string)
 
 	mu    sync.Mutex

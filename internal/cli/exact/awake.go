@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// StayAwake makes ddtop ignore the signals with which job control stops a process. They come from ctrl-z, or if a
-// process in the background uses the terminal. If ddtop were stopped while it pauses the target, the target would stay
-// stopped until the user types "fg".
+// StayAwake makes ddtop ignore the signals with which job control stops a process. One is the signal of ctrl-z. Others
+// come when a process in the background uses the terminal. If they stopped ddtop while it pauses the target, the target
+// would stay stopped until the user types "fg".
 func StayAwake() { signal.Ignore(syscall.SIGTSTP, syscall.SIGTTOU, syscall.SIGTTIN) }

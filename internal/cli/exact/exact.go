@@ -37,15 +37,15 @@ const CostFlag = "exact-cost"
 
 func (f *Flags) options() live.ExactOptions {
 	o := live.ExactOptions{MaxCost: f.cost.Share, Untried: Untried()}
-	if f.cost.Share == 0 { // off
+	if f.cost.Share == 0 { // the cost is not limited
 		o.MaxCost = 1
 	}
 	return o
 }
 
-// Untried reports whether the user wants exact mode on a kind of processor on which no one has tried it. Such a user
-// sets the variable DDTOP_EXACT_UNTRIED to Go's name of the processor. There is no flag and no setting for this, so
-// that no user enables it by accident.
+// Untried reports whether the user wants exact mode on a kind of processor on which no one has tried it. The user says
+// so with the variable DDTOP_EXACT_UNTRIED: its value must be Go's name of the processor. There is no flag and no
+// setting for this, so that no user enables it by accident.
 func Untried() bool { return os.Getenv("DDTOP_EXACT_UNTRIED") == runtime.GOARCH }
 
 // Source is a process that exact mode can follow. *live.Source implements it.
@@ -56,8 +56,8 @@ type Source interface {
 	ExactStatus() sampler.ExactStatus
 }
 
-// Begin puts the probes into a process, if the user asked for exact mode. From then on ddtop ignores ctrl-z. While
-// stopped by ctrl-z, ddtop could not watch what the probes cost, but they would stay in the process.
+// Begin puts the probes into a process, if the user asked for exact mode. From then on ddtop ignores ctrl-z. If ctrl-z
+// stopped ddtop, the probes would stay in the process, and ddtop could not watch what they cost.
 func (f *Flags) Begin(ctx context.Context, src Source) error {
 	if !f.On {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// Group is a group of processes that can be closed. It is either a *live.Group, or a Probed, which follows the
-// processes in exact mode.
+// Group is a group of processes that can be closed. It is a *live.Group, or a Probed if ddtop follows the processes in
+// exact mode.
 type Group interface {
 	sampler.Group
 	Close() error
@@ -28,8 +28,8 @@ type Told struct {
 	Note    func(p sampler.Process, text, why string)
 }
 
-// Probed is a group whose processes are followed in exact mode, each from the moment when ddtop finds it until the call
-// of Done. If exact mode is not possible for a process, ddtop only samples it.
+// Probed is a group whose processes are followed in exact mode. For each process, this begins when ddtop finds the
+// process, and ends with the call of Done. If exact mode is not possible for a process, ddtop only samples it.
 type Probed struct {
 	*live.Group
 	flags Flags
@@ -74,7 +74,7 @@ func (g *Probed) begin(ctx context.Context, s sampler.Source) error {
 		return nil
 	}
 	g.begun[s] = nil
-	src := s.(Source) // the group has only live processes
+	src := s.(Source) // each process of a live.Group is a Source
 	if err := g.flags.Begin(ctx, src); err != nil {
 		return err
 	}

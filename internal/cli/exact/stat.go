@@ -15,7 +15,7 @@ func Fill(stat *report.Stat, src sampler.Source) error {
 	if err != nil {
 		return err
 	}
-	if r.Hits == 0 && !r.Wrong { // no probe was hit, so nothing proves that exact mode worked
+	if r.Hits == 0 && !r.Wrong { // no probe was hit, so nothing proves that the probes work
 		r.Ended, r.Wrong = "no thread came past a probe", true
 	}
 	stat.Exact = &report.StatExact{

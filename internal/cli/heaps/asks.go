@@ -14,11 +14,11 @@ import (
 type Open func(ctx context.Context) (*live.Source, error)
 
 const (
-	// asksFrom is the growth, in bytes, from which on asker follows the calls that allocate memory. It is the growth of
-	// memory outside Ruby's objects since the first count.
+	// asksFrom is a growth of memory outside Ruby's objects since the first count, in bytes. From this growth on, asker
+	// follows the calls that allocate memory.
 	asksFrom = 1_000_000
-	// asksUntil is the growth since the previous count, in bytes, that asker needs to go on. If a count shows less
-	// growth, asker stops. malloc asks the kernel for steps of 132 KB, so a single step is enough.
+	// asksUntil is the least growth since the previous count with which asker continues, in bytes. With less growth, it
+	// stops. malloc asks the kernel for memory in steps of 132 KB, so a single step is enough.
 	asksUntil = 100_000
 )
 
@@ -40,8 +40,8 @@ type asker struct {
 	// first and last are the first count and the most recent count. missing says why ddtop cannot follow the calls.
 	first, last export.Before
 	missing     string
-	// most has the calls of one of the periods in which asker followed calls. It is the period in which they asked for
-	// most memory.
+	// most has the calls of the period in which they asked for most memory. It is one of the periods in which asker
+	// followed calls.
 	most *sampler.MemoryAsks
 }
 
@@ -84,7 +84,7 @@ func (a *asker) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// stop ends following. The caller holds mu.
+// stop ends the following of calls. The caller holds mu.
 func (a *asker) stop() {
 	if !a.on {
 		return

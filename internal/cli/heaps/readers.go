@@ -21,8 +21,8 @@ type Readers struct {
 	attach func(ctx context.Context, pid int) (*live.Source, error)
 	ctx    context.Context
 	end    context.CancelFunc
-	// turn is locked while a heap is read, so that only one heap is read at a time. Otherwise several reads together
-	// could use more CPU time than besideShare allows.
+	// turn is locked while a heap is read. So only one heap is read at a time, and the reads together use no more CPU
+	// time than besideShare allows.
 	turn sync.Mutex
 	mu   sync.Mutex
 	of   map[int]*Reader
@@ -122,8 +122,8 @@ type Reader struct {
 	all *Readers
 	pid int
 	src *live.Source // nil before the first call
-	// asks follows the process's system calls that ask for memory. It does so between two counts that also measure the
-	// memory.
+	// asks follows the system calls with which the process asks for memory. At each count that also measures the
+	// memory, it decides whether to follow these calls.
 	asks asker
 }
 

@@ -26,8 +26,8 @@ const (
 	maxSiblings = 64
 )
 
-// ErrNoPidfd is returned for --pause on a kernel without pidfds (descriptors of processes). On such a kernel, ddtop
-// cannot see that a child has ended without collecting the child's exit code.
+// ErrNoPidfd is returned for --pause if ddtop starts the program and the kernel has no pidfds (descriptors of
+// processes). On such a kernel, ddtop can see the end of a child only by collecting the child's exit code.
 var ErrNoPidfd = errors.New("the program runs on without being watched: --pause with a program that ddtop starts needs Linux 5.4; use --pause with -p PID")
 
 // ErrEndedBefore is returned if a started program ended before ddtop had found a Ruby VM to measure.
@@ -56,8 +56,8 @@ func (c *Command) Attach(ctx context.Context, opts live.Options, x *exact.Flags)
 			}
 			return src, nil
 		}
-		// During exec and exit the kernel refuses access to a process for a moment. So an error counts only if it is
-		// still there after the checks have slowed down.
+		// During exec and exit the kernel refuses access to a process for a moment. So ddtop ignores such an error at
+		// first. It returns the error only when the checks have reached their longest interval.
 		if wait == slowestLook && run.IsAny(err, attach.ErrPermission, attach.ErrTraced, attach.ErrLinuxOnly, layout.ErrUnknownRelease, live.ErrPauseLimit) {
 			return nil, fmt.Errorf("the program runs on without being watched: %w", err)
 		}

@@ -22,8 +22,8 @@ import (
 type Command struct {
 	cmd *exec.Cmd
 	// Output is the path of the file that receives the program's output. It is empty if the program writes to ddtop's
-	// own streams. file is the open file. It stays open because another user may own the folder for temporary files,
-	// and could put another file at this path.
+	// own streams. file is this file, open. ddtop never opens it again by its path, because another user may own the
+	// folder for temporary files, and could put another file there.
 	Output string
 	file   *commandOutput
 	// ownGroup is true if the program has its own process group. Keys at the terminal, such as ctrl-c, do not send
@@ -42,9 +42,9 @@ type Command struct {
 	err  error
 }
 
-// Start starts a program. If ddtop shows a screen, the screen needs the terminal, so the program's output goes to a
+// Start starts a program. If ddtop shows a screen, the screen needs the terminal. So the program's output goes to a
 // file. Otherwise the program writes to ddtop's own streams. The program reads ddtop's standard input, unless this is a
-// terminal and the screen reads it.
+// terminal from which the screen reads.
 func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 	c := &Command{cmd: exec.Command(args[0], args[1:]...), Done: make(chan struct{})}
 	in, inIsFile := std.In.(*os.File)
@@ -90,9 +90,9 @@ func Start(args []string, std run.Streams, screen bool) (*Command, error) {
 // PID returns the process id of the program.
 func (c *Command) PID() int { return c.cmd.Process.Pid }
 
-// ForwardSignals passes the signals that ddtop receives on to the program, until stop is called. A terminal sends the
-// signals of its keys to all processes of a group. If the program is in ddtop's group, it already gets these signals,
-// and ForwardSignals does not pass them on.
+// ForwardSignals passes the signals that ddtop receives on to the program, until stop is called. There is one
+// exception: if a key such as ctrl-c is pressed, the terminal sends a signal to all processes of a group. If the
+// program is in ddtop's group, it already gets this signal.
 func (c *Command) ForwardSignals() (stop func()) {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 	if c.ownGroup {
@@ -101,7 +101,8 @@ func (c *Command) ForwardSignals() (stop func()) {
 	arrived := make(chan os.Signal, 16)
 	signal.Notify(arrived, signals...)
 	if !c.ownGroup {
-		// ddtop must not end before the program, so it receives these signals and ignores them.
+		// The program is in ddtop's group and gets these signals itself. ddtop must not end before the program, so it
+		// ignores them.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT)
 	}
 	quit := make(chan struct{})
@@ -173,9 +174,9 @@ func (e *Exit) Error() string { return fmt.Sprintf("the command ended with code 
 // pausable reports whether waitForEnd can wait for a child's end. It needs Linux 5.4.
 func pausable(p *os.Process) bool { return p.WithHandle(func(uintptr) {}) == nil }
 
-// waitForEnd waits until a child has ended, without collecting its exit code. os/exec cannot do this if ddtop also
-// traces the child, because it would mistake a stop of the child for its end. If the kernel does not support such a
-// wait, waitForEnd returns at once.
+// waitForEnd waits until a child has ended, without collecting its exit code. If ddtop traces the child, os/exec cannot
+// do this, because it would mistake a stop of the child for its end. If the kernel does not support this kind of wait,
+// waitForEnd returns at once.
 func waitForEnd(p *os.Process) { _ = p.WithHandle(waitReadable) }
 
 // waitReadable waits until a descriptor is readable. A descriptor of a process (pidfd) becomes readable when the

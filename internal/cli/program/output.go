@@ -20,29 +20,30 @@ const (
 	// has removed the beginning of the file.
 	maxOutput  = 64 << 20
 	keptOutput = 32 << 20
-	// outputEvery is how often ddtop checks the size of the file. If the program writes fast, ddtop checks more often,
-	// so that the file grows by at most a fourth of maxOutput between two checks. leastOutputEvery is the shortest
-	// interval.
+	// outputEvery is the usual interval between two checks of the file's size. If the program writes fast, the interval
+	// is shorter, so that the file grows by at most a fourth of maxOutput between two checks. leastOutputEvery is the
+	// shortest interval.
 	outputEvery      = 250 * time.Millisecond
 	leastOutputEvery = 5 * time.Millisecond
 )
 
-// commandOutput is the file to which a started program writes. It is not a pipe, because a pipe would lose its reader
-// if ddtop ends first, and this would end the program.
+// commandOutput is the file to which a started program writes. A pipe would not do: if ddtop ends first, the pipe has
+// no reader, and the program's next write would end the program.
 type commandOutput struct {
 	*os.File
 	max, kept int64
 
 	mu sync.Mutex
-	// cut is the number of bytes that ddtop has removed from the beginning of the file. Some file systems cannot remove
-	// them, but can free their memory. Such bytes remain and read as zeros. hole is the number of these zeros.
+	// cut is the number of bytes that ddtop has removed from the beginning of the file. Some file systems cannot
+	// shorten a file at its beginning, but can free the memory of these bytes. The bytes then stay in the file and read
+	// as zeros. hole is the number of such zeros.
 	cut, hole int64
 	failed    error // why the file could not be cut; nil if it could
 }
 
 func newCommandOutput(f *os.File) (*commandOutput, error) {
-	// The program must write in append mode. Otherwise it would not write to the new end of the file after ddtop has
-	// shortened the file.
+	// The program must write in append mode, so that it continues at the new end of the file after ddtop has shortened
+	// it.
 	if err := setAppend(f); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
@@ -56,8 +57,8 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	for {
 		o.shorten()
 		written, now := o.written(), time.Now()
-		// The interval at most doubles from one check to the next, because the program may begin to write fast at any
-		// time.
+		// The interval at most doubles from one check to the next. So ddtop notices soon if the program begins to write
+		// fast.
 		every = min(2*every, nextLook(written-before, now.Sub(at), o.max))
 		next := time.NewTimer(every)
 		before, at = written, now
@@ -70,8 +71,8 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	}
 }
 
-// nextLook returns how long to wait until the next check of the file's size. The file may have at most the size most,
-// in bytes. It grew by grown bytes in the time in, since the previous check.
+// nextLook returns how long to wait until the next check of the file's size. Since the previous check, the time in has
+// passed, and the file has grown by grown bytes. most is the limit of the file's size, in bytes.
 func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	if grown <= 0 {
 		return outputEvery
@@ -110,7 +111,7 @@ func (o *commandOutput) shorten() {
 	case punchHole(o.File, to) == nil:
 		o.cut += to - o.hole
 		o.hole = to
-	default: // the file system can only remove everything
+	default: // the file system can only remove the whole content
 		if o.failed = o.Truncate(0); o.failed == nil {
 			o.cut, o.hole = o.cut+info.Size()-o.hole, 0
 		}

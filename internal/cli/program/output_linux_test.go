@@ -34,7 +34,7 @@ func TestOutputOfACommandIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.max, o.kept = 4<<20, 2<<20
-		Command, err := unix.Dup(int(f.Fd())) // a descriptor as the started program has it
+		Command, err := unix.Dup(int(f.Fd())) // a second descriptor of the same open file, like the program's
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,9 +11,10 @@ import (
 // (PR_SET_CHILD_SUBREAPER, prctl(2)). So ddtop can find a program that goes into the background.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// removeBegin removes the bytes before the offset to from a file, which becomes shorter (fallocate(2): ext4 and xfs).
-// It returns errors.ErrUnsupported if the file system cannot do this. It also does so if punchHole has already freed
-// bytes (hole is above 0), because ext4 and xfs refuse in this case.
+// removeBegin removes the bytes before the offset to from a file, which becomes shorter. It returns
+// errors.ErrUnsupported if the file system cannot do this. Only ext4 and xfs can (fallocate(2)). It also returns
+// errors.ErrUnsupported if punchHole has already freed bytes (hole is above 0), because ext4 and xfs refuse in this
+// case.
 func removeBegin(f *os.File, hole, to int64) error {
 	if hole > 0 {
 		return errors.ErrUnsupported

@@ -51,9 +51,9 @@ func (f *Alerts) urls() []string {
 // Given reports whether the user has named any destination.
 func (f *Alerts) Given() bool { return len(f.urls()) > 0 || f.Capture != "" }
 
-// Open returns a Watch for findings, or nil if neither messages nor the status page need findings. profiles are the
-// destinations of profiles, because some of them also accept messages. figures is true if the status page shows
-// findings. version is ddtop's version.
+// Open returns a Watch for findings. It returns nil if neither messages nor the status page need findings. profiles are
+// the destinations of profiles. Open needs them because some of them also accept messages. figures is true if the
+// status page shows findings. version is ddtop's version.
 func (f *Alerts) Open(ctx context.Context, rules *findings.Rules, profiles []push.Route, figures bool, version string,
 	log *slog.Logger) (w *Watch, err error) {
 	list, err := f.destinations(profiles, version)

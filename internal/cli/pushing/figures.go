@@ -21,12 +21,12 @@ const (
 	// name otherServices.
 	maxServices   = 64
 	otherServices = "(other)"
-	// rotateNS is how often old waits are dropped, in ns, so that the 99th percentile covers only recent waits. Each
-	// wait counts for one to two such intervals.
+	// rotateNS is the interval at which old waits are dropped, in ns, so that the 99th percentile covers only recent
+	// waits. A wait stays for one to two intervals.
 	rotateNS = int64(time.Minute)
 )
 
-// TellAt serves push's status page on a listener until stop is called.
+// TellAt starts to serve push's status page on a listener. stop ends this.
 func (p *Pushing) TellAt(l net.Listener, loopback bool) (stop func()) {
 	p.services = newServiceFigures()
 	s := status.Serve(l, loopback, func() *status.Figures {
@@ -43,7 +43,7 @@ func (p *Pushing) TellAt(l net.Listener, loopback bool) (stop func()) {
 	})
 	return func() {
 		done, cancel := context.WithCancel(context.Background())
-		cancel() // do not wait for clients, because ddtop must end in time
+		cancel() // Close must not wait for clients, because ddtop must end in time
 		_ = s.Close(done)
 	}
 }
@@ -88,9 +88,9 @@ func (s *service) ended() {
 // time between two reads of the status page by Prometheus, which can be minutes.
 const forgetAfter = 15 * time.Minute
 
-// forget drops the services whose last process ended more than forgetAfter ago. A caller that wants to add a service
-// sets room. If there are already maxServices services, forget then drops one more: the one that has had no process for
-// the longest time.
+// forget drops the services whose last process ended more than forgetAfter ago. room is true if the caller wants to add
+// a service. If there are already maxServices services, forget then also drops the one that has had no process for the
+// longest time.
 func (f *serviceFigures) forget(room bool) {
 	var oldest *service
 	for name, s := range f.all {

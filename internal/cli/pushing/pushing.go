@@ -128,7 +128,7 @@ func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 	}
 	stopTelling()
 	p.Watch.finish()
-	var closing sync.WaitGroup // so that one hanging destination does not delay the others
+	var closing sync.WaitGroup // close both at the same time, so that a destination that hangs does not delay the other
 	closing.Go(func() { p.Watch.close(end, p.log) })
 	closing.Go(func() { p.pusher.Close(end) })
 	closing.Wait()
@@ -138,7 +138,8 @@ func (p *Pushing) Run(ctx context.Context, g sampler.Group) error {
 // firstPeriod returns the length of the first period of a process. It differs from process to process. So processes
 // that ddtop finds at the same time do not all send their profiles at the same time.
 func (p *Pushing) firstPeriod() time.Duration {
-	const golden = 0.618033988749895 // the fractional parts of its multiples are evenly spread
+	// the golden ratio, because the fractional parts of its multiples are evenly spread
+	const golden = 0.618033988749895
 	part := math.Mod(float64(p.joined)*golden, 1)
 	p.joined++
 	return p.period - time.Duration(part*float64(p.period)/2)
@@ -200,8 +201,8 @@ func (p *Pushing) follow(ctx context.Context, one *pushed, first time.Duration) 
 	}
 }
 
-// failure returns the error because of which ddtop itself ended a context. It returns nil if the context ended because
-// its parent ended.
+// failure returns the error with which ddtop itself ended a context. It returns nil if the context ended because its
+// parent context ended.
 func failure(ctx context.Context) error {
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -258,7 +259,8 @@ func (one *pushed) describe(given push.Tags) {
 		return strings.HasPrefix(name, "DD_") || strings.HasPrefix(name, "OTEL_")
 	})
 	if names == 0 && one.hasEnvironment {
-		return // the process is ending; without its environment it would get the wrong service
+		// no variables now, but some before: the process is ending, so keep its tags, or it would get the wrong service
+		return
 	}
 	one.hasEnvironment = names > 0
 	if !one.redact {
@@ -288,9 +290,9 @@ func (one *pushed) describe(given push.Tags) {
 // attach. It does not correct a smaller drift, so that each period begins exactly when the previous one ended.
 const maxClockError = time.Second
 
-// onClock returns p with two times corrected to the present wall clock: the process's start and the attach. ddtop
-// follows processes for weeks. If the clock is set or the machine is suspended meanwhile, profiles would have wrong
-// times without this correction.
+// onClock returns p with two times in the present wall clock: the process's start and the attach. ddtop follows
+// processes for weeks. If the clock is set or the machine is suspended meanwhile, profiles would have wrong times
+// without this correction.
 func (one *pushed) onClock(p sampler.Process) sampler.Process {
 	now, last := time.Now(), p.AttachedAt
 	if at := one.attached.Load(); at != nil {
@@ -305,9 +307,9 @@ func (one *pushed) onClock(p sampler.Process) sampler.Process {
 	return p
 }
 
-// attachedBy returns the wall-clock time at which ddtop attached. now is the present time by the wall clock, and
-// elapsed is the time since the attach by CLOCK_MONOTONIC. at is the previous result. attachedBy returns it unchanged
-// unless it is wrong by at least maxClockError.
+// attachedBy returns the wall-clock time at which ddtop attached: now less elapsed. now is the present wall-clock time,
+// and elapsed is the time since the attach by CLOCK_MONOTONIC. at is the previous result. If at is wrong by less than
+// maxClockError, attachedBy returns at.
 func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
 	by := now.Add(-elapsed)
 	if by.Round(0).Sub(at.Round(0)).Abs() < maxClockError {
@@ -329,7 +331,7 @@ func (p *Pushing) encode() {
 		period := push.Period{Process: pushProcess(f.m.Process), From: f.m.Process.WallTime(f.m.Weights.FromNS), To: f.m.Process.WallTime(f.m.Weights.ToNS), Seq: f.of.seq}
 		f.of.seq++
 		period.Tags = *f.of.tags.Load()
-		for endpoint, n := range f.ended { // with the same names as in the profile's labels
+		for endpoint, n := range f.ended { // use the same names as the profile's labels
 			if period.Ended == nil {
 				period.Ended = make(map[string]int64)
 			}

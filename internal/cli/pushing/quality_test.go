@@ -43,7 +43,7 @@ func TestServiceOfFewSamples(t *testing.T) {
 	if told() {
 		t.Error("the p99 of waits is told at 2 samples a second")
 	}
-	feed(7000, 20e6) // now the first samples are more than two minutes old
+	feed(7000, 20e6) // this takes more than two minutes, so the first samples are dropped
 	if !told() {
 		t.Error("the p99 of waits is not told at 50 samples a second")
 	}

@@ -62,8 +62,8 @@ func (w *Watch) begin() {
 	}
 }
 
-// close waits until the current captures are made, and closes the two Pushers. Until the context end is done, the
-// Pushers send their unsent messages and captures.
+// close waits until the current captures are made, and closes the two Pushers. The Pushers send their unsent messages
+// and captures until the context end is done.
 func (w *Watch) close(end context.Context, log *slog.Logger) {
 	if w == nil {
 		return
@@ -73,7 +73,7 @@ func (w *Watch) close(end context.Context, log *slog.Logger) {
 		all.Go(func() { w.Alerts.Close(end) })
 	}
 	if w.Captures != nil {
-		if end.Err() == nil { // new captures may still begin after the context end is done
+		if end.Err() == nil { // otherwise new captures could still begin while Wait waits
 			made := make(chan struct{})
 			go func() { w.writing.Wait(); close(made) }()
 			select {
@@ -169,7 +169,7 @@ func (w *watched) feed(s *sampler.Sample, states []gvl.ThreadState) {
 	w.stream.Feed(s, states)
 	w.lastNS = s.TimeNS
 	if w.history != nil {
-		_ = w.history.Append(s) // the only error is a sample beyond the format's limits, which is left out
+		_ = w.history.Append(s) // an error is only possible for a sample beyond the format's limits, which is left out
 	}
 	if s.TimeNS < w.dueNS {
 		return
@@ -265,8 +265,9 @@ func (w *watched) write(o order) {
 	}
 }
 
-// leave stops watching a process that has ended or cannot be read. If ddtop itself is ending, it sends no message that
-// the process's findings are over. leave does not wait until captures are made, because the last profile is sent first.
+// leave stops watching a process that has ended or cannot be read. If ddtop itself is ending, leave sends no message
+// that the process's findings have ended. leave does not wait until captures are made, because the last profile is sent
+// only after leave.
 func (w *watched) leave(ending, ended bool) {
 	if w == nil {
 		return

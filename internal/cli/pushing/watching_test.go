@@ -14,7 +14,7 @@ import (
 func TestCapturesDelayNoProfile(t *testing.T) {
 	w := new(Watch)
 	w.begin()
-	w.capturing.Lock() // never unlocked, so the goroutine of the capture cannot go on
+	w.capturing.Lock() // never unlocked, so the capture cannot continue
 	for _, ending := range []bool{false, true} {
 		x := &watched{Watch: w, orders: make(chan order, 1)}
 		x.on = w.board.Join(alert.Process{Process: push.Process{PID: 1}}, func(*alert.Finding) alert.Capture {

@@ -48,14 +48,14 @@ func (d *Debuginfod) AddTo(cmd *cobra.Command, std Streams) {
 	}
 }
 
-// Fetch downloads the debug files for the C functions on native stacks, for at most debugWait. It reads the stacks only
-// to know which files these are.
+// Fetch downloads the debug files for the C functions on native stacks, for at most debugWait. It reads the stacks to
+// find out which debug files are needed.
 func (d *Debuginfod) Fetch(ctx context.Context, src NativeSource) {
 	if d.Client == nil {
 		return
 	}
 	var tids []int32
-	// The dump reads the same stacks again and handles errors, so they are ignored here.
+	// Ignore errors: the dump reads the same stacks again, and handles errors then.
 	threads, _ := src.NativeThreads()
 	for _, thread := range threads {
 		tids = append(tids, thread.TID)

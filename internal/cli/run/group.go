@@ -46,7 +46,7 @@ func MeasureGroup[T any](ctx context.Context, g sampler.Group, length time.Durat
 		case r.err != nil:
 			failed = append(failed, r.err)
 		case ctx.Err() != nil:
-			interrupted = r.note // the interrupt ended all measurements, so all notes are the same
+			interrupted = r.note // the interrupt ended all measurements, so all notes are the same; print one
 			out = append(out, r.value)
 		default:
 			SayNote(std, r.note)

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// nativeThreads finds native threads that C code started and that Ruby does not know. Samples have only Ruby's threads.
-// So nativeThreads lists all native threads before and after a measurement.
+// nativeThreads finds native threads that Ruby does not know because C code started them. Samples have only Ruby's
+// threads. So nativeThreads lists all native threads of the process, before and after a measurement.
 type nativeThreads struct {
 	src    *live.Source
 	before map[int32]int64 // CPU time in ns
@@ -27,7 +27,7 @@ func WatchNative(src sampler.Source) nativeThreads {
 	n := nativeThreads{src: s, before: make(map[int32]int64)}
 	list, err := s.NativeThreads()
 	if err != nil {
-		return nativeThreads{} // the figures of Ruby's threads do not need them
+		return nativeThreads{} // not an error of the measurement: the figures of Ruby's threads do not need this list
 	}
 	for _, t := range list {
 		n.before[t.TID] = t.CPUNS

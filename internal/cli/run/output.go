@@ -43,7 +43,7 @@ func (o Output) Check(command string, binary bool, std Streams) error {
 		if p.Info.IsDir() {
 			return flags.Usagef("%s is a folder: -o takes a file", o)
 		}
-		return nil // a device or a pipe needs no temporary file
+		return nil // a device or a pipe is written directly, without a temporary file
 	}
 	probe, err := p.Begin()
 	if err != nil {
@@ -128,11 +128,11 @@ type streamed struct {
 	io.Writer
 	// Done ends the writing. complete is true if the caller has written everything.
 	Done func(complete bool) error
-	// There is true if the file has its final name from the start. It is false if the file has a temporary name until
-	// it is complete.
+	// There is true if the file has its final name from the start. Otherwise the file has a temporary name until it is
+	// complete.
 	There bool
-	// Kept says where the part that was written remains if the file is not completed. It is empty if the output is not
-	// a file.
+	// Kept says where the data written so far remains if the file is not completed. It is empty if the output is not a
+	// file.
 	Kept string
 }
 

@@ -79,7 +79,8 @@ func TestOutputKeepsWhatWasThere(t *testing.T) {
 	}
 	var said strings.Builder
 	std := Streams{Out: io.Discard, Err: &said}
-	for _, complete := range []bool{false, true} { // the second run replaces the part that the first run has left
+	// in the second run, the incomplete file of the first run is replaced
+	for _, complete := range []bool{false, true} {
 		w, err := Output(path).Stream(nil, std)
 		if err != nil {
 			t.Fatal(err)

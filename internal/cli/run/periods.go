@@ -9,12 +9,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// cutPatience is how much longer than planned a period can be, in ns. A period should end at a sample that the next
-// period can share (Feed). After its planned end, it waits for such a sample, but only for cutPatience.
+// cutPatience is how much longer than planned a period can be, in ns. A period should end at a sample that can also be
+// the first one of the next period (see Feed). After its planned end, the period waits for such a sample, but not
+// longer than cutPatience.
 const cutPatience = int64(time.Second)
 
-// keepBeside is the least time, in ns, for which the names of threads and frames are kept in memory. Past findings and
-// captures refer to these names.
+// keepBeside is the least time for which the names of threads and frames stay in memory, in ns. Findings and captures
+// about the past need these names.
 const keepBeside = int64(4 * time.Minute)
 
 // periods divides the samples of a process into consecutive periods without gaps. In each period it sums up the time of
@@ -67,8 +68,8 @@ func (p *periods) Feed(s *sampler.Sample) error {
 	p.now.feed(s, states)
 	p.lastNS = s.TimeNS
 	over := s.TimeNS - p.untilNS
-	// The period could end here, but this sample would then belong to two periods. If it has stacks or allocations,
-	// they would count twice. So the period goes on until a sample has neither.
+	// If the period ended here, this sample would belong to two periods. Its stacks and allocations would count twice.
+	// So the period continues until a sample has neither.
 	if over < 0 || over < cutPatience && (s.Depth == sampler.StackTick || s.GC.Pair.Thread != 0) {
 		return nil
 	}

@@ -46,7 +46,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 		emit(s)
 	})
 	ended := errors.Is(err, sampler.ErrEnded)
-	// The measurement does not need the probes after this point. They slow the process down, so remove them now.
+	// The measurement has ended and does not need the probes. They slow the process down, so remove them now.
 	if inexact := exact.End(src); inexact != nil {
 		return "", errors.Join(inexact, err)
 	}
@@ -55,8 +55,7 @@ func SampleFor(ctx context.Context, src sampler.Source, length time.Duration, em
 	}
 	failedNS, failed := readFailure(src)
 	if samples < 2 {
-		// A recording can end before its process does. So the process has ended only if the recording says how it
-		// ended.
+		// A recording can end before its process does. So report the process's end only if the recording has it.
 		if _, seen := src.End(); ended && seen {
 			return "", fmt.Errorf("%w: process %d %s", ErrNothing, src.Process().PID, howItEnded(src))
 		}

@@ -25,7 +25,7 @@ type Streams struct {
 	Redact *flags.Redaction
 	// Own is the flag --own-code of the running command, or nil if the command has no such flag.
 	Own *flags.OwnCode
-	// Chosen records how the user found the process, if not by its PID.
+	// Chosen says how the user found the process, if not by its PID.
 	Chosen *Chosen
 }
 
@@ -37,8 +37,8 @@ func Standard() Streams {
 	}
 }
 
-// Chosen records by which words the user found a process, if not by its PID. If ddtop is started again, for example
-// with sudo, it can find the process by the same words.
+// Chosen is how the user found a process, if not by its PID. If ddtop is started again, for example with sudo, it can
+// use the same words.
 type Chosen struct {
 	Words    []string   // the words by which the process was found
 	PIDs     flags.PIDs // empty if flags select the process

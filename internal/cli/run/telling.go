@@ -42,7 +42,7 @@ func SayNotes(std Streams, src sampler.Source, note string) {
 	SayBelow(std, src)
 }
 
-// SayBelow prints how many descendants of the measured process run the same program, because these were not measured.
+// SayBelow prints how many descendants of the measured process run the same program. They were not measured.
 func SayBelow(std Streams, src sampler.Source) {
 	family, ok := src.(interface {
 		Family() (sampler.Family, error)

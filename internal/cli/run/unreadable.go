@@ -7,8 +7,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tellEvery is how often ddtop searches for processes that it cannot read. unreadableFor is how old such a process must
-// be before ddtop reports it, because ddtop cannot read a process that is just starting.
+// tellEvery is the interval at which ddtop searches for processes that it cannot read. unreadableFor is how old such a
+// process must be before ddtop reports it. A younger process may still be starting, and ddtop may soon be able to read
+// it.
 const (
 	tellEvery     = 2 * time.Second
 	unreadableFor = 10 * time.Second
@@ -34,7 +35,8 @@ func KeepTelling(ctx context.Context, g sampler.Group, say func(sampler.Relative
 	})
 }
 
-// tell reports each unreadable process once. It leaves out a process if only its name suggests that it is a Ruby.
+// tell reports each unreadable process once. It leaves out a process if nothing but its name suggests that it is a
+// Ruby.
 func (t *teller) tell(list []sampler.Relative, now time.Time) {
 	here := make(map[toldKey]bool, len(t.told))
 	for _, r := range list {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/recording"
 )
 
-// errUnread is returned when nothing reads the output.
+// errUnread is returned when no program reads the output.
 var errUnread = errors.New("nothing more could be written: nobody reads it")
 
 // patientWriter is a writer that does not wait forever for a reader. If a write is still blocked some time after ctx
@@ -46,16 +46,16 @@ const (
 	asideWaiting = 64
 )
 
-// asideWriter writes in its own goroutine, so that sampling goes on while the disk is slow for a moment. If the disk is
-// slow for longer, Write blocks until there is room or giveUp is closed. The sampling thread counts the samples that
-// are lost meanwhile.
+// asideWriter writes in its own goroutine, so that sampling continues while the disk is slow for a moment. If the disk
+// is slow for longer, Write blocks until there is room or giveUp is closed. Meanwhile samples are lost, and the
+// sampling thread counts them.
 type asideWriter struct {
 	GiveUp <-chan struct{}
 	chunk  []byte
 	chunks chan []byte
 	done   chan error
 	failed chan struct{} // closed when nothing more can be written
-	err    error         // why, once failed is closed
+	err    error         // the reason; set before failed is closed
 }
 
 // WriteAside returns a writer that writes to the writer to in its own goroutine (asideWriter).

@@ -22,7 +22,7 @@ import (
 )
 
 // Again returns the arguments that start ddtop once more for the same processes. args are the present arguments, and
-// cmd is the command in them. PIDs replace words by which the user found the processes.
+// cmd is the command in them. If the user found the processes by words, PIDs replace these words.
 func Again(c *run.Chosen, args []string, cmd *cobra.Command) []string {
 	if len(c.PIDs) == 0 {
 		return args
@@ -55,7 +55,7 @@ func positionals(args []string, cmd *cobra.Command) []int {
 			return at
 		case strings.HasPrefix(a, "--"):
 			if f := cmd.Flags().Lookup(a[2:]); f != nil && f.NoOptDefVal == "" {
-				i++ // a flag with =VALUE is not found here
+				i++ // skip the flag's value; Lookup does not find --flag=VALUE
 			}
 		case len(a) > 1 && a[0] == '-':
 			for j := 1; j < len(a); j++ {
@@ -124,7 +124,7 @@ func Offer(ctx context.Context, args []string, std run.Streams, config string) e
 	}
 	env := os.Environ()
 	if config != "" {
-		if _, err := os.Stat(config); err == nil { // root would have other settings
+		if _, err := os.Stat(config); err == nil { // otherwise root would use its own settings
 			env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "XDG_CONFIG_HOME=") }),
 				"XDG_CONFIG_HOME="+filepath.Dir(filepath.Dir(config)))
 		}

@@ -23,7 +23,8 @@ const (
 	maxResult = 32 << 10
 	// defaultSeconds is how long a tool measures by default, in s. maxSeconds is the longest allowed time.
 	defaultSeconds, maxSeconds = 5, 60
-	// maxCall limits the name and the arguments of a client's call, in bytes, because error texts repeat them.
+	// maxCall limits the name and the arguments of a client's call, in bytes. Error texts repeat them, so a long call
+	// would make a long result.
 	maxCall = 16 << 10
 	// maxAtOnce limits how many tools run at the same time. Further calls wait.
 	maxAtOnce = 2
@@ -116,8 +117,8 @@ func (s *Server) diff(ctx context.Context, in diffInput) (string, error) {
 		if filepath.Ext(path) != ".ddtop" {
 			return "", errors.New("it takes two recordings, files that end in .ddtop")
 		}
-		// Reading from a pipe blocks until another program writes to the pipe. Meanwhile the tool would take up one of
-		// the maxAtOnce places.
+		// Reading from a pipe blocks until another program writes to the pipe. During this time, the tool would occupy
+		// one of the maxAtOnce places.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return "", errors.New("it takes regular files, no pipes, devices or folders")
 		}
@@ -125,8 +126,8 @@ func (s *Server) diff(ctx context.Context, in diffInput) (string, error) {
 	return s.run(ctx, "diff", "--", in.Before, in.After)
 }
 
-// addTool adds a tool that only reads. It returns a tool's error as a result, so that the client can read it and act on
-// it.
+// addTool adds a tool that only reads. If the tool fails, the client gets the error as a result, so that it can read it
+// and act on it.
 func addTool[In any](server *mcp.Server, name, about string, do func(context.Context, In) (string, error)) {
 	closed := false
 	tool := &mcp.Tool{Name: name, Description: about}

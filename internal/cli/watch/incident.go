@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// spareBytes is how many bytes must still be free below the folder's size limit, so that a recording goes on. It is
-	// more than one write adds.
+	// spareBytes is how many bytes must be free below the folder's size limit, so that a recording may continue. A
+	// single write adds less than this.
 	spareBytes = 256 << 10
-	// abandonAfter limits how long a recording waits for a disk that does not answer. Its unwritten samples refer to
-	// names in ddtop's memory, and ddtop cannot keep these names for longer.
+	// abandonAfter limits how long a recording waits for a disk that does not answer. Its unwritten samples need names
+	// in ddtop's memory, and ddtop cannot keep these names for longer.
 	abandonAfter = 5 * time.Minute
 )
 
@@ -48,7 +48,8 @@ type incident struct {
 	// full is true if the recording ended because of the size limit of the folder.
 	full   bool
 	failed error
-	// lost is the error of an earlier recording of the same incident, if ddtop could not write that recording.
+	// lost is the error of an earlier recording of the same incident. It is nil if there was no earlier recording, or
+	// if ddtop could write it.
 	lost error
 }
 
@@ -78,8 +79,8 @@ func (w *watched) startIncident(cause measure.Cause, fromNS, beganNS int64, find
 // maxNoted limits how many findings the note in a recording lists.
 const maxNoted = 5
 
-// write asks the writing goroutine to write the samples up to o.toNS. If the goroutine has not begun the previous
-// order, o replaces that order. Do not call write again after an order with last.
+// write asks the writing goroutine to write the samples up to o.toNS. If the previous order still waits, o replaces it.
+// Do not call write again after an order whose field last is true.
 func (in *incident) write(o order) {
 	select {
 	case <-in.orders:

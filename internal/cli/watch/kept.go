@@ -112,8 +112,8 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	if r.Pending, err = r.to.BeginBeside(run.Partial); err != nil {
 		return nil, errors.Join(err, r.to.Close())
 	}
-	// The file lock shows other ddtop processes that this file is still being written. Its errors are ignored, because
-	// not every file system has locks.
+	// The lock on the file shows other ddtop processes that this file is still being written. Errors are ignored,
+	// because some file systems have no locks.
 	_ = unix.Flock(int(r.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if k.order == nil {
 		k.order, k.open = make(map[string]int), make(map[string]bool)
@@ -124,9 +124,9 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 	return r, nil
 }
 
-// close ends the recording. If whole is true, the recording is complete, and its file gets the final name. If only some
-// is true, the file has some samples, and stays as a partial file. If both are false, close removes the file. kept is
-// the path of the file, or "" if it was removed.
+// close ends the recording. If whole is true, the recording is complete, and its file gets the final name. If whole is
+// false and some is true, the file has some samples, and stays as a partial file. If both are false, close removes the
+// file. kept is the path of the file, or "" if it was removed.
 func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	defer r.to.Close()
 	switch {

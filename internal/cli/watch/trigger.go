@@ -6,22 +6,22 @@ import (
 	"github.com/ddtop/ddtop/gvl/measure"
 )
 
-// trigger decides when an incident begins and ends, from which conditions of --when are true in each second. An
-// incident ends when no condition has been true for the time in the field after. So a condition that comes and goes is
-// one incident. A recording lasts at most for the time in longest. So if a condition is true for hours, the recording
-// has only the beginning. before is how long before the condition the recording begins. Times are CLOCK_MONOTONIC in
-// ns.
+// trigger decides when an incident begins and ends. Its input is which conditions of --when are true in each second. An
+// incident ends when no condition has been true for the time after. So a condition that comes and goes is one incident.
+//
+// before is how much time before the condition is recorded. longest limits a recording. So if a condition is true for
+// hours, the recording has only the beginning. Times are CLOCK_MONOTONIC in ns.
 type trigger struct {
 	before, after, longest int64
 
 	active bool
-	cause  measure.Cause // the first condition that held
+	cause  measure.Cause // the first of the conditions that were true
 	// fromNS is where the incident's recording begins, and beganNS is when ddtop noticed the incident. lastNS is the
-	// last second in which a condition was true. When no condition is true, it is one second later: the first second
-	// that shows the end.
+	// last second in which a condition was true, or the second after it, which is the first one without a true
+	// condition.
 	fromNS, beganNS, lastNS int64
-	held                    bool // a condition held one second ago
-	// spent is true if the incident has lasted longer than its recording may be. No other recording begins until the
+	held                    bool // a condition was true one second ago
+	// spent is true if the incident has lasted longer than a recording may. No other recording begins until the
 	// incident ends.
 	spent bool
 }

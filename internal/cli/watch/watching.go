@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// ringBytes limits the samples of a process that ddtop keeps in memory, in bytes. ddtop keeps samples for ringSlack
-	// longer than the conditions need, because a slow disk may delay the recording.
+	// ringBytes limits the samples of a process that ddtop keeps in memory, in bytes. ringSlack is for how much longer
+	// ddtop keeps samples than the conditions need. It is for a slow disk, which may delay the recording.
 	ringBytes = 64e6
 	ringSlack = 15 * time.Second
 	// retryAfter is how long ddtop waits after a failed recording before it tries to record the same incident again.
@@ -67,7 +67,7 @@ type watched struct {
 	trigger trigger
 
 	now      *incident // the recording in progress; nil if there is none
-	ofNow    bool      // now records the incident in progress, not the one before
+	ofNow    bool      // now is of the present incident, not of the one before
 	begun    bool      // a recording of the incident was begun, or its failure was printed
 	recorded bool      // the incident needs no other recording
 	retryNS  int64
@@ -93,10 +93,10 @@ func (w *watching) newWatched(src sampler.Source) (*watched, error) {
 }
 
 func (w *watched) feed(s *sampler.Sample) {
-	// Samples that wait for a slow disk refer to names in memory. Until they are written, the keeper must not remove
-	// these names.
+	// Samples that wait for a slow disk need names in memory. The keeper must not remove these names before the samples
+	// are written.
 	w.keeper.Feed(s, w.now != nil && w.now.busy() < abandonAfter)
-	_ = w.history.Append(s) // the only error is a sample beyond the format's limits, which is left out
+	_ = w.history.Append(s) // an error is only possible for a sample beyond the format's limits, which is left out
 	w.lastNS = s.TimeNS
 	if v, ok := w.watch.Feed(s); ok {
 		w.step(v)
@@ -108,7 +108,7 @@ func (w *watched) step(v measure.Verdict) {
 	w.reap(v.AtNS)
 	turn := w.trigger.step(v.AtNS, v.Causes)
 	if turn == turnBegin {
-		w.countLost() // of the previous incident
+		w.countLost() // counts the previous incident
 		w.ofNow, w.begun, w.recorded, w.retryNS = false, false, false, 0
 		e := w.event("began", w.trigger.cause)
 		first, _ := w.history.Span()
@@ -120,7 +120,7 @@ func (w *watched) step(v measure.Verdict) {
 		w.begun = true
 	}
 	if w.now != nil && !w.begun && !w.recorded && (turn == turnEnd || turn == turnSpent) {
-		w.begun = true // the reason is printed only once
+		w.begun = true // so that this failure is printed only once
 		e := w.event("failed", w.trigger.cause)
 		e.Text = "the disk has not answered since the recording before it"
 		w.events.Add(e)
@@ -170,8 +170,8 @@ func (w *watched) reap(nowNS int64) {
 	w.now, w.ofNow = nil, false
 }
 
-// written handles a recording that was written successfully. After it, sayOnce prints messages again that it has
-// printed before. If the recording is as large as --size allows, written says so.
+// written handles a recording that was written successfully. After this, sayOnce may repeat messages that it has
+// already printed. If the recording is as large as --size allows, written says so.
 func (w *watched) written(in *incident) {
 	w.mu.Lock()
 	w.said = ""
@@ -185,7 +185,7 @@ func (w *watched) written(in *incident) {
 // reports the reason only once.
 func (w *watched) fail(in *incident) {
 	in.lost = cmp.Or(in.lost, w.failureOf(in))
-	if w.ofNow { // a new recording of the incident can still succeed
+	if w.ofNow { // countLost counts it, unless a new recording of the incident succeeds
 		w.lost = in.lost
 	} else {
 		w.count(in.lost)
@@ -216,7 +216,7 @@ func (w *watched) countLost() {
 	}
 }
 
-// count counts a recording that ddtop could not write, so that ddtop later ends with an error.
+// count counts a recording that ddtop could not write. Because of it, ddtop later ends with an error.
 func (w *watching) count(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -236,8 +236,7 @@ func (w *watching) failure() error {
 	return w.unwritten
 }
 
-// sayOnce prints a message, but not the same one again. It prints nothing if why is the same as in the previous call,
-// and no recording was written in between.
+// sayOnce prints a message, unless why is the same as in the previous call and no recording was written in between.
 func (w *watching) sayOnce(why, format string, args ...any) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -316,7 +315,7 @@ func (w *watching) run(ctx context.Context, g sampler.Group) error {
 	case <-giveUp:
 		select {
 		case <-all: // all recordings ended, or their failures were reported
-		case <-time.After(run.LastLook): // a goroutine still reads its process
+		case <-time.After(run.LastLook): // a goroutine may still be reading its process
 		}
 	}
 	if errors.Is(err, sampler.ErrEnded) {

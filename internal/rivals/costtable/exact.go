@@ -44,7 +44,7 @@ func runExact(in io.Reader, out, missing io.Writer) error {
 			continue
 		}
 		done := change(of, "1-kHz-done") + " | " + change(of, "exact-done")
-		if r.name == "idle" { // its work is time that passes
+		if r.name == "idle" { // the work of the idle program is only that time passes
 			done = "– | –"
 		}
 		fmt.Fprintf(out, "| %s | %s | %s %%%s | %s %% | %s | %s µs | %s | %s | %+.1f %% | %s |\n", r.what, told(of, "exact"),

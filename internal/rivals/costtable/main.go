@@ -138,8 +138,8 @@ func rates(of map[string]float64, name string) string {
 }
 
 // beside returns a function that makes a cell of the table: "2.0 %, 1.5 × CALLED (1.3 %)". The first figure is ddtop's
-// share of a CPU in bench. The last is the share of a CPU from otherBench, to compare with. other names what was
-// measured there: a variant of ddtop or "bare-loop". called is its name in the table.
+// share of a CPU in the benchmark bench. The last figure is the share of a CPU to compare with, from otherBench. other
+// is what otherBench measured: a variant of ddtop, or "bare-loop". called is the name of other in the table.
 func beside(bench, variant, otherBench, other, called string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		unit := version + other + "-%"
@@ -152,8 +152,8 @@ func beside(bench, variant, otherBench, other, called string) func(metrics, stri
 	}
 }
 
-// forRequests returns a function that makes a cell about the cost of reading requests. The cell says by how much
-// reading requests raises ddtop's cost at full rates. It also says how it changes the rates if ddtop's cost is limited.
+// forRequests returns a function that makes a cell about the cost of reading requests. At full rates, the cell says by
+// how much reading requests raises ddtop's cost. With a limited cost, it says how reading requests changes the rates.
 func forRequests(bench string) func(metrics, string) (string, bool) {
 	return func(m metrics, version string) (string, bool) {
 		of := m[bench]

@@ -1,9 +1,9 @@
 // Package eventlog gives tests the truth about the GVL: when each thread held it and waited for it. It has a small C
-// extension that logs Ruby's own thread events (3.2 and later) and the collector's events. It also reads this log. The
-// extension is compiled by the host's C compiler when a test needs it.
+// extension that logs Ruby's own thread events (3.2 and later) and the garbage collector's events. It also reads this
+// log. The extension is compiled by the host's C compiler when a test needs it.
 //
 // The events are not exact (docs/internals/threads.md#rubys-thread-events). SUSPENDED comes a few microseconds before
-// the GVL is given up, and READY a few microseconds before the thread queues. 3.2 sends no SUSPENDED when a time slice
+// the GVL is released, and READY a few microseconds before the thread queues. 3.2 sends no SUSPENDED when a time slice
 // ends. So on 3.2 the time from the end of a time slice to READY counts as running.
 package eventlog
 

@@ -30,8 +30,8 @@ type Record struct {
 	// Thread is the address of the Thread object that the event is about. It is 0 in Ruby 3.2 and for GC events,
 	// because these do not name a thread. Then the event is about the thread that runs on TID.
 	Thread uint64
-	// TID is the native thread that sent the event. This can be another thread than Thread if the event is Ready: the
-	// thread that woke Thread.
+	// TID is the native thread that sent the event. For Ready, this can be another thread than Thread: the one that
+	// woke Thread.
 	TID   uint32
 	Event Event
 }
@@ -72,9 +72,8 @@ func Parse(data []byte) (*Log, error) {
 			TID:    binary.LittleEndian.Uint32(b[16:]),
 			Event:  Event(binary.LittleEndian.Uint32(b[20:])),
 		}
-		// If Event is 0, the extension had reserved this slot for a record, but the log ended before the record was
-		// written. Such records are removed below. Tests do not need them, because they use only times before the end
-		// of the log.
+		// If Event is 0, the log ended before the extension had written this record. Such records are removed below.
+		// Tests do not need them, because they use only times before the end of the log.
 		l.Records[i] = r
 		if r.Event == Resumed && r.Thread != 0 {
 			l.threadOf[r.TID] = r.Thread
@@ -159,8 +158,8 @@ func (l *Log) Times(from, to int64) map[uint32]Times {
 // often sends Ready.
 func (r Record) bySelf() bool { return r.Thread == 0 || r.Event != Ready && r.Event != Started }
 
-// key identifies the thread that a record is about, by the address of its Thread object if the record has one. This is
-// safe: objects move only by compaction, which no test does.
+// key identifies the thread that a record is about. If the record has the address of a Thread object, this is the key.
+// The address stays the same, because objects move only by compaction, which no test does.
 func (l *Log) key(r Record) uint64 {
 	if r.Thread != 0 {
 		return r.Thread
@@ -188,7 +187,7 @@ func (l *Log) Waits(from, to int64) Waits {
 		tid   uint32
 		state state
 		since int64
-		held  int64 // how long others waited meanwhile
+		held  int64 // for how long other threads waited while this thread held the GVL
 	}
 	threads := make(map[uint64]*thread)
 	for _, r := range l.Records {
@@ -260,8 +259,8 @@ func after(e Event) state {
 	return none
 }
 
-// before returns the state that a thread must have had before its first event in the log: the thread may have started
-// before the log began.
+// before returns the state that a thread had before its first event in the log. A thread without Started has begun
+// before the log.
 func before(e Event) state {
 	switch e {
 	case Ready:

@@ -140,16 +140,17 @@ func (res result) failures() []test {
 	return failed
 }
 
-// final reports whether a test has failed for good: it must not run again, even if the record says that it saw
-// something too seldom.
+// final reports whether a test must not run again, even if the record says that it saw something too seldom. Its
+// failure then is final.
 func (res result) final(t test) bool {
-	// The race detector may report a race after the test's last cleanup. By then the record is already written, so only
-	// the output shows the race.
+	// The race detector may report a race after the test's last cleanup. The record has already been written by then,
+	// so only the output shows the race.
 	return strings.Contains(res.output[t.pkg+" "+t.name], "race detected during execution of test")
 }
 
-// count runs some failed tests again: those that failed because they saw something too seldom, according to the record.
-// A test for which final is true does not run again. Then count prints how many tests passed, failed and were skipped.
+// count runs some failed tests again: tests that failed because they saw something too seldom, according to the record.
+// It does not run a test again whose failure is final. Then count prints how many tests passed, failed and were
+// skipped.
 func count(events, record, flaky string, code int, flags []string, out io.Writer) error {
 	f, err := os.Open(events)
 	if err != nil {
@@ -208,8 +209,7 @@ func again(t test, flags []string) (output string, ok bool) {
 	args := append([]string{"test", "-v", "-count=1"}, flags...)
 	cmd := exec.Command("go", append(args, "-run", "^"+regexp.QuoteMeta(t.name)+"$", t.pkg)...)
 	text, err := cmd.CombinedOutput()
-	// go test also succeeds if no test matches the pattern. So success counts only if the output names the test as
-	// passed.
+	// go test also succeeds if no test matches the pattern. So check that the output names the test as passed.
 	return string(text), err == nil && bytes.Contains(text, []byte("--- PASS: "+t.name+" "))
 }
 
@@ -262,7 +262,7 @@ func indent(what, text string) string {
 // out.
 func runLeft(record, binary string, args []string) error {
 	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-test.run=") }) {
-		return execute(binary, args) // count runs a flaky test again, alone
+		return execute(binary, args) // the function count has set a pattern: it runs a flaky test again, alone
 	}
 	left, err := readRecord(record, "left")
 	if err != nil {
@@ -297,8 +297,8 @@ func pattern(left []test, pkg string) string {
 	names = slices.Compact(names)
 	var wanted []string
 	for _, name := range names {
-		// The whole test was left out, not only a subtest. The pattern then needs only the test's name, which includes
-		// its subtests.
+		// The whole test of this subtest was left out. The pattern has the test's name, which includes its subtests. So
+		// leave out the subtest.
 		if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, n+"/") }) {
 			continue
 		}
@@ -306,7 +306,7 @@ func pattern(left []test, pkg string) string {
 		for i, e := range elements {
 			elements[i] = "^" + regexp.QuoteMeta(e) + "$"
 			if i > 0 && i == len(elements)-1 {
-				// Subtests of the same name are numbered.
+				// Subtests with the same name get numbers.
 				elements[i] = "^" + regexp.QuoteMeta(e) + `(#\d+)?$`
 			}
 		}

@@ -83,10 +83,12 @@ func TestCount(t *testing.T) {
 	if got := r.runs(t); !maps.Equal(got, want) {
 		t.Errorf("runs: %v, want %v; events:\n%s", got, want, r.events.Bytes())
 	}
-	// These tests passed: TestPasses, the two flaky tests, TestPartlyLong and its short subtest. These failed: the
-	// crash, TestSeldomTwice, the two tests without OftenEnough, and TestFails. Three tests with final failures failed,
-	// too, one of them with a subtest. These were skipped: TestSkips, two long tests, and two subtests in which
-	// something was seen too seldom.
+	// Five tests passed: TestPasses, the two flaky tests, TestPartlyLong and its short subtest.
+	//
+	// Nine failed: the crash, TestSeldomTwice, the two tests without OftenEnough, TestFails, and three tests with final
+	// failures, one of them with a subtest.
+	//
+	// Five were skipped: TestSkips, two long tests, and two subtests in which something was seen too seldom.
 	if got := out.String(); got != "5 9 5\n" {
 		t.Errorf("passed, failed, skipped: %q", got)
 	}

@@ -93,7 +93,8 @@ func harmlessARM(in *arm64asm.Inst, needs argument) bool {
 				return false
 			}
 		case arm64asm.MemImmediate:
-			if arg.Mode != arm64asm.AddrOffset && needs.onARM(arm64asm.Reg(arg.Base)) { // it changes the base too
+			// the instruction also changes the base register
+			if arg.Mode != arm64asm.AddrOffset && needs.onARM(arm64asm.Reg(arg.Base)) {
 				return false
 			}
 		}

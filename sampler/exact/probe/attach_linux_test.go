@@ -171,9 +171,10 @@ func TestAttach(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			counts, err := p.Counts()
-			// Records are lost only if the ring is full. On a full machine, the ring can be full before the first
+			// Records are lost only if the ring is full. On a busy machine, the ring can be full before the first
 			// Drain. So lost records are an error only if all records would have fitted into the ring.
-			lost := counts.Lost != 0 && counts.Hits < ringBytes/(recordSize+8) // each with a head
+			// the ring adds a header of 8 bytes to each record
+			lost := counts.Lost != 0 && counts.Hits < ringBytes/(recordSize+8)
 			if err != nil || lost || counts.Hits < uint64(kinds[exact.Unlocked]+kinds[exact.Slept]) || counts.BusyNS <= 0 || p.HitNS <= 0 || p.CostNS(counts) <= counts.BusyNS {
 				t.Errorf("%+v, a hit costs %d ns, %v", counts, p.HitNS, err)
 			}

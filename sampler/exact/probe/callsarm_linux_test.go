@@ -41,7 +41,8 @@ func TestJumpsARM(t *testing.T) {
 			}
 		}
 		want[1] = append(want[1], next(c))
-		c.Bytes = append(c.Bytes, words(armBL(next(c), plt+20))...) // after the bti instruction
+		// the call skips the bti instruction at the beginning of the stub
+		c.Bytes = append(c.Bytes, words(armBL(next(c), plt+20))...)
 		for fn, to := range []uint64{slot, slot1} {
 			c.Bytes = append(c.Bytes, words(armADRP(next(c), to, 3), armFrame)...)
 			want[fn] = append(want[fn], next(c))

@@ -110,8 +110,9 @@ func (f *finder) callSitesOf(symbol string, module *attach.Module, function atta
 	return out, nil
 }
 
-// shortJumpTo reports whether the code near a function may have a jump of two bytes to the function: jmp, jcc, loop or
-// jrcxz. The search for call sites would miss such a jump, so the call sites would be incomplete.
+// shortJumpTo reports whether code near a function may jump to the function by a jump of two bytes: jmp, jcc, loop or
+// jrcxz. The search for call sites looks only for longer jumps. So with a short jump the list of call sites would be
+// incomplete.
 func shortJumpTo(code []attach.CodeSection, function uint64) bool {
 	const size, reach = 2, 128
 	for _, c := range code {
@@ -140,9 +141,10 @@ func stubsIn(code []attach.CodeSection, slots map[uint64]int) map[uint64]int {
 	return stubs
 }
 
-// callsAt reports whether a call or a jump to a relative address begins at addr. To know where instructions begin, it
-// decodes the function from its beginning, at. If the bytes at addr are only a part of another instruction, it returns
-// false. It returns an error if another kind of jump is at addr, or if it cannot decode the function.
+// callsAt reports whether a call or a jump to a relative address begins at addr. It decodes the function that contains
+// addr from the function's first instruction at the address at, because only this shows where each instruction begins.
+// It returns false if the bytes at addr are inside another instruction. It returns an error if another kind of jump is
+// at addr, or if it cannot decode the function.
 func callsAt(c *attach.CodeSection, at, addr uint64) (bool, error) {
 	if at < c.Addr || addr-at > maxFunction {
 		return false, fmt.Errorf("%#x is in no known function", addr)

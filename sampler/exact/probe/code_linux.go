@@ -23,7 +23,7 @@ type function struct {
 	kind       exact.Kind
 }
 
-// site is a place in the code of a file for a probe.
+// site is a place for a probe in the code of a file.
 type site struct {
 	function
 	symbol string
@@ -38,8 +38,8 @@ type site struct {
 	callFile  *codeFile
 }
 
-// codeFile is a file with code. open is a descriptor of the mapped file, as attach found it. ddtop does not open the
-// path again, because this could give another file. Path is the name of the file inside the target.
+// codeFile is a file with code. open is a descriptor of the file that the process has mapped. ddtop does not open the
+// path again, because the path may now lead to another file. Path is the name of the file inside the target.
 type codeFile struct {
 	open *os.File
 	Path string
@@ -70,11 +70,11 @@ func (c *Code) Close() error {
 }
 
 // functions returns the functions that need a probe. On every change of a thread's state, the scheduler calls one of
-// them. If possible, the probes go into Ruby's own functions. Ruby exports them, so strip does not remove them. But a
-// compiler may have inlined them, and a Ruby without a libruby does not export them. In these cases the probes go into
-// the C library's functions, which all other code of the process calls, too. See
-// docs/reference/exact.md#where-the-probes-are. Ruby up to 3.2 needs a probe in one more function. There a waiting
-// thread can also be the one that measures the time slices.
+// them. If possible, the probes go into Ruby's own functions. These are exported, so strip does not remove their names.
+// But a compiler may have inlined them, and a Ruby without a libruby does not export them. In these cases the probes go
+// into the C library's functions, which all other code of the process calls, too. See
+// docs/reference/exact.md#where-the-probes-are. Ruby up to 3.2 needs a probe in one more function. In these releases, a
+// thread that waits for the GVL can also be the thread that measures the time slices.
 func functions(before33 bool) []function {
 	f := []function{
 		{"rb_native_mutex_unlock", "pthread_mutex_unlock", firstArgument, exact.Unlocked},
@@ -112,7 +112,8 @@ func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mappin
 	return c, nil
 }
 
-// findCode does the work of FindCode for any kind of machine, which goarch names as Go does.
+// findCode is FindCode for any kind of machine, so that tests can use it for other machines. goarch is Go's name of the
+// machine.
 func findCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions, goarch string, place placer) (Code, error) {
 	set, ok := instructionSetOf(module.Machine)
 	if !ok {
@@ -173,8 +174,8 @@ func (f *finder) find(before33 bool) (Code, error) {
 	return f.code, nil
 }
 
-// wrappers reports for each function whether the probe can be in libruby's own function, which calls the function of
-// the C library. For this, libruby must export its function, and no other code of libruby may call the C library's
+// wrappers reports for each function of the C library whether the probe can be in the function of libruby that calls
+// it. Two conditions must hold: libruby exports its function, and no other code of libruby calls the C library's
 // function. If wrappers cannot find this out, it returns false. Then the probe goes into the C library, which always
 // works.
 func (f *finder) wrappers(functions []function) []bool {
@@ -241,8 +242,8 @@ func (f *finder) site(fn function, own bool) (site, error) {
 	return s, nil
 }
 
-// maxInstruction is the largest size of an instruction that can have a probe, in bytes. The function unchanged compares
-// code in steps of a breakpoint's size. So maxInstruction is a multiple of this size on each machine.
+// maxInstruction is the largest size of an instruction that can have a probe, in bytes. It must be a multiple of a
+// breakpoint's size on each machine, because the function unchanged compares code in steps of this size.
 const maxInstruction = 8
 
 // unchanged returns an error if the code in memory differs from the file, apart from breakpoints. At a probe, the

@@ -34,8 +34,8 @@ func mapped(t *testing.T, r rubytest.Ruby) (*attach.Process, *attach.Module, []a
 }
 
 // TestWhereTheProbesGo: probes go into libruby if it has functions for them. Otherwise, or if a test sets LibC, they go
-// into the C library, at the default version of each function. Ruby up to 3.2 needs one probe more. The call sites are
-// known unless a test sets LibC.
+// into the C library, at the default version of each function. Ruby up to 3.2 needs one probe more. FindCode finds the
+// call sites unless a test sets LibC.
 func TestWhereTheProbesGo(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		proc, module, maps := mapped(t, r)
@@ -70,8 +70,8 @@ func TestWhereTheProbesGo(t *testing.T) {
 	})
 }
 
-// TestFollowsItsCalls: callsOf finds at least one call of each function of the C library in libruby. In Debian's
-// libruby of 2.7 it finds at least five calls of pthread_mutex_unlock.
+// TestFollowsItsCalls: callsOf finds the places where libruby calls a function of the C library. It finds at least one
+// place for each function. In Debian's libruby of 2.7 it finds at least five calls of pthread_mutex_unlock.
 func TestFollowsItsCalls(t *testing.T) {
 	rubytest.EachRelease(t, func(t *testing.T, r rubytest.Ruby) {
 		_, module, _ := mapped(t, r)
@@ -135,8 +135,8 @@ func TestJumps(t *testing.T) {
 		t.Fatal(err)
 	}
 	copy(got[:], calls)
-	// The place of a call of a stub is the byte with the operation. The place of a call through a slot is its first
-	// byte.
+	// For a call of a stub, callsIn returns the place of the byte with the operation. For a call through a slot, it
+	// returns the instruction's first byte.
 	if n := len(got[0]) + len(got[1]); n != len(want) || len(got[0]) != 4 || len(got[1]) != 3 {
 		t.Errorf("%#x, want %#x", got, want)
 	}

@@ -66,7 +66,7 @@ func hitCost(kernel kernelPlaces, ring *ebpf.Map, many bool) (int64, error) {
 	return max(with-without, 1), nil
 }
 
-// Try puts a probe into ddtop itself and removes it again. An error shows that the kernel, a container or a security
+// Try puts a probe into ddtop itself and removes it again. It returns an error if the kernel, a container or a security
 // module forbids probes. Its errors are the same as Attach's. untried has the same meaning as in Check.
 func Try(untried bool) error {
 	many, err := checkMachine(untried)

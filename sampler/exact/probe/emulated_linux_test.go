@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestCodeOfARM: in Debian's Rubies for arm64, each place for a probe is an instruction that the kernel simulates. The
-// place is in libruby if all calls of the C library's function are in one function of libruby. These Rubies run in an
-// emulator on this machine, so FindCode itself refuses them.
+// TestCodeOfARM: in Debian's Rubies for arm64, each place for a probe is an instruction that the kernel can simulate.
+// The place is in libruby if all calls of the C library's function are in one function of libruby. On this machine
+// these Rubies run in an emulator, so FindCode refuses them. The test calls findCode instead.
 func TestCodeOfARM(t *testing.T) {
 	rubytest.EachForeign(t, func(t *testing.T, r rubytest.Ruby) {
 		proc, module, maps := mapped(t, r)

@@ -11,9 +11,9 @@ var (
 	ErrKernel = errors.New("exact mode does not work with this kernel")
 	// ErrRights means that ddtop lacks a permission.
 	ErrRights = errors.New("no permission for exact mode")
-	// ErrTranslated means that a translator may run the process's code instead of the CPU. A translator runs a copy of
-	// the code. The kernel would put the breakpoints into the original, so the copy would lack them, or have useless
-	// copies of them.
+	// ErrTranslated means that a translator, such as valgrind, may run the process's code instead of the CPU. A
+	// translator runs a copy of the code, but the kernel puts breakpoints into the original. So the copy would lack the
+	// breakpoints, or contain copies of them that have no effect.
 	ErrTranslated = errors.New("its code may be run by a translator")
 	// ErrNotPlaced means that the kernel has accepted the probes, but they are not in the target's memory.
 	ErrNotPlaced = errors.New("the probes are not in the process's code")
@@ -22,8 +22,8 @@ var (
 // errPatched means that the code in memory differs from the file.
 var errPatched = errors.New("its code was patched while it runs")
 
-// MissingRights names the capabilities that ddtop lacks for exact mode, and says how to get them. It is an ErrRights
-// that the user can solve with sudo.
+// MissingRights is an error with the capabilities that ddtop lacks for exact mode, and how to get them. It is an
+// ErrRights that the user can solve with sudo.
 type MissingRights struct {
 	// Lacks and Help are clauses, for example "it lacks CAP_BPF" and "run it with sudo".
 	Lacks, Help string

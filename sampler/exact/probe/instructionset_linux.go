@@ -21,9 +21,9 @@ type instructionSet struct {
 	// threadPointer are the names of the struct members that lead from struct task_struct to the thread pointer. The
 	// kernel saves the thread pointer there when the task loses its CPU.
 	threadPointer []string
-	// breakpoint is what the kernel writes over the beginning of a probed instruction.
+	// entryBytes is the largest distance of a probe from the first byte of a function, in bytes.
 	breakpoint []byte
-	// entryBytes limits the distance of a probe from a function's entry, in bytes.
+	// relocations are the types of relocations by which the dynamic linker stores the address of a function in a word.
 	entryBytes int
 	// relocations are the types of relocations with which the dynamic linker stores a function's address in a word.
 	relocations []uint32

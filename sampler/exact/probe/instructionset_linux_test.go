@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestProbedIsEmulated: ddtop measures the cost of a probe's hit with its own function probed. This function must begin
-// with an instruction that can have a probe.
+// TestProbedIsEmulated: the function probed begins with an instruction that can have a probe. ddtop puts a probe on
+// this function to measure the cost of a hit.
 func TestProbedIsEmulated(t *testing.T) {
 	if ownPlace == nil {
 		t.Fatalf("not written for %s", runtime.GOARCH)
@@ -29,8 +29,8 @@ func TestProbedIsEmulated(t *testing.T) {
 	probed()
 }
 
-// TestProgramsOfEachSet: the kernel accepts the programs with the registers of each instruction set, for each kind of
-// record.
+// TestProgramsOfEachSet: the kernel accepts the BPF programs for the registers of each instruction set, and for each
+// kind of record.
 func TestProgramsOfEachSet(t *testing.T) {
 	needBPF(t)
 	kernel, err := placesOfKernel()
@@ -87,8 +87,8 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// TestPlacesOfARM: for aarch64, ddtop finds the place of a task's thread pointer. The test makes up a description like
-// the kernel's own (struct task_struct, and its inner structs in asm/processor.h).
+// TestPlacesOfARM: for aarch64, ddtop finds where the kernel stores a task's thread pointer. The test makes up a type
+// description like the kernel's own (struct task_struct, and its inner structs in asm/processor.h).
 func TestPlacesOfARM(t *testing.T) {
 	long := &btf.Int{Name: "unsigned long", Size: 8}
 	array := func(n uint32) btf.Type { return &btf.Array{Index: long, Type: long, Nelems: n} }

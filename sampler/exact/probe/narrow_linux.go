@@ -35,8 +35,8 @@ type callProbes struct {
 	// file is an open descriptor of the file with the call sites. executable refers to the file by this descriptor.
 	file       *os.File
 	executable *link.Executable
-	// first is the number of this function's first call site, when the call sites of all functions are numbered
-	// (countCall).
+	// countCall numbers the call sites of all functions together. first is the number of this function's first call
+	// site.
 	first int
 	// placed are the indexes of the call sites that have a probe. link is nil if none has.
 	placed []int

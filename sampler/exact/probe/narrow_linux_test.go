@@ -81,7 +81,7 @@ func TestNarrowMissesNothing(t *testing.T) {
 		var got []theirs
 		kinds := make(map[exact.Kind]int)
 		for deadline := time.Now().Add(r.Timeout()); kinds[exact.Unlocked] < 2000 || kinds[exact.Slept] < 50 || kinds[exact.Signalled] < 200; time.Sleep(time.Millisecond) {
-			// The two records of a pair come first from the call site, then from the function. So read the call sites'
+			// Each call makes a record at the call site first, then one in the function. So read the call sites'
 			// records last. Otherwise the first record of a pair could be missing.
 			for _, p := range []*Probes{entries, calls} {
 				if err := p.Drain(func(r *exact.Record) {
@@ -119,7 +119,8 @@ func TestNarrowMissesNothing(t *testing.T) {
 	})
 }
 
-// theirs is a record that also says whether it comes from a probe in a function itself.
+// theirs is a record that also says where it comes from. entry is true if its probe is in a function, and false if it
+// is at a call site.
 type theirs struct {
 	exact.Record
 	entry bool

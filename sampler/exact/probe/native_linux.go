@@ -14,8 +14,9 @@ import (
 // A translator runs its own copy of a program's code: valgrind, DynamoRIO, Pin, qemu-user. If the code contains the
 // kernel's breakpoint, the translator copies it like any other instruction. The process then dies of SIGTRAP at the
 // copy, because the kernel has no probe there. The mappings of a process cannot prove that there is no translator. But
-// two facts can. A thread that sleeps in a system call shows which code made the call: the translator, or the C library
-// if the CPU runs it itself. And only without a translator does the kernel see a running thread in Ruby's own code.
+// its threads can. If a thread sleeps in a system call, ddtop sees which code made the call. This is the C library if
+// the CPU runs the code itself, and otherwise the translator. And if a thread is running, the kernel sees it in Ruby's
+// own code only if there is no translator.
 
 const (
 	// nativePatience is how long checkThreads waits for evidence that the CPU runs the process's code itself. On a full
@@ -43,9 +44,10 @@ var cLibraries = append(slices.Clone(libraries), "librt.so.", "librt-2.", "libdl
 // loaders are the beginnings of the names of the dynamic linker's files.
 var loaders = []string{"ld-linux", "ld-2.", "ld.so", "ld64.so"}
 
-// checkNative returns an error unless two facts prove that the CPU runs a process's code itself. First, a thread
-// sleeps in a call of the C library or runs in Ruby's code. Second, no thread sleeps in a system call from other
-// code. module is the file with Ruby's VM. static is true if it contains the C library.
+// checkNative returns an error unless two conditions prove that the CPU runs the code of a process itself. First, at
+// least one thread sleeps in a system call of the C library, or runs in Ruby's code. Second, no thread sleeps in a
+// system call of code outside the libraries. module is the file with Ruby's VM. static is true if it contains the C
+// library.
 func checkNative(p *attach.Process, module *attach.Module, mappings []attach.Mapping, static bool) error {
 	if err := knownTranslator(p, mappings); err != nil {
 		return err

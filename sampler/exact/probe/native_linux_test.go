@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestTranslated: if valgrind runs a process, ddtop refuses the process. To recognize valgrind, ddtop needs only the
-// name of the program file, or only the code that makes system calls. The process gets no breakpoint and continues.
+// TestTranslated: ddtop refuses a process that valgrind runs. The name of the program file is enough to recognize
+// valgrind. The code that makes the system calls is enough, too. The process gets no breakpoint and continues.
 func TestTranslated(t *testing.T) {
 	needBPF(t)
 	valgrind := rubytest.Program(t, "valgrind", "valgrind")

@@ -36,9 +36,9 @@ const (
 	counters
 )
 
-// These are places on a BPF program's stack. onStack is for the record. wordAt, below the record, is for single values.
-// bothAt, below wordAt, is for two words that are at most bothSize bytes apart. After that, the instructions that copy
-// a stack use the bytes of bothAt for other values.
+// These constants are offsets on a BPF program's stack. At onStack is the record. At wordAt, below the record, is room
+// for a single value. At bothAt, below wordAt, is room for two words that are at most bothSize bytes apart. The
+// instructions that copy a Ruby stack run later and use the bytes of bothAt again.
 const (
 	onStack  = -recordSize
 	wordAt   = onStack - 8
@@ -46,8 +46,8 @@ const (
 	bothAt   = wordAt - bothSize
 )
 
-// maxBusyNS is the longest time, in ns, that an uninterrupted run of a BPF program can take. A longer run was
-// interrupted, so it counts as usualBusyNS, the usual time of a run.
+// maxBusyNS is the longest time, in ns, that a BPF program can run without an interrupt. A run that took longer was
+// interrupted. Its cost is then counted as usualBusyNS, the usual time of a run in ns.
 const maxBusyNS, usualBusyNS = 20_000, 1_000
 
 // Only one of busyEvery runs of a program is measured, because reading the clock and counting take time themselves. The
@@ -71,7 +71,7 @@ type builder struct {
 	kernel   kernelPlaces
 	kind     exact.Kind
 	argument argument
-	counters int // the map's descriptor
+	counters int // the descriptor of the map of counters
 	ring     int
 	stacks   *stackMaps // nil if stacks are not copied
 	// calls is the descriptor of the map that counts the hits of each call site. It is 0 if the hits are not counted:
@@ -236,9 +236,8 @@ func (b *builder) countCall(counter int32) asm.Instructions {
 	}
 }
 
-// readScheduler emits the instructions that read the scheduler's state for the thread that hit the probe. They find
-// this thread's rb_thread_t in its thread-local storage. So ddtop need not tell the program about threads that begin or
-// end.
+// readScheduler emits the instructions that read the scheduler's state when a thread hits the probe. They find the
+// thread's rb_thread_t in its thread-local storage. So ddtop need not tell the BPF program which threads exist.
 func (b *builder) readScheduler() asm.Instructions {
 	t := b.target
 	ins := asm.Instructions{
@@ -262,7 +261,7 @@ func (b *builder) readScheduler() asm.Instructions {
 		ins = append(ins, twoWords(onStack+recordOwner, onStack+recordTail, int64(t.Owner), int64(t.QueueTail), atAddress)...)
 	}
 	if b.kind == exact.Signalled {
-		// This kind of probe only serves to show that a thread has released the GVL. So make no record for a thread
+		// A Signalled record is needed only to show that a thread has released the GVL. So make no record for a thread
 		// that still has the GVL, or that is no Ruby thread.
 		ins = append(ins,
 			asm.JEq.Imm(asm.R9, 0, "out"),

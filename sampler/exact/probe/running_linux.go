@@ -18,14 +18,14 @@ const (
 	// ipEveryNS is the interval at which the kernel records the instruction pointer of a running thread, in ns of its
 	// CPU time. maxRunning bounds the threads for which it does so.
 	ipEveryNS, maxRunning = 1_000_000, 8
-	// ipHead is the offset, in the first page of a perf event's memory, of the number of bytes written after that page
-	// (struct perf_event_mmap_page, data_head).
+	// ipHead is the offset of data_head in struct perf_event_mmap_page, the first page of a perf event's memory.
+	// data_head is the number of bytes that the kernel has written after this page.
 	ipHead = 1024
 )
 
-// whereRunning finds out where native threads run while they run user code. The kernel records their instruction
-// pointers for the duration during. Then whereRunning calls seen with each of them. It needs the same rights as probes.
-// Without these rights it never calls seen. It changes nothing in the process.
+// whereRunning finds out which user code native threads run. For the time during, the kernel records the threads'
+// instruction pointers. Then whereRunning calls seen with each of them. It needs the same rights as probes. Without
+// these rights it never calls seen. It changes nothing in the process.
 func whereRunning(tids []int32, during time.Duration, seen func(attach.Address)) {
 	var events []*ipEvent
 	for _, tid := range tids[:min(len(tids), maxRunning)] {

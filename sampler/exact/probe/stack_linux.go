@@ -13,18 +13,18 @@ import (
 const (
 	// In each period of stackNS, at most maxLong stacks are copied. At most maxStacks of them are for waits shorter
 	// than longWaitNS, and at most maxShort for waits shorter than shortWaitNS. All times are in ns. This limits the
-	// cost, because each copy takes about 3 µs. For these limits, a wait begins when the thread begins to sleep. If the
-	// thread first waits for a Mutex or a Queue and then for the GVL, this is when it gives the GVL away.
+	// cost, because each copy takes about 3 µs. Here a wait is the time since the thread began to sleep. For a thread
+	// that waits for a Mutex and then for the GVL, it includes both waits.
 	shortWaitNS, longWaitNS               = 50_000, 5_000_000
 	stackNS, maxStacks, maxShort, maxLong = 10_000_000, 12, 6, 36
-	// maxSleepers limits the threads of which the programs know when they fell asleep. If there are more, the latest
-	// ones are kept.
+	// maxSleepers limits the threads for which the BPF programs keep the time at which they fell asleep. If more
+	// threads sleep, the latest ones are kept.
 	maxSleepers = 1 << 14
 )
 
-// stackRingBytes is the size of the ring for stacks, in bytes. If many processes are followed, each has a smaller ring,
-// of at least leastStackRing bytes. A ring has whole memory pages, and leastStackRing is the largest size of a page. It
-// also has room for one stack.
+// stackRingBytes is the size of the ring for stacks, in bytes. If ddtop follows many processes, each has a smaller
+// ring, of at least leastStackRing bytes. The size of a ring must be a multiple of a memory page, and leastStackRing is
+// the largest size of a page. It also has room for one stack.
 const stackRingBytes, leastStackRing = 4 << 20, 1 << 16
 
 // Offsets on a BPF program's own stack, below wordAt, of the values for copying a Ruby stack: the first words of an
@@ -39,8 +39,8 @@ const (
 
 // stackMaps are the maps that the programs need to copy stacks.
 type stackMaps struct {
-	// slept has the time when a native thread last began to sleep in the scheduler. The entry is removed when the
-	// thread's stack has been copied. ring receives the copies.
+	// slept maps a native thread to the time when it last began to sleep in the scheduler. The entry is removed when
+	// the thread's stack has been copied. ring receives the copies.
 	slept, ring *ebpf.Map
 }
 
@@ -114,7 +114,7 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 		asm.Add.Imm(asm.R1, 1),
 		asm.StoreMem(asm.R7, countInSpan, asm.R1, asm.DWord),
 	)
-	// This copies the execution context.
+	// The rest copies the execution context and the stack.
 	if t.ThreadOfEC < 0 {
 		ins = append(ins, word(wordAt, asm.R9, int64(t.ContextOfThread))...)
 	}
@@ -131,8 +131,8 @@ func (m *stackMaps) copyStack(t *Target) asm.Instructions {
 // GVL away. NS and TID are the same as in the record of the wait's end.
 type Stack = bpf.Stack
 
-// copies reports whether the program for this kind of probe takes part in copying stacks. Some programs copy a stack.
-// Others note when a thread began to sleep, which decides whether its stack is copied.
+// copies reports whether the BPF program of this probe has a part in copying stacks. One program notes when a thread
+// begins to sleep, because the length of the sleep decides whether its stack is copied. The other copies the stack.
 func (b *builder) copies() bool {
 	return b.stacks != nil && b.target.Stacks && (b.kind == exact.Unlocked || b.kind == exact.Slept)
 }

@@ -48,9 +48,9 @@ Thread.new { loop { Thread.new { sleep 0.001 }.join } }
 puts "ready"
 $stdin.gets`
 
-// TestStacks: a record and its stack belong to the same thread. The program's methods in a stack all have this thread's
-// number in their names, and are in the order of the calls. No method of a chain of calls is missing, although the
-// chain changes meanwhile. A record may lack a stack, but each stack has a record.
+// TestStacks: a record and its stack belong to the same thread. All methods in a thread's stack have the thread's
+// number in their names, and are in the order of the calls. No method is missing in a chain of calls, although threads
+// call and return meanwhile. A record may lack a stack, but each stack has a record.
 func TestStacks(t *testing.T) {
 	rubytest.OftenEnough(t)
 	needBPF(t)
@@ -113,7 +113,7 @@ func TestStacks(t *testing.T) {
 					id = caller
 				}
 				if who == "" {
-					return // the main thread
+					return // the main thread, whose methods have no number
 				}
 				if was, ok := of[s.TID]; ok && was != who {
 					t.Errorf("native thread %d runs the methods of %s and of %s", s.TID, was, who)
@@ -139,7 +139,8 @@ func TestStacks(t *testing.T) {
 			}
 		}
 		for tid, err := range unnamed {
-			// If a fiber or thread has ended, its code may be garbage-collected, so its stack may have no name.
+			// If a fiber or thread has ended, Ruby may have collected its methods as garbage. So its stack may have no
+			// name.
 			if who := of[tid]; who != "3" && who != "" {
 				t.Errorf("a stack of thread %s has no name: %v", who, err)
 			}

@@ -13,9 +13,9 @@ type Target struct {
 	ReadyNode, RunningNode int
 	// Before33 is true up to Ruby 3.2. In this case the programs do not read the queue and the lists of threads.
 	Before33 bool
-	// ExecutionContext is the distance in bytes from a native thread's thread pointer to the word that points to its
-	// execution context. ThreadOfEC is the offset, in the execution context, of the pointer to the rb_thread_t.
-	// ThreadOfEC is -1 if the word points directly to the rb_thread_t.
+	// ExecutionContext is the distance in bytes from a native thread's thread pointer to a word with an address. This
+	// is the address of the thread's execution context. ThreadOfEC is the offset, in the execution context, of the
+	// pointer to the rb_thread_t. ThreadOfEC is -1 if the word is the address of the rb_thread_t itself.
 	ExecutionContext int64
 	ThreadOfEC       int
 	// Stacks is true if the programs copy the control frames of a thread that has waited (Stack). ContextOfThread is

@@ -38,7 +38,7 @@ func watchOwner(t *testing.T, w *watched) *watchpoints {
 		t.Fatal(err)
 	}
 	p := &watchpoints{target: w.target}
-	p.target.Before33, p.target.RunningNode = false, w.target.ReadyNode // the queue is read here, too
+	p.target.Before33, p.target.RunningNode = false, w.target.ReadyNode // read the queue, even up to Ruby 3.2
 	counts, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: counters, MaxEntries: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -209,15 +209,16 @@ func turnsOf(t *testing.T, records []exact.Record) []watchedTurn {
 	return turns
 }
 
-// TestTurnsByWatchpoints: up to 3.2, Ruby itself reports no holds to compare with. So hardware watchpoints on the owner
-// and on the queue show the holds. The records of the probes must have the same threads in the same order. Each hold of
-// the records begins after a write of the owner and before the next write. It ends between the next write and the next
-// hold. If a thread has queued, its wait is just before its hold. This order holds for any delay of a thread, so no
-// result is by chance.
+// TestTurnsByWatchpoints: up to 3.2, Ruby itself reports no holds with which the records could be compared. So hardware
+// watchpoints on the owner and on the queue show the holds. The records of the probes must have the same threads in the
+// same order. Each hold of the records begins between the write that makes the thread the owner and the next write. It
+// ends between the next write and the next hold. If a thread has queued, its wait is just before its hold. This order
+// is the same for any delay of a thread, so the result does not depend on chance.
 //
 // But watchpoints can miss writes. The kernel runs no program at a watchpoint while the processor runs another program,
 // or while a process reads a map. (See bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18.) Other tests
-// read maps at the same time. The kernel still counts a hit without a program, which shows the gap.
+// read maps at the same time. The kernel still counts a hit without a program, so the test can see that writes are
+// missing.
 func TestTurnsByWatchpoints(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)
@@ -263,7 +264,7 @@ func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, misse
 	}
 	defer p.Close()
 	// A hold makes at least four records, so enough records also have enough holds. On a full machine, it can take
-	// longer than the usual time to get the least number of records.
+	// longer than longest until there are least records.
 	const enough, least, longest = 20_000, 500, 4 * time.Second
 	for began := time.Now(); len(records) < enough && (time.Since(began) < longest || len(truth) < least && time.Since(began) < w.Ruby.Timeout()); time.Sleep(5 * time.Millisecond) {
 		truth = points.drain(t, truth)
@@ -271,8 +272,8 @@ func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, misse
 			t.Fatal(err)
 		}
 	}
-	// The watchpoints are removed from one thread after the other. Until the last is removed, a thread that has none
-	// can release the GVL unseen. So records from after the first removal are counted, but not compared.
+	// The watchpoints are removed from one thread after the other. Meanwhile a thread without a watchpoint can release
+	// the GVL unseen. So records from after the first removal are counted, but not compared.
 	untilNS := monotonicNS(t)
 	points.off() // before the probes, whose later records are not compared
 	truth = points.drain(t, truth)
@@ -302,8 +303,8 @@ func compareTurns(t *testing.T, want []watchedTurn, records []exact.Record) {
 		m.Feed(&records[i])
 	}
 	slices.SortFunc(k.all, func(a, b toldTurn) int { return cmp.Compare(a.fromNS, b.fromNS) })
-	// Do not compare the first holds and the last ones. The first may have begun before all probes were set, and the
-	// last have not ended.
+	// Do not compare the first holds and the last ones. The first holds may have begun before all probes were set. The
+	// last holds have not ended.
 	if len(want) < 20 || len(k.all) < 20 {
 		t.Fatalf("%d turns by watchpoints, %d by records", len(want), len(k.all))
 	}

@@ -11,13 +11,13 @@ import (
 
 const (
 	// MaxAsks limits how many stacks of a process are copied in a second. The ring has room for this many. maxEvents
-	// limits how many other calls of a process are reported in a second: calls that give memory back or move it.
+	// limits how many calls that give memory back or move it are reported for a process in a second.
 	MaxAsks, maxEvents = 100, 4000
 	// maxError is the largest error number of a system call (include/linux/err.h).
 	maxError = 4095
 )
 
-// Ask is a system call, such as mmap(2), that changed which memory a process has mapped.
+// Ask is a system call, such as mmap(2), that has changed which memory a process has mapped.
 type Ask struct {
 	Kind AskKind
 	// Address and Bytes are the begin and the length of the memory. After mremap(2), From and FromBytes are its begin
@@ -28,8 +28,8 @@ type Ask struct {
 // AskKind is what a call did to the process's memory.
 type AskKind uint64
 
-// The kinds of calls, by what they do to the process's memory. AskMore gives it memory, AskGone takes memory away, and
-// AskMoved moves memory.
+// These constants are the kinds of calls, by their effect on the process's memory. With AskMore the process gets
+// memory. With AskGone it gives memory back. AskMoved moves memory.
 const (
 	AskNone AskKind = iota
 	AskMore
@@ -38,8 +38,8 @@ const (
 	askCode // code of a file was mapped
 )
 
-// The offsets of an Ask's words, on the BPF program's stack and in the ring. In a ring entry without a stack, the
-// thread and the time follow at callTGID and callNS.
+// These constants are the offsets of an Ask's words, in bytes, on the BPF program's stack and in the ring. In a ring
+// entry without a stack, the thread and the time follow at callTGID and callNS.
 const (
 	askKind = 8 * iota
 	askAddress
@@ -66,9 +66,10 @@ func decodeCode(b []byte) (kind AskKind, ns int64, ok bool) {
 // sharedAsks has the BPF program that all Feeds of FollowAsks share.
 var sharedAsks bpf.Shared[*timer]
 
-// FollowAsks copies the stacks of threads that request memory from the kernel, until Close. The requests are mmap,
-// mremap and brk. mprotect is a request, too, because malloc uses it to make more of an arena usable. The errors are
-// the same as Follow's. Until Close, each system call of each process on the machine takes a little longer.
+// FollowAsks copies the stacks of threads that request memory from the kernel, until Close is called. The requests are
+// the system calls mmap, mremap and brk. mprotect is a request, too, because malloc uses it to make more of an arena
+// usable. The errors are the same as Follow's. Until Close, each system call of each process on the machine takes a
+// little longer.
 func FollowAsks(target Target) (*Feed, error) { return follow(&sharedAsks, target, openAsks) }
 
 func openAsks() (*timer, error) {
@@ -84,12 +85,13 @@ func openAsks() (*timer, error) {
 	})
 }
 
-// The numbers of the system calls (arch/x86/entry/syscalls/syscall_64.tbl). All but the last are consecutive.
+// These constants are numbers of system calls (arch/x86/entry/syscalls/syscall_64.tbl). All but the last are
+// consecutive.
 const (
 	callMmap, callMprotect, callMunmap, callBrk, callMremap = 9, 10, 11, 12, 25
 )
 
-// Flags of mmap(2) and mprotect(2).
+// These constants are flags of mmap(2) and mprotect(2).
 const (
 	protWrite, protExec     = 2, 4
 	readWrite               = 1 | protWrite
@@ -99,12 +101,12 @@ const (
 	arenaShift, arenaMapped = 26, 24
 )
 
-// The registers of a system call's arguments (native.KernelNames).
+// These constants say in which register a system call has an argument, as an index of native.KernelNames.
 const (
 	argThird, argFirst, argSecond, argFourth = 1, 5, 4, 10
 )
 
-// chooseCalls emits the first part of the program, which ends the program unless the call can have changed the
+// chooseCalls emits the first part of the program. This part ends the program if the call cannot have changed the
 // mappings. Afterwards R6 has the address of the registers, R7 the call's result, and R8 its number.
 func (p *places) chooseCalls() asm.Instructions {
 	return asm.Instructions{
@@ -118,7 +120,7 @@ func (p *places) chooseCalls() asm.Instructions {
 }
 
 // asked emits the part of the program that stores what a system call did (Ask). If the call requests memory and its
-// stack is to be copied, the program continues after this part. Otherwise the program ends here.
+// stack must be copied, the program continues after this part. Otherwise the program ends here.
 func (p *places) asked(ring int) (ins asm.Instructions) {
 	arg := func(to asm.Register, n int) asm.Instruction {
 		return asm.LoadMem(to, asm.R6, p.registers[n], asm.DWord)
@@ -159,8 +161,8 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 	add(store(askBytes, asm.R1))
 	kind(AskGone, "event")
 
-	// mprotect counts only if it makes more of an arena of malloc usable. An arena has 64 MB, and begins at a multiple
-	// of 64 MB. A word in its head is the number of bytes that were usable before this call (struct _heap_info,
+	// mprotect counts only if it makes more of a malloc arena usable. An arena has 64 MB, and begins at a multiple of
+	// 64 MB. A word in its head has the number of bytes that were usable before this call (struct _heap_info,
 	// mprotect_size, glibc malloc/arena.c). In a new arena, the word is zero, and its page is not in memory yet.
 	add(arg(asm.R1, argThird).WithSymbol("mprotect"), asm.JNE.Imm(asm.R1, readWrite, "end"),
 		arg(asm.R8, argFirst), asm.RSh.Imm(asm.R8, arenaShift), asm.LSh.Imm(asm.R8, arenaShift),
@@ -183,8 +185,8 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 	kind(AskGone, "event")
 
 	// spend emits the instructions that limit calls per second. The counter at place in the target's data counts the
-	// calls of this second. If it has reached most, the program jumps to the label full. Otherwise it adds one to the
-	// counter. have is the name of a label that spend needs within these instructions.
+	// calls in the current second. If it has reached most, the program jumps to the label full. Otherwise it adds one
+	// to the counter. have is the name of a label that spend needs within these instructions.
 	spend := func(place int16, most int32, have, full string) {
 		add(asm.LoadMem(asm.R0, asm.RFP, nsAt, asm.DWord), asm.LoadMem(asm.R1, asm.R9, targetSecond, asm.DWord),
 			asm.Mov.Reg(asm.R2, asm.R0), asm.Sub.Reg(asm.R2, asm.R1),

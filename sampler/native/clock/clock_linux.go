@@ -16,21 +16,22 @@ import (
 )
 
 const (
-	// ringBytes is the size of the ring for copied stacks if the clock ticks 49 times a second on each CPU. It has room
-	// for 36 stacks, which 14 busy CPUs make between two reads. fastRingBytes is the size for a faster clock.
+	// ringBytes is the size of the ring for copied stacks, in bytes, if the clock ticks 49 times a second on each CPU.
+	// It has room for the 36 stacks that 14 busy CPUs make between two reads of the ring. fastRingBytes is the size for
+	// a faster clock.
 	ringBytes, fastRingBytes = 2 << 20, 8 << 20
 	// maxPending bounds how many stacks of all processes wait until Drain takes them.
 	maxPending = fastRingBytes / entrySize
 )
 
-// timer has the BPF program that copies stacks. All processes that ddtop follows share one timer.
+// timer has the BPF program that copies stacks. All processes that ddtop follows share it.
 type timer struct {
 	bpf.Programs
 	mu      sync.Mutex
 	targets *ebpf.Map
 	ring    *bpf.Ring
-	// asks is true if the BPF program runs at the end of system calls, instead of at ticks of a clock. It then finds
-	// the calls that ask for memory.
+	// asks is true if the BPF program runs at the end of system calls, to find calls that request memory. Otherwise it
+	// runs at ticks of a clock.
 	asks bool
 	// records has, for each CPU, what the kernel has recorded about processes that map code. recordsNS is when it was
 	// last read.
@@ -47,13 +48,13 @@ type Feed struct {
 	shared *bpf.Shared[*timer]
 	t      *timer
 	target Target
-	// pending are stacks of this process that were taken from the ring, and that Drain has not passed on yet. Another
-	// process's Feed may have taken them from the ring. spare is memory for further stacks.
+	// pending are stacks of this process that were taken from the ring, and that Drain has not passed on yet. Feeds of
+	// other processes also take stacks from the ring and store them here. spare is memory for further stacks.
 	pending, spare []Sample
 	// dropped is how many stacks had no room in pending.
 	dropped uint64
-	// changes are the periods in which the process has mapped code of files, in the order in which ddtop learned of
-	// them.
+	// changes are the periods in which the process may have mapped code of files, in the order in which ddtop learned
+	// of them.
 	changes []change
 }
 
@@ -116,7 +117,7 @@ func (f *Feed) Close() error {
 }
 
 // Drain calls emit with the stacks that were copied since the last Drain. A Sample is valid only during the call of
-// emit. emit may read the process's memory, which can hang. So Drain does not block other Feeds meanwhile.
+// emit. emit may read the process's memory, which can hang. So Drain does not block other Feeds while emit runs.
 func (f *Feed) Drain(emit func(*Sample)) error {
 	list, err := f.take()
 	for i := range list {
@@ -139,9 +140,8 @@ func (f *Feed) take() ([]Sample, error) {
 	return list, err
 }
 
-// readRing empties the ring, which all Feeds share. It keeps each entry in the Feed of its process until Drain. There
-// is always room for stacks of f, but for stacks of other Feeds only if hasRoom allows it. f may be nil. The caller
-// holds mu.
+// readRing empties the ring, which all Feeds share, and stores each entry in the Feed of its process until Drain. f
+// always has room for an entry. Other Feeds have room only if hasRoom allows it. f may be nil. The caller holds mu.
 func (t *timer) readRing(f *Feed) error {
 	return t.ring.Read(func(b []byte) error {
 		tgid, err := tgidOf(b)
@@ -310,7 +310,7 @@ func placesOfKernel() (p places, err error) {
 	return p, nil
 }
 
-// Places on the program's stack.
+// These constants are places on the BPF program's stack, in bytes.
 const (
 	keyAt     = -8
 	nsAt      = keyAt - 8
@@ -327,13 +327,13 @@ const (
 	collectAt = ownerAt - 8
 )
 
-// program returns the BPF program, which runs on a CPU's clock or at the end of system calls. For system calls, the
-// instructions in filter choose the calls, and the instructions in event find out what each call did. R9 has the data
-// of the target.
+// program returns the BPF program, which runs at ticks of a CPU's clock or at the end of system calls. For system
+// calls, the instructions in filter choose the calls, and the instructions in event find out what each call did. R9 has
+// the address of the target's data.
 func (p *places) program(targets, ring int, filter, event asm.Instructions) asm.Instructions {
 	ins := append(filter,
 		asm.FnGetCurrentPidTgid.Call(),
-		asm.StoreMem(asm.RFP, tidAt, asm.R0, asm.DWord), // the TID, and the TGID above it
+		asm.StoreMem(asm.RFP, tidAt, asm.R0, asm.DWord), // the lower half is the TID, and the upper half the TGID
 		asm.RSh.Imm(asm.R0, 32),
 		asm.StoreMem(asm.RFP, keyAt, asm.R0, asm.Word),
 		asm.LoadMapPtr(asm.R1, targets),
@@ -412,8 +412,8 @@ func (p *places) also(calls bool, end string) asm.Instructions {
 	}
 	ins = append(ins, asm.LoadMem(asm.R6, asm.R7, 8*native.StackPointer, asm.DWord), asm.Sub.Imm(asm.R6, redZone),
 		asm.Mov.Imm(asm.R1, 0), asm.StoreMem(asm.R7, morePieces, asm.R1, asm.DWord))
-	// Copy the stack in pieces. If one page is not in memory, a single copy of the whole stack would fail, but the
-	// pieces before this page do not.
+	// Copy the stack in pieces. If a page is not in memory, the pieces before this page can still be copied. A single
+	// copy of the whole stack would fail.
 	for i := range int32(maxPieces) {
 		ins = append(ins,
 			asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Imm(asm.R1, moreHead+i*pieceBytes), asm.Mov.Imm(asm.R2, pieceBytes),

@@ -13,11 +13,11 @@ import (
 
 const (
 	// recordPages is the number of pages for the records of one CPU. It must be a power of two. The pages have room for
-	// the records of more than 70 mappings between two reads. A program makes about as many when it starts with 70
-	// libraries.
+	// the records of more than 70 mappings between two reads. A program with 70 libraries makes about as many records
+	// when it starts.
 	recordPages = 4
-	// maxChanges limits the periods in which a process has mapped code that are kept. If there are more, the oldest two
-	// are merged into one.
+	// maxChanges limits how many periods with changes of the mappings are kept for a process. If there are more, the
+	// oldest two are merged into one.
 	maxChanges = 64
 	// maxRecord is the largest size of a record, in bytes: a path of 4,096 bytes and the fields around it. If a ring
 	// has less room left, a record may have been lost. The kernel reports this loss only when it writes the next
@@ -25,8 +25,8 @@ const (
 	maxRecord = 4096 + 256
 )
 
-// The layout of the kernel's records about mappings (linux/perf_event.h, PERF_RECORD_MMAP2). The last word of each
-// record is its time (sample_id_all).
+// These constants describe the kernel's records about mappings (linux/perf_event.h, PERF_RECORD_MMAP2). The last word
+// of each record is its time (sample_id_all).
 const (
 	recordType, recordSize, recordHead = 0, 6, 8
 	recordPID, recordInode             = 8, 48
@@ -34,7 +34,8 @@ const (
 	recordTime                         = 8
 )
 
-// change is a period, in ns, in which a process has mapped code of a file. When exactly in this period is not known.
+// change is a period, in ns, in which a process has mapped code of a file. The exact time within the period is not
+// known.
 type change struct{ from, to int64 }
 
 // records are the kernel's records, from one CPU, of processes that have mapped memory as code.
@@ -51,8 +52,8 @@ func openRecords(clock int) (r records, err error) {
 
 func (r *records) close() error { return unix.Munmap(r.page) }
 
-// read calls the function each for every recorded mapping of a file's code. The parameters are the process that has
-// mapped the code and the time. read calls the function lost if records are missing.
+// read calls the function each for every recorded mapping of a file's code, with the process that has mapped the code
+// and the time. read calls the function lost if records are missing.
 func (r *records) read(each func(pid uint32, ns int64), lost func()) {
 	head := (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.page[0]))
 	from, to := atomic.LoadUint64(&head.Data_tail), atomic.LoadUint64(&head.Data_head)
@@ -108,7 +109,7 @@ func (t *timer) readRecords() error {
 	}
 	before := t.recordsNS
 	t.recordsNS = now
-	if t.asks { // the calls are in the ring
+	if t.asks { // in this case the calls that map code are in the ring
 		return t.readRing(nil)
 	}
 	for i := range t.records {
@@ -135,8 +136,8 @@ func (f *Feed) changed(c change) {
 }
 
 // Steady reports whether the process has mapped no code of files between two times, in ns of CLOCK_MONOTONIC. If it has
-// mapped code, an address of a stack can belong to another file than before. For times before Follow, the result is not
-// known.
+// mapped code, an address on a stack can belong to another file than before. For times before Follow, Steady cannot
+// know this.
 func (f *Feed) Steady(from, to int64) (bool, error) {
 	t := f.t
 	t.mu.Lock()

@@ -8,14 +8,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// Hz is how often per second the stack of a running thread is copied by default. It must not divide the rates of kernel
-// ticks. Otherwise the copies would always be made at the same moment between two kernel ticks.
+// Hz is how often per second the stack of a running thread is copied by default. The rates of kernel ticks, such as 250
+// Hz, must not be multiples of it. Otherwise the copies would always be made at the same moment between two kernel
+// ticks.
 const Hz = 49
 
-// Target describes a process to the program in the kernel: where in the process's memory it finds the data that it
-// reads.
+// Target describes a process to the program in the kernel. It says where the program finds the data that it reads in
+// the process's memory.
 type Target struct {
-	// PID is the process's number. It must be the same in ddtop's PID namespace and in the kernel's first one.
+	// PID is the process's number. ddtop's PID namespace and the machine's first one must have the same number for the
+	// process.
 	PID int
 	// These fields have the same meaning as in tracer.Target: ExecutionContext, ThreadOfEC, ContextOfThread, Owner,
 	// Collector, CollectsShift and CollectsBits.
@@ -58,15 +60,15 @@ func (t *Target) encode() []byte {
 }
 
 const (
-	// maxPieces and pieceBytes bound the size of the C stack that is copied to 16 KB. On Rails the first 8 KB reach the
-	// interpreter's loop in all but one of a thousand stacks.
+	// maxPieces and pieceBytes limit the size of the C stack that is copied to 16 KB. In Rails, 8 KB are enough to
+	// reach the interpreter's loop in 999 of 1,000 stacks.
 	maxPieces, pieceBytes = 16, 1024
 	// redZone is how many bytes below the stack pointer a function may use (psABI, "The Stack Frame").
 	redZone = 128
 )
 
-// These words follow the copy of the Ruby stack and the registers in an entry of the ring. The C stack comes after
-// them.
+// These constants are offsets, in bytes, of words in an entry of the ring. The words follow the copy of the Ruby stack
+// and the registers. The C stack comes after them.
 const (
 	moreThread = 8 * (native.NumRegisters + iota)
 	moreOwner
@@ -75,11 +77,11 @@ const (
 	moreAsk
 	moreHead = moreAsk + askSize
 	moreSize = moreHead + maxPieces*pieceBytes
-	// entrySize is the size of an entry.
+	// entrySize is the size of an entry, in bytes.
 	entrySize = bpf.StackSize + moreSize
 )
 
-// Sample is what was copied of a thread at an instant at which it ran.
+// Sample is what was copied from a running thread at one instant.
 type Sample struct {
 	// Stack is the thread's Ruby stack. Like Native, it points into the bytes that the Sample was decoded from.
 	bpf.Stack
@@ -87,8 +89,8 @@ type Sample struct {
 	// Native has the bytes of the C stack from the address NativeAt on.
 	Native   []byte
 	NativeAt uint64
-	// Thread is the address of the rb_thread_t. Holds is true if the thread owned the GVL, and Collects if the
-	// collector worked.
+	// Thread is the address of the thread's rb_thread_t. Holds is true if the thread owned the GVL. Collects is true if
+	// the garbage collector was running.
 	Thread          uint64
 	Holds, Collects bool
 	// Alone is true for a thread that Ruby does not know. It has no Ruby stack.
@@ -130,12 +132,12 @@ func (t *Target) decode(b []byte, s *Sample) (err error) {
 // Counts are the counters that the program in the kernel keeps for a process.
 type Counts struct {
 	// Ticks counts how often a Ruby thread ran at a tick. Copied counts how often its stack was copied at such a tick.
-	// If it was not copied, the ring had no room for the stack, or the stack was too large.
+	// A stack is not copied if the ring has no room for it, or if it is too large.
 	Ticks, Copied uint64
 	// BusyNS is how long the program has run in the kernel, in ns.
 	BusyNS int64
-	// Calls counts the calls that asked the kernel for memory, and Asked counts the bytes. Both include calls whose
-	// stack was not copied. Unseen counts the calls that gave memory back or moved it, and for which there is no
-	// Sample. All three are zero unless the Feed comes from FollowAsks.
+	// Calls counts the calls that requested memory from the kernel, and Asked counts the bytes. Both include calls
+	// whose stack was not copied. Unseen counts the calls that gave memory back or moved it, but that are missing among
+	// the Samples. All three are zero unless the Feed comes from FollowAsks.
 	Calls, Asked, Unseen uint64
 }

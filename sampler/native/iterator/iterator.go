@@ -16,16 +16,17 @@ const uninterruptible = 2
 // Thread has the registers of a sleeping thread.
 type Thread struct {
 	Registers native.Registers
-	// Turns is how often the thread has got a CPU, as in task/TID/schedstat. While Turns is the same, the thread has
+	// Turns is how often the thread has got a CPU, as in task/TID/schedstat. If Turns is the same later, the thread has
 	// not run, so the registers are still valid.
 	Turns int64
 	// Call is the number of the system call in which the thread sleeps, or negative if it sleeps outside one.
 	Call int64
-	// Uninterruptible is set if the thread is in state D.
+	// Uninterruptible is true if the thread is in state D (uninterruptible sleep).
 	Uninterruptible bool
 }
 
-// Offsets in the record that the program writes for each thread: these words, then the registers.
+// These constants are offsets in the record that the program writes for each thread. The record has these words, and
+// then the registers.
 const (
 	recordTID = 8 * iota
 	recordTurns

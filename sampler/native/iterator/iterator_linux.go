@@ -15,7 +15,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// readBytes is the size of a read, in bytes. The kernel's own buffer has 32 KB (kernel/bpf/bpf_iter.c).
+// readBytes is the size of a read, in bytes. It is larger than the kernel's own buffer of 32 KB
+// (kernel/bpf/bpf_iter.c).
 const readBytes = 64 << 10
 
 // Iterator reads the registers of a process's threads. Only one goroutine may use it at a time.
@@ -164,7 +165,8 @@ func placesOfKernel(spec *btf.Spec) (p places, err error) {
 	return p, nil
 }
 
-// Offsets in struct bpf_iter__task and struct bpf_iter_meta (linux/bpf.h). They are part of the kernel's interface.
+// These constants are offsets in struct bpf_iter__task and struct bpf_iter_meta (linux/bpf.h). They are part of the
+// kernel's interface.
 const (
 	contextMeta, contextTask = 0, 8
 	metaFile                 = 0
@@ -172,8 +174,8 @@ const (
 
 // visit returns the instructions that run for each thread. They write a record if the thread sleeps and is not on a
 // CPU. The record has the registers that the kernel saved when the thread entered the kernel. It also has the number of
-// times that the thread got a CPU. This number is read before the registers. If it is greater in the next record, the
-// thread may have run while this record was made.
+// times that the thread got a CPU. This number is read before the registers. If it is greater in the thread's next
+// record, the thread may have run while this record was made.
 func (p *places) visit(pid int32) asm.Instructions {
 	const record = -recordSize
 	ins := asm.Instructions{

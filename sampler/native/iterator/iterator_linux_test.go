@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// TestRead: for a sleeping thread, the iterator returns the same stack pointer, program counter and number of turns as
-// /proc. It also returns the registers of the system call. It returns no threads of other processes.
+// TestRead: for a sleeping thread, the iterator returns the same stack pointer, program counter and number of times on
+// a CPU as /proc. It also returns the registers of the system call. It returns no threads of other processes.
 func TestRead(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

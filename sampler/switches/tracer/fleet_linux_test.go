@@ -17,9 +17,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// obeying is a Ruby program that executes orders from its standard input, one order a line. It answers each order, and
-// then waits for the next one. When it answers the order "threads", it has started threads, and they have ended and
-// were joined. For "fork" it waits for the end of the child.
+// obeying is a Ruby program that executes orders from its standard input, one order a line. It answers each order after
+// it has executed it, and then waits for the next one. For the order "threads", it starts threads and joins them. For
+// "fork", it waits for the end of the child.
 const obeying = `
 require "rbconfig"
 STDOUT.sync = true
@@ -75,8 +75,8 @@ type obedient struct {
 	// before and begun are the results of threadSwitches just before and just after Follow. after and end are its
 	// results just before and just after the last Drain. They are nil if the process has ended.
 	before, begun, after, end map[int32]uint64
-	// outs counts, for each thread, the records that it has lost a CPU. ended has the threads with a record of their
-	// end. The field all counts all records.
+	// outs counts, for each thread, the records which say that it has lost a CPU. ended has the threads with a record
+	// of their end. The field all counts all records.
 	outs  map[int32]uint64
 	ended map[int32]bool
 	all   uint64
@@ -105,8 +105,8 @@ func (o *obedient) drain(t *testing.T) {
 
 // TestSeveralProcesses: one goroutine reads the records of all processes. The Feed of each process returns exactly one
 // record each time that one of its threads loses its CPU, by the kernel's own count. No record is missing, and none
-// belongs to another process. Meanwhile, some processes start threads and join them, fork, exec or exit. If one Feed is
-// drained late, this delays no other Feed.
+// belongs to another process. During the test, some processes start threads and join them, fork, exec or exit. If the
+// test drains one Feed late, this delays no other Feed.
 func TestSeveralProcesses(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -206,8 +206,8 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 }
 
-// settled waits until all threads of a process wait in a system call and two results of threadSwitches are equal. It
-// returns this result.
+// settled waits until all threads of a process wait in a system call and two consecutive results of threadSwitches are
+// equal. It returns this result.
 func settled(t *testing.T, pid int) map[int32]uint64 {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); time.Now().Before(deadline); {

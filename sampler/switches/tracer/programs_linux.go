@@ -53,10 +53,10 @@ const callPoll, callPpoll = 7, 271
 // deadBit is a bit in the state of a task that is ending (TASK_DEAD, include/linux/sched.h).
 const deadBit = 0x80
 
-// waitStacks limits how many stacks of threads that wait for the GVL are copied: so many for each process in each
-// spanNS. Besides, at a tick of the clock, the stack of the thread with the GVL is copied, but at most once in
-// clockStackNS. Both times are in ns. The limits are needed because a copy takes about 3 µs, and ddtop must also find
-// the names for new stacks.
+// waitStacks limits how many stacks of threads that wait for the GVL are copied, for each process in each period of
+// spanNS. clockStackNS is the shortest time between two copies of the stack of the thread with the GVL, which are made
+// at ticks of the clock. Both times are in ns. The limits are needed because a copy takes about 3 µs, and ddtop must
+// also find the names for new stacks.
 const waitStacks, spanNS, clockStackNS = 2, 10_000_000, 15_000_000
 
 // These are offsets of the first words of rb_execution_context_t, and of a control frame (vm_core.h, Ruby 2.6 to 4.0).
@@ -125,13 +125,14 @@ type builder struct {
 	bell, slots int
 }
 
-// slots is the number of slots, a power of 2. With them, a program sees quickly that a process is not followed. A
-// process belongs to the slot with the number PID modulo slots. The byte of a slot is 1 if a process of the slot is
-// followed. So a switch between two other processes needs no search for a target.
+// slots is the number of slots, a power of 2. With them, a program finds out quickly that a process is not followed. A
+// process belongs to the slot with the number PID modulo slots. The byte of a slot is 1 if ddtop follows a process of
+// this slot. So most switches between other processes need no search for a target.
 const slots = 1 << 14
 
-// find emits instructions that load the data about a followed process, its target, into R8. tgid is the register with
-// the process's PID. If the process is not followed, the instructions jump to the label in the parameter or.
+// find emits instructions that load the data about a followed process (its target) into R8. tgid is the register with
+// the process's PID. If ddtop does not follow the process, the instructions jump to the label that the parameter or
+// names.
 func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreMem(asm.RFP, keyAt, tgid, asm.Word),
@@ -147,7 +148,7 @@ func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 }
 
 // stored emits instructions that load the data kept for a thread into R9. If there is no data yet and create is 1, they
-// create it. If there is still none, they jump to the label in the parameter or.
+// create it. If there is still none, they jump to the label that the parameter or names.
 func (b *builder) stored(task asm.Register, create int32, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, b.threads),
@@ -201,7 +202,7 @@ func (b *builder) ticked() asm.Instructions {
 	return append(ins, b.record(switches.Clock)...)
 }
 
-// ended runs when a native thread ends.
+// ended returns the program that runs when a native thread ends.
 func (b *builder) ended() asm.Instructions {
 	ins := asm.Instructions{
 		asm.FnGetCurrentPidTgid.Call(),
@@ -233,8 +234,8 @@ func noRecord() asm.Instructions {
 	return ins
 }
 
-// read emits instructions that read a word from the address in R3 to the program's stack. If the read fails, they count
-// the failure in the record.
+// read emits instructions that copy a word from the address in R3 to the program's own stack. If the copy fails, they
+// count the failure in the record.
 func read(to int16, size int32, n int) asm.Instructions {
 	ok := fmt.Sprintf("read %d", n)
 	return append(bpf.ReadTo(to, size),
@@ -270,8 +271,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	}
 	n := 0
 	at := func(to int16, size int32) { n++; ins = append(ins, read(to, size, n)...) }
-	// plus emits instructions that read memory at the address in R7 plus an offset. They take the offset from the
-	// target, at the place given by field.
+	// plus emits instructions that read memory at the address in R7 plus an offset. field is the place of this offset
+	// in the target.
 	plus := func(field, to int16, size int32) {
 		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R8, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
 		at(to, size)
@@ -363,9 +364,10 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	return append(ins, b.unstored()...)
 }
 
-// unstored emits what a program does if there is no memory for the thread's kept data, or if the data is being changed
-// just now. The kernel keeps little memory ready for such data, so this happens to new threads and at the start. The
-// record then says that nothing could be read. Without it all threads would count as unknown (switches.Machine.Lost).
+// unstored emits what a program does in two cases: there is no memory for the data kept for the thread, or the data is
+// being changed just now. The kernel keeps little memory ready for such data, so this happens to new threads and at the
+// start. The record then says that nothing could be read. If there were no record, all threads would count as unknown
+// (switches.Machine.Lost).
 func (b *builder) unstored() asm.Instructions {
 	ins := noRecord()
 	ins[0] = ins[0].WithSymbol("not stored")
@@ -394,8 +396,8 @@ func (b *builder) toRing() asm.Instructions {
 	}
 }
 
-// copyStack emits instructions that copy a thread's stack. There are two reasons: the thread has the GVL at a tick of
-// the clock, or it waits for the GVL. R9 has the data kept for the thread, and R7 the rb_thread_t.
+// copyStack emits instructions that copy a thread's stack in two cases: the thread has the GVL at a tick of the clock,
+// or it waits for the GVL. R9 has the data kept for the thread, and R7 the rb_thread_t.
 func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	const or = "stacked"
 	ins := asm.Instructions{
@@ -433,8 +435,8 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 }
 
 // emit emits instructions that put the record into the ring, and count it in the target in R8. After that come the
-// instructions in the parameter then, which must not change R8. The last instructions add the record's cost: the time
-// since it was begun.
+// instructions in the parameter then, which must not change R8. The last instructions add the cost of the record, which
+// is the time since the program began it.
 func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))
@@ -449,9 +451,9 @@ func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
 }
 
-// woken returns the program that runs when a thread is about to become runnable. It runs in the thread that wakes it,
-// and stores the time in the data of the woken thread. It also stores whether the waking thread has just given the GVL
-// to the woken thread.
+// woken returns the program that runs when a thread is about to become runnable. The thread that wakes it executes the
+// program. The program stores the time in the data of the woken thread. It also stores whether the waking thread has
+// just given the GVL to the woken thread.
 func (b *builder) woken() asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// followCat follows a process (cat) that waits for a line on its standard input. It is no Ruby, so the words in its
-// memory cannot be read.
+// followCat follows a process (cat) that waits for a line on its standard input. It is not a Ruby process, so the words
+// in its memory cannot be read.
 func followCat(t *testing.T) (f *Feed, in io.WriteCloser) {
 	t.Helper()
 	if err := Check(); err != nil {

@@ -45,7 +45,8 @@ func startAs(t *testing.T, pid int) (in io.Writer) {
 }
 
 // TestOneSlot: the PIDs of two processes belong to the same slot. Each process makes records while its Feed is open,
-// even if the other Feed is closed. No cheaper test has processes with chosen PIDs.
+// even if the other Feed is closed. The test must start processes with chosen PIDs, because no cheaper test can do the
+// same.
 func TestOneSlot(t *testing.T) {
 	first, in := followCat(t)
 	most, err := os.ReadFile("/proc/sys/kernel/pid_max")
@@ -101,9 +102,9 @@ func TestOneSlot(t *testing.T) {
 }
 
 // BenchmarkOtherSwitch measures by how much ddtop slows down thread switches of a process that it does not follow. Two
-// threads on one CPU wake each other up. Each round measures them twice: while ddtop follows another process, and
-// without ddtop. The result is the median of the rounds' differences. It includes ddtop's program that runs at each
-// wake-up.
+// threads on one CPU wake each other up. Each round measures their switches twice: while ddtop follows another process,
+// and without ddtop. The result is the median of the rounds' differences. It also contains the cost of the program that
+// ddtop runs at each wake-up.
 func BenchmarkOtherSwitch(b *testing.B) {
 	if err := Check(); err != nil {
 		b.Skip(err)
@@ -137,8 +138,8 @@ func BenchmarkOtherSwitch(b *testing.B) {
 	}
 }
 
-// pingPong returns how long one switch between two threads takes, in ns. The threads wake each other up so many turns,
-// with two switches each.
+// pingPong returns how long one switch between two threads takes, in ns. turns is how often the threads wake each other
+// up, with two switches each time.
 func pingPong(b *testing.B, turns int) float64 {
 	b.Helper()
 	var there, back [2]int

@@ -9,7 +9,8 @@ import (
 
 // Target is a process to follow, with the addresses and offsets at which the programs in the kernel read its memory.
 type Target struct {
-	// PID is the process's number. It must be the same in ddtop's PID namespace and in the machine's first one.
+	// PID is the process's number. It must be the same in ddtop's PID namespace and in the machine's initial PID
+	// namespace.
 	PID int
 	// Before33 is true up to Ruby 3.2.
 	Before33 bool

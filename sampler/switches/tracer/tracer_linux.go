@@ -22,8 +22,8 @@ const (
 	// ringBytes is the size of the ring for records, in bytes. 33,000 records fit into it. The busiest program that was
 	// measured makes 190,000 records per second.
 	ringBytes = 8 << 20
-	// stackRingBytes is the size of the ring for copied stacks, in bytes. 100 stacks fit into it. One process makes at
-	// most 250 copies per second.
+	// stackRingBytes is the size of the ring for copied stacks, in bytes. 100 stacks fit into it. The programs make at
+	// most 250 copies per second of one process's stacks.
 	stackRingBytes = 4 << 20
 	// maxPendingStacks limits how many copied stacks of a process are kept until DrainStacks is called for it.
 	maxPendingStacks = stackRingBytes / bpf.StackSize
@@ -75,8 +75,8 @@ type Feed struct {
 	// waits is true while pending, pendingStacks or pendingWorks has entries.
 	waits   atomic.Bool
 	dropped uint64
-	// The array counted has the values that Tracer.filled and dropped had at the last call of Counts. If both values
-	// are still the same, no record was lost since then.
+	// counted has the values that Tracer.filled and dropped had at the last call of Counts. If both values are still
+	// the same, no record was lost since then.
 	counted [2]uint64
 	// fresh is true if the ring had entries of this process since the last Counts. It is also true before the first
 	// Counts.
@@ -104,8 +104,8 @@ func Check() error {
 	return m.CheckRegisters()
 }
 
-// Try loads the programs into the kernel and removes them again. So it shows what the kernel, a container or a security
-// module forbids. Its errors are the same as Follow's.
+// Try loads the programs into the kernel and removes them again. So its error shows what the kernel, a container or a
+// security module forbids. The errors are the same as those from Follow.
 func Try() error { return shared.Try(open) }
 
 // Follow makes the programs record a process until Close is called. The error is bpf.ErrKernel or bpf.ErrRights, or
@@ -133,8 +133,8 @@ func (f *Feed) join(t *Tracer) error {
 	return nil
 }
 
-// fillSlots sets the slots of all processes that are followed. It can run while the programs use the slots. If the byte
-// of a slot stays the same, it has this value all the time.
+// fillSlots sets the slots of all processes that are followed. It can run while the programs use the slots: if a slot's
+// byte need not change, the programs always see the same value.
 func (t *Tracer) fillSlots() error {
 	var set [slots]byte
 	for pid := range t.feeds {
@@ -186,8 +186,8 @@ func (f *Feed) Fetch() error {
 	return f.t.read(nil, nil)
 }
 
-// Ring makes the next record, of whatever process, call the function rung once, in another goroutine. If a record is
-// waiting already, Ring calls rung itself.
+// Ring makes the next record of any process call the function rung once, in another goroutine. If a record is waiting
+// already, Ring calls rung itself.
 func (f *Feed) Ring(rung func()) {
 	f.t.bell.set(rung)
 	f.t.mu.Lock()
@@ -286,8 +286,8 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 // into the ring.
 func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 
-// Quiet reports whether no record of the process is waiting, and none came since the last Counts. If so, no record was
-// lost either. Quiet makes no system call.
+// Quiet reports whether no record of the process is waiting, and none came since the last Counts. If it returns true,
+// no record was lost either. Quiet makes no system call.
 func (f *Feed) Quiet() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()

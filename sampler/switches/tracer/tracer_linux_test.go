@@ -14,8 +14,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestCheck: if a machine lacks something that the programs need, the error of Check says in plain words what it is. It
-// is bpf.ErrKernel or bpf.ErrRights, as it should be.
+// TestCheck: if a machine lacks something that the programs need, the error of Check says in plain words what is
+// missing. The error is bpf.ErrKernel or bpf.ErrRights, according to what is missing.
 func TestCheck(t *testing.T) {
 	const first = 0xeffffffc // inode of the first PID namespace
 	const rights = 1<<38 | 1<<39
@@ -136,8 +136,9 @@ func pointerOfThreads(t *testing.T) int64 {
 	return 0
 }
 
-// TestUnreadWords: if some words of a thread's memory cannot be read, its records say so. The test tries three places
-// of the first unreadable word: in thread-local storage, in the memory to which this storage points, and elsewhere.
+// TestUnreadWords: if some words of a thread's memory cannot be read, the records of the thread say so. The first
+// unreadable word can be in thread-local storage, in the memory to which this storage points, or elsewhere. The test
+// tries all three.
 func TestUnreadWords(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

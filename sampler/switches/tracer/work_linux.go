@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxWorkEntries limits how many entries of an environment are copied: this is the Hash with the data of a request.
-	// Puma's environments have 30 to 50 entries.
+	// maxWorkEntries limits how many entries of an environment (the Hash with the data of a request) are copied. Puma's
+	// environments have 30 to 50 entries.
 	maxWorkEntries = 128
 	// newWorks limits how many environments of requests are copied in each period of spanNS, for each process. Each
 	// copy takes 2 µs.
@@ -32,11 +32,11 @@ const (
 type WorkPlace struct {
 	// Frame is the distance from the end of the VM's stack down to the control frame of the method that has the
 	// variable. ISeq is the address of this frame's code. Back is the distance from the frame's environment pointer
-	// down to the variable.
+	// down to the variable. Both distances are in bytes.
 	Frame, ISeq, Back uint64
-	// Table is the offset in an RHash of its st_table if Inside is true. Otherwise it is the offset of the pointer to
-	// the st_table. Entries and Bound are offsets in an st_table: of the pointer to the entries, and of their number.
-	// All are in bytes.
+	// Table is an offset in an RHash, in bytes. If Inside is true, the st_table itself is there, and otherwise a
+	// pointer to it. Entries and Bound are offsets in an st_table: of the pointer to the entries, and of their number.
+	// Both are in bytes.
 	Table, Entries, Bound int
 	Inside                bool
 	// Collections is the address of Ruby's counter of garbage collections. It counts collections when they begin.
@@ -165,15 +165,15 @@ func (f *Feed) DrainWorks(emit func(*Work)) error {
 const maxPendingWorks = workRingBytes / workSize
 
 // word emits instructions that read a word from the address in R3, and store it at nodeAt. If the read fails, they jump
-// to the label in the parameter or.
+// to the label that the parameter or names.
 func word(or string) asm.Instructions {
 	return append(bpf.ReadTo(nodeAt, 8), asm.JNE.Imm(asm.R0, 0, or))
 }
 
 // findWork emits instructions that put the address of the thread's environment (a request's Hash) into the record. The
-// environment is in a variable of a known frame. So they do this only if the thread is inside a call from this frame.
-// They need the execution context at contextAt, and overwrite it with the ends of the stack. At the end, R6 has the
-// process's WorkPlace.
+// environment is in a variable of a known frame. So the instructions do this only if this frame is on the thread's
+// stack. They need the execution context at contextAt, and overwrite it with the ends of the stack. At the end, R6 has
+// the process's WorkPlace.
 func (b *builder) findWork() asm.Instructions {
 	const or, unread = "no work", "work unread"
 	ins := asm.Instructions{
@@ -187,7 +187,8 @@ func (b *builder) findWork() asm.Instructions {
 		asm.LoadMem(asm.R1, asm.RFP, contextAt+8, asm.DWord), asm.JGT.Imm(asm.R1, maxStackSize, or),
 		asm.LSh.Imm(asm.R1, 3),
 		asm.LoadMem(asm.R2, asm.RFP, contextAt, asm.DWord), asm.Add.Reg(asm.R1, asm.R2),
-		asm.StoreMem(asm.RFP, contextAt+8, asm.R1, asm.DWord), // from here on, this word is the stack's end
+		// from here on, this word is the address of the stack's end
+		asm.StoreMem(asm.RFP, contextAt+8, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R2, asm.R6, placeFrame, asm.DWord), asm.Sub.Reg(asm.R1, asm.R2),
 		asm.LoadMem(asm.R2, asm.RFP, contextAt+contextCFP, asm.DWord),
 		asm.JLE.Reg(asm.R2, asm.R1, "within"),

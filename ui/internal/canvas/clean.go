@@ -71,7 +71,8 @@ func Clean(s string) string {
 	if b.Len() == len(s) {
 		return s
 	}
-	return Clean(b.String()) // a dropped character may have separated two clusters; each round is shorter
+	// without a dropped character, its neighbours may form one cluster, so clean again; the text gets shorter each time
+	return Clean(b.String())
 }
 
 // firstThatAgrees returns the first rune of a grapheme cluster. It returns "" if terminals differ even on the width of

@@ -158,8 +158,8 @@ const maxSequences = 1 << 14
 // thousand times.
 type sequences struct {
 	known map[Style]string
-	// convert returns the colour that the terminal can show instead of a colour. It returns nil if the terminal can
-	// show none. The field itself is nil if the terminal shows every colour unchanged.
+	// convert returns the colour of the terminal that replaces a given colour. It returns nil if the terminal can show
+	// no colour. The field itself is nil if the terminal shows every colour unchanged.
 	convert func(color.Color) color.Color
 }
 

@@ -27,12 +27,12 @@ func (t *Terminal) SetColors(convert func(color.Color) color.Color) {
 // Forget makes the next Update write every row. It must be called if another program may have written to the terminal.
 func (t *Terminal) Forget() { t.known = false }
 
-// shortGap is a number of unchanged cells between two changed ones. Up to this number, Update writes the unchanged
-// cells again. Moving the cursor over them would take as many bytes.
+// shortGap decides how Update skips unchanged cells between two changed ones. Up to shortGap cells, it writes them
+// again, because moving the cursor over them would take as many bytes.
 const shortGap = 3
 
-// leastErased is a number of blank cells. If at least so many end a row, Update erases the end of the row. It writes
-// fewer blank cells as blanks.
+// leastErased decides how Update writes blank cells at the end of a row. If there are at least leastErased of them, it
+// erases the end of the row. Otherwise it writes them as blanks.
 const leastErased = 4
 
 // Update returns the bytes that make a terminal in raw mode show the grid. If the terminal already shows the grid,
@@ -59,7 +59,7 @@ func (t *Terminal) Update(g *Grid) []byte {
 // row writes the cells of a row that have changed. The parameter old has the cells that the terminal shows in this row
 // now.
 func (t *Terminal) row(row, old []Cell, y int) {
-	end := len(row) // the row is blank from there on
+	end := len(row) // the row is blank from this index on
 	for end > 0 && row[end-1].shows() == (Cell{Rune: ' '}) {
 		end--
 	}
@@ -95,9 +95,9 @@ func (t *Terminal) row(row, old []Cell, y int) {
 	}
 }
 
-// changed returns the end of a run of cells that are written together. The run begins with the cell at from. The row is
-// blank from the parameter end on. If this blank part can be erased instead of written, the run ends there at the
-// latest.
+// changed returns the end of a run of cells that are written together. The run begins with the cell at the index from.
+// From the index end on, the row is blank. If Update erases this blank part instead of writing it, the run ends before
+// it.
 func (t *Terminal) changed(row, old []Cell, from, end int) int {
 	if end == from || len(row)-end < leastErased {
 		end = len(row)

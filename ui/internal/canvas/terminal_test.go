@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// emulator imitates a terminal that understands only what Terminal writes. It erases cells without colour. If the
-// cursor goes beyond the last column, the emulator regards the cursor's position as unknown, because terminals differ
-// there.
+// emulator imitates a terminal that understands only what Terminal writes. It erases cells to the terminal's own style,
+// without the text's background. If the cursor goes beyond the last column, the emulator regards its position as
+// unknown, because terminals differ there.
 type emulator struct {
 	t     *testing.T
 	cells [][]Cell

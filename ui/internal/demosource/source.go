@@ -42,8 +42,8 @@ type Options struct {
 	// Exact adds to every sample the changes of the GVL since the previous sample, with their exact times, as exact
 	// mode does.
 	Exact bool
-	// Said is appended to all texts of requests and jobs, so that tests can try any characters. These are routes and
-	// classes, values, statements and exceptions.
+	// Said is appended to all texts of requests and jobs: routes, classes, values, statements and exceptions. With it,
+	// tests can try any characters.
 	Said string
 }
 

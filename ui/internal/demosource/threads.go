@@ -44,7 +44,7 @@ type thread struct {
 	do      activity
 	left    int64
 	waiting bool // true while it is in the queue for the GVL
-	after   bool // true if it came into the queue from a blocking region
+	after   bool // true if it was in a blocking region before it queued
 	cpuNS   int64
 	gvl     sampler.GVLState // in the last sample
 	serving sampler.Serving
@@ -52,8 +52,8 @@ type thread struct {
 	// asked is the activity that the simulated kernel reported last, at the time askedNS.
 	asked   activity
 	askedNS int64
-	// turns is how often the thread got a CPU. cpu0 and turns0 are the values of cpuNS and turns at the last simulated
-	// reading, at the time countedNS.
+	// turns is how often the thread got a CPU. At the time countedNS, the simulated kernel last reported the thread's
+	// counters. cpu0 and turns0 are the values that cpuNS and turns had then.
 	turns                   int64
 	countedNS, cpu0, turns0 int64
 }

@@ -77,7 +77,7 @@ func (s *Source) next(t *thread, released bool) {
 			if t.left == 0 {
 				continue
 			}
-			if !released && s.owner == nil && s.held < slice { // it keeps the GVL
+			if !released && s.owner == nil && s.held < slice { // the thread keeps the GVL
 				s.owner = t
 				t.turns++
 				return
@@ -224,7 +224,7 @@ func (s *Source) counters(n int) {
 	}
 	out.GC.Allocated += 900
 	out.GC.Pair = sampler.AllocPair{}
-	const pairs = 7 // interval of ticks in which a thread is seen allocating
+	const pairs = 7 // in every 7th tick, ddtop sees a thread allocate
 	if s.owner != nil && !collecting && n%pairs == 0 {
 		out.GC.Pair = sampler.AllocPair{Thread: s.owner.id, Objects: uint32(1 + n/pairs%3)}
 	}

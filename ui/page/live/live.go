@@ -23,8 +23,8 @@ var View = page.View{
 }
 
 // Page has the timeline and the flamegraph on one screen. A selection in one of them changes what the other shows. The
-// page takes the whole screen below the first lines. Other views have a line with the names of the views at the top.
-// This page has a time axis there instead.
+// page takes the whole screen below the first lines. At its top is a time axis. Other views have a line with the names
+// of the views there.
 type Page struct {
 	*widget.Parts
 	keyMaps [2]scene.KeyMap // by focus
@@ -144,7 +144,7 @@ func (p *Page) Wheel(h scene.Host, _, y, d int, onAxis bool) (tea.Cmd, bool) {
 		h.Showing().Zoom(d)
 		h.Refresh()
 	case y >= h.Showing().Regions.Rule:
-		p.Flame.ScrollBy(d) // refresh keeps it within the picture, and the selection in sight
+		p.Flame.ScrollBy(d) // Refresh limits the scrolling and keeps the selection visible
 		h.Refresh()
 	default:
 		p.selectThread(h, func(v *widget.Timeline) { v.Move(widget.Step{Rows: d}) })
@@ -175,7 +175,8 @@ func (p *Page) Stack(sc *scene.Scene) (string, []string) {
 	return sc.ThreadStack(p.Timeline.Chosen())
 }
 
-// switchFocus gives the keys from the timeline to the flamegraph, or from the flamegraph to the timeline.
+// switchFocus moves the focus from the timeline to the flamegraph, or back. The part with the focus gets the user's
+// keys.
 func (p *Page) switchFocus(h scene.Host) {
 	sc := h.Showing()
 	if sc.Focus = scene.OnFlame - sc.Focus; sc.Focus == scene.OnFlame {

@@ -332,7 +332,7 @@ func (p *Page) drawBlame(a canvas.Area, sc *scene.Scene) {
 		rows = rows.Sub(0, 1, rows.W, rows.H-1)
 	}
 	p.ByPlace.DrawRows(rows, sc, true, func(scene.Host, placeRow, int) tea.Cmd { return nil })
-	if rows.Y > a.Y+1 { // only if this covers no place
+	if rows.Y > a.Y+1 { // only if there is a row for this text
 		a.PutRight(1, p.ByPlace.Hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	}
 }

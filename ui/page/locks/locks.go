@@ -164,7 +164,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	})
 	all = slices.Insert(all, locks, recent...)
 	locks += len(recent)
-	for _, c := range costs { // add locks of which no hold was seen to end
+	for _, c := range costs { // add locks whose holds ddtop has not seen to end
 		if !slices.ContainsFunc(all[:locks], func(x account.Contended) bool { return x.Object == c.Object }) {
 			all = slices.Insert(all, locks, account.Contended{Kind: c.Kind, Object: c.Object, Exclusive: true})
 			locks++
@@ -404,7 +404,7 @@ func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 	}
 	const leastLabel = 5
 	label, where := gvl.AddLine(canvas.Clean(p.label), style.LineIn(filepath.Base(p.path), p.line, p.uncertain))
-	if where == "" { // a template: the end of its name is its line
+	if where == "" { // for a template, the label already ends with the line
 		a.Put(0, 0, canvas.CutLeft(label, a.W), t.Plain())
 		return
 	}

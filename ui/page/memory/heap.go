@@ -219,7 +219,7 @@ func (c *counts) add(sc *scene.Scene, x *countMsg) {
 	}
 	if n := sc.Notes.Last(x.count.BeganNS); n != nil && n.AtNS != c.markNS {
 		c.markNS = n.AtNS
-		if c.Last != nil { // this count is the nearest one before the mark
+		if c.Last != nil { // c.Last is the last count before the mark, so it becomes the base
 			c.rebase()
 		}
 	}
@@ -349,7 +349,7 @@ func (p *Page) Found() string {
 	return units.Plural(len(p.Table.Rows), "row", "rows")
 }
 
-// turn returns the action of a key that shows another part of the page. by is how many parts further it goes.
+// turn returns the action of a key that shows another part of the page: the part that is by places further in the list.
 func (p *Page) turn(by part) func(h scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd { return p.turnTo(h, (p.part+by+numParts)%numParts) }
 }
@@ -421,8 +421,8 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// heavier returns a function that compares rows, for sorting. The figure that the function of returns decides, and the
-// largest comes first.
+// heavier returns a function that compares rows, for sorting. The function in the parameter of returns the number of a
+// row by which they are compared. The row with the largest number comes first.
 func heavier(of func(r kindRow) float64) func(x, y kindRow) int {
 	return func(x, y kindRow) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.Name, y.Name)) }
 }

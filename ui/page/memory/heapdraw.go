@@ -266,7 +266,7 @@ func (x *answer) draw(a canvas.Area, sc *scene.Scene) {
 			x.rows = append(x.rows, folded(text, a.W-2)...)
 		}
 		top := max(0, min(x.top, len(x.rows)-x.height))
-		if !sc.Saving { // a saved picture does not scroll the screen
+		if !sc.Saving { // saving a picture must not scroll the screen
 			x.top = top
 		}
 		for y, text := range x.rows[top:min(top+x.height, len(x.rows))] {

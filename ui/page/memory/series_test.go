@@ -7,7 +7,7 @@ import (
 )
 
 // TestACurveHasAScale: if a level grows by a quarter, its curve uses all its rows. If it only changes by noise, the
-// curve must not. The scale of a rate begins at zero.
+// curve must not use all its rows. The scale of a rate begins at zero.
 func TestACurveHasAScale(t *testing.T) {
 	bytes := func(n float64) string { return units.Bytes(int64(n)) }
 	for _, x := range []struct {

@@ -68,7 +68,7 @@ type mergedFrom struct {
 	loads    int
 	selected *scene.Member
 	hides    bool // directories were hidden
-	own      bool // weight in other code counts for the innermost own caller
+	own      bool // the weight of other code is added to the own code that called it
 }
 
 // lowerView is the kind of view that is shown below the table: flamegraph, functions or findings.
@@ -137,8 +137,8 @@ type findingKey struct {
 
 func (f *processFinding) ID() findingKey { return findingKey{f.of, f.Title} }
 
-// RefreshProcesses is how often the rows of the table are made again while the picture is live. It is measured by the
-// clock and not by samples. If the shown process has ended, no samples come.
+// RefreshProcesses is the interval at which the rows of the table are made again while the picture is live. ddtop
+// measures it by the clock and not by samples, because no samples come if the shown process has ended.
 const RefreshProcesses = 500 * time.Millisecond
 
 // processList is the source of the page's processes. List returns the sampled processes, and Relatives returns all.

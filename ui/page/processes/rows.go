@@ -30,7 +30,7 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 	}
 	planTogether(rows)
 	for _, row := range rows {
-		// findings come with the best explanations first. In the table the worst finding comes first.
+		// row.findings has the findings with the best explanations first. In the table the worst finding comes first.
 		sorting.StableBy(row.findings, func(x, y findings.Finding) int { return worseFirst(&x, &y) })
 		for _, f := range row.findings {
 			p.findings.Rows = append(p.findings.Rows, &processFinding{row.Of, f})

@@ -33,7 +33,8 @@ func requestColumns() []widget.Column[*widget.RequestRow] {
 				return w.Age(), sc.Theme.Plain()
 			}},
 		{Title: "thread", Width: widget.Wide(8, 80, 10, scene.WideWidth, 15, 160, 18), Order: "thread", Compare: func(x, y *widget.RequestRow) int { return strings.Compare(x.ThreadName, y.ThreadName) },
-			Draw: func(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) { // names of pools differ at their ends
+			// cut the name before its end, because names of threads in a pool differ only there
+			Draw: func(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 				a.Put(0, 0, canvas.CutName(w.ThreadName, a.W), sc.Theme.Dimmed())
 			}},
 		{Title: "request", Width: widget.Wide(14, 80, 19, scene.WideWidth, 26, 160, 44), Order: "request", Compare: func(x, y *widget.RequestRow) int { return strings.Compare(x.Name, y.Name) },
@@ -45,7 +46,7 @@ func requestColumns() []widget.Column[*widget.RequestRow] {
 		{Title: "of its time", Width: widget.Wide(9, 80, 12, scene.WideWidth, 20, 160, 30), Drop: 1, Bare: true,
 			Draw: func(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 				totals := w.NS
-				if w.State != nil && w.FiberNS == 0 && totals == [gvl.NumStates]int64{} { // it has just begun
+				if w.State != nil && w.FiberNS == 0 && totals == [gvl.NumStates]int64{} { // the request has just begun
 					totals[w.State.State] = 1
 				}
 				DrawTime(a, &totals, w.FiberNS, sc)
@@ -64,7 +65,8 @@ func endpointColumns() []widget.Column[*endpointRow] {
 			Text: func(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 				switch s := text(w); {
 				case s == "–":
-				case w.Slack() > 0 && sc.Width < scene.WideWidth && !strings.HasPrefix(s, "≥"): // no column ±
+				// there is no room for the column ±
+				case w.Slack() > 0 && sc.Width < scene.WideWidth && !strings.HasPrefix(s, "≥"):
 					return "~" + s, sc.Theme.Plain()
 				default:
 					return s, sc.Theme.Plain()
@@ -184,7 +186,8 @@ func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 		return
 	}
 	room, least := a.W, 4
-	if s := w.State.State; s == gvl.Waiting || s == gvl.Lock { // the thread it waits for says more than its own code
+	// the text names the thread that it waits for, which is more useful than its own code
+	if s := w.State.State; s == gvl.Waiting || s == gvl.Lock {
 		least = 14
 	} else if w.What != "" {
 		room = max(a.W-2-canvas.Width(w.What), a.W/2)

@@ -197,9 +197,9 @@ func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 	}, func(h scene.Host, _ StackFrame, _ int) tea.Cmd { return p.choose(h) })
 }
 
-// WaitsText returns how long the thread's waits for the GVL were, in the time on the screen. Waiting also has parts
-// that are not spent in the queue: the hand-over, the end of a time slice, the lack of a CPU. The text says how large
-// these are, as shares of all waiting since the start.
+// WaitsText returns how long the thread's waits for the GVL were, in the time on the screen. Some waiting time is not
+// spent in the queue: the hand-over, the end of a time slice, the lack of a CPU. The text says how large these parts
+// are, as shares of all waiting since the start.
 func (p *Page) WaitsText() string {
 	w := &p.Waits
 	text := fmt.Sprintf("p50 %s  p90 %s  max %s ", w.InWords(0.5), w.InWords(0.9), w.InWords(1))

@@ -82,9 +82,9 @@ func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) te
 	return func() tea.Msg { return SourceMsg{path, readSource(files, path, startedAt)} }
 }
 
-// startSlack is how much newer than the start of the process a file must be to count as changed. The start is known
-// only to 10 ms, and files are often written just before the program starts. A program reads few files in its first
-// second, so this does little harm.
+// startSlack decides when a file counts as changed: if it is newer than the start of the process by more than
+// startSlack. The start is known only to 10 ms, and files are often written just before the program starts. A program
+// reads few files in its first second, so this does little harm.
 const startSlack = time.Second
 
 // readSource reads the lines of a file.

@@ -270,7 +270,7 @@ func (p *Page) loadHeat(sc *scene.Scene, id sampler.ThreadID) {
 }
 
 // add adds the time of a node of the call tree, and of all nodes below it, to their lines. If a line calls itself, its
-// time counts only once. The recursion of add is no deeper than the tree.
+// time counts only once. above has the lines of the callers. The recursion is never deeper than the tree.
 func (h *heat) add(n *flamegraph.Node, above map[CodeLine]bool) {
 	l := CodeLine{n.File, n.Line}
 	first := n.Kind == flamegraph.FrameNode && n.File != "" && !above[l]

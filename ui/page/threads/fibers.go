@@ -124,7 +124,7 @@ func (w *TableRow) fibersText(room int) string {
 	return "+" + units.Count(int64(w.fibers))
 }
 
-// draw draws a fiber's name: its request or job. A fiber without one has the name "fiber".
+// draw draws a fiber's name: its request or job. A fiber without a request or job has the name "fiber".
 func (f *fiberRow) draw(a canvas.Area, w *TableRow, t *style.Theme) {
 	x := 4
 	if w.InGroup {

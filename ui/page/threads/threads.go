@@ -31,7 +31,7 @@ type Page struct {
 	page.Plain
 	Table  widget.Table[*TableRow, scene.RowKey]
 	flat   bool            // threads are not grouped
-	opened map[string]bool // whether the user opened or closed a group, by its name
+	opened map[string]bool // by a group's name: true if the user opened the group, false if the user closed it
 	// all is the selection that all views share. Cursor is the selected row of this table. They can differ, because
 	// only this table has rows of fibers.
 	all      *scene.Selection
@@ -118,8 +118,8 @@ func (p *Page) move(h scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// expand opens or closes the selected group, or the list of fibers of the selected thread. To close means to close the
-// whole group if a thread of a group is selected.
+// expand opens or closes the selected group, or the list of fibers of the selected thread. If open is false and a
+// thread of a group is selected, it closes the whole group.
 func (p *Page) expand(h scene.Host, open bool) {
 	if !p.unfold(open) {
 		widget.Expand(&p.Table.List, p.opened, open)
@@ -200,7 +200,8 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 	for _, h := range heads {
 		chosen, said := p.opened[h.Key.Group]
 		within := slices.ContainsFunc(h.Members, func(k int) bool { return threads[k].ID == t.Cursor.Thread })
-		if h.IsGroup && within && said && !chosen { // chosen in another view: select its group
+		// another view selected a thread of this closed group: select the group
+		if h.IsGroup && within && said && !chosen {
 			*t.Cursor = h.Key
 		}
 		fits := rows+len(h.Members) <= sc.BodyRows()-1 && !threads.MostlyGone(h.Members)

@@ -67,7 +67,7 @@ func (p *Page) zoomClose(h scene.Host, d int) bool {
 			break
 		}
 		if d > 0 && int64(c) > each {
-			level = i // the shortest of the longer columns
+			level = i // keep the last one that is longer: it is the shortest of these
 		}
 	}
 	switch {
@@ -89,7 +89,7 @@ func (p *Page) ShowWait(h scene.Host, e *store.WaitEvent) {
 	p.CursorNS, p.Close = max(e.FromNS(), h.Showing().OldestNS), closeView{}
 	p.Timeline.OpenGroupOf(e.Thread)
 	cols := max(h.Showing().Regions.CellsW, 1)
-	for _, c := range closeColumns { // the shortest columns in which the whole wait fits
+	for _, c := range closeColumns { // the last match counts: the shortest columns in which the whole wait fits
 		if span := int64(c) * int64(cols); span >= waitParts*e.LenNS && span <= store.MaxFineNS && (e.Exact || int64(c) >= store.FineColumnNS) {
 			p.Close = closeAround(int64(c), e.EndNS-e.LenNS/2, cols, 0.5)
 		}

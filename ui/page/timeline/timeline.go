@@ -181,7 +181,8 @@ func (p *Page) press(h scene.Host, x, y int) tea.Cmd {
 // setCursor puts the cursor at a moment of the history. This freezes the screen.
 func (p *Page) setCursor(h scene.Host, ns int64) {
 	if !h.Showing().Frozen {
-		h.Showing().Frozen, h.Showing().AtNS = true, min(p.Span[1], h.Showing().LastNS) // nothing moves away from the mouse
+		// freeze the screen, so that the clicked row and time do not move away from the mouse
+		h.Showing().Frozen, h.Showing().AtNS = true, min(p.Span[1], h.Showing().LastNS)
 	}
 	p.CursorNS = max(h.Showing().OldestNS, min(ns, h.Showing().LastNS-1))
 }

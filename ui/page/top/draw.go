@@ -88,7 +88,8 @@ func (p *Page) changeText(r *topRow, sc *scene.Scene) (string, canvas.Style) {
 func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	widths := p.Table.Fit(a.W, sc)
-	x := a.W - p.Table.Right - widths[len(widths)-1] // the kinds of rows are named above the column of names
+	// the names of the kinds (functions, lines, gems, files) are above the column of the rows' names
+	x := a.W - p.Table.Right - widths[len(widths)-1]
 	for k, s := range TopKindNames {
 		st := t.Dimmed()
 		if TopKind(k) == p.Kind {
@@ -104,7 +105,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		a.Put(3, 1+(a.H-1)/2, canvas.Cut(why, a.W-4), t.Dimmed())
 	} else {
 		p.Table.Draw(a, sc, true, func(scene.Host, *topRow, int) tea.Cmd { return nil })
-		if p.Flame.Metric == flamegraph.Allocations { // the rule above lacks room for this on a narrow screen
+		// on a narrow screen, the line above the view has no room for this
+		if p.Flame.Metric == flamegraph.Allocations {
 			a.PutRight(0, " "+style.Uncertainty(p.Alloc)+p.Table.Hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 		}
 	}

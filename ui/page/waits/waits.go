@@ -28,8 +28,8 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// MaxListedWaits limits the list of waits in two ways. The list has at most this many waits from the top of the table's
-// order. In addition it has at most this many of the latest waits.
+// MaxListedWaits limits the list of waits. The list has up to MaxListedWaits waits from the top of the table's order.
+// In addition it has up to MaxListedWaits of the latest waits.
 const MaxListedWaits = 500
 
 // Page lists the single waits for the GVL in the time on the screen, with a histogram of their lengths. Below the list
@@ -62,8 +62,8 @@ type waitSums struct {
 	exactNS             int64
 }
 
-// waitCode is the name of the program's code in which a stack is (see codeOf). found is true if the search matches a
-// frame of the stack.
+// waitCode says in which place of the program's own code a stack is (see codeOf): text is the name of this place. found
+// is true if the search matches a frame of the stack.
 type waitCode struct {
 	text  string
 	found bool
@@ -177,7 +177,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 		}
 	}
 	p.All = p.kept
-	if r.Waits.AllSince(fromNS) > fromNS { // older waits are known only by their lengths
+	if r.Waits.AllSince(fromNS) > fromNS { // of older waits, ddtop knows only the lengths
 		if _, n := r.Waits.Lengths(fromNS, toNS, nil); !p.filtered {
 			p.Counts = append(p.Counts[:0], make([]int64, len(waitEdges)+1)...)
 			r.Waits.Sum.Counts(waitEdges, p.Counts)

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// EveryNS is the length of the intervals, in ns, for which a Contest adds up samples (type look). Intervals older
-	// than windowNS, the length of the window of findings, are ignored.
+	// EveryNS is the length, in ns, of the intervals into which a Contest divides time. It adds up the samples of each
+	// interval (type look). Intervals older than windowNS, the length of the window of findings, are ignored.
 	EveryNS  = 100e6
 	windowNS = 10e9
 	// MinCounts is the smallest number of intervals with a waiting thread that a finding about a lock needs.
@@ -69,11 +69,11 @@ func (c *Contests) find(object uint64) *Contest {
 }
 
 // Add adds the waiting threads of a sample. pauses is true if ddtop stops the program for each sample. Each thread then
-// gets a CPU after each stop, so a CPU does not prove that a thread was woken for the lock.
+// gets a CPU after each stop. So getting a CPU does not prove that a thread was woken for the lock.
 func (c *Contests) Add(now int64, s *sampler.Sample, states []gvl.ThreadState, pauses bool) {
 	c.sample++
 	if s.Depth != sampler.StackTick {
-		return // turns are read at stack ticks
+		return // only samples with all stacks (stack ticks) show how often threads got a CPU
 	}
 	next := now >= c.nextNS
 	if next {

@@ -1,6 +1,6 @@
-// Package doorways finds two kinds of methods on a thread's stack. In the first kind, the thread may wait for other
-// threads. The second kind have called a block which still runs, as in pool.with { … }: the thread is inside such a
-// method.
+// Package doorways finds two kinds of methods on a thread's stack. In methods of the first kind, the thread may wait
+// for other threads. Methods of the second kind are running a block that was passed to them, as in pool.with { … }. The
+// thread is inside such a method.
 package doorways
 
 import (
@@ -22,15 +22,15 @@ type Doors struct {
 	// calls Pool#checkout, and later the block in "pool.with { … }". While a thread waits in Pool#checkout, both
 	// methods are in Near.
 	Near []ID
-	// Through has methods that are running a block passed to them, which belongs to a method further out. For example,
-	// Pool#with is in Through while the block in "pool.with { … }" runs.
+	// Through has methods that are running a block of a method further out. For example, Pool#with is in Through while
+	// the block in "pool.with { … }" runs.
 	Through []ID
 }
 
 const (
-	// maxNear limits the methods in Near. One method is not enough, because the innermost is not always the gate. A
-	// thread in Pool#checkout may wait for threads inside its caller, Pool#with. Or it may wait for threads inside a
-	// helper of the program that calls Pool#with.
+	// maxNear limits the methods in Near. One method is not enough, because the thread may not wait for threads inside
+	// the innermost method. A thread in Pool#checkout may wait for threads inside its caller, Pool#with. Or it may wait
+	// for threads inside a helper of the program that calls Pool#with.
 	maxNear = 6
 	// maxThrough limits the methods in Through. There can be many, because every helper that calls a block is in
 	// Through.

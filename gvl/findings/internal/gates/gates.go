@@ -231,8 +231,8 @@ func (g *Gates) countAt(x *Gate, now int64, states []gvl.ThreadState, threadAt f
 		last := lastWait{}
 		if waits {
 			last = lastWait{ts.MovedNS, ts.Detail.DeadlineNS}
-			// A thread that got a CPU was woken in vain, unless its timeout woke it. For a thread that was not known at
-			// the last count, ddtop does not know the timeout, so it does not count.
+			// A thread that got a CPU was woken in vain, unless its timeout woke it. If a thread was not known at the
+			// last count, ddtop does not know its timeout. So such a thread is not counted.
 			if was, ok := x.known[ts.Thread]; ok && ts.MovedNS > max(was.movedNS, ts.SinceNS) && (was.deadlineNS == 0 || ts.MovedNS < was.deadlineNS) {
 				l.vain++
 			}

@@ -39,7 +39,7 @@ func TestGatesOfStacks(t *testing.T) {
 		// This thread is already inside Pool#with, and waits to enter it once more.
 		{[]string{"c:Thread::Queue#pop", "Pool#with", "block in Shop#order", "Pool#with", "Shop#order"},
 			[]string{"Pool#with", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
-		// Blocks within blocks call no other method.
+		// The thread runs nested blocks of one method, so it is not inside another method.
 		{[]string{"block (3 levels) in <main>", "block (2 levels) in <main>", "c:Kernel#loop", "block in <main>"}, []string{"<main>", "<main>"}, nil},
 	} {
 		got := g.Of(stack(dict, c.stack...))

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// maxStepNS is the longest time between two readings of a thread within one stay, in ns. If more time passes, the
-	// event loop may have run unseen.
+	// maxStepNS is the longest time, in ns, between two readings of a stay: a period in which a thread runs one fiber.
+	// If more time passes, the event loop may have run unseen.
 	maxStepNS = int64(250e6)
-	// leastReadings is how many readings prove a stay. If another fiber had run in between, one of so many readings
-	// would probably show it.
+	// leastReadings is how many readings prove a stay, a period in which a thread runs one fiber. If another fiber had
+	// run in between, one of so many readings would probably show it.
 	leastReadings = 10
-	// longNS is the minimum length of a long stay, in ns. A client notices such a delay. longReadings is the minimum
-	// number of readings in a long stay. With fewer readings, several consecutive runs of a few ms could look like one
-	// stay.
+	// longNS is the minimum length of a long stay, a period in which a thread runs one fiber, in ns. A client notices
+	// such a delay. longReadings is the minimum number of readings in a long stay. With fewer readings, several
+	// consecutive runs of a few ms could look like one stay.
 	longNS, longReadings = int64(250e6), 5
-	// maxLong limits how many long stays are kept. More than this cannot fit into ten seconds, the length of the window
-	// of findings.
+	// maxLong limits how many long stays are kept: long periods with one fiber. More than this cannot fit into ten
+	// seconds, the length of the window of findings.
 	maxLong = 40
 )
 
@@ -85,10 +85,10 @@ func (s *Stay) NS() int64 {
 // net returns the same as NS, but also if there are few readings.
 func (s *Stay) net() int64 { return max(s.untilNS-s.sinceNS-s.waitNS-(s.delay[1]-s.delay[0]), 0) }
 
-// long reports whether the stay is long enough to be counted.
+// long reports whether the stay (a period with one fiber) is long enough to be counted.
 func (s *Stay) long() bool { return s.readings >= longReadings && s.net() >= longNS }
 
-// begin ends the stay, keeps it if it was long, and begins the next one.
+// begin ends the present stay (a period with one fiber), keeps it if it was long, and begins the next one.
 func (s *Stay) begin(next Stay) {
 	next.ended = s.ended
 	if s.long() {

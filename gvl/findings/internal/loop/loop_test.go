@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestStay: a stay begins with the first reading of a fiber, and ends each time the event loop runs. Time in which the
-// thread waited for the GVL or a CPU does not count.
+// TestStay: a stay is a period in which a thread runs one fiber. It begins with the first reading of this fiber, and
+// ends when the event loop runs. Time in which the thread waited for the GVL or a CPU does not count.
 func TestStay(t *testing.T) {
 	const ms = int64(1e6)
 	const in = sampler.BitLoopFiber
@@ -49,8 +49,8 @@ func TestStay(t *testing.T) {
 	}
 }
 
-// TestLong: Long counts the long stays of several fibers from a given time on, including the stay in progress. Short
-// stays do not count.
+// TestLong: Long counts the long stays (periods with one fiber) from a given time on, including the stay in progress.
+// Short stays do not count.
 func TestLong(t *testing.T) {
 	const ms = int64(1e6)
 	for _, c := range []struct {

@@ -95,7 +95,7 @@ func (g *Growth) Back(n int) *Note {
 	return &g.points[(g.n-1-n)%notes]
 }
 
-// Add adds a sample. It makes a note every EveryNS.
+// Add adds a sample. It notes the size of the memory every EveryNS.
 func (g *Growth) Add(s *sampler.Sample) {
 	g.mallocs.add(s)
 	if s.Proc.AtNS == 0 || s.Proc.RSSBytes == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// LongNS is the length from which on a pause counts as long, in ns. A shorter pause cannot be judged: CPU times are
-// read only at stack ticks, which is too rare for it.
+// LongNS is the length from which on a pause counts as long, in ns. A shorter pause cannot be judged, because CPU times
+// are read too rarely: only when stacks are read (stack ticks).
 const LongNS = 50e6
 
 // Pause is a pause for garbage collection: the time from entering the collector until leaving it. The zero value stands
@@ -130,7 +130,7 @@ func (w *Watch) during(t *gvl.Tick) {
 			p.RanNS = min(p.RanNS, k.CPUNS-w.cpuNS)
 		}
 	}
-	// A thread counts as waiting for the collector only if the sample shows another one collecting. Otherwise the
+	// A thread counts as waiting for the collector only if the sample shows another thread that collects. Otherwise the
 	// thread itself may be about to collect, because the collector's flags were read later.
 	p.Waited = p.Waited || waiting && found
 	if t.GC.Mode == sampler.GCMarking {

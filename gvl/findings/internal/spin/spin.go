@@ -1,5 +1,5 @@
-// Package spin finds threads that spin. Such a thread is only at a few stacks, in which it waits for something or tries
-// it, again and again.
+// Package spin finds threads that spin: they wait for something or try something again and again. Samples find such a
+// thread at only a few stacks.
 package spin
 
 import (
@@ -14,11 +14,14 @@ import (
 const (
 	// maxStacks limits the stacks of a thread that spins. A thread with more stacks does real work.
 	maxStacks = 12
-	// tried, asked, blindly and least are minimum shares of a thread's samples with the GVL. To count as spinning, a
-	// thread must be in attempts (code.Attempt) or in callers of attempts for the share tried. If it only asks
-	// (AttemptAsk), the share asked is enough. If it only reads or only writes, this may be work: it must be in
-	// attempts for the share blindly, and callers do not count. In all cases, it must be in attempts alone for the
-	// share least.
+	// tried, asked, blindly and least are minimum shares of the samples in which a thread holds the GVL. An attempt is
+	// a call that only waits or tries something (code.Attempt). A thread counts as spinning if enough samples show it
+	// in attempts:
+	//
+	// - tried: in attempts or in callers of attempts.
+	// - asked: the same, for a thread that only asks (AttemptAsk).
+	// - blindly: in attempts without their callers, for a thread that only reads or only writes. This may be work.
+	// - least: in attempts without their callers, in all cases.
 	tried, asked, blindly, least = .6, .5, .8, .1
 	// late is added to tried if threads lack a CPU, because real work can then look like spinning. In a measurement
 	// without a free CPU, threads that did real work 1,000 times a second had a share of 64 %.
@@ -82,7 +85,8 @@ func (s *Stay) Place() sampler.StackID { return s.stacks[0] }
 func (s *Stay) SpanNS() int64 { return s.last.atNS - s.first.atNS }
 
 // Samples counts samples in which threads that may spin hold the GVL. held is the number of all such samples. tried is
-// the number of samples in an attempt, and onWay the number in a caller of an attempt.
+// the number of samples in an attempt, a call that only waits or tries something (code.Attempt). onWay is the number of
+// samples in a caller of an attempt.
 type Samples struct {
 	held, tried, onWay int64
 	Attempts           code.Attempt
@@ -112,9 +116,9 @@ func (l *Samples) Add(dict *sampler.Dictionary, s *Stay) {
 	}
 }
 
-// Only reports whether the sampled threads spin: they do nothing but attempts. lacking means that they mostly lack a
-// CPU. A thread that wakes up in an attempt then waits there for a CPU, so samples show attempts too often. In this
-// case a larger share of samples must be in attempts.
+// Only reports whether the sampled threads spin: they make nothing but attempts, which are calls that only wait or try
+// something. lacking means that the threads mostly lack a CPU. A thread that wakes up in an attempt then waits there
+// for a CPU, so samples show attempts too often. In this case a larger share of samples must be in attempts.
 func (l *Samples) Only(lacking bool) bool {
 	share, n := tried, l.tried+l.onWay
 	if lacking {

@@ -32,8 +32,8 @@ const (
 	Child
 	// Ending is for a server or job runner that was told to end, and now waits until its requests or jobs have ended.
 	Ending
-	// Connect is for a thread that waits until a connection is established. Its markers are methods that do not pass
-	// the connection to a block, because a block does other work.
+	// Connect is for a thread that waits until a connection is established. Methods that pass the connection to a block
+	// do not set it, because the block does other work.
 	Connect
 	// Fork is set if the innermost frame is a call of fork.
 	Fork
@@ -47,8 +47,9 @@ const (
 )
 
 const (
-	// innerFrames is a depth for markers: how many of the innermost frames are searched for the method. These frames
-	// show what a thread waits for. Markers with depth 0 are searched in the whole stack, up to code.MaxFrames.
+	// innerFrames is a depth for markers, which are methods that give a stack a flag. It is how many of the innermost
+	// frames are searched for the method. These frames show what a thread waits for. Markers with depth 0 are searched
+	// in the whole stack, up to code.MaxFrames.
 	innerFrames = 6
 	// MaxClasses limits how many stacks' flags are kept.
 	MaxClasses = 1 << 16
@@ -75,8 +76,8 @@ var markers = []marker{
 	{"Sidekiq::Scheduled::Poller", true, Idle, 10}, {"Timeout.create_timeout_thread", false, Idle, innerFrames},
 	{"Timeout::Request", true, Idle, innerFrames}, {"PG::Connection#wait_for_notify", false, Idle, 4},
 	{"Redis::SubscribedClient", true, Idle, 20}, {"Redis#subscribe", false, Idle, 20},
-	// Of the next three, calls wait in Redis until a list has an item: in redis-client and redis 5 (RedisClient), and
-	// in redis 3 and 4 (Redis::Client).
+	// The first three of these entries are for calls that wait in Redis, usually until a list has an item. RedisClient
+	// is the class in redis-client and redis 5, and Redis::Client the one in redis 3 and 4.
 	{"RedisClient#blocking_call", true, Idle, 20}, {"RedisClient::PubSub", true, Idle, 20},
 	{"Redis::Client#call_with_timeout", false, Idle, 20}, {"Listen::", true, Idle, 10},
 	{"WEBrick::GenericServer#start", false, Idle | Accepts, innerFrames},

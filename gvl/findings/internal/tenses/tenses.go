@@ -14,7 +14,7 @@ const (
 // Of returns a word for a text with both of its forms, present and past. Spoken chooses one of them later.
 func Of(present, then string) string { return begins + present + past + then + ends }
 
-// Words that many texts need.
+// These are words with two forms that many texts need.
 const (
 	Is    = begins + "is" + past + "was" + ends
 	Waits = begins + "waits" + past + "waited" + ends

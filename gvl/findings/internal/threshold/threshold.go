@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// Unit says how a threshold is written.
+// Unit says how a threshold is written: as a number, a share or a time.
 type Unit uint8
 
 // The units of thresholds are: a number, a share of 1, a time in ns.

@@ -11,7 +11,7 @@ import (
 // Effect is the change in the number of processes and threads that a piece of advice asks for. It is a set of bits.
 type Effect uint8
 
-// The changes.
+// These are the changes in the number of processes and threads.
 const (
 	MoreProcesses Effect = 1 << iota
 	FewerProcesses

@@ -16,8 +16,8 @@ import (
 )
 
 // LetGoAfter is how long a Lane still waits for a read of the target after its caller has given up. Usually a read
-// takes milliseconds. But a read of memory lasts until the target's page is present, which may be never
-// (userfaultfd(2), FUSE, swap on a disk that hangs). Only the signal that ends ddtop ends such a read.
+// takes milliseconds. But a read of memory lasts until the target's page is present, which may never happen
+// (userfaultfd(2), FUSE, swap on a disk that hangs). Only a signal that ends ddtop ends such a read.
 const LetGoAfter = 500 * time.Millisecond
 
 // NoAnswer returns an attach.ErrNoAnswer, which says that a read of the target has not returned. err says why ddtop
@@ -36,7 +36,8 @@ type outcome struct {
 	exits  bool
 }
 
-// A Lane runs functions that read a process, called work, on an OS thread of its own. It runs one work at a time.
+// A Lane runs functions that read a process. Such a function is called work. Each runs on an OS thread of its own, and
+// only one runs at a time.
 type Lane struct {
 	pid int
 	// working holds a token while work runs, so that no other work starts. left is true if the Lane has given up
@@ -48,13 +49,13 @@ type Lane struct {
 // NewLane returns a Lane for a process.
 func NewLane(pid int) Lane { return Lane{pid: pid, working: make(chan struct{}, 1)} }
 
-// Close prevents further work, and calls end when the current work has ended. If the Lane has abandoned its work, Close
-// does not wait for it.
+// Close prevents further work, and calls the function end when the current work has ended. If the Lane has abandoned
+// its work, Close does not wait for it.
 func (l *Lane) Close(end func() error) error {
 	if l.left.Load() {
 		go func() {
 			l.working <- struct{}{}
-			_ = end() // no caller is left to hear of an error
+			_ = end() // no caller is left who could receive an error
 		}()
 		return nil
 	}
@@ -62,9 +63,9 @@ func (l *Lane) Close(end func() error) error {
 	return end()
 }
 
-// Do runs work on an OS thread of its own and returns its error. After the end of ctx, Do waits for at most
-// LetGoAfter. Then it abandons the work, calls leave (unless it is nil), and returns NoAnswer. Only one work runs at a
-// time. While an earlier one has not returned, Do returns NoAnswer at once.
+// Do runs work on an OS thread of its own and returns its error. After the end of ctx, Do waits for at most LetGoAfter.
+// Then it abandons the work, calls leave (unless it is nil), and returns NoAnswer. Only one work runs at a time. If an
+// earlier work has not returned yet, Do returns NoAnswer at once.
 func (l *Lane) Do(ctx context.Context, work func() error, leave func()) error {
 	select {
 	case l.working <- struct{}{}:
@@ -109,8 +110,8 @@ func (l *Lane) Do(ctx context.Context, work func() error, leave func()) error {
 	return end.err
 }
 
-// Result is like Do, but for work that returns a value. If the value arrives after Result has returned, drop receives
-// it. drop may be nil.
+// Result is like Do, but for work that returns a value. If Result has already abandoned the work when the value
+// arrives, it passes the value to drop. drop may be nil.
 func Result[T any](ctx context.Context, l *Lane, work func() (T, error), drop func(T)) (T, error) {
 	type returned struct {
 		v   T

@@ -1,5 +1,5 @@
 // Package asks keeps account of the memory that a process asks the kernel for. For each stack from which the process
-// asked, it sums up how many bytes this was, and how many of them are still mapped.
+// asked, it has two sums: the requested bytes, and the bytes of these that are still mapped.
 package asks
 
 import (
@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxAreas limits the areas of mapped memory that the Ledger knows. Each takes 24 bytes. The areas are in a sorted
-	// list, and each change moves half of the list on average.
+	// maxAreas limits the areas of mapped memory in the Ledger. Each takes 24 bytes. The areas are in a sorted list,
+	// and each change moves half of the list on average.
 	maxAreas = 1 << 14
 	// maxStacks limits the stacks for which the Ledger keeps a sum. It leaves out the memory of further stacks.
 	maxStacks = 1 << 12
@@ -38,11 +38,11 @@ type area struct {
 // Owner says who asked for an area of memory. At first it is a single call. Once the call's stack is known, it is the
 // common Owner of all calls with this stack.
 type Owner struct {
-	into         *Owner // nil unless another Owner has replaced this one
+	into         *Owner // the Owner that has replaced this one, or nil if there is none
 	calls, bytes uint64
 }
 
-// More adds an area of memory that a call has asked the kernel for. The call's stack is not known yet; Name sets it
+// More adds an area of memory that a call has asked the kernel for. The call's stack is not known yet. Name sets it
 // later.
 func (l *Ledger) More(from, bytes uint64) *Owner {
 	l.mu.Lock()

@@ -27,7 +27,7 @@ func TestLedger(t *testing.T) {
 			case 1:
 				to, less := r.IntN(pages-n+1), r.IntN(n+1)
 				if to < from+n && from < to+n {
-					continue // mremap refuses that
+					continue // mremap refuses these arguments
 				}
 				l.Moved(uint64(from)*page, uint64(n)*page, uint64(to)*page, uint64(n-less)*page)
 				copy(owners[to:to+n-less], owners[from:from+n-less])

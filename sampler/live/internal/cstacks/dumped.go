@@ -5,7 +5,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// Dumped returns the registers of the threads in a core file. No thread moves there, and all registers are known.
+// Dumped returns the registers of the threads in a core file. These threads never run, and all of their registers are
+// known.
 type Dumped struct{ Core *attach.Core }
 
 // Registers implements native.Source. ok is false if the core has no registers of the thread.

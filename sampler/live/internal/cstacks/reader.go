@@ -1,5 +1,5 @@
-// Package cstacks reads the native (C) stacks of a process's threads. It reads the stacks of all threads once, or again
-// and again the stacks of threads that stay in the same call (docs/reference/native.md).
+// Package cstacks reads the native (C) stacks of a process's threads. It can read the stacks of all threads once. It
+// can also read, again and again, the stacks of threads that stay in the same call (docs/reference/native.md).
 package cstacks
 
 import (
@@ -12,16 +12,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// tries bounds how often a thread's native stack is read if the thread runs during the reading. A second try can
-// succeed, because the first one opens files and so takes much longer than later ones.
+// tries limits how often ddtop tries to read a thread's native stack if the thread runs during the reading. A later try
+// can succeed, because only the first one opens files, which takes long.
 const tries = 4
 
 // Errors that say why a stack has no native frames.
 var (
 	// ErrMoves means that a thread ran while its native stack was read.
 	ErrMoves = errors.New("the thread runs too often to read them")
-	// ErrRubyMoved means that a thread has other Ruby frames now than in the sample to which its native stack would be
-	// added.
+	// ErrRubyMoved means that a thread's Ruby frames have changed since the sample was taken. So its native stack
+	// cannot be added to the sample.
 	ErrRubyMoved = errors.New("the thread has moved on since its Ruby frames were read")
 	// ErrRubyUnread means that a core file lacks Ruby frames of a thread.
 	ErrRubyUnread = errors.New("the core file lacks the thread's Ruby frames")
@@ -37,7 +37,7 @@ type Subject struct {
 	VMPath, Machine string
 	JIT             bool
 	Names           *redact.Redactor
-	// Debug gets debug files that the machine lacks. It is nil if the user does not want that.
+	// Debug downloads debug files that the machine lacks. It is nil if the user does not want downloads.
 	Debug *debuginfod.Client
 	// Controls reads the control frames of a thread again. See ruby.Reader.Controls.
 	Controls func(id sampler.ThreadID) (frames []native.Control, whole, same bool)
@@ -123,8 +123,8 @@ func (r *Reader) Whole(tid int32) (out sampler.NativeStack, ok bool, err error) 
 
 // Ruby reads the native stack below the innermost Ruby frame of a thread: the C functions that this frame has called.
 // ok is false if the thread runs or has ended. err is not nil if the kernel does not allow ddtop to read registers.
-// turns is how often the thread had got a CPU when the caller last saw it. If this number has changed, the thread has
-// run since, and ok is false. If turns is zero, this is not checked.
+// turns is how often the thread had got a CPU when the caller last read this number. If the number has changed, the
+// thread has run since, and ok is false. If turns is zero, Ruby does not check this.
 func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.NativeStack, ok bool, err error) {
 	return r.read(tid, turns, func(stack native.Stack) ([]native.Frame, error) {
 		frames, whole, same := r.of.Controls(id)
@@ -139,8 +139,8 @@ func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.
 }
 
 // Copied unwinds the copy of a native stack down to the Ruby frames. The kernel has copied the stack and the registers
-// while the thread ran. from is the address of the copied stack in the target. control are the Ruby frames of the same
-// instant. The error says why there are no frames.
+// while the thread ran. from is the address of the copied stack in the target. control has the Ruby frames of the same
+// instant. If there are no frames, the error says why.
 func (r *Reader) Copied(regs native.Registers, from uint64, copied []byte, control []native.Control,
 	whole bool) (out sampler.NativeStack, err error) {
 	frames, err := r.ruby.BelowCopied(r.space.UnwindCopied(regs, from, copied), control, whole, r.of.JIT)

@@ -9,26 +9,27 @@ import (
 	"github.com/ddtop/ddtop/sampler/native/iterator"
 )
 
-// maxVisits bounds how often one round reads the registers of all threads (a visit). Each visit takes milliseconds if
-// the machine has thousands of threads. A thread that has run since the last visit needs another one.
+// maxVisits limits the visits in one round. A visit reads the registers of all threads once. If the machine has
+// thousands of threads, it takes milliseconds. If a thread has run since the last visit, another visit is needed.
 const maxVisits = 64
 
 // Registers returns the registers of threads that do not run. If ddtop may load programs into the kernel, it returns
-// all registers (package iterator). Otherwise it returns only the stack pointer and the program counter, for which the
-// right to read the memory is enough. It is for one goroutine.
+// all registers (package iterator). Otherwise it returns only the stack pointer and the program counter. For these two,
+// the right to read the memory is enough. Only one goroutine may use it.
 type Registers struct {
 	pid   int
 	tasks *kernel.Tasks
-	// all is the iterator that reads the registers of all threads. It is nil until the first visit opens it. It is also
-	// nil if it cannot be opened or read. In this case err is the reason, and no later visit tries again.
+	// all is the iterator that reads the registers of all threads. The first visit opens it. It is nil before the first
+	// visit, and if it cannot be opened or read. In the second case err is the reason, and no later visit tries again.
 	all *iterator.Iterator
 	err error
-	// threads are the threads that the last visit has read. When a caller takes a thread's registers, the thread is
-	// removed. visits counts the visits of this round, that is, the readings of all threads.
+	// threads has the threads that the last visit read. A thread is removed when a caller takes its registers. visits
+	// counts the visits of this round. A visit reads the registers of all threads.
 	threads map[int32]iterator.Thread
 	visits  int
-	// plain is true if the name of the last thread's system call is enough to say what the kernel does for this thread.
-	// It is false if the call uses files, or if the thread's sleep cannot be interrupted.
+	// plain is about the last thread whose registers were read. It is true if the name of the thread's system call is
+	// enough to say what the kernel does for the thread. It is false if the call uses files, or if the thread's sleep
+	// cannot be interrupted.
 	plain bool
 }
 
@@ -78,7 +79,7 @@ func (r *Registers) Registers(tid int32) (native.Registers, native.Moment, bool,
 	}
 	x, ok, err := r.tasks.Standing(tid)
 	if ok && err == nil {
-		r.visit() // the thread has moved since the last visit
+		r.visit() // the thread has run since the last visit
 		if regs, at, ok := r.visited(tid); ok {
 			return regs, at, true, nil
 		}

@@ -15,7 +15,8 @@ const (
 	stayNS = 900_000_000
 	// maxRound bounds the stacks that one round reads. A round comes once a second.
 	maxRound = 32
-	// retryNS is how long no stack is read after an error, in ns. Errors such as a lack of descriptors are temporary.
+	// retryNS is how long ddtop reads no stacks after an error, in ns. Errors such as a lack of descriptors are
+	// temporary.
 	retryNS = 30_000_000_000
 )
 
@@ -23,12 +24,13 @@ const (
 type Place struct {
 	TID   int32
 	Stack sampler.StackID
-	// Turns is how often the thread had got a CPU by then. If it has not changed since, the thread has not run.
+	// Turns is how often the thread had got a CPU at that time. If the number is still the same later, the thread has
+	// not run since.
 	Turns int64
 }
 
-// Watch reads the native stacks of threads that stay at one place. It reads each thread once while the thread stays
-// there. It is for one goroutine.
+// Watch reads the native stacks of threads that stay at one place. It reads each thread only once while the thread
+// stays there. Only one goroutine may use it.
 type Watch struct {
 	reader Reader
 	known  map[sampler.ThreadID]stay
@@ -54,7 +56,7 @@ func (w *Watch) Round(ctx context.Context, of Subject, places map[sampler.Thread
 		return
 	}
 	var due []sampler.ThreadID
-	more := of.Debug.Came() != w.debugFiles // new debug files: read stacks again for their names
+	more := of.Debug.Came() != w.debugFiles // if new debug files have come, read the stacks again to get more names
 	w.debugFiles = of.Debug.Came()
 	now := make(map[sampler.ThreadID]stay, len(places))
 	for id, place := range places {

@@ -8,8 +8,8 @@ import (
 )
 
 // Turns returns the processes in list in the order in which they should get places. Processes of the users with the
-// fewest places come first. taken counts each user's places. For each process in list, Turns counts one more place for
-// its user.
+// fewest places come first. taken has the number of each user's places. For each process in list, Turns adds one to
+// this number.
 func Turns[P any](list []P, userOf func(P) int, taken map[int]int) []P {
 	type turn struct {
 		p P
@@ -29,10 +29,10 @@ func Turns[P any](list []P, userOf func(P) int, taken map[int]int) []P {
 	return out
 }
 
-// Leaving returns the processes in held that must give up their places, so that processes in wanting get them. Each is
-// the oldest process of the user with the most places, and its place goes to a user with fewer. byTime orders processes
-// by the time when they got their places. taken counts each user's places. free is the number of places that no process
-// has. Leaving sorts held.
+// Leaving returns the processes in held that must give up their places to processes in wanting. Each is the oldest
+// process of the user with the most places, and its place goes to a user with fewer. byTime orders processes by the
+// time when they got their places. taken has the number of each user's places. free is the number of places that no
+// process has. Leaving sorts held.
 func Leaving[P any](wanting, held []P, userOf func(P) int, byTime func(a, b P) int, taken map[int]int, free int) (leaving []P) {
 	slices.SortStableFunc(held, byTime)
 	taken = maps.Clone(taken)

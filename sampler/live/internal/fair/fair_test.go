@@ -15,8 +15,8 @@ func byTime(a, b *process) int { return b.age - a.age }
 // places is the number of places in these tests.
 const places = 64
 
-// TestUsersTakeTurns: there are 64 places. A hundred processes of one user want places first, and then two processes of
-// another user. These two get places. It does not matter whether processes of the first user have places already.
+// TestUsersTakeTurns: there are 64 places. A hundred processes of one user ask for places first, and then two processes
+// of another user. These two get places. It does not matter whether processes of the first user have places already.
 func TestUsersTakeTurns(t *testing.T) {
 	var list []*process
 	for i := range 102 {

@@ -15,14 +15,14 @@ const (
 	// and counted.
 	maxWaiting        = 4096
 	maxWaitingThreads = 1 << 17
-	// maxFree limits the samples whose memory is kept for reuse.
+	// maxFree limits how many used samples are kept, so that new samples can reuse their memory.
 	maxFree = 256
 	// batchNS is the least time between two wake-ups of the goroutine that receives samples. A wake-up costs as much as
 	// some ticks, so it should bring several samples. If fewer than batchSamples wait, the time is longBatchNS instead.
 	batchNS      = 25_000_000
 	batchSamples = 8
 	longBatchNS  = 200_000_000
-	// If many processes are read at once, longBatchNS is multiplied. The factor is the number of processes divided by
+	// longBatchNS is multiplied if many processes are read at once. The factor is the number of processes divided by
 	// manySharers, at least 1 and at most mostBatches.
 	manySharers, mostBatches = 8, 3
 	// slowBatchNS is the time between two wake-ups while no thread of the target runs.
@@ -42,15 +42,15 @@ type Handover struct {
 	// Sharers is how many processes are read at once.
 	Sharers *atomic.Int32
 	// Only the clock, the goroutine that samples, uses lost, wokenNS, newest and holding. newest is the last lost
-	// sample. holding is true while newest is newer than all samples that were handed over.
+	// sample. holding is true if no later sample was handed over.
 	lost    uint64
 	wokenNS int64
 	newest  Sample
 	holding bool
 }
 
-// A Sample is a sampler.Sample together with what its receiver needs. List has the IDs of the sample's threads by their
-// addresses. It is nil if the samples get neither changes nor C stacks.
+// A Sample is a sampler.Sample with the data that its receiver needs in addition. List maps the addresses of the
+// sample's threads to their IDs. It is nil if the samples get neither changes nor C stacks.
 type Sample struct {
 	sampler.Sample
 	List *exact.List
@@ -107,8 +107,7 @@ func New() *Handover {
 // Put hands a copy of a sample over, or counts it as lost. Only the clock may call it.
 func (h *Handover) Put(s *sampler.Sample, list *exact.List) {
 	n, most := int64(len(s.Threads)), int64(sampler.Share(maxWaitingThreads, int(h.Sharers.Load())))
-	// Only the clock puts samples in. So if there is room for the sample here, there is still room when it is put in
-	// below.
+	// Only the clock puts samples in. So if there is room now, there is still room for the call of put below.
 	if h.waiting.full() || h.threads.Load() > 0 && h.threads.Load()+n > most {
 		h.lost++
 		h.newest.CopyFrom(s)
@@ -156,8 +155,8 @@ func (h *Handover) Take(ready func(timeNS int64) bool, emit func(*Sample)) {
 }
 
 // End is like Take, but is called after the clock has ended. The function wait waits until a sample is ready. If the
-// last samples were lost, no later sample can report the loss. So End also passes on the newest lost sample, which
-// reports how many are missing before it.
+// last samples were lost, no later sample can report the loss. So End also passes on the newest lost sample. It reports
+// how many samples are missing before it.
 func (h *Handover) End(wait func(timeNS int64), emit func(*Sample)) {
 	h.Take(func(timeNS int64) bool { wait(timeNS); return true }, emit)
 	if h.holding {

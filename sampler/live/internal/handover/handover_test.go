@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// always and atOnce are for tests in which samples need not wait until their changes are added: every sample is ready
-// at once.
+// always and atOnce are for tests in which every sample is ready at once. Outside these tests, samples must wait until
+// their changes are added.
 func always(int64) bool { return true }
 func atOnce(int64)      {}
 

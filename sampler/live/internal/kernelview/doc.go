@@ -1,3 +1,3 @@
-// Package kernelview adds to a sample what the kernel knows about its threads. Asking costs time, so it asks only what
-// is needed to tell the threads' states.
+// Package kernelview adds the kernel's facts about threads to a sample. Each question to the kernel costs time. So the
+// package asks only for facts that it needs to find out the threads' states.
 package kernelview

@@ -5,9 +5,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// firstStack decides whether the main thread of a forked process runs on the stack with which its program began. If a
-// thread other than the main thread forks, it becomes the child's main thread. It keeps its own stack, so the child's
-// main thread does not run on the program's first stack.
+// firstStack finds out whether the main thread of a forked process runs on the stack with which its program began. If a
+// thread other than the main thread forks, it becomes the child's main thread. It still runs on its own stack, and not
+// on the program's first stack.
 type firstStack struct {
 	// The field of is the mapping of the stack with which the program began. It is empty if the process was not
 	// forked, or if it has called exec since.
@@ -18,8 +18,8 @@ type firstStack struct {
 	known, elsewhere bool
 }
 
-// maxFirstStack limits how far a program's first stack can grow below its mapping, in bytes. An address further below
-// is on another stack. The kernel keeps at least this much room free below the first stack (MIN_GAP in mm/util.c).
+// maxFirstStack limits how far a program's first stack can grow below its mapping, in bytes. The kernel keeps at least
+// this much room free below the first stack (MIN_GAP in mm/util.c). So an address further below is on another stack.
 const maxFirstStack = 128 << 20
 
 // NewFirstStack finds the stack of a process.

@@ -11,33 +11,33 @@ import (
 
 // How often the kernel is asked, as times in ns and as shares of times.
 const (
-	// askAgainNS is the age at which the kernel's answer about a blocked thread is too old. ddtop then asks again.
+	// askAgainNS is how long the kernel's answer about a blocked thread is valid. Then ddtop asks again.
 	askAgainNS = 100_000_000
 	// idleCPUNS is the interval at which the CPU counters of a thread that seems idle are read.
 	idleCPUNS = 250_000_000
-	// waitParts limits how old the counters of a waiting thread may be: 1/waitParts of the time since it last ran. The
+	// waitParts limits the age of a waiting thread's counters to 1/waitParts of the time since the thread last ran. The
 	// thread may run and wait again between two ticks. With this limit, the error in the length of the first wait is at
 	// most an eighth.
 	waitParts = 8
 	// cpuShareNS limits the age of a thread's CPU counters. The limit is cpuShareNS times the number of threads at
-	// work, in ns. So the more threads work, the less often each is read. Each read costs 1.3 µs, so all together cost
-	// less than half a percent of a CPU. Up to 30 threads are all read in every stack tick, and the holder of a GVL
-	// always is.
+	// work, in ns. So the more threads work, the less often each thread is read. Each read costs 1.3 µs, so all reads
+	// together cost less than half a percent of a CPU. If at most 30 threads work, all of them are read in every stack
+	// tick. The holder of a GVL is read in every stack tick in any case.
 	cpuShareNS = 330_000
-	// OldestCPUNS is the largest age of a thread's CPU counters, in ns, when ddtop's CPU budget makes stack ticks rare.
-	// The counters are sums, so no CPU time is missed between two reads. So one read a second (1.3 µs a thread) is
-	// enough.
+	// OldestCPUNS is the largest age of a thread's CPU counters, in ns, if ddtop's CPU budget makes stack ticks rare.
+	// One read per second is enough, because the counters are sums, so no CPU time is missed between two reads. It
+	// costs 1.3 µs per thread.
 	OldestCPUNS = 1_000_000_000
-	// EndParts limits how old counters may be at the begin and at the end of the time that figures cover: 1/EndParts of
-	// this time. View.OldestNS is the smaller of this limit and OldestCPUNS.
+	// EndParts limits the age of counters at the beginning and at the end of a window of time that figures cover. The
+	// limit is 1/EndParts of the window. View.OldestNS is the smaller of this limit and OldestCPUNS.
 	EndParts = 4
 	// settleNS is how long a thread may take to return to its system call after ddtop has stopped the target for a
 	// sample, in ns. During this time the thread seems to run, although it was asleep.
 	settleNS = 3_000_000
 	// ProcNS and SelfNS are the intervals at which the counters of the process and of ddtop are read.
 	ProcNS = 250_000_000
-	// listensNS is the interval of checks whether a thread at a connection listens, that is, waits for data without
-	// having sent a request. A check takes 5 µs.
+	// listensNS is the interval of checks whether a thread listens: it waits at a connection for data, without having
+	// sent a request. A check takes 5 µs.
 	listensNS = 1_000_000_000
 	SelfNS    = 1_000_000_000
 )
@@ -45,8 +45,8 @@ const (
 // freeCPUReads is the largest number of working threads for which every stack tick reads all their CPU counters.
 const freeCPUReads = 30
 
-// computes is how many consecutive answers of the kernel must show a thread on a CPU before the thread counts as
-// computing. A thread that is only about to enter a system call is on a CPU in no more than one or two answers.
+// computes is a number of answers of the kernel. If so many answers in a row show a thread on a CPU, the thread
+// computes. A thread that is only about to enter a system call is on a CPU in no more than one or two answers.
 const computes = 3
 
 // maxAsksPerTick limits the threads about which one lock tick asks the kernel. A lock tick asks which system call a
@@ -98,33 +98,35 @@ type threadView struct {
 	released bool
 	busy     bool // ran or wanted to run since its CPU counters were read
 	round    uint64
-	// ranNS is the time of the last reading of the thread's counters that showed that the thread had run or wanted to.
-	// It is CLOCK_MONOTONIC in ns.
+	// ranNS is the last time at which the thread's counters showed that the thread had run or wanted to run. It is
+	// CLOCK_MONOTONIC in ns.
 	ranNS int64
 	k     sampler.Kernel
 	sleep sleepConfidence
 	// call is the thread's last system call. restart_syscall does not count, because it only continues an interrupted
 	// call.
 	call kernel.Call
-	// listensNS is when ddtop last checked whether the thread listens, that is, waits for data without having sent a
-	// request. listensFD is the descriptor at which it waited then.
+	// listensNS is when ddtop last checked whether the thread listens. A thread listens if it waits for data without
+	// having sent a request. listensFD is the descriptor at which the thread waited then.
 	listensNS int64
 	listensFD int32
 	settling  settling
 	lost      lostWait
 }
 
-// sleepConfidence says how long ddtop believes the kernel's answer that a thread sleeps. A thread that computes without
-// the GVL can sleep for a moment, until it gets a page or a lock in the kernel. Nothing in memory shows when it
-// continues. If ddtop believed the answer for askAgainNS, such a moment would count as 0.1 s of I/O. So if the thread
-// has computed, ddtop believes the answer only for as much time as the sleep has lasted so far. If the thread
-// alternates between computing and sleeping, an answer counts only for its own instant. These exceptions end when a
-// sleep has lasted for askAgainNS.
+// sleepConfidence decides for how long ddtop uses the kernel's answer that a thread sleeps. Usually this is askAgainNS.
+// But a thread that computes without the GVL can sleep for a moment, for example until it gets a page of memory.
+// Nothing in memory shows when it continues. With askAgainNS, such a moment would be shown as 0.1 s of I/O.
+//
+// So if the thread has computed, ddtop uses the answer only for the same time that the sleep has lasted so far. If the
+// thread alternates between computing and sleeping, the answer is valid only for its own instant. These exceptions end
+// when a sleep has lasted for askAgainNS.
 type sleepConfidence struct {
-	ran      int   // consecutive answers that it is on a CPU
-	computed bool  // it was seen to compute in this episode
-	turns    bool  // it slept and then ran, after it had computed
-	asleepNS int64 // time of the first of consecutive answers that it sleeps. Zero if it ran in the last answer
+	ran      int  // consecutive answers that it is on a CPU
+	computed bool // true if it was seen to compute since it released the GVL or its stack changed
+	turns    bool // it slept and then ran, after it had computed
+	// when the kernel first answered that it sleeps, without another answer since. Zero if it ran in the last answer
+	asleepNS int64
 }
 
 func (c *sleepConfidence) answer(k *sampler.Kernel, ns int64) {
@@ -141,7 +143,7 @@ func (c *sleepConfidence) answer(k *sampler.Kernel, ns int64) {
 	c.turns = c.turns && ns-c.asleepNS < askAgainNS
 }
 
-// believedNS returns how long ddtop believes that the thread sleeps, after the kernel has answered so at the time ns.
+// believedNS returns for how long ddtop uses the answer that the thread sleeps, in ns. ns is the time of the answer.
 func (c *sleepConfidence) believedNS(ns int64) int64 {
 	switch {
 	case c.turns:
@@ -153,7 +155,7 @@ func (c *sleepConfidence) believedNS(ns int64) int64 {
 }
 
 // settling records whether a thread has had a CPU since ddtop let the target run again after a pause. Until the thread
-// gets a CPU, it cannot return to the system call in which it slept. On a full machine this takes long.
+// gets a CPU, it cannot return to the system call in which it slept. On a full machine this can take long.
 type settling struct {
 	pauseNS int64
 	cpu     kernel.CPU
@@ -179,8 +181,8 @@ const (
 	askFD                      // for a thread without a native thread: what the descriptor in memory is
 )
 
-// Fill adds to a sample what the kernel knows about its threads. all is true for a single dump. Then Fill asks the
-// kernel about every thread.
+// Fill adds the kernel's facts about threads to a sample. all is true for a single dump. Then Fill asks the kernel
+// about every thread.
 func (v *View) Fill(s *sampler.Sample, all bool) {
 	v.round++
 	if s.PauseNS != 0 {
@@ -282,7 +284,7 @@ func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, own
 	case owner && t.Bits&sampler.BitLinked != 0:
 		return askOwner
 	case !released:
-		return askForget // the last system call has ended, and says nothing about the wait for the GVL
+		return askForget // the last system call has ended; it does not show what the thread does now
 	case v.wanted(s, t, w, all):
 		return askCall
 	}
@@ -357,8 +359,8 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 	}
 	if w.k.Syscall == sampler.SyscallRunning {
 		// The thread was last seen on a CPU. A thread that has just released the GVL is usually about to make a system
-		// call. Without a new answer, it would count as running native code until the next stack tick. Asking cannot
-		// cost much: only as many threads as there are CPUs can run for long.
+		// call. Without a new answer, it would be shown as running native code until the next stack tick. Asking is
+		// cheap: only as many threads as there are CPUs can run for long.
 		return true
 	}
 	// Usually only stack ticks ask the kernel again. Lock ticks ask, too, if stack ticks stop the target, or if the
@@ -366,8 +368,9 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.sleep.computed) && s.TimeNS-w.k.StateAtNS > w.sleep.believedNS(w.k.StateAtNS)
 }
 
-// unasked reports whether ddtop must look up the other end (peer) of a descriptor at which a thread waits without a
-// native thread. It asks again from time to time, because a socket that is still connecting gets its peer later.
+// unasked reports whether ddtop must look up the peer (other end) of a descriptor. It is for a thread that waits at the
+// descriptor without a native thread. ddtop asks again from time to time, because a socket that is still connecting
+// gets its peer later.
 func (v *View) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	return all || !w.released || w.k.StateAtNS == 0 || w.k.FD != t.Blocked.FD ||
 		t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack ||
@@ -386,8 +389,8 @@ func (v *View) askOwner(t *sampler.Thread, w *threadView) {
 		return
 	}
 	w.k.Rechecked = v.recheck(t.Ractor, t.ID)
-	// A process that was stopped (kill -STOP, a debugger) or frozen also keeps the GVL while it sleeps. Its code is not
-	// to blame for this hold, so give the state its own name.
+	// A process that was stopped (kill -STOP, a debugger) or frozen also keeps the GVL while it sleeps. This hold is
+	// not the fault of the process's code. So the state gets a name of its own.
 	if v.Frozen {
 		w.k.Syscall, w.k.FD, w.k.FDs, w.k.Peer, w.k.Child = sampler.SyscallFrozen, -1, 0, 0, 0
 	} else if state, err := v.tasks.State(t.TID); err == nil && (state == 'T' || state == 't') {
@@ -428,9 +431,9 @@ func (v *View) ask(tid int32, w *threadView) {
 	w.sleep.answer(&w.k, w.k.StateAtNS)
 }
 
-// settles reports whether a thread that seems to run may only be returning to its system call after the last pause of
-// the target. This is possible for settleNS after the pause. It is possible for longer, until the thread's CPU counters
-// show that it has run since.
+// settles reports whether a thread that seems to run may only be returning to its system call after a pause of the
+// target. It returns true for settleNS after the pause. It also returns true until the thread's CPU counters show that
+// the thread has run since the pause.
 func (v *View) settles(tid int32, w *threadView) bool {
 	now, at := v.now(), &w.settling
 	cpu, err := v.tasks.CPU(tid)

@@ -77,8 +77,8 @@ func (w *worker) until(t *testing.T, tasks *kernel.Tasks, want string) {
 	}
 }
 
-// viewOfWorker returns a View whose time is now, and a sample. The sample's only thread is the worker, in a blocking
-// region: it has released the GVL.
+// viewOfWorker returns a View whose time is now, and a sample. The sample's only thread is the worker. It is in a
+// blocking region, which means that it has released the GVL.
 func viewOfWorker(t *testing.T, w *worker, now *int64) (*View, *sampler.Sample) {
 	t.Helper()
 	tasks, err := kernel.OpenTasks(os.Getpid(), sampler.NewDictionary())
@@ -117,8 +117,8 @@ func TestAnswerAboutTheHolderEndsWithIt(t *testing.T) {
 }
 
 // TestOneSleepIsNoTenthOfASecond: a thread that computes sleeps for a moment. The next tick must find that it computes
-// again, or the moment would count as 0.1 s of sleep. If it continues to sleep, ddtop asks the kernel about it less and
-// less often.
+// again. Otherwise the moment would be shown as 0.1 s of sleep. If the thread continues to sleep, ddtop asks the kernel
+// about it less and less often.
 func TestOneSleepIsNoTenthOfASecond(t *testing.T) {
 	rubytest.OftenEnough(t)
 	w, now := startWorker(t), int64(1e9)

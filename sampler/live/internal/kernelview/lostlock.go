@@ -24,9 +24,9 @@ type lostWait struct {
 	lost bool
 }
 
-// lostHelpers says what helper threads wait for, the native threads that Ruby does not know. found is SyscallLostHelper
-// if one of them waits for a lock that no thread can release. It is SyscallHelperLock if one of them waits for another
-// lock, and none is in a system call of asks. Otherwise it is empty.
+// lostHelpers says what helper threads wait for. A helper thread is a native thread that Ruby does not know. found is
+// SyscallLostHelper if one of them waits for a lock that no thread can release. It is SyscallHelperLock if one of them
+// waits for another lock, and none is in a system call of asks. Otherwise it is empty.
 type lostHelpers struct {
 	atNS  int64
 	found string
@@ -49,8 +49,8 @@ func (v *View) lostName(call *kernel.Call, w *threadView) string {
 	return cmp.Or(v.helpers(now), call.Name)
 }
 
-// isLost reports whether a system call waits for a lost lock, one that no thread can release. This is a lock in
-// LostLocks, or a mutex of glibc whose owner is not a thread of the process.
+// isLost reports whether a system call waits for a lock that no thread can release. Such a lock is in LostLocks, or is
+// a mutex of glibc whose owner is not a thread of the process.
 func (v *View) isLost(call *kernel.Call) bool {
 	if !call.AwaitsLock() {
 		return false
@@ -71,8 +71,8 @@ func (v *View) isLost(call *kernel.Call) bool {
 	return ok && again == owner
 }
 
-// asks are system calls in which a helper thread that resolves a name waits for its server. Such a thread does not wait
-// for a lock.
+// asks are system calls in which a helper thread waits for a server, for example to resolve a name. A helper thread in
+// such a call does not wait for a lock.
 var asks = map[string]bool{
 	"poll": true, "ppoll": true, "select": true, "pselect6": true, "connect": true, "read": true, "recvfrom": true,
 	"recvmsg": true, "recvmmsg": true, "sendto": true, "sendmsg": true, "sendmmsg": true,

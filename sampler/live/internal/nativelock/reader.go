@@ -26,7 +26,7 @@ type Reader struct {
 	space  *native.Space
 	// registers reads the registers of threads, to unwind their stacks.
 	registers *cstacks.Registers
-	// seen are the locks that threads waited for in the last round, by address.
+	// seen maps addresses to the locks that threads waited for in the last round.
 	seen map[uint64]*awaited
 	// parent is the process that forked this one. Its libraries are at the same addresses as this process's. parent is
 	// nil if there is no such process, or if it has ended.
@@ -35,12 +35,13 @@ type Reader struct {
 
 // awaited is a lock that threads wait for.
 type awaited struct {
-	// waiters are the threads that wait for the lock. The value is the moment since which the thread has not run.
+	// waiters are the threads that wait for the lock. The value is the moment since which a thread has not run.
 	waiters map[int32]native.Moment
 	// outside are threads that cannot hold the lock. Since the waiters began to wait, each of these threads was seen to
 	// wait itself, or to run code outside the lock's library.
 	outside map[int32]bool
-	// inside are threads that were in the lock function of the lock's library in the last round, and did not wait.
+	// inside are threads that were in the lock function of the lock's library in the last round, but did not wait. One
+	// of them may hold the lock.
 	inside []int32
 	where  native.LockWait
 }
@@ -71,9 +72,9 @@ func (r *Reader) open(machine string) (err error) {
 	return err
 }
 
-// forkedBy returns the process that forked the given one. It is nil if there is none. If that process has ended, the
-// kernel has given the child another parent, such as init. forkedBy ignores such a parent, which does not have libruby
-// at the same address.
+// forkedBy returns the process that forked the given one. It returns nil if there is none, or if it has ended. In the
+// second case the kernel has given the child another parent, such as init. forkedBy recognizes such a parent because
+// its libruby is not at the same address.
 func forkedBy(proc *attach.Process, vmPath string) *attach.Process {
 	if !proc.Forked() || proc.Parent() <= 1 {
 		return nil
@@ -185,7 +186,7 @@ func contains(now, before map[int32]native.Moment) bool {
 	return true
 }
 
-// stands returns the moment since which a thread has not run. ok is false if it runs, or cannot be read.
+// stands returns the moment since which a thread has not run. ok is false if the thread runs, or cannot be read.
 func (r *Reader) stands(tid int32) (at native.Moment, ok bool) {
 	x, ok, err := r.tasks.Standing(tid)
 	return native.Moment{Turns: x.Turns, Call: x.Line}, ok && err == nil
@@ -279,8 +280,8 @@ func (r *Reader) Judge(id func(tid int32) sampler.ThreadID) (list []sampler.Nati
 				}
 			}
 		}
-		// If a thread has stopped waiting since, the memory may belong to another lock now. The lock only seemed to be
-		// lost, so its state is unknown.
+		// If a waiter has stopped waiting since the round, the memory may now belong to another lock. Then it is not
+		// certain that the lock is lost, so its state is unknown.
 		if out.Lost() && !r.stillWaits(at, lock) {
 			out.State, out.FromPID, out.Owner, undecided = sampler.LockUnknown, 0, 0, true
 		}
@@ -324,8 +325,8 @@ func (r *Reader) inherited(out *sampler.NativeLock, by bool) {
 }
 
 // parentHas reports whether the process parent has a thread with this TID, which comes from the memory of a child.
-// Usually parent and child are in the same PID namespace. If the child was made in a new namespace, the TIDs of the
-// parent mean nothing in the child, and the result is false.
+// Usually parent and child are in the same PID namespace. If the child is in a new namespace, the TIDs of the parent
+// have no meaning in the child. The result is then false.
 func parentHas(parent *attach.Process, tid int32) bool {
 	spaces, err := kernel.OpenNamespace(parent.PID())
 	if err != nil {

@@ -32,7 +32,7 @@ func (f *Again) Ended(now, lastedNS int64) {
 // so far. most is the number of switches per second at which ddtop would stop following them.
 func (f *Again) Is(now, switches int64, most float64) bool {
 	if f.atNS != 0 && switches == f.switches && now-f.atNS < countedNS {
-		return now-f.highNS >= f.waitNS // the switches were not counted again since
+		return now-f.highNS >= f.waitNS // the caller has not counted the switches again since the last call
 	}
 	if f.atNS != 0 && float64(switches-f.switches)*1e9 > againShare*most*float64(now-f.atNS) || most <= 0 {
 		f.highNS = now
@@ -41,7 +41,6 @@ func (f *Again) Is(now, switches int64, most float64) bool {
 	return now-f.highNS >= f.waitNS
 }
 
-// countedNS decides what it means that the count of switches has not changed since the last call of Is. For this long,
-// in ns, Is assumes that the caller has not read the counter again. After that, Is concludes that the threads have not
-// switched.
+// countedNS applies if the count of switches is the same as at the last call of Is. Within countedNS, in ns, Is assumes
+// that the caller has not read the counter again. After countedNS, Is concludes that the threads have not switched.
 const countedNS = 5_000_000_000

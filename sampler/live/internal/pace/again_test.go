@@ -2,14 +2,14 @@ package pace
 
 import "testing"
 
-// TestLoadAroundTheLimit: if a process's thread switches are near the limit, ddtop does not start and stop following
-// them again and again. This holds for any ups and downs of their rate. A process whose threads now switch rarely is
-// followed again within two minutes.
+// TestLoadAroundTheLimit: if a process's thread switches are near the limit, ddtop must not start and stop following
+// them again and again. This must be true however their rate rises and falls. If the threads of a process switch rarely
+// again, ddtop must follow them again within two minutes.
 func TestLoadAroundTheLimit(t *testing.T) {
-	const second, limit = int64(1e9), 20_000 // 3 % of a CPU, at recordNS
+	const second, limit = int64(1e9), 20_000 // switches per second; recording this many costs 3 % of a CPU (recordNS)
 	for _, c := range []struct {
 		name string
-		load func(s int64) float64 // of a second
+		load func(s int64) float64 // the number of switches in second s
 		// most limits how often ddtop may stop following the process in an hour. followed is the least number of
 		// seconds of this hour in which it follows the process.
 		most, followed int64

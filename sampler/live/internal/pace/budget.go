@@ -9,10 +9,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Times and shares of the budget. Times are in ns. Shares are of the budget unless the comment says otherwise.
+// These constants are times and shares. Times are in ns. Shares are shares of the budget, unless the comment says
+// otherwise.
 const (
-	// burstNS limits how much unused CPU time is saved for later, as the budget of this many ns. The saved time pays
-	// for an expensive tick, so that no gap in the ticks follows it.
+	// burstNS limits how much unused CPU time ddtop saves for later: the CPU time that the budget allows in burstNS, in
+	// ns. The saved time pays for an expensive tick, so that no gap in the ticks follows it.
 	burstNS = 500_000_000
 	// tuneNS is the interval at which ddtop decides the rates of ticks, in ns. Between two decisions the rates are
 	// constant. So the time of the next tick does not depend on what the last tick found. Such a dependence would bias
@@ -26,51 +27,54 @@ const (
 	besideTauNS = 2e9
 	besideShare = 0.5
 	// startNS is how long after its first tick ddtop may still do work that happens only once, in ns: load programs,
-	// and read tables of symbols. Until then Budget.beside (the CPU time beside ticks) counts as at most besideShare of
-	// the usual budget.
+	// and read tables of symbols. Until then, this work does not slow down the ticks much: Budget.beside (the CPU time
+	// beside ticks) is limited to besideShare of the usual budget.
 	startNS = 10_000_000_000
-	// leastGive is the least part of its income that ddtop spends on ticks while the budget is overdrawn. The income is
-	// the CPU time that ticks may use. The part that is not spent pays the debt.
+	// leastGive applies while the budget is overdrawn. Ticks then get less than the CPU time that they may use, and the
+	// remainder pays the debt. They get at least the part leastGive of this time.
 	leastGive = 0.25
-	// rise is the largest factor by which a rate rises in tuneNS: 5 % every 0.1 s doubles a rate in 1.4 s. If more than
-	// tuneNS passes between two decisions, the factor is larger, up to mostRise. A change of a rate by a factor below
-	// steady is ignored.
+	// rise is the largest factor by which a rate of ticks rises in tuneNS. With 5 % every 0.1 s, a rate doubles in 1.4
+	// s. If more than tuneNS passes between two decisions, the factor is larger, up to mostRise. A change of a rate by
+	// a factor below steady is ignored.
 	rise, mostRise = 1.05, 2
 	steady         = 1.07
-	// mostStretch is the largest factor by which intervals get longer. It is large enough to lower the highest rate of
-	// stacks below leastStackHz. The factor must have a limit, because an infinite factor could never shrink again.
+	// mostStretch is the largest factor by which the intervals between ticks get longer than requested. It is large
+	// enough to lower the highest rate of stacks below leastStackHz. The factor must have a limit, because an infinite
+	// factor could never shrink again.
 	mostStretch = 1000
-	// jump and jumpTicks decide when ddtop takes a new cost of ticks as the usual one at once, without a mean over some
-	// time. This needs at least jumpTicks ticks in one tuneNS, with a mean cost of more than jump times the usual one.
+	// jump and jumpTicks decide when ddtop treats a changed cost of ticks as the usual cost at once, instead of
+	// averaging it over some time. It does so if there were at least jumpTicks ticks in one tuneNS, and their mean cost
+	// was more than jump times the usual cost.
 	jump, jumpTicks = 2, 8
 	// costTauNS is the time constant, in ns, of the mean cost of a tick. The mean is over at least leastTicks and at
 	// most mostTicks ticks.
 	costTauNS             = 2e9
 	leastTicks, mostTicks = 8, 256
-	// leastLockHz and leastStackHz are the lowest rates of a Source, in Hz, whatever a tick costs. A Source samples one
-	// process. At leastLockHz two lock ticks are never more than 0.6 s apart, jitter included. If they were 1 s apart,
-	// the states in between would count as unknown (stream.Reach).
+	// leastLockHz and leastStackHz are the lowest rates of lock ticks and of ticks that read stacks, in Hz, however
+	// expensive a tick is. They apply to each Source, which samples one process. At leastLockHz, lock ticks are at most
+	// 0.6 s apart, jitter included. If they were 1 s apart, the states in between would be unknown (stream.Reach).
 	leastLockHz, leastStackHz = 2.5, 0.2
-	// leastExactHz is the lowest rate of lock ticks, in Hz, of a Source that knows all changes of the GVL without
-	// ticks. Its ticks only read counters, and pass the changes on. Two of them are never more than 0.9 s apart, with a
-	// jitter of a quarter. leastFleetHz is the rate if more than fewExact such Sources run. In this case two ticks are
-	// never more than 2.5 s apart. The states in between are known in any case (stream.Stream).
+	// leastExactHz is the lowest rate of lock ticks, in Hz, of a Source in exact mode, which knows all changes of the
+	// GVL without ticks. Its ticks only read counters, and pass the changes on. With a jitter of a quarter, two ticks
+	// are at most 0.9 s apart. If more than fewExact such Sources run, leastFleetHz replaces leastExactHz. Two ticks
+	// are then at most 2.5 s apart. The states in between are known in any case (stream.Stream).
 	leastExactHz, leastFleetHz, fewExact = 1.4, 0.5, 8
-	// enoughShare decides when ddtop returns to its usual limit after it was allowed to exceed it. It returns when
-	// figures of the least quality need less than this part of the usual limit.
+	// enoughShare decides when ddtop returns to its usual limit after it was allowed to use more CPU time for good
+	// figures. It returns when figures of the lowest quality that ddtop still shows need less than this part of the
+	// usual limit.
 	enoughShare = 0.8
 	// recordsPart limits what recording thread switches may cost, as a part of all CPU time that ddtop may use.
-	// leastBeside is the part that other readings between ticks always keep.
+	// leastBeside is the part that readings between ticks may always use, however much the records cost.
 	recordsPart, leastBeside = 0.5, 0.25
 )
 
-// Budget keeps ddtop's CPU time below a share of one CPU by lowering the rates of ticks. A Source samples one process.
-// All Sources of a Group share one Budget, because the limit applies to all of ddtop. The decisions of a Budget depend
-// only on its inputs.
+// Budget keeps ddtop's CPU time below a share of one CPU by lowering the rates of ticks. A lock tick reads the states
+// of threads, and a stack tick also reads their stacks. A Source samples one process. All Sources of a Group share one
+// Budget, because the limit applies to all of ddtop. The decisions of a Budget depend only on its inputs.
 //
-// The CPU time is halved twice: first between the awake Sources and the idle ones, which have a slow clock. Then it is
-// halved between lock ticks and the additional work of stack ticks. If one side needs less than its half, the other
-// side may use the remainder.
+// The CPU time is halved twice. First it is halved between the awake Sources and the idle Sources, whose ticks are
+// rarer. Then it is halved between lock ticks and the additional work of stack ticks. If one side needs less than its
+// half, the other side may use the remainder.
 type Budget struct {
 	// Share is the share of one CPU that ddtop may use. Zero means no limit.
 	Share float64
@@ -79,42 +83,45 @@ type Budget struct {
 
 	mu sync.Mutex
 	// stackHz and lockHz are the requested rates of each Source. awake is the number of Sources with these rates, and
-	// idle the number of Sources with a slow clock. exact is the number of Sources in exact mode, whose ticks all come
-	// at the stack rate. serving is the number of Sources, awake or idle, that were seen to serve requests or jobs.
+	// idle the number of Sources whose ticks are rarer because no thread runs or waits. exact is the number of Sources
+	// in exact mode, which make all their ticks at the stack rate. serving is the number of Sources, awake or idle,
+	// whose process was seen to serve requests or jobs.
 	stackHz, lockHz             float64
 	awake, idle, exact, serving int
 	stretch                     stretch
-	// held is true from when the budget is overdrawn until half of the largest possible savings are there again.
+	// held becomes true when the budget is overdrawn. It becomes false when half of the largest possible savings are
+	// available again.
 	held bool
 	// levelNS is the saved CPU time, or negative if the budget is overdrawn. levelAtNS is when it was last updated.
 	levelNS   float64
 	levelAtNS int64
 	lock      tickCost
 	stack     tickCost
-	// ticksNS is the CPU time of all ticks so far. tunedNS is when the rates were last decided. tunedTicksNS and ownNS
-	// are two CPU times at that moment: all ticks', and all of ddtop's.
+	// ticksNS is the CPU time of all ticks so far. tunedNS is when the rates were last decided. At that moment,
+	// tunedTicksNS was the CPU time of all ticks, and ownNS the CPU time of all of ddtop.
 	ticksNS, tunedTicksNS, ownNS, tunedNS int64
-	// startedNS is when the first tick ended. Before it, ddtop was attaching to the process.
+	// startedNS is when the first tick ended. Before this, ddtop was attaching to the process.
 	startedNS int64
-	// beside is the CPU time of everything that ddtop does but the ticks, as a share of a CPU. tunes counts its
-	// measurements.
+	// beside is the CPU time of everything that ddtop does except ticks, as a share of a CPU. tunes is the number of
+	// times that it was measured.
 	beside, tunes float64
 	full          fullness
 	// Records is the cost of recording thread switches.
 	Records RecordLoad
 
-	// mostShare is the share of one CPU that ddtop may use at most to give figures their least quality. These are the
-	// figures of the period window. If mostShare is zero, ddtop must not use more than the usual share.
+	// mostShare is the largest share of one CPU that ddtop may use so that figures are good enough to be shown (their
+	// least quality). Each figure covers a period of the length window. If mostShare is zero, ddtop must not use more
+	// than the usual share.
 	mostShare float64
 	window    time.Duration
-	// kinds is the number of kinds of figures that can have their least quality with mostShare. It counts the kinds in
-	// the order of sampler.Figure.
+	// kinds is how many kinds of figures can be good enough to be shown (have their least quality) if ddtop uses
+	// mostShare. It counts the kinds in the order of sampler.Figure.
 	kinds sampler.Figure
-	// needs is the share of one CPU that is necessary for the least quality of figures. If needs is above the usual
-	// limit, it replaces this limit, and extended is true.
+	// needs is the share of one CPU that ddtop needs so that figures have their least quality. If needs is above the
+	// usual limit, needs becomes the limit, and extended is true.
 	needs    float64
 	extended bool
-	// moreShare replaces a lower limit until moreNS.
+	// moreShare replaces the usual limit until moreNS, unless the usual limit is higher.
 	moreShare float64
 	moreNS    int64
 }
@@ -128,7 +135,8 @@ type tickCost struct {
 	// ticks, n is their number.
 	mean    float64
 	n, over int
-	// sum is the total cost of the ticks since the rates were last decided, and of is the number of these ticks.
+	// sum is the total cost of the ticks since the rates were last decided, in ns. The field of is the number of these
+	// ticks.
 	sum float64
 	of  int
 }
@@ -195,8 +203,8 @@ func (b *Budget) CountServing(begins bool) {
 	}
 }
 
-// LockAnew forgets what lock ticks have cost. Call it when lock ticks begin to read different data, which has another
-// cost.
+// LockAnew forgets what lock ticks have cost. Call it when lock ticks begin to read different data, because their cost
+// then changes.
 func (b *Budget) LockAnew() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -212,7 +220,7 @@ func (b *Budget) Extend(most float64, window time.Duration) {
 	b.mostShare, b.window = most, window
 }
 
-// leastRates returns the rates of lock ticks and of stack ticks that are necessary for figures of the least quality. It
+// leastRates returns the lowest rates of lock ticks and of stack ticks at which figures have their least quality. It
 // counts only the first kinds of figures, as many as the parameter kinds says. The rates are the mean of the awake
 // Sources. They are zero if ddtop must not exceed the usual limit. A Source whose process serves no requests needs no
 // ticks for figures of requests.
@@ -238,8 +246,8 @@ func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 // part returns n Sources as a part of the awake Sources, at most 1.
 func (b *Budget) part(n int) float64 { return min(float64(n)/float64(max(b.awake, 1)), 1) }
 
-// fleet reports whether more than fewExact Sources are in exact mode: they know all changes of the GVL without ticks.
-// In this case all their ticks read stacks, because a tick that reads only counters costs nearly as much.
+// fleet reports whether more than fewExact Sources are in exact mode. In this case all their ticks read stacks. In
+// exact mode, a tick without stacks reads only counters, but costs nearly as much as a tick with stacks.
 func (b *Budget) fleet() bool { return b.exact > fewExact }
 
 // lockRate returns the requested rate of lock ticks, in Hz, as a mean of the awake Sources. Sources in exact mode have
@@ -249,8 +257,8 @@ func (b *Budget) lockRate() float64 {
 	return (1-e)*b.lockHz + e*min(b.lockHz, b.stackHz)
 }
 
-// usual returns the share of a CPU that ddtop may use without permission to use more (TakeMore, Extend). It is half of
-// the requested share if no CPU is free.
+// usual returns the share of a CPU that ddtop may use if nothing allows it to use more (TakeMore, Extend). If the
+// machine has no free CPU, this is half of the requested share.
 func (b *Budget) usual() float64 {
 	if b.full.is {
 		return b.Share / 2
@@ -266,8 +274,8 @@ func (b *Budget) limit() float64 {
 	return limit
 }
 
-// TakeMore lets ddtop use the given share of one CPU until the given time. The share matters only while it is above
-// ddtop's other limit. If there is no limit, TakeMore has no effect.
+// TakeMore lets ddtop use the given share of one CPU until the given time. If ddtop's other limit is higher than this
+// share, the other limit holds. If there is no limit, TakeMore has no effect.
 func (b *Budget) TakeMore(share float64, until int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -285,8 +293,8 @@ func (b *Budget) InForce() float64 {
 	return max(b.Share, b.limit())
 }
 
-// ForRecords returns the share of a CPU that records of thread switches may cost. It is the part recordsPart of the
-// largest share that ddtop may use. Zero means no limit.
+// ForRecords returns the share of a CPU that records of thread switches may cost. This is the part recordsPart of the
+// largest share that ddtop may ever use. Zero means no limit.
 func (b *Budget) ForRecords() float64 {
 	if b.Share == 0 {
 		return 0
@@ -296,9 +304,9 @@ func (b *Budget) ForRecords() float64 {
 	return recordsPart * max(b.Share, b.limit(), b.mostShare)
 }
 
-// BesideRecords returns the share of a CPU for readings between ticks. It is InForce, or less if records of thread
-// switches leave less of the largest allowed share. It is at least the part leastBeside of InForce. Zero means no
-// limit.
+// BesideRecords returns the share of a CPU for readings between ticks. Usually this is InForce. It is less if records
+// of thread switches use so much that less than InForce remains of the largest allowed share. It is at least the part
+// leastBeside of InForce. Zero means no limit.
 func (b *Budget) BesideRecords() float64 {
 	share, most := b.InForce(), b.ForRecords()/recordsPart
 	_, rate := b.Records.Now()
@@ -316,8 +324,8 @@ func (b *Budget) Says() (halved, lowered bool) {
 	return b.full.is, b.held || b.stretch.lock > 1 || b.stretch.stack > 1 || b.stretch.idle > 1
 }
 
-// TakesMore reports whether ddtop takes more than its usual share of a CPU, because figures would otherwise be below
-// their least quality.
+// TakesMore reports whether ddtop uses more than its usual share of a CPU. It does so if figures would otherwise be
+// below the quality that they need to be shown.
 func (b *Budget) TakesMore() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -350,14 +358,13 @@ func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 	c.slowStackNS = longer(max(stackNS, 2*slowIntervalNS), now.idle, leastStackHz)
 }
 
-// Spent adds the CPU time of an ended tick, ns. It returns the time until which all ticks must wait, and the time until
-// which ticks that read stacks must wait.
+// Spent adds the CPU time of a tick that has ended, ns. It returns the time until which all ticks must wait, and the
+// time until which ticks that read stacks must wait.
 //
-// The parameter last is the cost of the Source's last reading of stacks, which may be this tick. The Source's next
-// reading does not wait for this cost, but the reading after that does. Otherwise a longer interval would follow an
-// expensive reading, and the states that it found would be counted for too long
-// (docs/reference/states.md#rates-that-fall). The function own returns the CPU time of all of ddtop. Spent calls it
-// when the rates are decided.
+// The parameter last is the cost of the Source's last reading of stacks, which may be this tick. This cost delays the
+// reading after the next one, but not the next one. Otherwise a longer interval would follow an expensive reading, and
+// the states that it found would be counted for too long (docs/reference/states.md#rates-that-fall). The function own
+// returns the CPU time of all of ddtop. Spent calls it when the rates are decided.
 func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int64) (all, stacks int64) {
 	if b.Share == 0 {
 		return 0, 0
@@ -389,11 +396,11 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 	if d := now - b.levelAtNS; d > 0 {
 		b.levelNS, b.levelAtNS = min(b.levelNS+income*float64(d), b.most()), now
 	}
-	// Limit the debt to the CPU time that ticks may use in the longest interval between stacks. Ticks at the lowest
-	// rates can cost more than they may use. Without the limit, this debt would grow and delay later ticks, when they
-	// are cheap again.
+	// Limit the debt to the CPU time that ticks may use in the longest interval between stacks. Even at the lowest
+	// rates, ticks can cost more than they may use. Without the limit, the debt would then grow. It would delay ticks
+	// even after they have become cheap again.
 	b.levelNS = max(b.levelNS-float64(ns), -income*1e9/leastStackHz)
-	if now >= b.tuneAtNS.Load() { // then own was called above
+	if now >= b.tuneAtNS.Load() { // in this case own was called above
 		b.tune(now, ownNS)
 	}
 	if debt := -b.levelNS - float64(last); debt > 0 {
@@ -405,15 +412,15 @@ func (b *Budget) Spent(depth sampler.Depth, ns, last, now int64, own func() int6
 	return all, stacks
 }
 
-// most returns how much unused CPU time can be saved for later at most, in ns.
+// most returns the largest CPU time that can be saved for later, in ns.
 func (b *Budget) most() float64 { return b.limit() * burstNS }
 
 // income returns the share of a CPU that ticks may use.
 func (b *Budget) income() float64 { return b.forTicks(b.limit()) }
 
-// forTicks returns the part of a limit that ticks may use: what ddtop's other work leaves. A limit above the usual one
-// must also pay for the other work that more ticks cause, such as handing on their samples. Otherwise ddtop would take
-// more than the limit.
+// forTicks returns the part of a limit that ticks may use, which is what ddtop's other work leaves. More ticks also
+// cause more other work, such as handing on their samples. If the limit is above the usual one, it must pay for this
+// work, too. Otherwise ddtop would exceed the limit.
 func (b *Budget) forTicks(limit float64) float64 {
 	return max(limit-b.beside, (1-besideShare)*min(b.usual(), limit))
 }
@@ -461,8 +468,8 @@ func (b *Budget) tune(now, own int64) {
 	case b.needs < enoughShare*usual:
 		b.extended = false
 	}
-	// The aim is to have half of the largest savings. If less is saved, spend less than the income on ticks. If more is
-	// saved, spend just the income.
+	// The aim is to have half of the largest possible savings. If less is saved, spend less than the income on ticks.
+	// Otherwise spend just the income.
 	give := b.income() * min(max(0.5+b.levelNS/b.most(), leastGive), 1)
 	switch {
 	case b.levelNS < 0:
@@ -470,7 +477,7 @@ func (b *Budget) tune(now, own int64) {
 	case b.levelNS >= b.most()/2:
 		b.held = false
 	}
-	lockWant, stackWant := b.lockRate()*lock, b.stackHz*stack // the cost for one Source
+	lockWant, stackWant := b.lockRate()*lock, b.stackHz*stack // the share of a CPU that the ticks of one Source want
 	idleWant := float64(b.idle) * (min(b.lockHz, 1e9/slowIntervalNS)*lock + min(b.stackHz, 1e9/(2*slowIntervalNS))*stack)
 	awakeGets, idleGets := divideFrom(give, float64(b.awake)*(lockWant+stackWant), idleWant, least, 0)
 	awake := float64(b.awake)

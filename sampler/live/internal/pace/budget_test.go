@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// spender simulates a ddtop in virtual time. It has Sources, each of which samples a process and shares the budget, and
-// other work that takes CPU time. All the processes serve requests.
+// spender simulates a ddtop in virtual time. It has several Sources that share one budget, and other work that takes
+// CPU time. Each Source samples a process. All the processes serve requests.
 type spender struct {
 	b       *Budget
 	sources []*Clock
@@ -23,14 +23,14 @@ type spender struct {
 	// beside is the share of a CPU that ddtop's other work takes. perTick is the cost of the further work that each
 	// tick causes, such as handing its sample on. It is a multiple of the tick's own cost.
 	beside, perTick float64
-	// start is the CPU time of work that ddtop does once, in the first startTakesNS.
+	// start is the CPU time of work that ddtop does only once, in the first startTakesNS.
 	start float64
 	// exact is true if all ticks come at the stack rate, as in exact mode.
 	exact bool
 
 	cpu   []spending
 	sum   float64
-	extra float64 // the further work for ticks
+	extra float64 // CPU time of the further work that ticks cause, in ns
 	ticks []int64 // times of the first Source's ticks
 	stk   int
 }
@@ -114,7 +114,7 @@ func (s *spender) most(window int64) float64 {
 	return most
 }
 
-// rates lets virtual time pass: from is the length of this time in ns. It returns the rates of the first Source in this
+// rates lets virtual time pass until it has advanced by from, in ns. It returns the rates of the first Source in this
 // time, in Hz: of all ticks, and of ticks with stacks.
 func (s *spender) rates(from int64) (lock, stack float64) {
 	ticks, stacks := len(s.ticks), s.stk
@@ -155,8 +155,9 @@ func TestBudgetHolds(t *testing.T) {
 			s := newSpender(share, c.sources)
 			s.lock, s.stack, s.beside, s.perTick = c.lock, c.stack, c.beside, c.perTick
 			s.run(60e9)
-			// One burst of CPU time can be saved up before the ten seconds. The budget can be overdrawn by another
-			// burst before all ticks wait. Ticks at the lowest rates are made in any case, so their cost is added.
+			// CPU time of one burst can be saved before the ten seconds begin. The budget can be overdrawn by another
+			// burst before all ticks wait. Ticks at the lowest rates are never left out, so the cost of one tick is
+			// added.
 			dearest := 0.0
 			for i := 1; i < len(s.cpu); i++ {
 				dearest = max(dearest, s.cpu[i].ns-s.cpu[i-1].ns)
@@ -211,8 +212,8 @@ func TestBudgetIsSteady(t *testing.T) {
 		lock, _ := s.rates(1e9)
 		least, most = min(least, lock), max(most, lock)
 	}
-	// The number of ticks in a second also varies by chance, by about 15 of 250, because each interval varies at random
-	// by half.
+	// The number of ticks in a second also varies by chance, by about 15 of 250. The reason is that each interval
+	// varies at random by up to half of its length.
 	if most > 1.4*least {
 		t.Errorf("of the same ticks there were %.0f to %.0f a second", least, most)
 	}
@@ -283,9 +284,9 @@ func TestBudgetOfAFleet(t *testing.T) {
 	}
 }
 
-// TestBudgetOfWorkersWithoutRequests: ddtop takes more than the usual limit for figures of requests only if enough
-// workers serve requests. It never takes more than the highest allowed share, even if handing on a sample costs more
-// than the tick.
+// TestBudgetOfWorkersWithoutRequests: ddtop exceeds the usual limit for figures of requests only if enough workers
+// serve requests. It never uses more than the highest allowed share, even if handing on a sample costs more than the
+// tick.
 func TestBudgetOfWorkersWithoutRequests(t *testing.T) {
 	const ten, share, most = 10e9, 0.03, 0.06
 	for _, c := range []struct {
@@ -483,12 +484,14 @@ func TestBudgetOfSeveralCgroups(t *testing.T) {
 	}
 }
 
-// TestBudgetHasNoBias: a program is expensive to read for a third of its time, in random phases. ddtop must see these
-// phases in a third of its samples. The phases are shorter than, equal to or longer than two intervals: between ticks,
-// and between decisions of the rates. In a first part, all ticks count, and cost ten times as much in a phase. In a
-// second part, only stack ticks count, and cost three hundred times as much. Each of them costs more than the savings.
-// A clock that rests after each tick in proportion to its cost would see more than a third. The test must detect this
-// bias.
+// TestBudgetHasNoBias: a program is expensive to read for a third of its time, in phases at random times. ddtop must
+// see these phases in a third of its samples. The phases are shorter than, equal to or longer than two intervals:
+// between ticks, and between decisions of the rates.
+//
+// In a first part, all ticks count, and a tick in a phase costs ten times as much. In a second part, only stack ticks
+// count, and a stack tick in a phase costs three hundred times as much. Each of them costs more than the savings. A
+// clock that rests after each tick in proportion to its cost would see the phases in more than a third of its samples.
+// The test must detect this bias.
 func TestBudgetHasNoBias(t *testing.T) {
 	for _, meanNS := range []float64{1e6, 20e6, 500e6} {
 		for _, c := range []struct {
@@ -501,14 +504,15 @@ func TestBudgetHasNoBias(t *testing.T) {
 			{dearNS: 30e6, until: 12_000e9, stacks: true},
 		} {
 			if c.stacks && meanNS > 100e6 {
-				continue // the same length as the interval between two stack readings, so these see little
+				// such a phase lasts like the interval between two stack readings, so this case shows little
+				continue
 			}
 			p := newPhases(meanNS, c.until)
 			s := newSpender(0.03, 1)
 			if c.stacks {
 				s.b.Ask(100, 100)
 			}
-			var seen []bool // by tick, whether it was in an expensive phase
+			var seen []bool // for each tick, whether it was in an expensive phase
 			var looks []int // indexes of the ticks that count
 			cost := func(dear bool) float64 {
 				if dear {
@@ -524,7 +528,7 @@ func TestBudgetHasNoBias(t *testing.T) {
 				}
 				return 1e5
 			}
-			s.stack = func(int, int64) float64 { // called after lock
+			s.stack = func(int, int64) float64 { // for each tick, called after s.lock
 				if c.stacks {
 					looks = append(looks, len(seen)-1)
 				}
@@ -565,7 +569,7 @@ func TestBudgetHasNoBias(t *testing.T) {
 // phases are the periods in which a program is alternately cheap and expensive to read. The second phase is the first
 // expensive one. Cheap phases are twice as long on average.
 type phases struct {
-	turns []int64 // times when phases begin
+	turns []int64 // The result is true if now is in an expensive phase. now must not decrease from call to call.
 	at    int
 }
 
@@ -590,7 +594,7 @@ func (p *phases) dear(now int64) bool {
 	return p.at%2 == 1
 }
 
-// share returns the share that expensive phases have of an interval.
+// share returns how much of an interval is in expensive phases, as a share.
 func (p *phases) share(from, to int64) float64 {
 	var ns float64
 	for i := 1; i+1 < len(p.turns); i += 2 {
@@ -599,11 +603,11 @@ func (p *phases) share(from, to int64) float64 {
 	return ns / float64(to-from)
 }
 
-// TestBudgetInExactMode: in exact mode, all ticks come at the low stack rate. The budget must not reserve CPU time for
-// ticks at the lock rate, which would cost much more.
+// TestBudgetInExactMode: in exact mode, all ticks come at the stack rate, which is lower than the lock rate. The budget
+// must not reserve CPU time for ticks at the lock rate, which would cost much more.
 func TestBudgetInExactMode(t *testing.T) {
 	for _, exact := range []bool{false, true} {
-		s := newSpender(0.05, 1) // at full rates they take 8 % of a CPU, at the stack rate 3 %
+		s := newSpender(0.05, 1) // at full rates, ticks take 8 % of a CPU; at the stack rate, 3 %
 		s.exact = exact
 		if exact {
 			s.b.CountExact(true)
@@ -649,10 +653,10 @@ func TestBudgetOfStarting(t *testing.T) {
 	}
 }
 
-// TestBudgetForFiguresThatCanBe: ddtop takes more CPU time only for kinds of figures that reach their least quality by
-// it. Fifty processes in exact mode cannot have enough stacks in ten seconds, so the usual limit holds. In a minute
-// they can. Sixteen processes can have enough stacks in ten seconds, but not enough for figures of requests. In any
-// case, each process has at least the lowest rate of stacks.
+// TestBudgetForFiguresThatCanBe: ddtop uses more CPU time only if kinds of figures then reach their least quality.
+// Fifty processes in exact mode cannot have enough stacks in ten seconds, so the usual limit holds. In a minute they
+// can. Sixteen processes can have enough stacks in ten seconds, but not enough for figures of requests. In any case,
+// each process has at least the lowest rate of stacks.
 func TestBudgetForFiguresThatCanBe(t *testing.T) {
 	for _, c := range []struct {
 		sources int
@@ -682,8 +686,8 @@ func TestBudgetForFiguresThatCanBe(t *testing.T) {
 	}
 }
 
-// TestBudgetForQuality: if ddtop may take a share that is enough, figures have their least quality, and ddtop takes no
-// more CPU time than they need. A limit that the user has requested always holds.
+// TestBudgetForQuality: if the share that ddtop may use is large enough, figures have their least quality, and ddtop
+// uses no more CPU time than they need. A limit that the user has requested always holds.
 func TestBudgetForQuality(t *testing.T) {
 	lockHz, stackHz := sampler.LeastRates(sampler.QualityWindow, false, sampler.NumFigures)
 	for _, c := range []struct {
@@ -720,7 +724,8 @@ func TestBudgetForQuality(t *testing.T) {
 			if c.exact {
 				least = stackHz
 			}
-			// The budget chooses rates for twice the least quality of figures, so half of these rates is enough.
+			// The budget chooses rates at which the quality of figures is twice the least quality, so half of these
+			// rates is enough.
 			if got := lock >= least/2 && stack >= stackHz/2; got != c.enough {
 				t.Errorf("%.1f samples and %.1f stacks a second, for the least quality %.1f and %.1f: enough is %v", lock, stack, least/2, stackHz/2, got)
 			}
@@ -742,8 +747,8 @@ func TestBudgetForQuality(t *testing.T) {
 	}
 }
 
-// TestBudgetAfterExpensiveTicks: a few very expensive ticks lower the rates far. The rates must recover soon. While
-// there are few ticks, there are few decisions of the rates, so each decision must raise the rates by more.
+// TestBudgetAfterExpensiveTicks: a few very expensive ticks lower the rates far. The rates must recover soon. When
+// ticks are rare, decisions of the rates are rare too, so each decision must raise the rates by more.
 func TestBudgetAfterExpensiveTicks(t *testing.T) {
 	const expensiveNS = 2e9
 	stacks := func(lock, stack float64) int {

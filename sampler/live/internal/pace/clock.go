@@ -6,31 +6,33 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Named times of the clock, in ns.
+// These constants are times of the clock, in ns.
 const (
-	// slowAfterNS is how long no thread may run or wait before the clock slows down, in ns.
+	// slowAfterNS decides when the clock slows down, in ns: after no thread has run or waited for this long.
 	slowAfterNS = 1_000_000_000
 	// firstSlowNS replaces slowAfterNS at the start, while no thread has run or waited yet, in ns. It is a tenth of
 	// slowAfterNS, because a process that is idle at first usually stays idle. For such a process, a second at the full
 	// rate costs as much as half a minute at the slow rate.
 	firstSlowNS = 100_000_000
-	// firstTicks is the least number of ticks before firstSlowNS applies.
+	// firstTicks is the number of ticks that must have come before firstSlowNS applies.
 	firstTicks = 50
 	// slowIntervalNS is the interval between ticks of a slow clock, in ns. Every second tick reads the stacks. The
 	// interval is slowestIntervalNS if no thread has run or waited for slowestAfterNS.
 	slowIntervalNS    = 50_000_000
 	slowestIntervalNS = 100_000_000
 	slowestAfterNS    = 10_000_000_000
-	// slowExactNS replaces slowIntervalNS for a Clock that is Exact. It can be longer, because such a process's changes
-	// of the GVL are known without ticks.
+	// slowExactNS replaces slowIntervalNS for a Clock in exact mode (Clock.Exact). It can be longer, because in this
+	// mode ddtop knows the changes of the GVL without ticks.
 	slowExactNS = 125_000_000
 	// slowestExactNS replaces slowExactNS when no thread has run or waited for slowestAfterNS.
 	slowestExactNS = 250_000_000
-	// GlanceNS is the interval between two glances, in ns. A glance is a short read of the states of threads that move
-	// (moved_linux.go). 90 % of the time that threads of Rails are without a CPU is in intervals of 10 ms and more,
-	// which glances see. glanceGapNS is the longest interval between two samples, whatever glances show.
-	// leastGlanceGapNS replaces it while threads run and samples are cheap: they must cost less than glanceGapShare of
-	// the CPU time that ddtop may use.
+	// GlanceNS is the interval between two glances, in ns. A glance is a short read of the states of threads that may
+	// have changed (moved_linux.go). Glances see intervals without a CPU that last 10 ms or more. In Rails, these are
+	// 90 % of the time that threads are without a CPU.
+	//
+	// glanceGapNS is the longest interval between two samples, whatever glances show. leastGlanceGapNS replaces it
+	// while threads run and samples are cheap. A sample is cheap if samples at this interval cost less than
+	// glanceGapShare of the CPU time that ddtop may use.
 	GlanceNS         = 10_000_000
 	glanceGapNS      = 500_000_000
 	leastGlanceGapNS = 100_000_000
@@ -65,10 +67,10 @@ type Clock struct {
 	Exact bool
 	// Serves is true from the first request or job that the process was seen to serve.
 	Serves bool
-	// allStacks is set if ddtop samples so many processes that ticks are rare. Each tick then reads stacks, unless
+	// allStacks is true if ddtop samples so many processes that ticks are rare. Each tick then reads stacks, unless
 	// stacks are due less often than ticks.
 	allStacks bool
-	// ticks counts the ticks until a thread has first run or waited. It is -1 after that.
+	// ticks counts the ticks until the first thread has run or waited. After that it is -1.
 	ticks int
 	rng   *rand.Rand
 }
@@ -86,8 +88,8 @@ func NewClock(stackRate, lockRate float64, now int64) *Clock {
 // jitter returns a random interval between half and one and a half times ns.
 func (c *Clock) jitter(ns float64) int64 { return int64(ns * (0.5 + c.rng.Float64())) }
 
-// lockJitter draws the random interval to the next lock tick. In exact mode, every change of the GVL is known without
-// ticks, so the ticks need not sample states at random times. Half of the usual jitter is enough.
+// lockJitter draws the random interval to the next lock tick. In exact mode, half of the usual jitter is enough. In
+// this mode every change of the GVL is known without ticks, so the times of ticks cannot bias the states.
 func (c *Clock) lockJitter(ns float64) int64 {
 	if c.Exact {
 		return (c.jitter(ns) + int64(ns)) / 2
@@ -127,7 +129,7 @@ func (c *Clock) Tick(now int64) (depth sampler.Depth, late uint64) {
 }
 
 // Rest delays the next reading of stacks to the time until. If the budget is overdrawn, it delays the reading further,
-// to the time owed. But the rate of readings does not fall below leastStackHz because of owed.
+// to the time owed. But owed cannot lower the rate of readings below leastStackHz.
 func (c *Clock) Rest(until, owed int64) {
 	c.restNS = max(until, min(owed, c.lastStack+1e9/leastStackHz))
 	c.nextStack = max(c.nextStack, c.restNS)

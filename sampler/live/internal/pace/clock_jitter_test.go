@@ -4,7 +4,7 @@ import "testing"
 
 // TestClockHasNoPeriod: the ticks of a Clock fall into all phases of a fixed period equally often. The period can be
 // the kernel's tick (4 ms at HZ=250), or a program's own sleeps. A Clock with a fixed interval would stay in step with
-// them, and always see the same moment.
+// such a period, and always see the same moment of it.
 func TestClockHasNoPeriod(t *testing.T) {
 	const bins = 8
 	for _, period := range []int64{1e6, 4e6, 10e6} {

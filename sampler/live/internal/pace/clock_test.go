@@ -95,7 +95,7 @@ func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
 	c = NewClock(100, 1000, 0)
 	run(c, 0, 200e6, false, func(i int) int64 {
 		if i == 0 {
-			return 180e6 // the first sample reads all names
+			return 180e6 // ns; the first sample is slow because it reads all names
 		}
 		return 0
 	})
@@ -131,7 +131,7 @@ func TestGlanceGap(t *testing.T) {
 }
 
 // TestIdleClockOfKnownChanges: in exact mode, ddtop knows each change of the GVL without ticks. The clock of an idle
-// process then ticks eight times a second. If nothing has run for ten seconds, it ticks four times a second. When a
+// process then ticks eight times a second. If no thread has run for ten seconds, it ticks four times a second. When a
 // thread runs, the full rate returns.
 func TestIdleClockOfKnownChanges(t *testing.T) {
 	c := NewClock(100, 100, 0)

@@ -1,7 +1,8 @@
 package pace
 
-// LooksPart is the part of the CPU budget for readings of threads between two ticks. RoutesPart is the part for finding
-// out which requests threads serve. creditSaveNS limits how long unused CPU time is saved as credit, in ns.
+// LooksPart is the part of the CPU budget for reading threads between two ticks. RoutesPart is the part for finding out
+// which requests threads serve. creditSaveNS limits how much unused CPU time is saved as credit: as much as the share
+// of a CPU allows in creditSaveNS, in ns.
 const (
 	LooksPart, RoutesPart = 0.4, 0.4
 	creditSaveNS          = 200_000_000
@@ -35,8 +36,9 @@ func (c *Credit) Rest(share float64) int64 {
 // Spend counts the CPU time of a reading, in ns.
 func (c *Credit) Spend(ns int64) { c.ns -= float64(ns) }
 
-// mostBells limits how many records of thread switches wake the clock of an idle process in quick succession.
-// bellsPerSecond limits how many wake it on average. A request to the process makes about four records.
+// mostBells limits how many records of thread switches may wake the clock of an idle process in quick succession.
+// bellsPerSecond limits how many may wake the clock per second on average. A request to the process makes about four
+// records.
 const mostBells, bellsPerSecond = 10, 20
 
 // Bells bounds how often the records of thread switches wake the slow clock of an idle process.

@@ -6,7 +6,7 @@ import "sync"
 // tick can fail because the list of threads changes while it is read.
 const FailingAfterNS = 1e9
 
-// Failing records since when all ticks have failed. Any goroutine may call its methods.
+// Failing remembers since when all ticks have failed. Any goroutine may call its methods.
 type Failing struct {
 	mu sync.Mutex
 	// sinceNS is the time of the first failed tick since the last success, CLOCK_MONOTONIC in ns. It is zero if the

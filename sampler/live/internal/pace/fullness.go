@@ -6,31 +6,31 @@ import "github.com/ddtop/ddtop/sampler"
 // uses.
 type fullness struct {
 	is bool
-	// idleNS is the idle time of all of the machine's CPUs at the last reading, in ns. It is zero if there was none.
-	// dueNS is when the next reading is due.
+	// idleNS is the idle time of all of the machine's CPUs at the last reading, in ns. It is zero before the first
+	// reading. dueNS is when the next reading is due.
 	idleNS, atNS, dueNS int64
 	// pressed is the number of processes in whose cgroups CPUs are scarce.
 	pressed int
-	// looks counts consecutive readings that contradict the present verdict, which is in the field is.
+	// looks counts the consecutive readings that contradict the field is.
 	looks int
 }
 
-// Named limits of fullness.
+// These constants decide when fullness changes its verdict.
 const (
 	// lookNS is the interval of the readings, in ns.
 	lookNS = 1_000_000_000
 	// scarceIdle and freeIdle are mean numbers of idle CPUs. CPUs count as scarce below scarceIdle, and as free above
 	// freeIdle. In between, the earlier verdict stays.
 	scarceIdle, freeIdle = 0.25, 0.5
-	// pressed is a share of time. CPUs also count as scarce if tasks of the process's cgroup wait for a CPU for a
-	// larger share of the time. They count even if the machine has idle CPUs, because a cgroup can have its own CPU
-	// limit, or its own set of CPUs.
+	// pressed is a share of time. If tasks of the process's cgroup wait for a CPU for a larger share, CPUs are scarce
+	// even if the machine has idle CPUs. The reason is that a cgroup can have its own CPU limit, or its own set of
+	// CPUs.
 	pressed = 0.5
 	// fullLooks is the number of consecutive readings that must contradict the verdict before it changes.
 	fullLooks = 2
 )
 
-// Press says whether CPUs are scarce in the cgroup of one process.
+// Press records whether CPUs are scarce in the cgroup of one process.
 type Press struct {
 	is bool
 	// someNS is the last Pressure.CPUSomeNS of the cgroup, read at atNS.
@@ -73,8 +73,8 @@ func (f *fullness) look(now, idleNS int64) {
 	}
 }
 
-// Look adds the pressure of a process. The parameter of has the process's previous reading. If a check is due, Look
-// also reads whether the machine has a CPU to spare.
+// Look adds the pressure of a process, p, and compares it with the process's previous reading in of. If a check is due,
+// Look also reads whether the machine has a CPU to spare.
 func (b *Budget) Look(now int64, idle func() (int64, error), p sampler.Pressure, of *Press) {
 	if b.Share == 0 {
 		return

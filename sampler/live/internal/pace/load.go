@@ -3,13 +3,13 @@ package pace
 import "sync"
 
 const (
-	// recordNS is what a record of a thread switch costs ddtop on its way from the kernel's ring to the figures, in ns.
-	// It was measured with 30,000 records per second: 0.8 to 1.1 µs on free CPUs and on a full machine, and 1.35 µs
-	// with the screen.
+	// recordNS is the CPU time that ddtop uses for one record of a thread switch, from the kernel's ring to the
+	// figures, in ns. It was measured with 30,000 records per second: 0.8 to 1.1 µs on free CPUs and on a full machine,
+	// and 1.35 µs with the screen.
 	recordNS = 1_500
 	// loadSaveNS limits how much unused CPU time for records is saved for later, in ns. loadDebtNS is how much more CPU
-	// time than allowed records may have taken, in ns. If they have taken more, Over is true for the processes with the
-	// most records.
+	// time than allowed records may have used, in ns. If they have used more, Over returns true for the processes with
+	// the most records.
 	loadSaveNS, loadDebtNS = 1e9, 2e9
 )
 
@@ -59,12 +59,12 @@ func (l *RecordLoad) Add(own *OwnLoad, now, spanNS int64, records uint64, share 
 func (l *RecordLoad) Over(own *OwnLoad, share float64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	const rounding = 1.01 // rate is a sum with rounding errors
+	const rounding = 1.01 // needed because rate is a sum with rounding errors
 	return share != 0 && l.ns < -loadDebtNS*share && own.rate*float64(l.of)*rounding >= l.rate
 }
 
-// Leave removes a process. It also clears the debt, the CPU time that records took beyond the limit. Otherwise other
-// processes would have to make up for records that this process may have caused.
+// Leave removes a process. It also clears the debt, which is the CPU time that records have used beyond the limit. The
+// removed process may have caused this debt, so the other processes must not have to make up for it.
 func (l *RecordLoad) Leave(own *OwnLoad) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

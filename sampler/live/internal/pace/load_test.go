@@ -20,7 +20,7 @@ func TestLoadOfSeveralProcesses(t *testing.T) {
 			}
 			n := 1300
 			if i == 3 {
-				n = 13_000 // less than a single process may make
+				n = 13_000 // records per second; less than a single process may make
 			}
 			rate += float64(n)
 			l.Add(&own[i], now, second, uint64(n), 0.03)
@@ -61,12 +61,12 @@ func TestMoreThanTheUsualShare(t *testing.T) {
 }
 
 // TestBesideRecords: readings between ticks may use all CPU time that ddtop may use now, or what records of thread
-// switches leave of it. In any case they may use a minimum.
+// switches leave of this time. However much the records use, the readings may always use a minimum.
 func TestBesideRecords(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		share, most float64
-		records     uint64 // of a second
+		records     uint64 // in a second
 		want        float64
 	}{
 		{"no limit", 0, 0, 10_000, 0},

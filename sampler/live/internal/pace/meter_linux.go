@@ -27,7 +27,7 @@ func NewMeter(helper func() int) *Meter {
 func (m *Meter) Since() int64 {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
-		return 0 // can't fail with this clock
+		return 0 // reading this clock cannot fail
 	}
 	d := ts.Nano() - m.lastOwn
 	m.lastOwn = ts.Nano()
@@ -35,7 +35,7 @@ func (m *Meter) Since() int64 {
 		return d
 	}
 	if tid := m.helper(); tid != m.tid {
-		m.tid, m.lastOther = tid, 0 // a new thread: all its CPU time counts
+		m.tid, m.lastOther = tid, 0 // this is a new thread, so all its CPU time counts
 	}
 	if m.tid == 0 {
 		return d

@@ -15,10 +15,10 @@ func TestMoreForATime(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		forNS  int64
-		endsNS int64 // when it is ended early, or zero
+		endsNS int64 // when a further call of TakeMore ends it early, or zero
 	}{{"30 s", 30 * second, 0}, {"ended after 12 s", 30 * second, 32 * second}} {
 		s := newSpender(share, 1)
-		s.lock = func(int, int64) float64 { return 200e3 } // 1,000 a second take a fifth of a CPU
+		s.lock = func(int, int64) float64 { return 200e3 } // in ns; 1,000 ticks a second take a fifth of a CPU
 		if usual := cost(s, 10*second, 20*second); usual > 1.1*share {
 			t.Fatalf("%s: the budget takes %.3f", c.name, usual)
 		}

@@ -11,7 +11,7 @@ import (
 // samplingStart is the origin of Monotonic on this system, where nothing is sampled.
 var samplingStart = time.Now()
 
-// Monotonic is a monotonic clock in ns.
+// Monotonic returns the time of a monotonic clock, in ns.
 func Monotonic() int64 { return int64(time.Since(samplingStart)) }
 
 // A Sleeper sleeps until a time.

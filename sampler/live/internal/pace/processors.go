@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// maxExtraProcessors limits how many processors ddtop adds to Go's scheduler (GOMAXPROCS) for sampling goroutines.
+// maxExtraProcessors limits how many processors of Go's scheduler (GOMAXPROCS) ddtop adds for its sampling goroutines.
 const maxExtraProcessors = 8
 
 // Processors adds a processor to Go's scheduler for each sampling goroutine. Such a goroutine keeps a processor while

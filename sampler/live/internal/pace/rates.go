@@ -5,7 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Rates are the rates in use, in Hz. They are lower than the requested ones if several processes share a budget.
+// Rates are the rates of ticks in use, in Hz. They are lower than the requested rates if several processes share a
+// budget.
 type Rates struct{ stack, lock atomic.Uint64 }
 
 // Set sets both rates, in Hz.

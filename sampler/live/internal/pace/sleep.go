@@ -8,7 +8,7 @@ const longestSleepNS = 100_000_000
 // Wake when the work ends.
 const longestWokenNS = 3_000_000_000
 
-// Unless sleeps until CLOCK_MONOTONIC reaches ns, Wake is called, or the function over returns true. It calls over
+// Unless sleeps until CLOCK_MONOTONIC reaches ns, or Wake is called, or the function over returns true. It calls over
 // about every longestSleepNS, or longestWokenNS if Wake can end the sleep.
 func (z *Sleeper) Unless(ns int64, over func() bool) {
 	longest := int64(longestSleepNS)

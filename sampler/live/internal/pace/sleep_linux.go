@@ -15,28 +15,31 @@ import (
 const (
 	// timerSleepNS is the shortest sleep that uses a timer, in ns. Only a slow clock sleeps that long.
 	timerSleepNS = 20_000_000
-	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler, if Go's monitor thread is slow, in ns.
-	// During an announced sleep, the scheduler may give the processor to another goroutine, so on a full machine the
-	// sleeper must wait for it. This must not delay ticks at full rates, whose sleeps are shorter.
+	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler, in ns, if it could slow down Go's
+	// monitor thread. During an announced sleep, the scheduler may give the sleeper's processor to another goroutine.
+	// On a full machine, the sleeper must then wait for a processor. Ticks at full rates must not be delayed like this,
+	// so their sleeps are shorter than toldSleepNS.
 	toldSleepNS = 5_000_000
 )
 
-// monitorSlackNS is how late Go's monitor thread may wake up, in ns. While a system call lasts, this thread asks for
-// sleeps of 20 µs, although its work can wait for 10 ms and more. With 100 readings per second and a slack of 4 ms, it
-// woke up 140 times per second, which took 0.25 % of a CPU. With 20 ms it woke up 35 times, which took 0.08 %.
+// monitorSlackNS is how late Go's monitor thread may wake up, in ns. While a system call lasts, this thread asks the
+// kernel for sleeps of only 20 µs. But its work can wait for 10 ms and more. With 100 readings per second and a slack
+// of 4 ms, it woke up 140 times per second, which took 0.25 % of a CPU. With 20 ms it woke up 35 times, which took 0.08
+// %.
 const monitorSlackNS = 25_000_000
 
 // Sleeper sleeps for one goroutine that has an OS thread of its own. It has two ways to sleep.
 // docs/internals/reading.md#what-it-costs has the reasons, with figures.
 //
-// A short sleep is not announced to Go's scheduler. The thread keeps Go's processor during the sleep, so ddtop adds a
-// processor (Processors). In a longer sleep, the thread must not keep the processor. If ddtop could slow down Go's
-// monitor thread, a longer sleep is an ordinary system call. Otherwise a timer with a descriptor ends it.
+// A short sleep is not announced to Go's scheduler. The thread keeps its processor of Go's scheduler during the sleep,
+// so ddtop adds a processor (Processors). In a longer sleep, the thread must not keep the processor. If ddtop could
+// slow down Go's monitor thread, a longer sleep is an ordinary system call. Otherwise the thread waits for a timer with
+// a descriptor (timerfd).
 type Sleeper struct {
-	told  bool     // Go's scheduler knows of sleeps that are not short
-	timer *os.File // nil if there is none
+	told  bool     // longer sleeps are announced to Go's scheduler
+	timer *os.File // nil if the sleeper uses no timer
 	fd    int
-	// woken counts the calls of Wake. A long sleep ends when it changes.
+	// woken counts the calls of Wake. A change of woken ends a long sleep.
 	woken atomic.Uint32
 }
 
@@ -98,7 +101,8 @@ func (z *Sleeper) Wakes() bool { return z.told }
 // Wake ends a long sleep. If no sleep is in progress, the next one ends at once. Any goroutine may call it.
 func (z *Sleeper) Wake() {
 	z.woken.Add(1)
-	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&z.woken)), futexWake|futexPrivate, 1) // how many woke
+	// the result is how many sleepers woke up, which is not needed
+	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&z.woken)), futexWake|futexPrivate, 1)
 }
 
 // The operations of futex(2), and the mask that every waker matches (linux/futex.h).
@@ -121,14 +125,15 @@ func (z *Sleeper) sleepTold(ns int64) (woken bool) {
 	return true
 }
 
-// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, and keeps Go's processor meanwhile. Go's garbage collection does
-// not have to wait for the end of the sleep, because its signal ends the system call with EINTR.
+// sleepShort sleeps until CLOCK_MONOTONIC reaches ns, and keeps Go's processor during the sleep. Go's garbage
+// collection does not have to wait for the end of the sleep: Go's runtime sends a signal, which ends the system call
+// with EINTR.
 func sleepShort(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	for {
 		_, _, errno := syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
-		// A signal has ended the sleep. Go can stop the goroutine in the call of Monotonic, so that garbage collection
-		// begins. Then sleep on.
+		// A signal has interrupted the sleep. In the call of Monotonic, Go can stop the goroutine so that garbage
+		// collection begins. Then continue the sleep.
 		if errno != unix.EINTR || Monotonic() >= ns {
 			return
 		}
@@ -151,16 +156,16 @@ func slowMonitor() error {
 	return errors.Join(err, slack.Close())
 }
 
-// monitorThread returns the tid of Go's monitor thread. A Go program's first thread starts it before any other thread,
-// so it is the second in the list. If a later release of Go starts another thread first, slowMonitor slows that thread
-// down instead. This does no harm, but sleeps then cost more.
+// monitorThread returns the tid of Go's monitor thread. A Go program's first thread starts the monitor thread before
+// any other thread, so the monitor thread is the second in the list. If a later release of Go starts another thread
+// first, slowMonitor slows that thread down instead. This does no harm, but sleeps then cost more.
 func monitorThread() (tid string, err error) {
 	tasks, err := os.Open("/proc/self/task")
 	if err != nil {
 		return "", err
 	}
 	defer tasks.Close()
-	tids, err := tasks.Readdirnames(2) // in the order in which they were started
+	tids, err := tasks.Readdirnames(2) // the first two threads that were started
 	if len(tids) < 2 {
 		return "", errors.Join(err, unix.ESRCH)
 	}

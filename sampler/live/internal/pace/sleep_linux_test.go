@@ -63,7 +63,7 @@ func TestMonitorThread(t *testing.T) {
 }
 
 // workingThreads returns the TIDs of threads that run goroutines. It starts one goroutine more than there are threads,
-// and locks each to its own thread. So it also gets the idle threads.
+// and locks each to its own thread. In this way it reaches the idle threads, too.
 func workingThreads() (tids []int) {
 	threads, _ := os.ReadDir("/proc/self/task") // if this fails, monitorThread fails too
 	over := make(chan struct{})
@@ -143,7 +143,8 @@ func TestSleepWithoutATimer(t *testing.T) {
 	}
 }
 
-// TestSleepIsNotShort: if a signal interrupts a sleep, the sleep continues until its planned end.
+// TestSleepIsNotShort: if a signal interrupts a sleep, the sleep continues until its planned end. It must not be
+// shorter.
 func TestSleepIsNotShort(t *testing.T) {
 	for name, sleeper := range map[string]func() *Sleeper{"told": newTold, "untold": newUntold} {
 		t.Run(name, func(t *testing.T) { sleepsLongEnough(t, sleeper) })
@@ -168,7 +169,7 @@ func sleepsLongEnough(t *testing.T, sleeper func() *Sleeper) {
 	for {
 		select {
 		case worst := <-done:
-			if worst < -10_000 { // the two clocks agree to within less than this (epoch)
+			if worst < -10_000 { // -10 µs: the two clocks differ by less than this (epoch)
 				t.Errorf("woke up %v too early", time.Duration(-worst))
 			}
 			return

@@ -9,19 +9,19 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// samplerNice is the nice value that the sampling thread requests. With normal priority on a full machine, a sampler
+// samplerNice is the nice value that the sampling thread requests. On a full machine, a sampler with normal priority
 // gets a CPU mostly when another thread blocks. A Ruby thread blocks when it hands over the GVL, so ddtop would see too
 // many hand-overs (docs/internals/threads.md#rubys-thread-events).
 const samplerNice = -10
 
-// epoch relates Go's own clock to CLOCK_MONOTONIC. Both are the same clock with different origins. Go reads it without
-// a system call (runtime.nanotime in the vDSO), but x/sys makes one each time. This matters because a tick reads the
-// clock about ten times.
+// epoch relates Go's own clock to CLOCK_MONOTONIC. Both are the same clock with different origins. Go reads its clock
+// without a system call (runtime.nanotime in the vDSO), but x/sys makes a system call to read CLOCK_MONOTONIC. This
+// matters because a tick reads the clock about ten times.
 var epoch = newEpoch()
 
 type clockEpoch struct {
 	at time.Time
-	ns int64 // CLOCK_MONOTONIC at that time
+	ns int64 // CLOCK_MONOTONIC at the time at
 }
 
 // epochTries is how often newEpoch reads the two clocks, one directly after the other. It uses the pair of readings
@@ -58,7 +58,7 @@ func Monotonic() int64 { return epoch.ns + int64(time.Since(epoch.at)) }
 // inherits these properties: Go starts no thread from one that is locked to its goroutine.
 func RaisePriority() {
 	tid := unix.Gettid()
-	// The kernel may delay timers by 50 µs by default, which would make the distances of ticks at 1 kHz uneven.
+	// By default, the kernel may delay timers by 50 µs. At 1 kHz, ticks would then be unevenly spaced.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // a failure only costs exactness
 	_ = unix.Setpriority(unix.PRIO_PROCESS, tid, samplerNice)
 	_ = setSlice(tid, SliceNS) // KernelPriority shows what the kernel granted
@@ -99,7 +99,7 @@ func KernelPriority() sampler.Priority {
 		return sampler.PriorityRealTime
 	case a.Nice < 0:
 		return sampler.PriorityRaised
-	case a.Runtime == SliceNS: // the kernel reports it from Linux 6.12 on
+	case a.Runtime == SliceNS: // from Linux 6.12 on, the kernel reports the slice here
 		return sampler.PriorityShortSlice
 	}
 	return sampler.PriorityNormal

@@ -12,7 +12,7 @@ import (
 // heapPath is what the kernel calls the memory that brk(2) manages (proc_pid_maps(5)).
 const heapPath = "[heap]"
 
-// followAsks makes the kernel copy the stacks of threads that call the kernel to ask for memory.
+// followAsks makes the kernel copy the stacks of threads that ask the kernel for memory by a system call.
 func (x *Run) followAsks() error {
 	maps, err := x.of.Subject.Process.Maps()
 	if err != nil {
@@ -63,8 +63,8 @@ func askedAlone(s *clock.Sample, native *sampler.NativeStack, owner *asks.Owner)
 	return stack{tid: s.TID, ns: s.NS, alone: true, native: *native, asked: owner}
 }
 
-// Account notes in the ledger which stack has asked for which memory. It does this when the Ruby frames of a stack have
-// got their names. The goroutine that samples (the clock) calls it after NameStacks.
+// Account notes in the ledger which stack has asked for which memory. It can do this once the Ruby frames of the stack
+// have names. The goroutine that samples (the clock) calls it after NameStacks.
 func (x *Run) Account() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

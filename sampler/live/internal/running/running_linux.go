@@ -37,8 +37,8 @@ const (
 	// stacks, so that fewer others are unwound. A file with a million symbols therefore costs at most 8 % of a CPU,
 	// instead of a whole CPU.
 	stackTime = 200 * time.Microsecond
-	// letGoAfter limits how long Stop waits for a read of the process's memory. Such a read lasts until the page is in
-	// memory, which may be never.
+	// letGoAfter limits how long Stop waits for a read of the process's memory. The read ends only when the kernel has
+	// loaded the page, which may be never.
 	letGoAfter = time.Second
 	// maxRunning limits two lists: the stacks that wait for their names, and the named stacks that wait until the next
 	// tick adds them to a sample.
@@ -71,7 +71,7 @@ type Run struct {
 	// uncopied is how many stacks the kernel could not copy.
 	uncopied uint64
 
-	// ledger has the areas of memory that threads asked the kernel for. called has the numbers of these calls.
+	// ledger has the areas of memory that threads asked the kernel for. called has how often they asked.
 	ledger asks.Ledger
 	called atomic.Pointer[clock.Counts]
 	began  int64
@@ -181,7 +181,7 @@ func (x *Run) run() {
 		select {
 		case <-x.quit:
 			if x.of.Clockless {
-				x.looked = time.Time{} // so that look has room again
+				x.looked = time.Time{} // so that look may unwind stacks (room)
 				x.err = x.look()
 			}
 			x.err = errors.Join(x.err, x.feed.Close())
@@ -403,7 +403,7 @@ func (x *Run) Fill(s *sampler.Sample, list *exact.List) {
 		r := &x.named[i]
 		id := list.Thread(r.address, r.tid)
 		if id == 0 || !r.name.In(x.of.Dictionary.Generation()) {
-			x.lost.Add(1) // the thread has ended, or its name was evicted
+			x.lost.Add(1) // the thread has ended, or the stack's name was evicted
 			continue
 		}
 		stack := r.name.ID

@@ -1,3 +1,3 @@
-// Package stacknames finds the names (StackIDs) of Ruby stacks that BPF programs have copied. Only the clock's
-// goroutine, which samples the process, can find names. So other goroutines request them from it.
+// Package stacknames finds the names (StackIDs) of Ruby stacks that BPF programs have copied. Only the goroutine that
+// samples the process, called the clock, can find names. So other goroutines request names from the clock.
 package stacknames

@@ -18,7 +18,8 @@ const (
 	// WithinNS limits how long records wait until their stack has a name, in ns. The clock names stacks every 10 to 100
 	// ms.
 	WithinNS = 300_000_000
-	// maxNames limits the names that are kept to about 2 MB. If there are more, all names are dropped.
+	// maxNames limits the names that are kept to about 2 MB. If there are more, all names are dropped and then found
+	// again as needed.
 	maxNames = 1 << 14
 )
 
@@ -26,7 +27,7 @@ const (
 type Unnamed struct {
 	key     uint64
 	copied  ruby.CopiedStack
-	memory  []byte // the memory of copied
+	memory  []byte // the memory that the fields of copied refer to
 	takenNS int64
 	// before is the name that an earlier copy of this stack had. It may be outdated.
 	before Name
@@ -38,7 +39,8 @@ type Unnamed struct {
 // Name is the name of a copied stack, which is its StackID in the Dictionary. The other fields show whether this ID is
 // still right.
 type Name struct {
-	// ID is 0 if the name is unknown. Resumes is the ID of the same stack without its innermost C functions.
+	// ID is the StackID, or 0 if the name is unknown. Resumes is the StackID of the same stack without its innermost C
+	// functions.
 	ID, Resumes sampler.StackID
 	proof       ruby.StackProof
 	// partly is true if the names of some frames could not be read. They may be readable later, so the name is not
@@ -57,8 +59,8 @@ type Stacks struct {
 	names map[uint64]Name
 	key   []byte
 	spare []*Unnamed
-	// taken has the stacks that Take has added since the last call of Each. ended is true after End: no more stacks get
-	// names.
+	// taken has the stacks that Take has added since the last call of Each. ended is true after the call of End. From
+	// then on, no more stacks get names.
 	taken []Taken
 	ended bool
 	// toName has the requests for names, which the clock (the sampling goroutine) answers. revision changes when the
@@ -79,8 +81,8 @@ func New() *Stacks {
 // name. Only the goroutine that requests names may call it.
 func (w *Stacks) End() { w.ended = true }
 
-// WithoutClock says that no clock (sampling goroutine) runs for now, so none finds names. Until the next call of Give,
-// Ready returns true for all stacks, and stacks that wait get no name.
+// WithoutClock says that no clock (sampling goroutine) runs for now. So no names are found until the next call of Give.
+// Until then, Ready returns true for all stacks, and stacks that wait get no name.
 func (w *Stacks) WithoutClock() { w.over.Store(true) }
 
 // Void reports whether a name may be outdated, because the target's code may have changed.
@@ -143,8 +145,8 @@ func (w *Stacks) find(r *ruby.Reader, s *bpf.Stack, running bool, nowNS int64) (
 	}
 }
 
-// Ready reports whether waiting for a stack's name is over: the stack has got it, no name will come, or WithinNS has
-// passed.
+// Ready reports whether waiting for a stack's name has ended. It has ended if the stack has its name, if no name will
+// come, or if WithinNS has passed.
 func (w *Stacks) Ready(x *Unnamed, nowNS int64) bool {
 	return x.named.Load() || w.ended || w.over.Load() || nowNS-x.takenNS >= WithinNS
 }
@@ -152,7 +154,7 @@ func (w *Stacks) Ready(x *Unnamed, nowNS int64) bool {
 // NameOf returns the name of a stack for which Ready returned true.
 func (w *Stacks) NameOf(x *Unnamed) Name {
 	if !x.named.Load() {
-		return Name{} // the clock may still use x
+		return Name{} // returns no name; the clock may still write to x
 	}
 	if x.name.ID != 0 && !x.name.partly {
 		if len(w.names) >= maxNames {

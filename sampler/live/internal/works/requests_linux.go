@@ -26,8 +26,8 @@ const (
 // WorkID yet. One goroutine takes the copies. The goroutine that samples the process (the clock) reads the memory to
 // which the copies refer, and finds the IDs. Neither goroutine waits for the other.
 type Requests struct {
-	// copies are the copies of requests that the last Drain took. begun are the requests in these copies that Give has
-	// not given to the clock yet.
+	// copies has the copies of requests that the last Drain took from the BPF programs. begun has the requests in these
+	// copies that Give has not given to the clock yet.
 	copies map[instant]*begun
 	begun  []*begun
 	// finding has the requests whose IDs Find must find. place says where the BPF programs read requests. Only the
@@ -97,7 +97,7 @@ func (uncopied) Ready() bool        { return true }
 func (uncopied) ID() sampler.WorkID { return 0 }
 
 // Note adds a request to a record of a thread switch, if the thread has begun this request by the time of the record.
-// The caller must have passed the record to w.Note before.
+// The caller must first pass the record to w.Note.
 func (q *Requests) Note(r *switches.Record, w *Works) {
 	b := q.copies[instant{r.TID, r.NS}]
 	if b == nil || len(q.begun) >= maxBegun {
@@ -108,8 +108,8 @@ func (q *Requests) Note(r *switches.Record, w *Works) {
 	}
 	var ok bool
 	if b.copied.FromNS, b.copied.ByNS, ok = w.Copied(r, b.low, b.end); ok {
-		// An earlier record may have reported that this request had begun, when it was not copied yet. So the begin of
-		// the request must not be before that record.
+		// The request may already have been reported without an ID, at an earlier record that came without a copy. So
+		// its begin must not be before that record.
 		r.Work, r.WorkNS = b, max(b.copied.FromNS+(b.copied.ByNS-b.copied.FromNS)/2, w.Unfound(r.TID))
 		q.begun = append(q.begun, b)
 	}
@@ -125,9 +125,9 @@ func (q *Requests) Give() { q.finding, q.begun = append(q.finding, q.begun...), 
 // at once, and records are passed on without their requests.
 func (q *Requests) WithoutClock(is bool) { q.over.Store(is) }
 
-// Find finds the IDs of requests. It reads a request from the process only while allows returns true. After each
-// reading it calls spend with the CPU time that cost has measured. A request that it could not read gets an ID without
-// a name. The clock (the sampling goroutine) calls Find between two ticks.
+// Find finds the IDs of requests. It reads requests from the process while allows returns true. After each reading, it
+// passes the CPU time, measured by cost, to spend. A request that it could not read gets an ID without a name. The
+// clock (the sampling goroutine) calls Find between two ticks.
 func (q *Requests) Find(r *ruby.Reader, dict *sampler.Dictionary, cost *pace.Meter, allows func() bool, spend func(ns int64)) {
 	// Find the IDs of new requests first. Requests that were read before, and lack only a route, come last.
 	slices.SortStableFunc(q.finding, func(a, b *begun) int { return a.tries - b.tries })

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestUncopied: if a request begins but its environment is not copied, ddtop reports that a request has begun that was
-// not found. If a later record has the copy, ddtop reports the request, with a begin after the earlier report.
+// TestUncopied: if a request begins but is not copied, ddtop reports that an unknown request has begun. If a copy comes
+// with a later record, ddtop reports the request itself. Its begin must then not be before the first report.
 func TestUncopied(t *testing.T) {
 	const us, env1, env2 = 1000, 0x1000, 0x2000
 	var got []exact.Change
@@ -56,7 +56,8 @@ func TestUncopied(t *testing.T) {
 	for i := range got {
 		unfound = append(unfound, got[i].Doing.Unfound)
 	}
-	// The last three changes come after the end of the first request. They are the second request, twice, and its end.
+	// The last three changes come after the end of the first request. Two of them report the second request: first
+	// without its copy, and then with it. The last one is its end.
 	if n := len(unfound); n < 3 || !unfound[n-3] || !unfound[n-2] || unfound[n-1] {
 		t.Errorf("%+v", got)
 	}

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// ddtop reads a thread that seems to begin work. After maxMisses consecutive readings without work, it reads the
-	// thread more rarely: at most once in missNS. If the thread has never had work, this time doubles with each further
-	// reading, up to mostMissNS.
+	// These constants apply to a thread that seems to begin work (a request or a job), but has no work when ddtop reads
+	// it. After maxMisses such readings in a row, ddtop reads the thread at most once in missNS, in ns. If the thread
+	// has never had work, this time doubles with each further reading, up to mostMissNS.
 	maxMisses, missNS, mostMissNS = 4, 1_000_000_000, 8_000_000_000
 	// maxWorks limits the threads of a Works.
 	maxWorks = 4096
 )
 
-// Works finds threads that begin or end work. A server's thread waits for work in a certain frame of its stack. While
-// it works, its stack has further frames. So the depth of the stack when the thread loses its CPU shows whether it
-// works.
+// Works finds threads that begin or end work, such as a request or a job. A server's thread waits for work in a certain
+// frame of its stack. While it works, its stack has further frames. So the depth of the stack at the moment when the
+// thread loses its CPU shows whether the thread works.
 type Works struct {
 	threads map[int32]*working
 	entered []ruby.Entered
 	served  atomic.Bool
-	// placedNS is the time since which the BPF programs copy requests from the frame that they know now (Placed).
+	// placedNS is when the BPF programs learned the frame from which they copy requests now (Placed).
 	placedNS int64
-	// begins is the thread of the last record, if this record is the first within a request of the thread. Otherwise it
-	// is nil.
+	// begins is set if the last record is the first within a request of its thread. It is then this thread, and
+	// otherwise nil.
 	begins *working
 }
 
@@ -39,22 +39,22 @@ type working struct {
 	// has never seen it without work.
 	idle uint64
 	// placed is true if ddtop knows in which frame the thread's requests are. serves is the value of Record.Serves in
-	// the thread's last record. low is the low end of the stack at the last copy.
+	// the thread's last record. low is the low end of the thread's stack when its request was last copied.
 	placed      bool
 	serves, low uint64
 	// unfoundNS is the time of the last report that the thread has begun a request that was not copied (Uncopied).
 	unfoundNS int64
-	// overNS is the time of the last record after which ddtop need not read the thread: the thread had left its work,
-	// or its request was copied.
+	// overNS is the time of the last record that made a reading of the thread unnecessary. At that time, the thread had
+	// left its work, or its request was copied.
 	overNS int64
 	// cfp and ns are the innermost frame and the time of the thread's last record. asleep is true if the thread waited
 	// in the kernel at that time.
 	cfp    uint64
 	ns     int64
 	asleep bool
-	// deep is true if the thread's stack has become deeper than it was while the thread waited for work. looked is true
-	// if the thread must be read because of this. It stays true until the next sample. copied is true if the thread's
-	// request was copied.
+	// deep is true if the thread's stack is deeper than it was while the thread waited for work. looked is true if the
+	// thread must be read for this reason. It stays true until the next sample. copied is true if the thread's request
+	// was copied.
 	deep, looked, copied bool
 	// woke is true if the thread has run since it last waited for work. Its first run began after fromNS.
 	woke     bool
@@ -67,7 +67,7 @@ type working struct {
 	unmoved bool
 }
 
-// restNS returns how long ddtop does not read a thread again after it has read it, in ns.
+// restNS returns the pause before ddtop reads a thread again after a reading, in ns.
 func (t *working) restNS() int64 {
 	switch {
 	case t.misses < maxMisses:
@@ -92,7 +92,7 @@ func (w *Works) Note(r *switches.Record) {
 		return
 	case r.CFP == 0 || r.Failed > 0 || r.Serves == switches.ServesUnread:
 		if t != nil && !t.woke {
-			t.woke, t.fromNS = true, max(r.InNS, t.ns) // it can have begun a request
+			t.woke, t.fromNS = true, max(r.InNS, t.ns) // the thread can have begun a request
 		}
 		return
 	case t == nil:
@@ -144,18 +144,21 @@ func (w *Works) Note(r *switches.Record) {
 	t.cfp, t.ns, t.asleep, t.serves = r.CFP, r.NS, asleep, r.Serves
 }
 
-// forget removes a thread from the list that Take returns. By the time of the record r, the thread has left its work,
-// or its request was copied. To sample the thread would cost 20 times as much as to read the copied request.
+// forget removes a thread from the list that Take returns. The caller calls it if a sample of the thread is not needed:
+// by the time of the record r, the thread has left its work, or its request was copied. Sampling the thread would cost
+// 20 times as much as reading the copied request.
 func (w *Works) forget(t *working, r *switches.Record) {
 	t.overNS = r.NS
 	w.entered = slices.DeleteFunc(w.entered, func(e ruby.Entered) bool { return e.TID == r.TID })
 }
 
-// Copied notes that the request of a thread was copied at the thread's last record. The copied stack has the ends low
-// and end. Copied returns two times, between which the request began. After fromNS, the thread woke up for the request.
-// At byNS, the time of the record, it was within the request. Earlier records cannot make byNS earlier, because they
-// may belong to another, short request. ok is false if the begin is not known. It is also false if the thread waits for
-// work on another stack, because then its other fibers can serve other requests.
+// Copied notes that the request of a thread was copied at the thread's last record, r. The copied stack lies between
+// low and end. Copied returns two times, between which the request began. fromNS is when the thread woke up for the
+// request, or earlier. byNS is the time of r, when the thread was within the request. Earlier records cannot make byNS
+// earlier, because they may belong to another, short request.
+//
+// ok is false if it is not known when the request began. ok is also false if the thread waits for work on another
+// stack, because then its other fibers can serve other requests.
 func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64, ok bool) {
 	t := w.threads[r.TID]
 	if t == nil || t.ns != r.NS || r.NS < w.placedNS || t.idle != 0 && (t.idle < low || t.idle >= end) {
@@ -163,7 +166,7 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 	}
 	first := !t.placed || t.idle == 0 && t.low != low
 	if t.placed, t.low = true, low; first {
-		return 0, 0, false // the request can have begun before its frame was known
+		return 0, 0, false // ddtop learns its frame only now, so the request can have begun earlier
 	}
 	t.deep, t.copied, t.looked, t.misses = true, true, false, 0
 	w.served.Store(true)
@@ -171,9 +174,9 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 	return t.fromNS, r.NS, t.woke
 }
 
-// Uncopied reports whether a record is the first one within a request. The record must be the last one that was passed
-// to Note. If it is the first, Uncopied notes that no copy of the request came with it. A later record can still bring
-// the copy.
+// Uncopied reports whether r is the first record within a request. r must be the last record that was passed to Note.
+// If r is the first, Uncopied notes that it came without a copy of the request. The copy can still come with a later
+// record.
 func (w *Works) Uncopied(r *switches.Record) bool {
 	if w.begins == nil {
 		return false
@@ -199,7 +202,8 @@ func (w *Works) Placed(ns int64) {
 	}
 }
 
-// Saw adds what a sample shows about threads' work. It uses only threads that have not run since their last records.
+// Saw adds what a sample shows about threads' work. It uses only the threads that have not run since their last
+// records, because their work cannot have changed since then.
 func (w *Works) Saw(s *sampler.Sample) {
 	for i := range s.Threads {
 		x := &s.Threads[i]
@@ -216,7 +220,7 @@ func (w *Works) Saw(s *sampler.Sample) {
 			t.deep, t.misses, t.served = true, 0, true
 			w.served.Store(true)
 		case t.looked:
-			// The thread could not be read, or had not entered its work yet. So read it again after its next record.
+			// The thread could not be read, or had not begun its work yet. So read it again after its next record.
 			t.misses++
 			t.deep = t.deep && t.misses >= maxMisses
 		case read && t.asleep && t.ns < s.TimeNS && (t.idle == 0 || t.cfp >= t.idle || t.misses >= maxMisses):
@@ -226,9 +230,9 @@ func (w *Works) Saw(s *sampler.Sample) {
 	}
 }
 
-// Take returns the threads that have begun something and that a sample must read. waiting are earlier such threads,
-// which no sample has read yet. Take appends the threads that were found since its last call. It leaves out threads
-// whose work is already over: a sample would show later work of the thread as if it had begun at the earlier time.
+// Take returns the threads that have begun something and that a sample must read. It appends the threads that were
+// found since its last call to waiting, the threads that no sample has read yet. It leaves out threads whose work has
+// already ended. Otherwise a sample could show a later request of such a thread as if it had begun at the earlier time.
 func (w *Works) Take(waiting []ruby.Entered) []ruby.Entered {
 	waiting = slices.DeleteFunc(waiting, func(e ruby.Entered) bool {
 		t := w.threads[e.TID]

@@ -7,9 +7,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches"
 )
 
-// TestWorks: if a thread's stack gets deeper than the frame in which the thread waits for work, the thread has begun
-// work. The begin lies between two records. If the thread returns to this frame, it has left its work. After several
-// readings that found no work, ddtop reads the thread less often.
+// TestWorks: a thread waits for work in a certain frame. If its stack gets deeper than this frame, it has begun work.
+// The begin lies between two records. If the thread returns to this frame, it has left its work. After several readings
+// that found no work, ddtop reads the thread less often.
 func TestWorks(t *testing.T) {
 	const us = 1000
 	w := New()
@@ -29,7 +29,7 @@ func TestWorks(t *testing.T) {
 	}
 	record(40, 50, 800, true)
 	sample(60, 0)
-	record(70, 80, 900, true) // further out
+	record(70, 80, 900, true) // a frame further out than the one in which the thread waits for work
 	if list := w.Take(nil); len(list) != 0 {
 		t.Errorf("it has begun nothing: %+v", list)
 	}
@@ -72,9 +72,9 @@ func TestWorks(t *testing.T) {
 	}
 }
 
-// TestCopied: a copied request begins after its thread woke up. It ends when a record shows another request or none. If
-// a thread waits for work on one stack, and the copy is from another stack, a fiber serves the request. ddtop does not
-// report such a request.
+// TestCopied: a copied request begins after its thread woke up. It ends when a record shows another request or none. A
+// thread can wait for work on one stack while the copy is from another stack. Then a fiber serves the request, and
+// ddtop does not report it.
 func TestCopied(t *testing.T) {
 	const us, low, end = 1000, 100, 1000
 	w := New()
@@ -116,7 +116,7 @@ func TestCopied(t *testing.T) {
 	if r := record(92, 94, 450, 0xa, false); r.Ends {
 		t.Error("it goes on")
 	}
-	ends(record(96, 100, 600, 0, true), 100) // the thread waits further in than before
+	ends(record(96, 100, 600, 0, true), 100) // the thread waits for work in a deeper frame than before
 	r = record(110, 120, 500, 0xb, false)
 	begins(r, 110, 120)
 	r = record(130, 150, 500, 0xc, false)
@@ -166,7 +166,7 @@ func TestRest(t *testing.T) {
 		w.Saw(&sampler.Sample{TimeNS: at + 4*ms, Threads: []sampler.Thread{{TID: 7, Quality: sampler.StackFresh}}})
 		return looked
 	}
-	// apart returns the time between the next two readings.
+	// apart returns the time between the next two readings, in ns.
 	apart := func() int64 {
 		for !turn(0) {
 		}

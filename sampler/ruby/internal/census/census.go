@@ -16,14 +16,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// These are the limits of a pass over the heap.
+// These constants limit a pass over the heap.
 const (
-	// maxPasses limits the passes over the heap that are made if the target moves objects during each of them.
+	// maxPasses limits the passes over the heap. Another pass is needed if the target moved objects during the last
+	// one.
 	maxPasses = 4
-	// maxTables bounds how many tables of Hashes are read with one system call. Up to Ruby 3.2 a Hash can keep its
-	// elements in a table outside its slot. A page has 408 slots.
+	// maxTables limits how many tables of Hashes are read with one system call. Up to Ruby 3.2 a Hash can keep its
+	// elements in a table outside its slot. A page of the heap has 408 slots.
 	maxTables = 1024
-	// namesAPiece is how many names of classes are read before the reading pauses, by a call of rest (see Count).
+	// namesAPiece is how many names of classes are read before the caller can pause (the parameter rest of Count).
 	namesAPiece = 256
 )
 
@@ -45,7 +46,7 @@ type Counter struct {
 	buf    []byte
 
 	tracer tracer
-	// traced has the records of where objects were allocated, while a pass runs. It is nil if the target does not trace
+	// While a pass runs, traced has the records of where objects were allocated. It is nil if the target does not trace
 	// allocations. records is a buffer for reading the records. collections is how often the collector had run when the
 	// pass ended.
 	traced      *traced
@@ -75,7 +76,7 @@ func New(g *gc.Reader) (*Counter, error) {
 }
 
 // Count makes a pass over all pages of the heap. It calls rest after each piece, so that the caller can spread the cost
-// over time. If a compaction moved objects meanwhile, Count repeats the pass. Errors are from ctx, from the target, or
+// over time. If a compaction moved objects during the pass, Count repeats it. Errors are from ctx, from the target, or
 // from reading the list of pages.
 func (c *Counter) Count(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
 	for try, looks := 0, 0; ; try++ {
@@ -105,7 +106,7 @@ func (c *Counter) Count(ctx context.Context, rest func()) (*sampler.HeapCount, e
 
 var errNoFigures = errors.New("the collector's figures cannot be read")
 
-// pass counts the objects of the whole heap once. moved is true if the target may have moved objects meanwhile.
+// pass counts the objects of the whole heap once. moved is true if the target may have moved objects during the pass.
 func (c *Counter) pass(ctx context.Context, rest func()) (moved bool, err error) {
 	c.reset()
 	c.out.BeganNS = c.now()
@@ -225,7 +226,7 @@ func (c *Counter) kindOf(class *sampler.HeapKind, typ uint64) int {
 	case class == &c.words.others:
 		return kindOthers
 	}
-	return c.words.last // kind has just returned it
+	return c.words.last // class is not special, so it comes from the last call of kind, and last is its index
 }
 
 // readTables reads the tables that the Hashes of the last piece keep outside their slots. It adds their sizes to the

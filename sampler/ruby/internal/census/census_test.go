@@ -16,8 +16,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestWordTable puts more class words into a wordTable than there is room for. A class word is a word that points to a
-// class. All objects must still be counted: the objects of the words without room count as others.
+// TestWordTable puts more class words into a wordTable than there is room for. A class word is the word in an object
+// that points to the object's class. All objects must still be counted. Objects whose class word has no place in the
+// table must count as others.
 func TestWordTable(t *testing.T) {
 	var w wordTable
 	const more, rounds, scale = 1000, 3, 0x28
@@ -78,8 +79,8 @@ const (
 	hostPages = 70
 )
 
-// newHostile returns a Counter of a made-up heap. Its pages, classes and tables consist of the bytes in data. Only the
-// list of pages and the address of each page are right.
+// newHostile returns a Counter of an invented heap. The heap's pages, classes and tables consist of the bytes in data.
+// Only the list of pages and the address of each page are right.
 func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counter, *hostile) {
 	table, _, err := layout.For(version, "x86_64", false)
 	if err != nil {
@@ -110,8 +111,8 @@ func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counte
 		at := headersAt + i*header
 		mem.words[list+8*i] = uint64(at)
 		mem.words[at+place("heap_page.start")] = uint64(pagesAt + i*0x10000)
-		// The first word of a page's header has two numbers: the number of slots, and, unless all slots have 40 bytes,
-		// their size.
+		// The first word of a page's header has the number of slots. If the slots can have other sizes than 40 bytes,
+		// it also has their size.
 		counts := uint64(0x4000 / 40)
 		if rel.AtLeast(3, 1) {
 			counts = uint64(slot) | uint64(0x4000/max(slot, 1))<<16
@@ -120,7 +121,8 @@ func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counte
 	}
 	for _, pools := range []string{"rb_objspace.size_pools", "rb_objspace.heaps"} {
 		if f, ok := table.Field(pools); ok {
-			mem.words[objspace+attach.Address(f.Offset)] = 40 // or it is another collector's
+			// with any other size, ddtop would not recognize Ruby's own collector
+			mem.words[objspace+attach.Address(f.Offset)] = 40
 		}
 	}
 	var p heap.Places

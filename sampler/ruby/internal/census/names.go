@@ -81,8 +81,8 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 	})
 }
 
-// classByType returns the one name under which all objects of a type are counted, whatever their class. It is "Class"
-// for classes: each class has its own singleton class, so there would be a count for each class. It is empty for types
+// classByType returns the name under which objects of a type are counted, whatever their class. It is "Class" for
+// classes, because each class has its own singleton class, and each would have its own count. It is empty for types
 // whose objects are counted by their class.
 func classByType(typ uint64) string {
 	switch {
@@ -96,10 +96,11 @@ func classByType(typ uint64) string {
 	return "Module"
 }
 
-// wordTable maps a class word to the counts of the class. The class word is the word of an object that points to its
-// class. A wordTable is a special hash table, because it has to be fast: a pass looks up each object.
+// wordTable maps a class word to the counts of the class. A class word is the word in an object that points to the
+// object's class. A wordTable must be fast, because a pass looks up each object. So it is a hash table made for this
+// purpose.
 type wordTable struct {
-	places []int32 // 1 + the index of a key, or zero
+	places []int32 // 1 + the index of a key; zero means a free place
 	keys   []uint64
 	kinds  []sampler.HeapKind
 	others sampler.HeapKind
@@ -114,8 +115,8 @@ const (
 func (t *wordTable) reset() {
 	if t.places == nil {
 		t.places, t.keys = make([]int32, wordPlaces), make([]uint64, 0, sampler.MaxHeapWords)
-		// The capacity of kinds is fixed, because a pass keeps pointers to its elements. A growing slice would move
-		// them.
+		// The capacity of kinds is fixed, because a pass keeps pointers to its elements. If the slice grew, the
+		// elements would move.
 		t.kinds = make([]sampler.HeapKind, 0, sampler.MaxHeapWords)
 	}
 	clear(t.places)
@@ -124,7 +125,7 @@ func (t *wordTable) reset() {
 
 // kind returns the counts of the class with the class word. The pointer is valid until the next call of reset.
 func (t *wordTable) kind(word uint64) *sampler.HeapKind {
-	if t.last < len(t.keys) && t.keys[t.last] == word { // neighbours are often of one class
+	if t.last < len(t.keys) && t.keys[t.last] == word { // neighbouring objects are often of one class
 		return &t.kinds[t.last]
 	}
 	at := word * 0x9e3779b97f4a7c15 >> wordShift

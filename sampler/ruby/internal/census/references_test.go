@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/holders"
 )
 
-// FuzzReferences fills a heap with any content. Copying its references must end within the limits. The paths and sizes
-// of the copied graph can then be computed.
+// FuzzReferences fills a heap with any content. Copying the heap's references must end within the limits. It must then
+// be possible to compute the paths and sizes of the copied graph.
 func FuzzReferences(f *testing.F) {
 	slot := make([]byte, 80)
 	for typ := range byte(32) {
@@ -57,8 +57,9 @@ func FuzzReferences(f *testing.F) {
 	})
 }
 
-// TestReferencesOfHalfMade has an Array or a Struct that Ruby has not finished making. Its length is still a word of
-// the object that had the slot before. It must count as empty. Otherwise the heap would seem too large.
+// TestReferencesOfHalfMade has an Array or a Struct that Ruby has not finished making. The word for its length still
+// belongs to the object that had the slot before. ddtop must count the new object as empty. Otherwise the heap would
+// seem too large.
 func TestReferencesOfHalfMade(t *testing.T) {
 	for _, typ := range []byte{7, 9} {
 		slot := make([]byte, 40)

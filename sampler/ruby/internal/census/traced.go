@@ -11,56 +11,56 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// Limits for reading the records of the target's allocation tracer. The library objspace is this tracer. It makes one
-// record for each object.
+// These constants limit the reading of the records of the target's allocation tracer. The tracer is Ruby's library
+// objspace. It makes one record for each object.
 const (
 	// maxTraced limits the number of objects whose records are read. Each takes 60 bytes in ddtop.
 	maxTraced = 1 << 21
 	// maxWalked limits how many entries of the tracer's table are read, including deleted entries.
 	maxWalked = 2 * maxTraced
-	// maxSites bounds the places of allocation.
+	// maxSites limits how many different places of allocation are kept.
 	maxSites = 1 << 16
-	// maxTypes bounds the types of T_DATA objects (objects with data of C code) that are examined. Ruby and its gems
+	// maxTypes limits how many types of T_DATA objects (objects with data of C code) are examined. Ruby and its gems
 	// have a few hundred such types.
 	maxTypes = 1 << 12
-	// tracedAPiece is how many entries of the tracer's table are read before the reading pauses, by a call of rest.
+	// tracedAPiece is how many entries of the tracer's table are read before the caller can pause (the parameter rest).
 	tracedAPiece = 1 << 14
-	// maxPoints limits the TracePoints that are examined. maxLooks limits how often a pass over the heap is repeated
-	// because it found something: first the type of TracePoints, then the tracer.
+	// maxPoints limits how many TracePoints are examined. maxLooks limits how often a pass over the heap is repeated
+	// because it found something useful. The first find is the type of TracePoints, and the second is the tracer.
 	maxPoints, maxLooks = 64, 2
-	// walks limits how often the tracer's table is read from the beginning, because the target rebuilt it during the
-	// reading. The constant hurried is how many of the last walks do not pause, so that they end before the next
-	// rebuild.
+	// walks limits how often ddtop begins to read the tracer's table. It begins again if the target has rebuilt the
+	// table during the reading. The last of these readings do not pause, so that they end before the next rebuild. The
+	// constant hurried is their number.
 	walks, hurried = 6, 3
 	// maxGap is the largest gap in bytes between two records that are read together, as one range. malloc puts records
 	// next to each other, so one range holds hundreds of records. maxRecords limits the bytes of a range.
 	maxGap, maxRecords = 512, 1 << 16
 )
 
-// These values replace the index of a class's counts if the class of an object is not in the wordTable.
+// These values take the place of an index of counts if the class of an object has no entry in the wordTable.
 const (
 	kindByType = -1 - iota // a class, a module, or an object of Ruby's own
 	kindHidden             // an object without a class
-	kindOthers             // its class had no room in the wordTable
+	kindOthers             // an object whose class had no room in the wordTable
 )
 
 // tracer finds the records of the target's allocation tracer. Its zero value has not found them yet.
 type tracer struct {
 	// at is the address of the tracer's object, or zero while the object is not found.
 	at attach.Address
-	// types are the types of T_DATA objects (objects with data of C code) that passes have met. fresh are the types
+	// types are the types of T_DATA objects (objects with data of C code) that passes have found. fresh are the types
 	// that findTracer must still examine. objects has one object of each type in fresh.
 	types          map[attach.Address]bool
 	fresh, objects []attach.Address
 	last           attach.Address
-	// pointType is the type of TracePoint objects if the release's tracer is found through a TracePoint. Otherwise it
-	// is zero. points are the TracePoints that the last pass found.
+	// In some releases, ddtop finds the tracer through a TracePoint. pointType is then the type of TracePoint objects,
+	// and otherwise zero. points are the TracePoints that the last pass found.
 	pointType attach.Address
 	points    []attach.Address
 }
 
-// see notes the address of a T_DATA object (with data of C code) that a pass has met. It does so only if the object's
-// type was not met before, or if the object is a TracePoint.
+// see is called for each T_DATA object (an object with data of C code) that a pass finds. It notes the object's address
+// if the object's type is new, or if the object is a TracePoint.
 func (t *tracer) see(typ, object attach.Address) {
 	if typ == t.pointType && t.at == 0 && len(t.points) < maxPoints {
 		t.points = append(t.points, object)
@@ -75,12 +75,14 @@ func (t *tracer) see(typ, object attach.Address) {
 	t.fresh, t.objects = append(t.fresh, typ), append(t.objects, object)
 }
 
-// findTracer looks for the tracer among the objects that the last pass has noted (see). again is true if it found a
-// tracer that has records now, or the type of the TracePoints that can lead to it. The caller then repeats the pass.
+// findTracer searches for the tracer among the objects that the last pass has noted (see). again is true if it found a
+// tracer that has records now, or the type of the TracePoints that can lead to the tracer. The caller then repeats the
+// pass.
 func (c *Counter) findTracer() (again bool) {
 	t := &c.tracer
 	names := c.objects.TypeNames(t.fresh)
-	if i := slices.Index(names, heap.TracerType); i >= 0 { // this object stays, even if the target stops tracing
+	// the tracer's object remains even if the target stops tracing
+	if i := slices.Index(names, heap.TracerType); i >= 0 {
 		t.at = t.objects[i]
 		_, again = c.objects.TracedTable(t.at)
 	}
@@ -96,9 +98,9 @@ func (c *Counter) findTracer() (again bool) {
 	return again
 }
 
-// tracedObject is the tracer's record of an object. seen is set if a pass over the heap met the object. Then bytes is
-// the object's size, and kind is the index of the counts of its class. fits is set if record and object have the same
-// class. stays is set if the tracer still had the same record after the pass.
+// tracedObject is the tracer's record of an object. seen is true if a pass over the heap found the object. In this case
+// bytes is the object's size, and kind is the index of the counts of its class. fits is true if record and object have
+// the same class. stays is true if the tracer still had the same record after the pass.
 type tracedObject struct {
 	object, info      attach.Address
 	class, generation uint64
@@ -112,8 +114,8 @@ type tracedObject struct {
 type traced struct {
 	table attach.Address
 	list  []tracedObject
-	// places is a hash table from the address of an object to its record. An element is 0 if it is free, else 1 + an
-	// index of list. The number of elements is a power of two.
+	// places is a hash table from the address of an object to its record. An element is 0 if it is free. Otherwise it
+	// is 1 + an index of list. The number of elements is a power of two.
 	places []int32
 	shift  int
 	sites  []heap.Site
@@ -205,8 +207,8 @@ func (c *Counter) readTraced(ctx context.Context, rest func()) error {
 }
 
 // walkTraced reads the tracer's table. It calls begin first, and then take with the records of each piece. take returns
-// false to end the reading. If the target rebuilds the table meanwhile, walkTraced begins again, at most walks times.
-// whole is false if the last try did not reach the end of the table.
+// false to end the reading. If the target rebuilds the table during the reading, walkTraced begins again, at most walks
+// times. whole is false if the last try did not reach the end of the table.
 func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 	take func([]tracedObject) bool) (whole bool, err error) {
 	for walk := range walks {
@@ -221,8 +223,9 @@ func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 	return false, nil
 }
 
-// walkOnce reads the tracer's table once. end is false if the target rebuilt the table meanwhile: take then got only a
-// part of the records, and the caller must try again. whole is true if walkOnce reached the end of the table.
+// walkOnce reads the tracer's table once. end is false if the target rebuilt the table during the reading. In this case
+// take got only a part of the records, and the caller must try again. whole is true if walkOnce reached the end of the
+// table.
 func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(),
 	take func([]tracedObject) bool) (end, whole bool, err error) {
 	first, err := c.objects.TracedEntries(t.table)
@@ -306,7 +309,7 @@ func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) erro
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(list[a].info, list[b].info) })
 	var ranges []attach.Range
-	var firsts, sizes []int // of each range: its first object's index in order, and its bytes
+	var firsts, sizes []int // for each range: the index in order of its first object, and its size in bytes
 	total := 0
 	for n, i := range order {
 		info := list[i].info
@@ -352,8 +355,8 @@ func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) erro
 	return nil
 }
 
-// readApart reads the records of some objects in list, one by one. some has the indexes of these objects. Reading their
-// records together has failed, because memory between the records cannot be read.
+// readApart reads the records of some objects in list one by one. some has the indexes of these objects. It is called
+// if these records could not be read together, because memory between them cannot be read.
 func (c *Counter) readApart(list []tracedObject, some []int, f func(i int, b []byte)) error {
 	ranges := make([]attach.Range, len(some))
 	buf := make([]byte, len(some)*heap.AllocationSize)
@@ -378,8 +381,8 @@ func (c *Counter) readRanges(ranges []attach.Range) error {
 	return err
 }
 
-// meet notes that a pass has met an object. kind is the index of the counts of its class, class is its class word, and
-// bytes is its size. meet returns the index of the object's record, or -1 if it has no record.
+// meet notes that a pass has found an object. kind is the index of the counts of its class, class is its class word,
+// and bytes is its size. meet returns the index of the object's record, or -1 if it has no record.
 func (t *traced) meet(object attach.Address, typ uint64, kind int, class, bytes uint64) int {
 	i := t.find(object)
 	if i < 0 || t.list[i].typ != uint8(typ) {
@@ -394,8 +397,8 @@ func (t *traced) meet(object attach.Address, typ uint64, kind int, class, bytes 
 }
 
 // confirm notes which objects of the last pass still have the same record in the tracer's table. Such an object existed
-// during the whole pass, because a new object at its address would have another record. Reading only the record again,
-// without the table, is not enough: the memory of a freed record can keep its content for long.
+// during the whole pass, because a new object at its address would have another record. It is not enough to read only
+// the record again, without the table. The memory of a freed record can keep its content for a long time.
 func (c *Counter) confirm(ctx context.Context, rest func()) error {
 	t := c.traced
 	t.closed = true
@@ -421,8 +424,8 @@ func (c *Counter) placeObjects(ctx context.Context, rest func(), classOf func(ki
 	if t == nil {
 		return nil
 	}
-	// The strings are read now, before confirm reads the records again. A record that is still there keeps its strings
-	// alive.
+	// Read the strings now, before confirm reads the records again. If a record still exists then, its strings existed
+	// until then, too.
 	type text struct {
 		path, method string
 		line         int
@@ -459,7 +462,8 @@ func (c *Counter) placeObjects(ctx context.Context, rest func(), classOf func(ki
 			continue
 		}
 		class := classOf(o.kind, o.typ)
-		if !o.fits && (o.kind < 0 || class != c.objects.NameOrKind(o.class)) { // or singleton class
+		// fits is also false for a singleton class, but the name is then the same
+		if !o.fits && (o.kind < 0 || class != c.objects.NameOrKind(o.class)) {
 			out.Misfits++
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// Addresses where newTraced puts the tracer's object, its type, its record and its table.
+// These constants are addresses where newTraced puts the tracer's object, its type, its record and its table.
 const (
 	tracerAt  = 0x10000000
 	typeAt    = 0x10001000
@@ -110,9 +110,9 @@ func TestTracedLimits(t *testing.T) {
 	binary.LittleEndian.PutUint64(entry[16:], recordAt)
 	for _, test := range []struct {
 		name  string
-		hash  uint64 // of each entry
-		want  int    // records
-		walks int    // entries
+		hash  uint64 // the hash in each entry
+		want  int    // number of records that must be read
+		walks int    // number of entries that must be read
 	}{
 		{"records", 0, maxTraced, maxTraced},
 		{"deleted", ^uint64(0), 0, maxWalked},
@@ -134,7 +134,7 @@ func TestTracedLimits(t *testing.T) {
 
 // TestTableIsRebuilt changes the head of the tracer's table between two pieces of entries, as Ruby does when it
 // rebuilds a table (rebuild_table, st.c). The reader must drop the piece that it read before, and mark its result as
-// incomplete. TestPlacesOfMoving meets this with a real program, but not in every run.
+// incomplete. TestPlacesOfMoving tests this with a real program, but the table is not rebuilt in every run.
 func TestTableIsRebuilt(t *testing.T) {
 	entry := make([]byte, heap.TracedEntrySize)
 	binary.LittleEndian.PutUint64(entry[8:], pagesAt)
@@ -169,10 +169,10 @@ func TestTableIsRebuilt(t *testing.T) {
 	}
 }
 
-// TestFreedRecords changes the tracer's table or a record after the records were read. Ruby does so when it frees an
-// object and makes another one in its place. confirm must then not find the same record again. It must still find a
-// record if only the table around it changed. Freed memory can keep the content of a record for long:
-// TestPlacesOfMoving met a few such records among millions.
+// TestFreedRecords changes the tracer's table or a record after the records were read. Ruby makes such changes when it
+// frees an object and makes another object in its place. confirm must then not find the same record again. If only the
+// table around a record changed, confirm must still find the record. Freed memory can keep the content of a record for
+// a long time: among millions of records, TestPlacesOfMoving found a few such ones.
 func TestFreedRecords(t *testing.T) {
 	const power, bound, generation = 20, 4, 7
 	entries := func(hash uint64) []byte {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGoldenWithoutRoom limits a Decoder's memory so much that it drops what it keeps at every step. It must still
-// decode the same stacks.
+// TestGoldenWithoutRoom limits a Decoder's memory so much that it drops its caches at every step. It must still decode
+// the same stacks.
 func TestGoldenWithoutRoom(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		for _, limit := range []int{1, 2000, 20_000} {
@@ -34,7 +34,7 @@ func TestGoldenWithoutRoom(t *testing.T) {
 			for _, e := range d.envs {
 				sum += e.cost()
 			}
-			// The sum may exceed the limit, because the entry that was read last may alone be larger than the limit.
+			// The sum may exceed the limit, because the last entry that was read may alone be larger than the limit.
 			if d.kept < sum || sum > limit+100_000 {
 				t.Errorf("%s: %d bytes are kept, by the account %d, of %d", g.Version, sum, d.kept, limit)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Limits of what a Decoder keeps.
+// These constants limit what a Decoder keeps.
 const (
 	// MaxKeptBytes limits the cached code, methods and environments, in bytes. When they would exceed it, all are
 	// dropped, and read again when they are needed.
@@ -19,23 +19,24 @@ const (
 	maxQualified = 256
 	// keptEntry is the approximate size of a map's entry without its names, in bytes.
 	keptEntry = 128
-	// maxMethodEntries, maxEnvMethods and maxFrameIDs limit the tables of methods, of environments and of frames, in
-	// entries.
+	// maxMethodEntries, maxEnvMethods and maxFrameIDs limit the numbers of entries in the tables of methods, of
+	// environments and of frames.
 	maxMethodEntries = 1 << 16
 	maxEnvMethods    = 1 << 15
 	maxFrameIDs      = 1 << 18
-	// forgetGenerations is the number of generations of the Dictionary (half a minute each) after which all cached code
-	// is dropped. Otherwise a program that redefines its methods would fill the tables to their limits.
+	// forgetGenerations is the number of generations of the Dictionary after which all cached code is dropped. A
+	// generation lasts half a minute. Without this rule, a program that redefines its methods would fill the tables to
+	// their limits.
 	forgetGenerations = 10
-	// maxChecked limits how many entries one call of Revalidate compares with memory. The others are compared when they
-	// are next used.
+	// maxChecked limits how many entries one call of Revalidate compares with memory. Other entries are compared when
+	// they are next used.
 	maxChecked = 3 * 4096
 	// maxCheckedBytes limits the memory that is read at once to compare entries, and the buffers for it, in bytes.
 	maxCheckedBytes = 8 << 20
 )
 
-// Largest sizes of the small caches that are searched before the maps, in slots. Each key has only one slot in such a
-// cache. The sizes are powers of two.
+// These constants are the largest sizes, in slots, of small caches that are searched before the maps. Each key has only
+// one slot in such a cache. The sizes are powers of two.
 const (
 	frontSize      = 2048
 	frameCacheSize = 1 << 13
@@ -72,17 +73,17 @@ type cache struct {
 	stackCache  heap.Recent[stackSlot]
 	links       heap.Recent[link] // calls that are known to be possible
 
-	// The field waiting maps the address of code whose memory is not fetched yet to the latest pass that needed the
+	// waiting is for code whose memory is not fetched yet. It maps the code's address to the last pass that needed the
 	// code. Without this map, a recursion of a thousand frames would try the same code a thousand times in a pass.
 	waiting map[uint64]passNumber
 	pass    passNumber
-	// losses counts how often the cache dropped something. A Kept may refer to what was dropped, so it is valid only
+	// losses counts how often the cache dropped something. A Kept may refer to a dropped entry, so it is valid only
 	// while losses is unchanged.
 	losses lossNumber
 
-	// generation is a number that grows when cached entries may need a check. It begins at 1. cycleAt is the generation
-	// since which certainly no object was freed or moved. majorAt is the generation since which certainly no old object
-	// was freed or moved.
+	// generation is a number that grows when cached entries may need a check. It begins at 1. Since the generation
+	// cycleAt, certainly no object was freed or moved. Since the generation majorAt, certainly no old object was freed
+	// or moved.
 	generation, cycleAt, majorAt generation
 	decode                       decodeNumber
 	checkedNS                    int64
@@ -93,18 +94,18 @@ type cache struct {
 	// checks are the entries that the current Decode must compare with the target's memory before its result may be
 	// used.
 	checks []entry
-	// hot lists the entries used since the collector's last cycle. hotList is the number of the current list. An entry
-	// stores this number when it is added, so that it is not added twice.
+	// hot lists the entries that were used since the collector's last cycle. hotList is the number of this list. An
+	// entry stores this number when it is added, so that it is not added twice.
 	hot     []entry
 	hotList hotNumber
-	// chain has the environments passed so far, while links are followed outward from an environment on the heap. An
-	// environment has the variables of a method or block. Its link leads to the environment around it.
+	// chain has the environments on the way outward from an environment on the heap. An environment has the variables
+	// of a method or block, and a link to the environment around it.
 	chain     []envPlace
 	ranges    []attach.Range
 	scattered view.Scattered
 	again     []byte
-	// Several entries can depend on the same memory, each with a heap.Witness for it. A check reads such memory only
-	// once. shared maps an address to the index in ranges that reads it. order has the index for each witness.
+	// Several entries can depend on the same memory, and each has a heap.Witness for it. But a check reads this memory
+	// only once. shared maps an address to its index in ranges. order has this index for each witness.
 	shared map[attach.Address]int32
 	order  []int32
 }
@@ -123,16 +124,16 @@ func (c *cache) init() {
 func (d *loader) begin() {
 	d.decode++
 	if g := d.dict.Generation(); g != d.interned {
-		// The Dictionary evicts IDs that are not interned again in each of its generations (sampler.Keeper). So all
-		// frames and stacks must be interned again.
+		// The Dictionary evicts IDs that were not interned again during a generation (sampler.Keeper). So all frames
+		// and stacks must be interned again in each generation.
 		d.interned = g
 		d.losses++
 		clear(d.frameIDs)
 		d.frameCache.Clear()
 		d.stackCache.Clear()
 		if d.generations++; d.generations%forgetGenerations == 0 {
-			// The program may have dropped some of the cached code. So the cache drops all code. Code in use is read
-			// again when it is next met.
+			// The program may have freed some of the cached code, so drop all of it. Code that is still in use is read
+			// again when it is next needed.
 			d.forgetAll()
 		}
 	}
@@ -194,8 +195,8 @@ func (d *loader) Library(addr attach.Address) (origin sampler.Origin, gem string
 	return origin, gem
 }
 
-// suspect adds an entry to checks. The current Decode then compares the entry with the target's memory before it
-// returns a result.
+// suspect adds an entry to checks. Before the current Decode returns a result, it compares the entry with the target's
+// memory.
 func (d *loader) suspect(v *validity, k entry) {
 	if v.listed != d.decode {
 		v.listed = d.decode
@@ -226,7 +227,7 @@ func (q *iseq) drop(d *loader) bool {
 	return true
 }
 
-// methodEntryAt returns the method entry to which v refers. v is the first word of a frame's environment, and code is
+// methodEntryAt returns the method entry to which v leads. v is the first word of a frame's environment, and code is
 // the frame's iseq.
 func (d *loader) methodEntryAt(v uint64, code attach.Address) (*methodEntry, error) {
 	slot := &d.methodFront[(v>>3^v>>14)%frontSize]
@@ -234,7 +235,7 @@ func (d *loader) methodEntryAt(v uint64, code attach.Address) (*methodEntry, err
 	if h == nil || h.addr != v {
 		h = d.methodEntries[v]
 	}
-	// v can also refer to a method's special variables ($~ and $_) instead of a method entry. Each call of a method has
+	// v can also lead to a method's special variables ($~ and $_) instead of a method entry. Each call of a method has
 	// its own special variables. So a cached entry for them is valid only for the same code and the same generation.
 	if h != nil && h.kind != kindMethod && (h.generation != d.generation || h.code != code) {
 		h = nil

@@ -7,26 +7,27 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// ErrUnlinked means that a frame of a racing stack does not call the next frame inward (Info.Unlinked). A stack is
-// racing if its thread ran while it was copied (Stack.Racing).
+// ErrUnlinked means that on a racing stack a frame does not call the next frame inward (Info.Unlinked). A stack is
+// racing if its thread ran while the stack was copied (Stack.Racing).
 var ErrUnlinked = errors.New("a frame does not call the frame inward of it")
 
 const (
-	// maxAliases limits the aliases of aliases.
+	// maxAliases limits how many aliases are followed if a method is an alias of an alias.
 	maxAliases = 8
-	// maxBlockDepth limits how many frames outward of a block are searched for the code around the block (encloses).
+	// maxBlockDepth limits how many frames outward of a block are searched for the code that contains the block
+	// (encloses).
 	maxBlockDepth = 256
-	// Offsets in rb_call_data (the data of a call), in its cache rb_callcache, and in rb_callinfo. The data have a
-	// packed word with the method's ID. If the call has keyword arguments, the data refer to an rb_callinfo instead
-	// (vm_callinfo.h, vm_core.h, 3.0 to 4.0). In 2.7 the cache is a part of rb_call_data (vm_core.h).
+	// These are offsets in rb_call_data (the data of a call), in its cache rb_callcache, and in rb_callinfo. The data
+	// have a packed word with the method's ID. If the call has keyword arguments, the data refer to an rb_callinfo
+	// instead (vm_callinfo.h, vm_core.h, 3.0 to 4.0). In 2.7 the cache is a part of rb_call_data (vm_core.h).
 	infoMethod, dataCache, cacheMethod, cacheMethod27 = 16, 8, 16, 32
 	// The flags in the packed word begin at the bit callFlags. callSuper is the flag of a call of super
 	// (vm_call_flag_bits of vm_callinfo.h). Up to 3.2 this flag is callSuper30.
 	callFlags, callSuper, callSuper30 = 16, uint64(1 << 8), uint64(1 << 9)
-	// Kinds of method definitions (rb_method_type_t). methodAlias (an alias) and methodRefined (a method with
-	// refinements) lead to another method entry. methodOptimized is a method that forwards a call, possibly under a
-	// name that is not in the variable forwarding. methodBlock (define_method) can be made from a Symbol. It then calls
-	// the method with the Symbol's name without a frame of its own.
+	// These are kinds of method definitions (rb_method_type_t). methodAlias (an alias) and methodRefined (a method with
+	// refinements) lead to another method entry. methodOptimized is a method that forwards a call. Its name can be
+	// missing in the variable forwarding. methodBlock (define_method) can be made from a Symbol. It then calls the
+	// method with the Symbol's name without having a frame of its own.
 	methodBlock, methodAlias, methodOptimized, methodRefined = 4, 6, 9, 11
 )
 
@@ -34,8 +35,8 @@ const (
 // vm_insnhelper.c).
 var forwarding = map[string]bool{"send": true, "__send__": true, "public_send": true, "call": true, "()": true, "yield": true, "===": true, "[]": true}
 
-// implicit are methods that an instruction can call although it names another method: to convert an argument, to find a
-// key, or to raise an error.
+// implicit are methods that an instruction can call although it names another method. For example, it calls them to
+// convert an argument, to find a key, or to raise an error.
 var implicit = map[string]bool{
 	"method_missing": true, "respond_to_missing?": true, "respond_to?": true, "to_a": true, "to_ary": true, "to_hash": true,
 	"to_proc": true, "to_s": true, "to_str": true, "to_int": true, "to_path": true, "hash": true, "eql?": true, "<=>": true, "===": true,
@@ -56,8 +57,8 @@ func (l *link) hash() uint64 {
 	return x ^ x>>29
 }
 
-// raced reports whether a racing stack mixes two chains of calls. If it does, raced returns ErrUnlinked and the number
-// of frames that the outer frames cannot have called.
+// raced reports whether the copy of a racing stack mixes two chains of calls. If it does, raced returns ErrUnlinked and
+// the number of inner frames that the outer frames cannot have called.
 func (d *Decoder) raced(raw *Stack, reused int) (n int, err error) {
 	if !raw.Racing {
 		return 0, nil
@@ -74,10 +75,10 @@ func (d *Decoder) raced(raw *Stack, reused int) (n int, err error) {
 	return 0, nil
 }
 
-// unlinked returns how many innermost frames can't have been called by the frames outward of them. The copy of a racing
-// stack can mix two chains of calls: outer frames of one and inner frames of the other. The innermost of these outer
-// frames then does not call the first of the inner frames. reused is the number of outermost frames that were checked
-// before.
+// unlinked returns how many innermost frames cannot have been called by the frames outward of them. The copy of a
+// racing stack can mix two chains of calls: outer frames of one and inner frames of the other. At the border between
+// them, an outer frame then does not call the next frame inward. reused is the number of outermost frames that were
+// checked before.
 func (d *Decoder) unlinked(raw *Stack, reused int) (int, error) {
 	if d.target.ZJITFrames || !d.target.Release.AtLeast(2, 7) {
 		return 0, nil
@@ -91,7 +92,7 @@ func (d *Decoder) unlinked(raw *Stack, reused int) (int, error) {
 		caller := (*frameWork)(nil)
 		switch {
 		case raw.Cut > 0 && i == raw.Cut-1:
-			continue // its caller is not read
+			continue // the frame's caller was left out
 		case i+1 < len(d.work):
 			caller = &d.work[i+1]
 		case reused > 0:
@@ -119,7 +120,7 @@ func (d *Decoder) linked(raw *Stack, i int, caller *frameWork) (bool, error) {
 	case w.code != nil && w.code.typ != iseqMethod:
 		return w.code.typ == iseqClass || d.encloses(raw, i), nil
 	case w.method == nil && w.code != nil:
-		return false, nil // its environment is overwritten, so it has returned
+		return false, nil // the frame's environment was overwritten, so the frame has returned
 	case w.method == nil || caller.kind == frameSkipped || caller.code == nil || caller.code.internal || caller.uncertain || caller.pos == posFirstLine:
 		return true, nil
 	}
@@ -139,9 +140,9 @@ func (d *Decoder) linked(raw *Stack, i int, caller *frameWork) (bool, error) {
 }
 
 // encloses checks frame i, which runs a block. The block's environment names the environment of the code around the
-// block. encloses searches outward for the frame with that environment, and reports whether it runs that code. It
-// returns false if no frame has that environment. It returns true if that environment is not on the stack, or too far
-// away.
+// block. encloses searches outward for the frame with this outer environment, and reports whether the frame runs this
+// code. If no frame has the outer environment, encloses returns false. If the outer environment is not on the stack, or
+// too far away, it returns true.
 func (d *Decoder) encloses(raw *Stack, i int) bool {
 	fs := d.o.FrameSize
 	frame := func(i int) []byte { return raw.Frames[i*fs:] }
@@ -165,8 +166,9 @@ func (d *Decoder) encloses(raw *Stack, i int) bool {
 	return false
 }
 
-// calls reports whether the instruction at the place in l may call the method in l. It returns true if the instruction
-// names no method, because many such instructions can call methods: a splat or an access to a constant, for example.
+// calls reports whether the instruction at the place in l may call the method in l. If the instruction names no method,
+// calls returns true, because many such instructions can call methods. Examples are a splat and an access to a
+// constant.
 func (d *Decoder) calls(l *link) (bool, error) {
 	if l.pos == 0 {
 		return false, nil // no instruction has run yet
@@ -211,8 +213,8 @@ func (d *Decoder) calls(l *link) (bool, error) {
 	return implicit[name], err
 }
 
-// calledID returns the ID of the method that the data of a call name. It is zero for a yield. super is true for a call
-// of super. The data of such a call can name the method of an earlier call.
+// calledID returns the ID of the method that is named in the data of a call. It is zero for a yield. super is true for
+// a call of super. The data of such a call can name the method of an earlier call.
 func (d *Decoder) calledID(data attach.Address) (id uint64, super bool, err error) {
 	if !d.target.Release.AtLeast(3, 0) {
 		id, err = d.view.Word(data + call27)

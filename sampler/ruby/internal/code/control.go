@@ -11,7 +11,7 @@ import (
 // vm_core.h, the same from 2.5 to head).
 const flagFinish = 0x20
 
-// Control says what the reader of a thread's native stack (the stack of its C code) needs to know of a control frame.
+// Control describes a control frame for the reader of a thread's native stack (the stack of its C code).
 type Control struct {
 	// C is true for the frame of a C function. Finish is true if C code entered the interpreter with this frame.
 	C, Finish bool
@@ -44,7 +44,7 @@ func ReadAll(mem attach.Memory, ranges ...attach.Range) bool {
 	return err == nil && !slices.ContainsFunc(ranges, func(x attach.Range) bool { return x.Failed })
 }
 
-// Copied reads a process's memory, but takes the values of a VM stack from an earlier copy of them.
+// Copied reads a process's memory, except the values of a VM stack, which it reads from an earlier copy.
 type Copied struct {
 	attach.Memory
 	// Low and End are the lowest address and the end of the VM stack. Values has the bytes that were copied, from Low

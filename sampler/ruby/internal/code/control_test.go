@@ -21,9 +21,9 @@ func (m *otherMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return 1, nil
 }
 
-// TestCopiedMemory reads values of a copied stack, and other memory. The values must come from the copy. A part of the
-// stack that was not copied must count as unreadable, because it has changed since. Only other memory may be read from
-// the process.
+// TestCopiedMemory reads values of a copied stack, and other memory. The values must come from the copy. If a part of
+// the stack was not copied, it must count as unreadable, because the stack has changed since the copy. Only other
+// memory may be read from the process.
 func TestCopiedMemory(t *testing.T) {
 	const low, end = 0x1000, 0x2000
 	live := new(otherMemory)

@@ -1,6 +1,6 @@
 // Package code turns control frames into the names and lines of Ruby code. It reads iseqs (compiled code), method
-// entries, and the environments that lead to them. After a collection of garbage it compares what it has cached with
-// the target's memory (docs/internals/code.md). It knows nothing of threads.
+// entries, and the environments that lead to them. After a garbage collection it compares what it has cached with the
+// target's memory (docs/internals/code.md). It does not handle threads.
 package code
 
 import (
@@ -25,36 +25,36 @@ type Stack struct {
 	End, CFP attach.Address
 	// Frames are the control frames [CFP, End), innermost first, the dummy frame at the end included.
 	Frames []byte
-	// Values is the lower part of the VM stack that is in use. Its first byte is at the address ValuesAt. It is nil if
-	// it was not read. The Decoder reads missing parts from the target.
+	// Values is the lower part of the VM stack that is in use. Its first byte is at the address ValuesAt. Values is nil
+	// if this part was not read. The Decoder reads missing parts from the target.
 	Values   []byte
 	ValuesAt attach.Address
 	// Running is true if the thread runs. Its innermost frame may then be about to change, or may not be written yet.
 	Running bool
-	// Settled means that the innermost frame's pc is current although the thread runs: the thread collects garbage. It
-	// has written the pc, because even compiled code does so before it allocates.
+	// Settled is true if the innermost frame's pc is current although the thread runs. This is so while the thread
+	// collects garbage: even compiled code writes the pc before it allocates an object.
 	Settled bool
 	// Partial is true if the innermost frames were left out, because two copies of the stack differed in them. The
-	// frame that is now innermost may then be unfilled, too. Some releases move ec->cfp, the pointer to the innermost
-	// frame, before they fill this frame.
+	// innermost frame that remains may then be unfilled, because some releases move ec->cfp, the pointer to the
+	// innermost frame, before they fill this frame.
 	Partial bool
 	// Again is true if the thread runs and the caller can read its stack again. If a frame that must have a method has
-	// none, Ruby pushed it during the reading. Decode then returns ErrTorn to ask for another reading. Without Again,
-	// Decode names the frame by its code.
+	// none, Ruby pushed this frame during the reading. With Again, Decode then returns ErrTorn to request another
+	// reading. Without Again, Decode uses the name of the frame's code.
 	Again bool
 	// Racing is true if the thread ran while its stack was copied. Two equal copies may then still mix two chains of
 	// calls. So Decode checks that each frame calls the next one inward, and otherwise returns ErrUnlinked.
 	Racing bool
 	// EC is the address of the thread's execution context in Ruby. Kept has the results that the last Decode kept for
-	// this stack. It may be nil.
+	// this stack. Kept may be nil.
 	EC   attach.Address
 	Kept *Kept
 	// Cut is above 0 if the middle of the stack is missing. Frames then has the Cut innermost frames, followed by outer
 	// frames.
 	Cut int
-	// JIT has the address of each control frame's JIT frame, or 0 if there is none (ZJIT of head). It is set if these
-	// addresses were read together with Frames (see Decoder.JITSlots). If it is nil, the Decoder reads them later. If
-	// the thread runs, they may then not fit the frames.
+	// JIT has the address of each control frame's JIT frame, or 0 if there is none (ZJIT of head). The caller sets it
+	// if it has read these addresses together with Frames (see Decoder.JITSlots). If it is nil, the Decoder reads them
+	// later. If the thread runs, they may then not fit the frames.
 	JIT []attach.Address
 }
 
@@ -69,9 +69,9 @@ type Info struct {
 	// FailedNames is the number of frames that lack a name or a class because it could not be read.
 	FailedNames int
 	// Placeless is the number of C functions that were left out because they have no path and line. A C function gets
-	// these from its Ruby caller, which is in the part of the stack that was cut out.
+	// its path and line from its Ruby caller. Here this caller is in the part of the stack that was cut out.
 	Placeless int
-	// Calls is the number of system calls made.
+	// Calls is the number of system calls that Decode made.
 	Calls int
 	// Reused is the number of outermost control frames for which Decode used earlier results.
 	Reused int
@@ -81,7 +81,7 @@ type Info struct {
 	// cannot have called.
 	Unlinked int
 
-	// Proof shows later whether the result is still right, if the control frames have not changed.
+	// Proof shows later whether the result is still valid, if the control frames have not changed.
 	Proof Proof
 }
 
@@ -107,7 +107,7 @@ type loader struct {
 	rules   frameRules
 	cache
 	// bodySize is how many bytes of the body of compiled code (iseq) are read. bodyHead is how many bytes at the
-	// beginning of the body must stay the same while a cached iseq is valid.
+	// beginning of the body are compared: a cached iseq is valid only while they are unchanged.
 	bodySize, bodyHead int
 	loadPath           loadPathState
 	// lastNameError is the latest error that was counted in Info.FailedNames.
@@ -151,11 +151,11 @@ type Target struct {
 	Objects *heap.Places
 	// VM and Symbols are the addresses of rb_vm_t and of rb_symbols_t.
 	VM, Symbols attach.Address
-	// Shapes and Variables are as in heap.Objects.
+	// Shapes and Variables have the same meaning as in heap.Objects.
 	Shapes    attach.Address
 	Variables func(f func(at attach.Address, word uint64)) error
 	// ZJITFrames is true if a control frame may lack its iseq and pc, because a JIT frame has them. EarlyFrames is true
-	// if Ruby moves ec->cfp before it fills the new frame, although the release does this only with a JIT.
+	// if Ruby moves ec->cfp before it fills the new frame. It is set for a release that does this only with a JIT.
 	ZJITFrames, EarlyFrames bool
 	// JITs are the JIT compilers that the process may use.
 	JITs []JIT
@@ -182,7 +182,7 @@ func (d *validator) Share(n int) {
 	d.maxKept, d.Objects.MaxKept = sampler.Share(MaxKeptBytes, n), sampler.Share(heap.MaxKeptBytes, n)
 }
 
-// LastNameError returns the latest reason why a frame lacked a name, or nil.
+// LastNameError returns the last reason why a frame lacked a name. It is nil if no frame has lacked one.
 func (d *loader) LastNameError() error { return d.lastNameError }
 
 // Decode names the frames of a stack, and interns the stack in the Dictionary. The frames are the same as in the
@@ -235,15 +235,15 @@ func (d *Decoder) Decode(raw *Stack) (sampler.StackID, Info, error) {
 	return 0, Info{Calls: d.view.Calls - calls}, ErrTorn
 }
 
-// halfWritten reports whether the whole innermost frame can be wrong, and not only its line. There are two causes. Some
-// releases move ec->cfp, the pointer to the innermost frame, before they fill the new frame. And the innermost frame of
-// a partial stack can belong to another chain of calls than the other frames.
+// halfWritten reports whether the whole innermost frame can be wrong, and not only its line. There are two possible
+// causes. Some releases move ec->cfp, the pointer to the innermost frame, before they fill the new frame. And on a
+// partial stack, the innermost frame can belong to another chain of calls than the other frames.
 func (d *classifier) halfWritten(raw *Stack) bool {
 	return raw.Partial || raw.Running && (d.rules.earlyFrames || d.target.EarlyFrames)
 }
 
-// prepare sets d.work to the frames that have to be decoded, because there is no earlier result for them. It returns
-// the results of the method reuse.
+// prepare sets d.work to the frames that must be decoded, because there is no earlier result for them. It returns the
+// results of the method reuse.
 func (d *Decoder) prepare(raw *Stack) (found, meant int) {
 	found, meant = d.reuse(raw)
 	n := len(raw.Frames)/d.o.FrameSize - 1 - meant // the dummy at the bottom is never shown

@@ -9,7 +9,7 @@ import (
 func (t iseqType) handler() bool { return t == iseqRescue || t == iseqEnsure }
 
 // Errinfo returns the exception that a thread handles (its $!), or zero if it handles none. scopes are the scopes of
-// its control frames, at least from the innermost one outward up to a rescue. ec is its execution context. The result
+// its control frames, at least from the innermost scope outward to a rescue. ec is its execution context. The result
 // from is the index of the scope in which the exception was found. It is -1 if the exception was found in ec. Errinfo
 // reads through Objects.
 func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint64, from int, err error) {
@@ -28,8 +28,8 @@ func (d *classifier) Errinfo(scopes []Scope, ec attach.Address) (exception uint6
 			v, err = d.exception(v)
 			return v, i, err
 		}
-		// The variable of an ensure holds a number if no exception passes through the ensure. It holds an internal
-		// object of Ruby's if a throw passes through it.
+		// If no exception passes through an ensure, the ensure's variable holds a number. If a throw passes through it,
+		// the variable holds an internal object of Ruby's.
 		if v&fixnum != 0 {
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // TestDecodeWhileTheDictionaryEvicts decodes a stack again after the Dictionary has evicted its IDs. The result must be
-// the same as at first: the Decoder must not keep IDs of evicted names.
+// the same as the first time, so the Decoder must not keep IDs of evicted names.
 func TestDecodeWhileTheDictionaryEvicts(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestDecodeWhileTheDictionaryEvicts(t *testing.T) {
 			k := sampler.NewKeeper(dict, 1e9)
 			var s sampler.Sample
 			for range 2 * forgetGenerations {
-				for range 6 { // no name is used meanwhile
+				for range 6 { // in this time, no name is used
 					s.TimeNS += 31e9
 					k.Feed(&s, false)
 				}

@@ -15,7 +15,7 @@ const jitReturnC = 1
 // maxFrames limits the control frames of one Stack.
 const maxFrames = 1 << 17
 
-// maxArguments limits the arguments of a C function. If a splat has more, Ruby passes it as one Array.
+// maxArguments limits the arguments of a C function. If a splat (*array) has more, Ruby passes them as one Array.
 const maxArguments = 128
 
 // frameRules say which control frames a release shows in its own backtraces, and how
@@ -23,8 +23,9 @@ const maxArguments = 128
 type frameRules struct {
 	// cTrace is true if code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
-	// internalAsC is true if code whose path begins with <internal: is shown like a C function (4.0 and later). If such
-	// frames and C functions follow each other, a backtrace leaves out all that are inward of the outermost such frame.
+	// internalAsC is true if code whose path begins with <internal: is shown like a C function (4.0 and later). Such
+	// frames and C functions can follow each other on a stack. Of such a row, a backtrace leaves out all frames inward
+	// of the row's outermost frame of this kind.
 	internalAsC bool
 	// rescueHidesCaller is true if a backtrace leaves out a frame while a rescue or ensure in the frame's code runs.
 	// The rescue or ensure has a frame too, which is shown instead (3.4 and later).
@@ -50,7 +51,7 @@ func rulesOf(r places.Release) frameRules {
 // likeC reports whether frames of q are shown like C functions.
 func (r frameRules) likeC(q *iseq) bool { return r.cTrace && q.cTrace || r.internalAsC && q.internal }
 
-// frameKind is how a backtrace treats a control frame.
+// frameKind says how a backtrace shows a control frame.
 type frameKind uint8
 
 const (
@@ -60,7 +61,7 @@ const (
 	frameLikeC // Ruby code shown like a C function
 )
 
-// posFirstLine is used in place of an instruction's position, and means the first line of the code.
+// posFirstLine is a special value of an instruction's position. It means the first line of the code.
 const posFirstLine = ^uint32(0)
 
 // frameWork is what ddtop knows about a control frame before the frame gets a FrameID.
@@ -69,8 +70,8 @@ type frameWork struct {
 	kind      frameKind
 	uncertain bool
 	failed    bool
-	// The field left is true if a backtrace leaves out the frame. It shows the frame of a rescue or ensure in the same
-	// code instead.
+	// The field left is true if a backtrace leaves out the frame. It then shows the frame of a rescue or ensure in the
+	// same code instead.
 	left bool
 	// young is true if the frame's method was found through an environment on the heap that is not old yet (old: it has
 	// survived several collections). fleeting is true if the frame depends on an environment on the VM stack that was
@@ -136,7 +137,7 @@ func (d *classifier) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	}
 	pos, ok := q.holds(pc)
 	if !ok && i != 0 && !q.isFresh(&d.loader) {
-		// The pc is not in the cached code. So other code has replaced it at this address.
+		// The pc is not in the cached code, so other code is at this address now.
 		q.drop(&d.loader)
 		if q, err = d.iseqAt(code); err != nil {
 			return err
@@ -148,9 +149,9 @@ func (d *classifier) classifyFrame(raw *Stack, i int, w *frameWork) error {
 	case i != 0:
 		return heap.WrongType(code, "code that its pc points into", heap.TypeMoved)
 	default:
-		// There are two possible causes. A JIT writes the pc only before calls, so this pc can be left over from an
-		// earlier frame. Or other code has replaced the code at this address. After suspect, check compares the code
-		// with memory, and finds the second cause.
+		// The pc is not in the frame's code, for one of two possible reasons. A JIT writes the pc only before calls, so
+		// this pc may come from an earlier frame. Or other code has replaced the code at this address. To find out,
+		// call suspect, so that check compares the code with memory.
 		d.suspect(&q.validity, q)
 		pos, w.uncertain = posFirstLine, true
 		d.info.UncertainTop = true
@@ -248,8 +249,8 @@ func (d *classifier) CFrame(f []byte) bool {
 }
 
 // Arguments returns the address and number of a C function's arguments. function is the function's control frame, and
-// caller the frame of the Ruby code that called it. The caller has pushed the receiver and then the arguments. So the
-// user of Arguments must check that the word at at-8 is the receiver. If it is not, there are no arguments at this
+// caller the frame of the Ruby code that called it. The caller has pushed the receiver and then the arguments. So
+// callers of Arguments must check that the word at at-8 is the receiver. If it is not, there are no arguments at this
 // address. ok is false if there cannot be any (docs/internals/stacks.md#arguments-of-c-functions).
 func (d *classifier) Arguments(function, caller []byte) (at attach.Address, n int, ok bool) {
 	if !d.CFrame(function) || d.CFrame(caller) || view.U64(caller[FramePC:]) == 0 || d.target.ZJITFrames && view.U64(caller[d.o.FrameJIT:]) != 0 {

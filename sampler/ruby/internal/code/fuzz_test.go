@@ -10,8 +10,8 @@ import (
 )
 
 // FuzzDecode replaces words of a captured process by other words of its memory, or by any number. The words can then be
-// pointers to the wrong kind of object, loops, or sizes without end. Decoding must still end after a bounded number of
-// reads, with a stack or an error.
+// pointers to the wrong kind of object, loops, or huge sizes. Decoding must still end after a bounded number of reads,
+// with a stack or an error.
 func FuzzDecode(f *testing.F) {
 	goldens := loadGoldens(f)
 	places := make([][]attach.Address, len(goldens))

@@ -16,7 +16,7 @@ import (
 // golden is a captured process: its memory, and stacks with the result that decoding them must have.
 type golden = memtest.Golden
 
-// raw is the stack as it was read.
+// raw returns a stack in the form in which it was read.
 func raw(s *memtest.GoldenStack) Stack {
 	return Stack{End: s.End, CFP: s.CFP, Frames: s.Frames, Values: s.Used, ValuesAt: s.Values}
 }

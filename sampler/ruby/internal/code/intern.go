@@ -6,15 +6,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// outerFrames describes a frame together with all frames outward of it. To intern a frame, the Decoder needs the
-// outerFrames of the frame that called it.
+// outerFrames describes a frame and all frames outward of it. To intern a frame, the Decoder needs the outerFrames of
+// the frame's caller.
 type outerFrames struct {
 	// shown is the number of these frames that a backtrace shows. stack is the ID of the stack that they form.
 	shown int32
 	stack sampler.StackID
-	// The field at is the nearest Ruby frame. C functions get their path and line from it. hidden is true while C and
-	// internal frames are left out, until the next ordinary Ruby frame (4.0). cut is true if the nearest Ruby frame is
-	// in the middle of a deep stack that was cut out. Then C functions have no path and line.
+	// The field at is the nearest Ruby frame, from which C functions get their path and line. hidden is true while C
+	// functions and internal frames are left out. It stays true until the next ordinary Ruby frame (4.0). cut is true
+	// if the nearest Ruby frame is in the middle of a deep stack that was cut out. Then C functions have no path and
+	// line.
 	at          sampler.FrameID
 	hidden, cut bool
 	// old and final have the same meaning as in Proof, but for these frames only. unnamed is true if the innermost
@@ -29,20 +30,20 @@ type frameKey struct {
 	code      *iseq
 	method    *methodEntry
 	pos       uint32
-	at        sampler.FrameID // for code shown like C: the frame whose path and line it gets
+	at        sampler.FrameID // for code that is shown like a C function: the frame from which it gets path and line
 	kind      frameKind
 	uncertain bool
 	line      bool // only the line is uncertain
 }
 
-// hideCallersOfRescue marks the frame directly around each frame of a rescue or ensure, so that it is left out. This is
-// the next Ruby frame outward, even if it is already left out for another reason (a rescue within a rescue).
+// hideCallersOfRescue marks the frame directly around each frame of a rescue or ensure, so that a backtrace leaves it
+// out. This is the next Ruby frame outward, even if it is left out for another reason, too (a rescue within a rescue).
 func (d *Decoder) hideCallersOfRescue(cut int) {
 	hide := false
 	for i := range d.work {
 		w := &d.work[i]
 		if cut > 0 && i == cut {
-			hide = false // frames are missing between this frame and the one inward of it
+			hide = false // the frames between this one and the last one are missing
 		}
 		if w.code == nil || w.kind == frameSkipped {
 			continue
@@ -52,8 +53,8 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 	}
 }
 
-// internFrames interns the frames that classify found in the Dictionary, by the rules of the Ruby release. The
-// parameter all describes the frames outward of them. At the end all also describes the interned frames.
+// internFrames adds the frames that classify found to the Dictionary, by the rules of the Ruby release. At the
+// beginning, the parameter all describes the frames outward of them. At the end, it also describes the added frames.
 func (d *Decoder) internFrames(raw *Stack, all *outerFrames) error {
 	if d.rules.rescueHidesCaller {
 		d.hideCallersOfRescue(raw.Cut)
@@ -96,7 +97,7 @@ func (d *Decoder) internFrame(raw *Stack, i int, all *outerFrames) error {
 	if w.kind != frameRuby {
 		key.at, key.pos = all.at, 0
 		if all.at == 0 && w.kind == frameLikeC {
-			key.pos = w.pos // without a Ruby caller it has its own line
+			key.pos = w.pos // without a Ruby caller, the frame has its own line
 		}
 	}
 	failed := d.info.FailedNames
@@ -183,7 +184,7 @@ func (d *Decoder) makeFrame(key frameKey) (f sampler.Frame, complete bool, err e
 	if key.kind != frameRuby && (key.at != 0 || q == nil) {
 		outer := d.dict.Frame(key.at)
 		f.Path, f.AbsolutePath, f.Line = outer.Path, outer.AbsolutePath, outer.Line
-		if outer.Uncertain && !f.Uncertain { // then the line taken from it is uncertain, too
+		if outer.Uncertain && !f.Uncertain { // the line comes from outer, so it is uncertain, too
 			f.Uncertain, f.UncertainLine = true, true
 		}
 		f.Origin = sampler.OriginCore

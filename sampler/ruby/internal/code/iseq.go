@@ -21,12 +21,12 @@ const (
 type iseq struct {
 	validity
 	addr attach.Address
-	// at is the address of the body. validity.read has rb_iseq_t and the beginning of the body. These do not suffice to
-	// prove that the code is unchanged. If a program makes and drops code again and again, other code can get the same
-	// place with the same addresses.
+	// at is the address of the body. validity.read has rb_iseq_t and the beginning of the body. If they are unchanged,
+	// the code may still be other code. The reason is that a program that makes and drops code repeatedly can put other
+	// code at the same place, with the same addresses.
 	at attach.Address
 
-	parent    attach.Address // the code around it, or zero
+	parent    attach.Address // address of the code that contains this code, or zero
 	encoded   uint64         // address of the first instruction
 	size      uint32         // in words
 	typ       iseqType
@@ -120,8 +120,8 @@ func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	q.path, q.abs, errPath = d.paths(view.U64(body[d.o.bodyPath:]))
 	q.base, errBase = d.Objects.Text(view.U64(body[d.o.bodyBaseLabel:]))
 	q.label, errLabel = d.planLabel(addr, body)
-	// This is Ruby's own label. For a block, it also names all code around the block. ddtop shows its own label and
-	// reads this one only to notice later changes. So it does not matter if it cannot be read.
+	// This is Ruby's own label. For a block, it also names all code around the block. ddtop shows a label of its own,
+	// and reads Ruby's only to notice later changes. So it does not matter if Ruby's label cannot be read.
 	if errOwn = d.Objects.NoteString(view.U64(body[d.o.bodyLabel:])); errOwn != view.ErrMissing && !heap.Displaced(errOwn) {
 		errOwn = nil
 	}

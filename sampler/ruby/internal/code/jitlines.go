@@ -9,10 +9,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Code that a JIT has compiled writes its frame's pc only before it calls something that needs the pc. Between two such
-// calls, the innermost frame of a running thread shows the line of the earlier one: a loop that only computes looks
-// like the call before it. An iseq says whether it is compiled. A variable of the Ruby library says whether a JIT is
-// on. YJIT can also be turned on later (RubyVM::YJIT.enable, as Rails does).
+// These constants are for code that a JIT has compiled. Such code writes its frame's pc only before it calls something
+// that needs the pc. Between two such calls, the innermost frame of a running thread shows the line of the earlier
+// call. For example, a loop that only computes seems to be at the call before it. An iseq says whether it is compiled.
+// A variable of the Ruby library says whether a JIT is on. YJIT can also be turned on later (RubyVM::YJIT.enable, as
+// Rails does).
 
 const (
 	// jitAskEvery is how many innermost frames of running threads are decoded before ddtop checks again whether a JIT
@@ -20,7 +21,7 @@ const (
 	jitAskEvery = 32
 	// jitWords is how many bytes of an iseq's body are read, from the first field of the JITs on.
 	jitWords = 56
-	// maxJITState limits numbers that MJIT stores in place of an address, in code that it has not compiled. A larger
+	// maxJITState limits the numbers that MJIT stores in place of an address if it has not compiled the code. A larger
 	// number is an address.
 	maxJITState = 4096
 )
@@ -36,11 +37,11 @@ type JIT struct {
 	words []int
 }
 
-// JITs lists the JITs that a process may use, by the variables of its library and by Ruby's description of itself.
-// Each release marks compiled code in another place of an iseq (rb_iseq_constant_body in Ruby's vm_core.h). A method
-// that only compiled code calls has only the word for its payload. A method that is entered by an exception or in a
-// loop has the word for another entry. Counters are between these two words. If YJIT and RJIT are both built in (3.3
-// and 3.4), YJIT's payload follows a word of RJIT. See docs/internals/code.md#jits.
+// JITs lists the JITs that a process may use. It finds them by the variables of the process's library and by Ruby's
+// description of itself. Each release marks compiled code in another place of an iseq (rb_iseq_constant_body in Ruby's
+// vm_core.h). If only compiled code calls a method, only the word for its payload is set. If a method is entered by an
+// exception or in a loop, the word for another entry is set. Counters are between these two words. If YJIT and RJIT are
+// both built in (3.3 and 3.4), YJIT's payload follows a word of RJIT. See docs/internals/code.md#jits.
 func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, description string, p *Places) []JIT {
 	var out []JIT
 	add := func(variable string, size int, words ...int) {
@@ -58,7 +59,7 @@ func JITs(symbol func(name string) (attach.Symbol, bool), r places.Release, desc
 		add("rb_rjit_call_p", 1, 0, 16, 32)
 	default:
 		add("mjit_call_p", 1, 0)
-		if strings.Contains(description, "+YJIT") { // 3.1 and 3.2; it is on from the start or never
+		if strings.Contains(description, "+YJIT") { // in 3.1 and 3.2, YJIT is on from the start or never
 			out = append(out, JIT{words: []int{0, 24}})
 		}
 	}
@@ -72,8 +73,8 @@ func (d *classifier) JITOn() bool { return d.jitOn != nil }
 // frame's code, the frame's pc may then be out of date.
 func (raw *Stack) Live() bool { return raw.Running && !raw.Settled }
 
-// compiledNow reports whether a JIT has compiled the code. Then the pc of a running frame of this code may be out of
-// date. It returns false if the JIT's words cannot be read.
+// compiledNow reports whether a JIT has compiled the code. If so, the pc of a running frame of this code may be out of
+// date. compiledNow returns false if the JIT's words cannot be read.
 func (d *classifier) compiledNow(q *iseq) (bool, error) {
 	if q.compiled {
 		return true, nil
@@ -93,7 +94,7 @@ func (d *classifier) compiledNow(q *iseq) (bool, error) {
 				return false, err
 			}
 			if on {
-				d.jitOn = &jits[i] // Ruby refuses to run two JITs
+				d.jitOn = &jits[i] // stop here, because Ruby refuses to run two JITs
 				break
 			}
 		}

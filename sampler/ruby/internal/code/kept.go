@@ -17,9 +17,9 @@ const (
 )
 
 // Kept is what the last Decode of a stack found out about its outer frames. Decode uses the result for a frame again if
-// three conditions hold. The frame has the same bytes in the same place. The same is true for all frames outward of it.
-// The Proof is valid. The environments that name the methods are also compared, because equal bytes are not enough: two
-// C functions that are called at one place with one receiver have equal frames.
+// three conditions are met. The frame and all frames outward of it have the same bytes in the same place. The
+// environments that name their methods are unchanged. The Proof is valid. Equal bytes alone are not enough: if two C
+// functions are called at one place with one receiver, their frames are equal.
 //
 // The innermost frame is not kept, because its meaning depends on whether its thread runs. The zero value keeps
 // nothing.
@@ -28,8 +28,8 @@ type Kept struct {
 	proof   Proof
 	losses  lossNumber
 	frames  []byte      // the control frames, outermost first, without the dummy at the bottom
-	decoded []keptFrame // the results for them
-	envs    []envPlace  // the environments on the VM stack that they depend on, in the same order
+	decoded []keptFrame // the results of Decode for frames, in the same order
+	envs    []envPlace  // the environments on the VM stack on which frames depend, in the same order
 }
 
 // keptFrame is a control frame as classify found it. Its outerFrames describe it and the frames outward of it.
@@ -40,7 +40,7 @@ type keptFrame struct {
 	envs int32
 }
 
-// lossNumber counts how often the cache dropped something. A Kept may refer to what was dropped, so it is valid only
+// lossNumber counts how often the cache dropped something. A Kept may refer to a dropped entry, so it is valid only
 // while the number is unchanged.
 type lossNumber uint32
 
@@ -65,16 +65,16 @@ func (k *Kept) Bytes() int {
 	return cap(k.frames) + cap(k.decoded)*int(unsafe.Sizeof(keptFrame{})) + cap(k.envs)*int(unsafe.Sizeof(envPlace{}))
 }
 
-// reuse compares a stack with the kept results of its last Decode, from the outermost frame on. found is the number of
-// frames whose result of classify is still valid. meant is the number of frames for which it is also certain whether a
-// backtrace shows them.
+// reuse compares a stack with the kept results of its last Decode, from the outermost frame inward. found is the number
+// of frames whose result of classify is still valid. meant is the number of frames for which it is also certain whether
+// a backtrace shows them.
 func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	k := raw.Kept
 	if k == nil || raw.Cut > 0 || k.ec != raw.EC || k.end != raw.End || k.losses != d.losses || !d.Holds(k.proof) {
 		return 0, 0
 	}
 	fs := d.o.FrameSize
-	n := min(len(k.decoded), len(raw.Frames)/fs-2) // without the dummy and the innermost one
+	n := min(len(k.decoded), len(raw.Frames)/fs-2) // without the dummy frame and the innermost frame
 	for found < n {
 		at := len(raw.Frames) - (found+2)*fs
 		if !bytes.Equal(raw.Frames[at:at+fs], k.frames[found*fs:(found+1)*fs]) || !raw.sameEnvs(k.envsOf(found)) {
@@ -85,8 +85,8 @@ func (d *Decoder) reuse(raw *Stack) (found, meant int) {
 	return found, d.meant(k, found)
 }
 
-// meant returns for how many of the found outermost frames it is certain whether a backtrace shows them. A frame is
-// uncertain if frames inward of it can decide this.
+// meant returns for how many of the found outermost frames it is certain whether a backtrace shows them. Frames further
+// inward can decide whether a frame is shown. Until they are known, this is uncertain.
 func (d *Decoder) meant(k *Kept, found int) int {
 	if !d.rules.rescueHidesCaller {
 		return found

@@ -130,7 +130,7 @@ func TestKeptIsForgotten(t *testing.T) {
 	}
 }
 
-// TestKeptRules cuts a made-up stack in two at each frame. It keeps the results of the outer part, and decodes the
+// TestKeptRules cuts an invented stack in two at each frame. It keeps the results of the outer part, and decodes the
 // inner part on top of them. The result must be the same as for the whole stack.
 func TestKeptRules(t *testing.T) {
 	for _, release := range []string{"2.7.8", "3.3.11", "3.4.9", "4.0.2"} {

@@ -19,13 +19,13 @@ const (
 	iseqEnsure
 	iseqEval
 	iseqMain
-	// iseqPlain is the type of code that was compiled by hand (2.6 and later). In 2.5 this number means the guard of a
-	// `defined?`.
+	// iseqPlain is the type of code that was compiled by hand (2.6 and later). In 2.5 this number is the type of the
+	// guard of a `defined?`.
 	iseqPlain
 	iseqTypes
 )
 
-// maxNesting limits how deep blocks within blocks are followed: in a label, and from an iseq outward to the code around
+// maxNesting limits how deep blocks within blocks are followed, in a label and from an iseq outward to the code around
 // it.
 const maxNesting = 256
 
@@ -46,7 +46,7 @@ func (d *loader) planLabel(addr attach.Address, body []byte) (labelPlan, error) 
 		typ := iseqType(view.U32(body[d.o.bodyType:]))
 		parent := attach.Address(view.U64(body[d.o.bodyParent:]))
 		if typ == iseqPlain && !d.target.Release.AtLeast(2, 6) {
-			typ = iseqRescue // labelled like its parent
+			typ = iseqRescue // the guard of a defined? gets its parent's label
 		}
 		switch typ {
 		case iseqBlock, iseqPlain:

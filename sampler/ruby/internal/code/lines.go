@@ -17,8 +17,8 @@ type lineTable struct {
 	lines []int32
 	// positions has the position of the first instruction of each entry, in ascending order. It is nil from 2.6 on.
 	positions []uint32
-	// immediate and blocks are the succinct index of 2.6 and later (a compact table of bits). It says how many entries
-	// begin at or before a position in the code.
+	// immediate and blocks are the succinct index of 2.6 and later, a compact table of bits. For a position in the
+	// code, it says how many entries begin at or before this position.
 	immediate []uint64
 	blocks    []byte
 }
@@ -56,8 +56,9 @@ func (d *loader) readLines(body []byte, iseqSize uint32) (lineTable, error) {
 	return t, nil
 }
 
-// readIndex reads the succinct index. It begins with up to six words for the first 54 positions. Each word has nine
-// ranks of seven bits. Blocks follow, each for 512 positions. A rank is the number of entries up to a position.
+// readIndex reads the succinct index. The index begins with up to six words for the first 54 positions. Each word has
+// nine ranks of seven bits. Blocks follow, each for 512 positions. The rank of a position is the number of entries that
+// begin at or before it.
 func (d *loader) readIndex(t *lineTable, at attach.Address, iseqSize uint32) error {
 	words := min(succImmediateWords, (int(iseqSize)+8)/9)
 	blocks := 0

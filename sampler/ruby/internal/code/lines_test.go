@@ -51,7 +51,8 @@ func TestLines(t *testing.T) {
 				positions = append(positions, p)
 			}
 		}
-		// The ranks of the first 54 positions have only 7 bits. The test makes few enough entries for this limit.
+		// The ranks of the first 54 positions have only 7 bits, so the test makes only as many entries as these bits
+		// can count.
 		lines := make([]int32, len(positions))
 		for i := range lines {
 			lines[i] = rng.Int31() - 1<<30

@@ -21,16 +21,16 @@ type loadPathVersion uint64
 
 // loadPathState is what is known of the target's $LOAD_PATH.
 type loadPathState struct {
-	read    bool // it was tried at least once
+	read    bool // ddtop has tried to read it at least once
 	checked int64
 	version loadPathVersion
-	// entries are the words of the Array $LOAD_PATH when it was last read: the addresses of its Strings.
+	// entries are the words in the Array $LOAD_PATH when it was last read. They are the addresses of its Strings.
 	entries []byte
 	origins origins
 }
 
-// refreshLoadPath reads $LOAD_PATH if loadPathEvery has passed. If it cannot be read, the last known entries stay in
-// use. If it was never read, origins are guessed from the usual layout of folders.
+// refreshLoadPath reads $LOAD_PATH if loadPathEvery has passed. If $LOAD_PATH cannot be read, the last known entries
+// stay in use. If it was never read, ddtop guesses origins from the usual layout of folders.
 func (d *validator) refreshLoadPath(nowNS int64) {
 	s := &d.loadPath
 	if s.read && nowNS-s.checked < loadPathEvery && nowNS >= s.checked {
@@ -55,8 +55,8 @@ func (d *validator) refreshLoadPath(nowNS int64) {
 	clear(d.frameIDs)
 }
 
-// readLoadPath reads the entries of $LOAD_PATH. words is nil if they have not changed. An entry that is not a String
-// becomes "": its path is what its method to_path returns, and ddtop cannot call this method.
+// readLoadPath reads the entries of $LOAD_PATH. words is nil if they have not changed. If an entry is not a String,
+// list has "" for it. Its path is then the result of its method to_path, which ddtop cannot call.
 func (d *validator) readLoadPath() (words []byte, list []string, err error) {
 	v, err := d.loadPathValue()
 	if err != nil {
@@ -84,7 +84,7 @@ func (d *validator) readLoadPath() (words []byte, list []string, err error) {
 		case err == view.ErrMissing:
 			missing = err
 		case err != nil:
-			text, words = "", words[:0] // the entry keeps its index, and empty words make the next call read again
+			text, words = "", words[:0] // list keeps its indexes; with empty words, the next call reads again
 		}
 		list = append(list, text)
 	}

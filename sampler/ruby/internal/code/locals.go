@@ -27,11 +27,11 @@ func (l *Locals) At(ep attach.Address, i int) attach.Address {
 	return ep - attach.Address(len(l.names)-i+2)*8
 }
 
-// Scope is a control frame of Ruby code with its receiver and its own local variables. If the code is a block, it can
-// also use the variables of the code around it. They belong to the frame of that code while that frame exists.
+// Scope is a control frame of Ruby code with its receiver and its own local variables. A block can also use the
+// variables of the code around it. While the frame of that code exists, these variables belong to that frame's Scope.
 type Scope struct {
-	// Frame is the index of the scope's frame among the control frames, of which the innermost is 0. ISeq is the
-	// address of the code: see Decoder.Known.
+	// Frame is the index of the scope's frame among the control frames. Index 0 is the innermost frame. ISeq is the
+	// address of the code (see Decoder.Known).
 	Frame    int
 	ISeq, EP attach.Address
 	Self     uint64
@@ -133,7 +133,7 @@ func (d *loader) localsOf(q *iseq) (*Locals, error) {
 	d.Objects.Note(q.at+attach.Address(d.o.bodyLocalsSize), size, 0)
 	d.Objects.Note(at, ids, 0)
 	d.Objects.Record(nil)
-	if heap.Recorded(q.witnesses) { // without a record they could not be checked again
+	if heap.Recorded(q.witnesses) { // memory without a record could not be checked again
 		q.locals = l
 	}
 	more := q.cost() - before

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Kinds of internal objects (T_IMEMO). The kind is the bits flags>>12 & 15 (imemo_type). Kinds below 8 are the same
-// from 2.5 to head.
+// These are kinds of internal objects (T_IMEMO). The kind is in the bits flags>>12 & 15 (imemo_type). Kinds below 8 are
+// the same from 2.5 to head.
 const (
 	imemoShift = 12
 	imemoCref  = 1
@@ -20,7 +20,7 @@ const (
 	imemoISeq  = 7
 )
 
-// Kinds of method definitions (rb_method_type_t, the same from 2.5 to head).
+// These are kinds of method definitions (rb_method_type_t, the same from 2.5 to head).
 const (
 	methodISeq  = 0
 	methodCFunc = 1
@@ -33,12 +33,13 @@ const (
 	// envEscaped marks an environment (the variables of a method or block) that has moved to the heap. On the heap, an
 	// environment does not change.
 	envEscaped = 4
-	// maxEnvs limits the environments on the walk from a block's environment outward to the environment of its method.
+	// maxEnvs limits how many environments ddtop visits on the way from a block's environment outward to the
+	// environment of its method.
 	maxEnvs = 256
 )
 
-// methodEntry describes the object to which the first word of an environment refers. This can be a method entry, or
-// special variables ($~ and $_) that lead to a method entry. It can also be an object that names no method.
+// methodEntry describes the object to which the first word of an environment refers. The object can be a method entry,
+// or special variables ($~ and $_) that lead to a method entry. It can also be an object that names no method.
 type methodEntry struct {
 	validity
 	addr uint64
@@ -53,23 +54,23 @@ type methodEntry struct {
 	// called is the ID by which the method is called, and original the ID in its definition. They differ for an alias.
 	called, original uint64
 	// named is the generation in which the name in the label was last confirmed. If witnesses is nil, comparing memory
-	// cannot confirm the name of the class. Then the name is read again in each generation.
+	// cannot confirm the name of the class. In this case the name is read again in each generation.
 	named generation
 	// final is true if the label can't change.
 	final bool
-	// The field next is the method entry to which special variables ($~ and $_) lead. It is zero if there is none. code
-	// is the iseq of the frame for which the special variables were read.
+	// If the object is a method's special variables ($~ and $_), next is the method entry to which they lead. Otherwise
+	// next is zero. code is the iseq of the frame for which the special variables were read.
 	next  uint64
 	code  attach.Address
-	bytes int // the result of cost
-	// qualified maps each other name of the method (an alias) to the label with the class and this name.
+	bytes int // the last result of cost
+	// qualified has a label for each other name of the method (an alias). The label is the class and this name.
 	qualified map[string]string
 }
 
 type methodEntryKind uint8
 
 const (
-	kindScope methodEntryKind = iota // a cref: a class body, the top level
+	kindScope methodEntryKind = iota // a cref: the scope of a class body or of the top level
 	kindMethod
 	kindVariable
 )
@@ -96,7 +97,7 @@ func (d *loader) loadMethodEntry(v uint64) (*methodEntry, error) {
 		return h, nil
 	}
 	// Ruby stores no other kind of object in an environment. So the method entry was moved or freed, and another object
-	// is in its place.
+	// now has its place.
 	return nil, heap.WrongType(attach.Address(v), "method entry", heap.TypeMoved)
 }
 
@@ -136,8 +137,8 @@ func (d *loader) loadMethod(h *methodEntry) error {
 	return err
 }
 
-// qualify returns the label of this method's class and the given name. The name is a parameter, because the name of an
-// iseq can differ from the method's name (aliases).
+// qualify returns a label that consists of this method's class and the given name. The name is a parameter, because the
+// name of an iseq can differ from the method's name (aliases).
 func (d *loader) qualify(h *methodEntry, name string) (string, error) {
 	if name == h.name {
 		return h.label, nil
@@ -206,8 +207,9 @@ func (d *environments) envAt(raw *Stack, ep attach.Address) (env, error) {
 // envKey identifies an environment on the heap, and the iseq of the frames that use it.
 type envKey struct{ ep, code attach.Address }
 
-// envMethod is the method that methodOf found when it started at an environment on the heap. Its validity lists the
-// memory of all environments on the way to the method. If this memory changes, the method may be another one.
+// envMethod is a cached result of methodOf: the method to which an environment on the heap leads. Its validity lists
+// the memory of all environments on the way to the method. If this memory changes, the environment may lead to another
+// method.
 type envMethod struct {
 	validity
 	entry *methodEntry // nil if there is none
@@ -227,8 +229,8 @@ func (e *envMethod) drop(*loader) bool { return false }
 
 // methodOf finds the method of a frame as rb_vm_frame_method_entry does: it goes from the frame's environment outward
 // to the method's environment. It returns nil if there is no method (a class body, the top level). code is the frame's
-// iseq. ofMethod is true if the code belongs to a method. Then the method's environment must name a method entry. If it
-// names a scope instead (imemo_cref), memory has changed, and methodOf returns an error.
+// iseq. ofMethod is true if the code belongs to a method. In this case the method's environment must name a method
+// entry. If it names a scope instead (imemo_cref), memory has changed, and methodOf returns an error.
 func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Address, ofMethod bool) (*methodEntry, error) {
 	var start attach.Address // the first environment on the heap
 	d.chain = d.chain[:0]
@@ -263,15 +265,15 @@ func (d *environments) methodOf(raw *Stack, ep attach.Address, code attach.Addre
 	return nil, view.Unreadable(ep, envSize)
 }
 
-// methodAt returns the method that one environment names. done is true if the walk outward ends at this environment,
+// methodAt returns the method that one environment names. done is true if the search outward ends at this environment,
 // with or without a method.
 func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *methodEntry, done bool, err error) {
 	local := e.flags&envLocal != 0
 	if e.me == 0 {
 		if local && ofMethod && e.flags&envEscaped == 0 {
-			// A method's own environment always names the method (vm_push_frame), from 2.5 to head. The only exception
-			// is the copy of an isolated block's environment, which is on the heap. But this environment is on the
-			// stack. So its words were read before Ruby pushed the frame.
+			// From 2.5 to head, a method's own environment always names the method (vm_push_frame). The only exception
+			// is the copy of an isolated block's environment, and this copy is on the heap. Here the environment is on
+			// the stack. So its words were read before Ruby pushed the frame.
 			return nil, false, heap.WrongType(attach.Address(e.me), "method entry", heap.NotHeap)
 		}
 		return nil, local, nil

@@ -10,10 +10,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestKeptEnvironment finds a method through an environment on the heap. The result must be kept until the next
-// collection. It must also be kept after a collection if memory is unchanged. The Decoder starts a new generation each
-// second. It starts a new list of entries in use (cache.hot) only after a collection. So the test runs with different
-// numbers of generations and of collections.
+// TestKeptEnvironment finds a method through an environment on the heap. The Decoder must keep the result until the
+// next collection. If memory is unchanged, it must also keep the result after a collection. The Decoder starts a new
+// generation each second, but a new list of entries in use (cache.hot) only after a collection. So the test runs with
+// different numbers of generations and of collections.
 func TestKeptEnvironment(t *testing.T) {
 	const ep, timed, cycles = attach.Address(0x8010), 5, 4
 	memory := new(memtest.Pages)

@@ -15,9 +15,9 @@ const (
 	// imemoConstant is the kind of an internal object that caches a constant (imemo_constcache of internal/imemo.h, 3.0
 	// to 4.0). The kind is in the bits imemoKind. The object's second word is the constant's value.
 	imemoKind, imemoConstant = 15 << 12, 13 << 12
-	// Offsets up to 2.7. constant27 is the place of a constant's value in its inline cache (iseq_inline_cache_entry,
-	// vm_core.h). call27 is the place of the method's ID in the data of a call (rb_call_data). global27 is the place of
-	// the ID in a global variable's entry (rb_global_entry, variable.c).
+	// These are offsets up to 2.7. constant27 is the place of a constant's value in its inline cache
+	// (iseq_inline_cache_entry, vm_core.h). call27 is the place of the method's ID in the data of a call
+	// (rb_call_data). global27 is the place of the ID in a global variable's entry (rb_global_entry, variable.c).
 	constant27, call27, global27 = 16, 64, 8
 	// From 3.0 on, the first word of a call's data has the bit callTag. The method's ID is in the bits from callShift
 	// on (vm_callinfo.h).
@@ -26,12 +26,13 @@ const (
 
 // Operands are what the instructions of a piece of code refer to.
 type Operands struct {
-	// Calls are the names of the methods that the code calls. Constants are the values of the constants that it has
+	// Calls has the names of the methods that the code calls. Constants has the values of the constants that it has
 	// used.
 	Calls     []string
 	Constants []uint64
-	// words are all words of the code. globals are the IDs of its global variables, which 2.7 keeps outside the code.
-	// places has the index in words of each name in Calls. blocks has the index in words of each reference to a block.
+	// words are all words of the code. globals are the IDs of the code's global variables, which 2.7 stores outside the
+	// code. places has the index in words of each name in Calls. blocks has the index in words of each reference to a
+	// block.
 	words, globals []uint64
 	places, blocks []int
 }
@@ -41,9 +42,9 @@ func (o *Operands) Names(id uint64) bool {
 	return slices.Contains(o.words, id) || slices.Contains(o.globals, id)
 }
 
-// Operands reads what the code of an iseq refers to. Call it in a function that Objects.Read calls. It treats each word
-// of the code as a possible operand. Some words are addresses of instructions. They do no harm, because the machine
-// code there does not look like a method's ID.
+// Operands reads the methods, constants, variables and blocks to which the code of an iseq refers. Call it in a
+// function that Objects.Read calls. It treats each word of the code as a possible operand. Some words are addresses of
+// instructions. They do no harm, because the machine code there does not look like a method's ID.
 func (d *classifier) Operands(iseq attach.Address, into *Operands) error {
 	into.Calls, into.Constants, into.words = into.Calls[:0], into.Constants[:0], into.words[:0]
 	into.globals, into.places, into.blocks = into.globals[:0], into.places[:0], into.blocks[:0]
@@ -102,14 +103,13 @@ func (d *classifier) operand(at uint64, into *Operands) error {
 	return err
 }
 
-// isBlock reports whether a word is the first word of an iseq. If code refers to a block, it refers to the block's
-// iseq.
+// isBlock reports whether a word is the first word of an iseq. Code refers to a block by the block's iseq.
 func isBlock(word uint64) bool {
 	return word&(heap.TypeMask|imemoKind) == heap.TypeImemo|imemoISeq<<imemoShift
 }
 
-// constant returns the value of a constant from the first word of its inline cache, in 3.0 and later. It returns zero
-// if the cache is empty, or if this is no such cache.
+// constant returns the value of a constant from the first word of its inline cache (3.0 and later). It returns zero if
+// the cache is empty, or if the word does not belong to such a cache.
 func (d *classifier) constant(word uint64) (uint64, error) {
 	if !d.Objects.IsObject(word) {
 		return 0, nil

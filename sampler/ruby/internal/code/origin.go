@@ -21,14 +21,14 @@ import (
 //	any other entry                    the program's own
 type origins struct {
 	prefixes []originPrefix // longest first
-	stdlib   bool           // the standard library is among them
+	stdlib   bool           // prefixes include the standard library
 }
 
 type originPrefix struct {
 	dir    string // without a slash at its end
 	origin sampler.Origin
 	gem    string
-	site   bool // the first name in the path below dir is the library's
+	site   bool // the library's name is the first name in the path after dir
 }
 
 // newOrigins makes the prefixes from a $LOAD_PATH. api is the beginning of the release's RbConfig "ruby_version", at
@@ -39,7 +39,7 @@ func newOrigins(loadPath []string, api string) origins {
 	lastSite := -1
 	for i, entry := range loadPath {
 		if !path.IsAbs(entry) {
-			continue // its meaning depends on the program's working folder
+			continue // the meaning of a relative path depends on the program's working folder
 		}
 		dir := path.Clean(entry)
 		p := originPrefix{dir: dir, origin: sampler.OriginApp}
@@ -88,22 +88,22 @@ func (o *origins) of(name, abs string) (sampler.Origin, string) {
 		}
 		return origin, gem
 	case path.IsAbs(name):
-		return o.byFile(name) // an eval that names a file for its code
+		return o.byFile(name) // the code was evaluated, with a file name that the program gave it
 	case name == "-e" || name == "-":
-		return sampler.OriginApp, "" // the program itself, on the command line or on standard input
+		return sampler.OriginApp, "" // code on the command line or on standard input
 	}
 	return sampler.OriginEval, ""
 }
 
 // ofEval returns the origin of evaluated code (eval) that names no file. It is the origin of the file that called eval,
-// if Ruby names this file. From 3.3 on the file is in the code's path, in 2.7 it is the absolute path.
+// if Ruby names this file. From 3.3 on, the file is in the code's path. In 2.7, the file is the absolute path.
 func (o *origins) ofEval(name, abs string) (sampler.Origin, string) {
 	file, ok := sampler.EvalFile(name)
 	switch {
 	case ok && file != "" && file[0] != '(':
 		origin, gem := o.of(file, "")
 		if origin == sampler.OriginEval && path.Ext(file) != "" {
-			origin = sampler.OriginApp // a main script, by the relative name that it was started with
+			origin = sampler.OriginApp // a main script that was started with a relative path
 		}
 		return origin, gem
 	case abs != "":
@@ -157,8 +157,8 @@ func isSite(dir string) bool {
 	return slices.ContainsFunc(siteMarks[:], func(mark string) bool { return strings.Contains(dir+"/", mark) })
 }
 
-// siteOrigin returns the origin of code below site_ruby or vendor_ruby. Code there belongs to a gem, except RubyGems
-// and Bundler. These count as part of Ruby, although distributions and "gem update --system" install them there.
+// siteOrigin returns the origin of code below site_ruby or vendor_ruby. The code there belongs to gems, except RubyGems
+// and Bundler. These two count as part of Ruby, although distributions and "gem update --system" install them there.
 func siteOrigin(rest string) (sampler.Origin, string) {
 	name := ""
 	for part := range strings.SplitSeq(strings.TrimPrefix(rest, "/"), "/") {
@@ -206,8 +206,8 @@ func gemOf(file string) (dir, gem string) {
 }
 
 // splitGem splits a gem's full name, NAME-VERSION or NAME-VERSION-PLATFORM (Gem::Specification#full_name). Names and
-// platforms can both have hyphens and digits. The version is the first part of digits and dots that is the end of the
-// name, or that a platform follows.
+// platforms can both have hyphens and digits. The version is the first part that consists of digits and dots and comes
+// at the end of the name or before a platform.
 func splitGem(full string) (name, version string) {
 	for i := 1; i < len(full)-1; i++ {
 		if full[i] != '-' {

@@ -75,9 +75,9 @@ func TestOrigins(t *testing.T) {
 		{debian, "", "/var/lib/gems/3.1.0/gems/rack-2.2.7/lib/rack.rb", sampler.OriginGem, "rack 2.2.7"},
 		{debian, "", "/usr/share/rubygems-integration/all/gems/rake-13.0.6/exe/rake", sampler.OriginGem, "rake 13.0.6"},
 		{debian, "", "/srv/bundle/ruby/3.1.0/bundler/gems/rails-1a2b3c4d5e6f/activerecord/lib/a.rb", sampler.OriginGem, "rails 1a2b3c4d5e6f"},
-		// The load path does not contain this file, but its path has a gem's folder.
+		// The load path does not have this file's folder, but the file's path has a gem's folder.
 		{debian, "", "/srv/shop/lib/vendor/gems/tiny-0.1/lib/tiny.rb", sampler.OriginGem, "tiny 0.1"},
-		// A gem's test files can contain gems. The innermost one counts.
+		// A gem's test files can contain gems. The innermost gem decides.
 		{debian, "", "/var/lib/gems/3.1.0/gems/rack-2.2.7/test/gems/inner-1.0/a.rb", sampler.OriginGem, "inner 1.0"},
 		{fedora, "", "/usr/share/ruby/json.rb", sampler.OriginStdlib, ""},
 		{fedora, "", "/usr/lib64/ruby/rbconfig.rb", sampler.OriginStdlib, ""},

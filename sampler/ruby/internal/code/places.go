@@ -5,38 +5,38 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// Offsets that are the same on every release from 2.5 to head, on x86_64 and aarch64. They were measured in running
+// These offsets are the same on every release from 2.5 to head, on x86_64 and aarch64. They were measured in running
 // processes. See docs/internals/stacks.md#control-frames and the sections after it, and
 // docs/internals/code.md#method-entries.
 const (
-	// Offsets in rb_control_frame_t.
+	// These are offsets in rb_control_frame_t.
 	FramePC, FrameSP, FrameISeq, FrameSelf, FrameEP = 0, 8, 16, 24, 32
-	// Offsets in struct zjit_jit_frame.
+	// These are offsets in struct zjit_jit_frame.
 	jitFramePC, JITFrameISeq = 0, 8
 	// An environment has three words: method, outer environment and flags. ep points to the flags.
 	envBelow, envSize = 16, 24
-	// The offset of the body in rb_iseq_t, and the size of the head of rb_iseq_t. The head shows that the object is an
-	// iseq.
+	// iseqBody is the offset of the body in rb_iseq_t, and iseqHead the size of the head of rb_iseq_t. The head shows
+	// that the object is an iseq.
 	iseqBody, iseqHead = 16, 24
-	// Offsets in rb_callable_method_entry_t, and its size.
+	// These are offsets in rb_callable_method_entry_t, and its size.
 	meDef, meCalledID, meOwner, meSize = 16, 24, 32, 40
-	// Offsets in rb_method_definition_t, and its size.
+	// These are offsets in rb_method_definition_t, and its size.
 	defType, defBody, defOriginalID, defSize = 0, 8, 32, 40
-	// Offset in vm_svar.
+	// This is an offset in vm_svar, the special variables of a method.
 	svarCrefOrMe = 8
-	// Sizes of parts of the succinct index: succ_dict_block (in bytes, in positions) and succ_index_table (in words, in
-	// positions).
+	// These are sizes of the parts of the succinct index. A succ_dict_block has succBlockSize bytes, for succBlockBits
+	// positions. The immediate part of succ_index_table has succImmediateWords words, for succImmediate positions.
 	succBlockSize, succImmediateWords, succImmediate, succBlockBits = 80, 6, 54, 512
 )
 
 // Places are the offsets, in bytes, of the fields of a release's structs that this package reads. An offset is -1 if
 // the release has no such field.
 type Places struct {
-	// Fields of rb_control_frame_t.
+	// These are the size of rb_control_frame_t, and a field in it.
 	FrameSize int `layout:"sizeof rb_control_frame_struct"`
 	FrameJIT  int `layout:"rb_control_frame_struct.jit_return,optional"`
 
-	// Fields of rb_iseq_constant_body and iseq_insn_info_entry.
+	// These are fields of rb_iseq_constant_body and iseq_insn_info_entry.
 	bodyType        int          `layout:"rb_iseq_constant_body.type"`
 	bodyISeqSize    int          `layout:"rb_iseq_constant_body.iseq_size"`
 	bodyEncoded     int          `layout:"rb_iseq_constant_body.iseq_encoded"`
@@ -60,17 +60,17 @@ type Places struct {
 	entryLine     int `layout:"iseq_insn_info_entry.line_no"`
 	entryPosition int `layout:"iseq_insn_info_entry.position,before=2.6"`
 
-	// A field of rb_execution_context_t.
+	// This is a field of rb_execution_context_t.
 	ecErrinfo int `layout:"rb_execution_context_struct.errinfo"`
 
-	// vmLoadPath is the offset of $LOAD_PATH in the VM. From 4.0 on, $LOAD_PATH is at boxLoadPath in a box instead.
-	// This is the main box, or the root box if there is no main box yet.
+	// vmLoadPath is the offset of $LOAD_PATH in the VM. From 4.0 on, $LOAD_PATH is in a box instead, at the offset
+	// boxLoadPath. This is the main box, or the root box if there is no main box yet.
 	vmLoadPath  int `layout:"rb_vm_struct.load_path,optional"`
 	boxLoadPath int `layout:"rb_box_struct.load_path,optional"`
 	vmMainBox   int `layout:"rb_vm_struct.main_box,optional"`
 	vmRootBox   int `layout:"rb_vm_struct.root_box,optional"`
 
-	// The bits that mark the kinds and attributes of frames. Layout tables lack them, so Complete sets them.
+	// These bits mark the kinds and attributes of frames. Layout tables lack them, so Complete sets them.
 	cTrace                            uint32
 	magicMask, magicCFunc, magicDummy uint64
 }

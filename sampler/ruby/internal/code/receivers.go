@@ -10,14 +10,14 @@ import (
 
 const (
 	// firstLocal is the smallest distance of a local variable from the environment's pointer, in words
-	// (VM_ENV_DATA_SIZE, vm_core.h). A word of the code below maxDistance counts as such a distance. IDs of variables
-	// are larger.
+	// (VM_ENV_DATA_SIZE, vm_core.h). ddtop treats a word of the code as such a distance if it is below maxDistance. IDs
+	// of variables are larger.
 	firstLocal, maxDistance = 3, 1 << 8
 	// maxBlocks limits how deep blocks within blocks are followed. maxCodes limits how many pieces of code one call of
 	// Receivers reads.
 	maxBlocks, maxCodes = 2, 64
-	// AnyLevel is the value of Receiver.Level if the code does not show in which environment the variable is: its own
-	// (0) or the next one outward (1).
+	// AnyLevel is the value of Receiver.Level if the code does not show in which environment the variable is. It is
+	// then in the code's own environment (0) or in the next one outward (1).
 	AnyLevel = -1
 )
 
@@ -40,9 +40,9 @@ type Receiver struct {
 }
 
 // Receivers reads the code of an iseq, and of the blocks in it that run at once. list has the variables and constants
-// on which this code calls a method with one of the names. calls has the names of all methods that the code calls. ops
-// is a buffer. Call Receivers in a function that Objects.Read calls. The receiver is known only for calls without
-// arguments, because the instruction before the call then pushes the receiver.
+// on which this code calls one of the methods in names. It includes only calls without arguments: the instruction
+// before such a call pushes the receiver. calls has the names of all methods that the code calls. ops is a buffer. Call
+// Receivers in a function that Objects.Read calls.
 func (d *classifier) Receivers(iseq attach.Address, names []string, ops *Operands) (list []Receiver, calls []string, err error) {
 	type code struct {
 		iseq  attach.Address

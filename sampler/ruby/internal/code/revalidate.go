@@ -10,18 +10,18 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// recheckEvery is the interval at which cached entries are checked again, in ns. recheckBlind is the interval while the
+// recheckEvery is the interval at which cached entries are checked again, in ns. recheckBlind replaces it while the
 // collector's progress is unknown. Checks are needed because a collection can free or move iseqs and methods
-// (docs/internals/code.md#what-moves-and-goes-away). An object that has survived oldAge collections is old (Ruby itself
-// takes three). Only a major collection frees it.
+// (docs/internals/code.md#what-moves-and-goes-away). An object is old for ddtop if it has survived oldAge collections.
+// (Ruby itself calls it old after three.) Only a major collection frees an old object.
 const (
 	recheckEvery = 1_000_000_000
 	recheckBlind = 100_000_000
 	oldAge       = 8
 )
 
-// generation counts, from 1 on, the events after which cached entries may need a check. This counter and the other
-// counters in this file have different types, so that the compiler reports if one is used in place of another.
+// generation counts, from 1 on, the events after which cached entries may need a check. Each counter in this file has a
+// type of its own. So the compiler reports an error if code confuses two counters.
 type generation uint32
 
 // hotNumber counts the lists of recently used entries (cache.hot). Each cycle of the target's collector begins a new
@@ -48,10 +48,10 @@ type entry interface {
 	drop(d *loader) bool
 }
 
-// validity has the memory from which an entry was made, and when this memory was last known to be unchanged.
+// validity has the memory from which an entry was made. It also says when this memory was last known to be unchanged.
 type validity struct {
-	// The field read is the memory of the entry itself, as it was read. witnesses describe the memory of its names. The
-	// entry is valid while both are unchanged in the target.
+	// The field read is the memory of the entry itself, as ddtop read it. witnesses describe the memory of the entry's
+	// names. The entry is valid while both are unchanged in the target.
 	read      []memory
 	witnesses []heap.Witness
 	// missingNames is true if a name could not be read.
@@ -64,7 +64,7 @@ type validity struct {
 	// hot is the number of the latest list of recently used entries (cache.hot) to which this entry was added.
 	hot hotNumber
 	// loaded is the number of the Decode that read the entry. listed is the number of the last Decode that added the
-	// entry to cache.checks, to have it compared with memory.
+	// entry to cache.checks, so that it is compared with memory.
 	loaded, listed decodeNumber
 	// tried is the generation in which the entry was read.
 	tried generation
@@ -99,17 +99,18 @@ func (c *cache) collected() collections { return collections(c.gc.Count) }
 // old reports whether an entry has survived so many collections that only a major collection can free it.
 func (c *cache) old(v *validity) bool { return c.gc.Valid && c.collected()-v.born >= oldAge }
 
-// Proof says how long a decoded stack stays valid while its control frames do not change. Its validity ends because the
-// code to which the frames refer can be freed, and other code can take its place.
+// Proof shows whether a decoded stack is still valid. It is for a stack whose control frames have not changed. Such a
+// stack can become invalid because the code to which its frames refer can be freed, and other code can take its place.
 type Proof struct {
 	generation generation
 	loadPath   loadPathVersion
 	// old is true if all objects to which the stack refers have survived oldAge collections. final is true if all names
-	// are final: decoding again cannot find better names.
+	// are final, so that decoding again cannot find better names.
 	old, final bool
 }
 
-// Holds reports whether decoding a stack again would give the same frames. p is the Proof of the earlier decoding.
+// Holds reports whether decoding a stack again would give the same frames, if its control frames have not changed. p is
+// the Proof of the earlier decoding.
 func (d *validator) Holds(p Proof) bool {
 	switch {
 	case p.loadPath != d.loadPath.version:
@@ -128,8 +129,8 @@ func (d *validator) Generation() uint64 {
 }
 
 // check reads the memory of the entries in d.checks again, and drops the entries that have changed. same is true if the
-// current Decode has used no dropped entry. An entry that lacks a name is also dropped, so that ddtop tries to read the
-// name once per generation.
+// current Decode has used none of the dropped entries. An entry that lacks a name is also dropped, so that ddtop tries
+// to read the name again, once per generation.
 func (d *validator) check() (same bool, err error) {
 	if len(d.checks) == 0 {
 		return true, nil
@@ -158,7 +159,8 @@ func (d *validator) check() (same bool, err error) {
 			take(m.at, len(m.says))
 		}
 	}
-	// All code of a file shares the path, and all methods of a class share its name. Read each such name only once.
+	// All code of a file has the same path, and all methods of a class have the same class name. Read each such name
+	// only once.
 	clear(d.shared)
 	d.order = d.order[:0]
 	for _, k := range d.checks {
@@ -208,15 +210,15 @@ func (d *loader) tryAgain(v *validity) bool {
 
 // Revalidate informs the Decoder about the progress of the target's garbage collector. Call it once per tick, before
 // Decode. nowNS is CLOCK_MONOTONIC in ns. If objects may have been freed or moved since the last tick, cached entries
-// are compared with memory again. Recently used entries are compared in one batch while the collector rests. Others are
-// compared when they next occur on a stack. If nothing may have been freed or moved, Revalidate reads only $LOAD_PATH,
-// once a second. The error means that the target cannot be read.
+// are compared with memory again. Recently used entries are compared in one batch while no collection is in progress.
+// Other entries are compared when they next occur on a stack. If nothing may have been freed or moved, Revalidate reads
+// only $LOAD_PATH, once a second. The error means that the target cannot be read.
 func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	d.Objects.SetGC(gc)
 	age := nowNS - d.checkedNS
 	timed := age < 0 || age >= recheckEvery
-	// Code that was on a stack during marking may still be garbage when the cycle ends. Code that is on a stack after
-	// marking is not freed before the next cycle.
+	// Code that was on a stack during marking may still be garbage when the collector's cycle ends. If code is on a
+	// stack after marking, it is not freed before the next cycle.
 	settled := !gc.Valid || !gc.During && (gc.Mode == sampler.GCIdle || gc.Mode == sampler.GCSweeping)
 	next := !gc.Valid || gc.Count != d.gc.Count
 	cycle := next || settled && !d.settled
@@ -246,8 +248,8 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	if !cycle {
 		return nil
 	}
-	// An entry that is on no stack right now may be garbage that the collector has not swept yet. Such memory looks
-	// unchanged until another object takes its place. So the entries are compared only while the collector rests.
+	// An entry that is on no stack now may be garbage that the collector has not swept yet. Its memory looks unchanged
+	// until another object takes its place. So compare the entries only while no collection is in progress.
 	rests := !gc.Valid || gc.Mode == sampler.GCIdle && !gc.During
 	size := 0
 	for _, k := range d.hot {
@@ -268,8 +270,9 @@ func (d *validator) Revalidate(nowNS int64, gc sampler.GC) error {
 	return err
 }
 
-// checkClasses drops those methods in d.checks whose class has another name now. It handles only methods without
-// witnesses: for them, a comparison of memory does not show a new class name. So it reads the class names again.
+// checkClasses drops the methods in d.checks whose class now has another name. It handles only methods without
+// witnesses. For these methods, comparing memory does not show a new class name, so checkClasses reads the class names
+// again.
 func (d *validator) checkClasses() error {
 	if len(d.checks) == 0 {
 		return nil
@@ -306,7 +309,7 @@ func (d *loader) sameClass(h *methodEntry) (bool, error) {
 		return false, err
 	}
 	if err != nil || label != h.label || final != h.final {
-		return h.missingNames && err != nil, nil // tryAgain lets names that were unreadable be read again
+		return h.missingNames && err != nil, nil // unreadable names are read again because of tryAgain
 	}
 	h.named = d.generation
 	return true, nil

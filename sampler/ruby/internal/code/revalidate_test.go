@@ -62,7 +62,7 @@ func TestWitnesses(t *testing.T) {
 					collect()
 					use()
 					if kept == nil || kept.hot != d.hotList {
-						continue // code that is on no stack, and was read only to find its method's kind
+						continue // this code is on no stack; it was read only to find the kind of its method
 					}
 					if d.iseqs[q.addr] != kept {
 						t.Fatalf("%s was read anew though nothing had changed", q.base)
@@ -89,8 +89,8 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
-// changeNames changes, one after another, the words from which the class names of methods were read. Each change must
-// be noticed.
+// changeNames changes the words from which the class names of methods were read, one after another. The Decoder must
+// notice each change.
 func changeNames(t *testing.T, d *Decoder, mem *memtest.Edited, collect, use func()) {
 	t.Helper()
 	use()
@@ -127,8 +127,8 @@ func changeNames(t *testing.T, d *Decoder, mem *memtest.Edited, collect, use fun
 	}
 }
 
-// TestRevalidateOnlyWhenDue counts reads. While no object can have been freed or moved, Revalidate must read nothing
-// but the load path.
+// TestRevalidateOnlyWhenDue counts reads. While no object can have been freed or moved, Revalidate must read only the
+// load path.
 func TestRevalidateOnlyWhenDue(t *testing.T) {
 	goldens := loadGoldens(t)
 	g := goldens[len(goldens)-1]
@@ -165,8 +165,8 @@ func TestRevalidateOnlyWhenDue(t *testing.T) {
 		}
 	}
 	use()
-	// look is how many reads compare all entries, including the names of classes. path is how many reads check the load
-	// path, once a second.
+	// look is how many reads are needed to compare all entries, including the names of classes. path is how many reads
+	// are needed to check the load path, once a second.
 	const look, path = 1, 1
 	step("first", 0, look+path)
 	step("nothing happened", 10*ms, 0)

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ruleDecoder returns a Decoder that reads no memory. The test puts its frames into it (put).
+// ruleDecoder returns a Decoder that reads no memory. Tests set its frames with put.
 func ruleDecoder(release string) *Decoder {
 	r, err := places.ParseRelease(release)
 	if err != nil {
@@ -131,8 +131,8 @@ func TestFrameRules(t *testing.T) {
 	}
 }
 
-// TestFrameCacheTellsApart makes frames that differ in one thing that is shown. Two such frames must not share an entry
-// of the frame cache.
+// TestFrameCacheTellsApart makes pairs of frames that differ in a single property that is shown. The two frames must
+// not share an entry of the frame cache.
 func TestFrameCacheTellsApart(t *testing.T) {
 	d := ruleDecoder("3.4.9")
 	d.put("ruby a", "ruby a", "C a", "C b")

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// TestMethodNotWrittenYet has a running thread that has pushed a frame, but has not written the frame's method entry.
-// If this is the innermost frame, it must be left out. If it is further out, Decode must ask for another reading. At
-// the last try, the frame must get the name of its code and count as failed.
+// TestMethodNotWrittenYet has a running thread that has pushed a frame, but has not written the frame's method entry
+// yet. If this is the innermost frame, Decode must leave it out. If the frame is further out, Decode must request
+// another reading. At the last try, the frame must get the name of its code and count as failed.
 func TestMethodNotWrittenYet(t *testing.T) {
 	for _, g := range loadGoldens(t) {
 		t.Run(g.Version, func(t *testing.T) {

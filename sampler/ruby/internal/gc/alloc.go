@@ -7,17 +7,18 @@ import (
 )
 
 // allocCounter reads how many objects were allocated so far. It reads this number twice in one system call, just before
-// a thread's frames, and charges the difference to these frames. The objects allocated between two ticks cannot be
-// charged to the stack of either tick, because other code ran in between (docs/internals/gc.md#who-allocates).
+// a thread's frames, and charges the difference to these frames. It cannot charge the objects allocated between two
+// ticks to the stack of either tick, because other code ran in between (docs/internals/gc.md#who-allocates).
 //
-// Between the two readings, one word is read gapReads times to let time pass. The target hardly ever writes this word.
-// If ddtop read the frames in this gap instead, it would take away cache lines that the target's CPU writes. This slows
-// methods that compute more than methods that allocate: on 3.4, 75 % of the objects were measured as 77 %.
+// Between the two readings, ddtop lets time pass by reading one word gapReads times. The target hardly ever writes this
+// word. If ddtop read the frames in this gap instead, it would take away cache lines that the target's CPU writes. This
+// would slow down methods that compute more than methods that allocate. On 3.4, 75 % of the objects were then measured
+// as 77 %.
 //
-// Up to Ruby 3.2 there is one counter, from 3.3 on one for each heap. From 4.0 on each ractor counts in a cache. Every
-// 1,024 objects or so, Ruby flushes the cache: it adds the cache's count to the heap's counter and clears it, in two
-// steps. So the caches are read between two readings of the heaps, and total corrects for a flush in between.
-// docs/internals/gc.md#counting-allocations
+// Up to Ruby 3.2 there is one counter. From 3.3 on there is one for each heap. From 4.0 on each ractor counts in a
+// cache. After every 1,024 objects or so, Ruby flushes the cache: it adds the cache's count to the heap's counter and
+// then clears the cache. So the caches are read between two readings of the heaps, and total corrects for a flush in
+// between. See docs/internals/gc.md#counting-allocations.
 type allocCounter struct {
 	g *Reader
 	// off is the offset of the first of n counters in rb_objspace. stride is the distance between two of them.
@@ -32,9 +33,9 @@ type allocCounter struct {
 	walk walkNumber
 	// gap receives the words that are read to let time pass between the two readings.
 	gap [8]byte
-	// A pair is two readings of the counters in one call. AskPair decides at askedNS whether the tick gets a pair, and
-	// stores its decision in due. dueNS is the earliest time of the next pair. pairing is true once the caller has
-	// called Pair.
+	// A pair is two readings of the counters in one call. At the time askedNS, AskPair decides whether the tick gets a
+	// pair, and stores its decision in due. dueNS is the earliest time of the next pair. pairing is true once the
+	// caller has called Pair.
 	askedNS, dueNS int64
 	due, pairing   bool
 	// locks and stacks are the usual durations of system calls in two kinds of ticks (sampler.LockTick and
@@ -175,9 +176,9 @@ func (g *Reader) TakeCounters(batch []attach.Range) bool {
 	return true
 }
 
-// settle stores the counters of one heap. Objects that are counted in a ractor's cache are not yet in the heap's
+// settle stores the counters of one heap. New objects are counted in a ractor's cache first, and later in the heap's
 // counter. If a cache was flushed between the two readings, both readings may lack its objects. The sum is then only a
-// guess, and settle never lets it fall below the previous sum.
+// guess. In this case settle never lets the sum fall below the previous sum.
 func (c *allocCounter) settle(heap int, s heapSum) {
 	n := s.total()
 	if s.cached && s.heap1 != s.heap2 {
@@ -197,7 +198,7 @@ func (c *allocCounter) total() uint64 {
 
 // delta returns the number of objects allocated between the two readings of the counters in a tick. The difference can
 // be negative, because releases up to 3.4 lose counts with several ractors (docs/internals/gc.md#counting-allocations).
-// delta then returns 0.
+// In this case delta returns 0.
 func (c *allocCounter) delta() uint32 {
 	var sum int64
 	for h := range c.n {
@@ -209,23 +210,23 @@ func (c *allocCounter) delta() uint32 {
 	return uint32(sum)
 }
 
-// Limits of a pair: two readings of the allocation counters in one system call. Above a limit, the sampler has lost its
-// CPU in the middle of the call. Then the frames do not show what was allocated meanwhile. One such pair has so many
-// objects that it would outweigh all others.
+// These constants limit a pair, which is two readings of the allocation counters in one system call. If a limit is
+// exceeded, the sampler has lost its CPU in the middle of the call. The frames then do not show which code allocated
+// the objects. One such pair has so many objects that it would outweigh all others.
 const (
 	// maxPairObjects limits the objects allocated between the two readings of a pair. The fastest loads make 60 objects
 	// per µs, and reading the frames takes about 10 µs.
 	maxPairObjects = 1024
 	// maxPairNS limits the duration of the system call that reads a pair, in ns. Reading the stacks of 500 threads
-	// takes as long.
+	// takes about maxPairNS.
 	maxPairNS = 500_000
 	// longCall limits the duration of a system call, as a multiple of the shortest recent one. 9 of 10 calls take less
 	// than three times the duration of the shortest.
 	longCall = 4
 )
 
-// usual is about the duration of the shortest recent system call of one kind, in ns. A shorter call replaces the value
-// at once. A longer call raises it by a 64th. So the effect of one unusually short call soon ends.
+// usual is the approximate duration of the shortest recent system call of one kind, in ns. A shorter call replaces the
+// value at once. A longer call raises it by a 64th. So the effect of one unusually short call soon ends.
 type usual int64
 
 // interrupted adds the duration of a system call. It reports whether the call took so long that the sampler must have
@@ -247,9 +248,9 @@ const gapReads = 10
 // 1 kHz every tick gets a pair, and at 10 kHz about every fourth tick. A pair costs 1 to 2 µs.
 const pairNS = 400_000
 
-// total returns the heap's counter plus the caches' counts. They are read in the order heap, caches, caches, heap. If
-// the heap grew but the caches did not shrink, a cache was flushed before the first reading of the caches. Then the
-// heap's first reading lacks the flushed objects, so total uses the heap's second reading. (A flush after both readings
+// total returns the sum of the heap's counter and the caches' counts. They are read in the order heap, caches, caches,
+// heap. If the heap grew but the caches did not shrink, a cache was flushed before the first reading of the caches. The
+// heap's first reading then lacks the flushed objects, so total uses the second reading. (A flush after both readings
 // of the caches looks the same, unless the caches are nearly full.)
 func (s heapSum) total() uint64 {
 	if !s.cached {
@@ -276,7 +277,7 @@ func (s heapSum) delta() int64 {
 }
 
 // AskPair decides, at the beginning of a tick, whether the tick gets a pair: two readings of the allocation counters in
-// one call. If it does, the caller calls Pair for the thread whose frames are read.
+// one call. If the tick gets one, the caller calls Pair for the thread whose frames are read.
 func (g *Reader) AskPair() (due bool) {
 	c := &g.alloc
 	c.due, c.pairing = false, false
@@ -296,8 +297,8 @@ func (g *Reader) Pair() { g.alloc.pairing = true }
 
 // EndPair returns the number of objects allocated between the two readings of the pair in the tick that filled s. ok is
 // false if the tick had no pair, or if the pair cannot be used. sole is true if only one thread held a GVL. From 3.4
-// on, objects that a compaction moves count as new ones (sampler.GCDetail.Moved). So a pair within a compaction cannot
-// be used. All other parts of a collection work in steps of a few microseconds and do not matter.
+// on, objects that a compaction moves count as new (sampler.GCDetail.Moved), so a pair within a compaction cannot be
+// used. All other parts of a collection work in steps of a few microseconds and do not matter.
 func (g *Reader) EndPair(depth sampler.Depth, s *sampler.Sample, sole bool) (objects uint32, ok bool) {
 	c, gc := &g.alloc, &s.GC
 	paired := c.pairing

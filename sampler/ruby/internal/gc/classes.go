@@ -12,9 +12,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Limits of one sample of new objects.
+// These constants limit one sample of new objects.
 const (
-	// maxNewSlots and maxNewBytes limit how many of the newest slots of a page are read.
+	// maxNewSlots and maxNewBytes limit how much of a page's newest slots is read: the number of slots, and their size
+	// in bytes.
 	maxNewSlots = 512
 	maxNewBytes = 32 << 10
 	// maxSlotSize is the size of the largest slots in bytes: 640 up to 4.0, 1,024 after.
@@ -25,9 +26,9 @@ const (
 
 // classCounter estimates of which classes objects are allocated. Each ractor fills one page of each heap with new
 // objects. Up to 4.0, a page's free slots are a list from high to low addresses. So the slots above the first free slot
-// are in use. After 4.0, slots are filled from low to high, up to a cursor. A slot in use without a mark of the
-// collector is new: it was filled since the ractor took the page. If the last call saw the same page, only slots filled
-// since that call count (docs/internals/gc.md#which-classes).
+// are in use. After 4.0, slots are filled from low to high, up to a cursor. If a used slot has no mark of the
+// collector, its object is new: the slot was filled since the ractor took the page. If the last call saw the same page,
+// only slots filled since that call count (docs/internals/gc.md#which-classes).
 type classCounter struct {
 	ok bool
 	newobjPlaces
@@ -42,12 +43,12 @@ type classCounter struct {
 	caches []classCache
 	header []byte
 	slots  []byte
-	// last has the value of each allocation counter at the last call. carry has the part of each counter's growth that
-	// is not divided among classes yet (share).
+	// last has the value of each allocation counter at the last call. carry has, for each counter, the part of its
+	// growth that is not divided among classes yet (share).
 	last, carry [maxPools]float64
 	began       bool
-	// counts has the number of new objects that the current call has found, by heap counter and class. One call finds
-	// few different classes.
+	// counts has the numbers of new objects that the current call has found, by heap and class. One call finds few
+	// different classes.
 	counts  [maxPools]map[uint64]uint32
 	parts   map[string]float64
 	total   map[string]*sampler.AllocClass
@@ -56,10 +57,10 @@ type classCounter struct {
 	current *sampler.AllocClasses
 }
 
-// newobjPlaces are the offsets of the words that say where Ruby puts the next new object. cacheAt is the offset in
-// rb_ractor_struct of the ractor's cache, or of a pointer to the cache if byPointer is 1. heaps is the offset of the
-// first heap in a cache, and stride the size of each heap. Up to 2.7 the only cache is in rb_objspace, at edenFree and
-// edenPage.
+// newobjPlaces are the offsets of the words that say where Ruby puts the next new object. cacheAt is an offset in
+// rb_ractor_struct. If byPointer is 1, a pointer to the ractor's cache is there. Otherwise the cache itself is there.
+// heaps is the offset of the first heap in a cache, and stride the size of each heap. Up to 2.7 the only cache is in
+// rb_objspace, at edenFree and edenPage.
 type newobjPlaces struct {
 	cacheAt   int    `layout:"rb_ractor_struct.newobj_cache,from=3.0"`
 	byPointer uint64 `layout:"NEWOBJ_CACHE_IS_POINTER,from=3.0"`
@@ -81,8 +82,8 @@ type heapPage struct {
 	marks      layout.Field `layout:"heap_page.mark_bits"`
 }
 
-// pageBytes returns the size of a page. It follows from the size of the page's mark bits, because there is one bit for
-// each 40 bytes. The size is a power of two: 16 KiB up to 3.1, and 64 KiB from 3.2 on.
+// pageBytes returns the size of a page, in bytes. It derives the size from the size of the page's mark bits, because
+// there is one bit for each 40 bytes. The size is a power of two: 16 KiB up to 3.1, and 64 KiB from 3.2 on.
 func pageBytes(marks layout.Field) uint64 {
 	n := uint64(1 << 12)
 	for n*2 <= uint64(marks.Size)*8*slotSize {
@@ -148,7 +149,7 @@ func (g *Reader) CountClasses(s *sampler.Sample) *sampler.AllocClasses {
 		return nil
 	}
 	c := &g.classes
-	// During marking, an old object may not have its mark yet. It would look like a new object, so nothing is counted.
+	// During marking, an old object may not have its mark yet, and would look like a new object. So count nothing.
 	if s.GC.During || s.GC.Mode == sampler.GCMarking || s.GC.Mode == sampler.GCCompacting {
 		return c.current
 	}
@@ -174,7 +175,7 @@ func (c *classCounter) look(g *Reader) {
 	for i := range c.caches {
 		k := &c.caches[i]
 		if g.Mem.Read(k.addr, k.buf) != nil {
-			c.walk = 0 // the ractor has ended, so follow has to find the caches again
+			c.walk = 0 // the ractor has ended, so make follow search for the caches again
 			continue
 		}
 		for h := range c.n {

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// gcDetailNS is the interval between two readings of the collector's details, in ns. gcDetailAfterNS is the shorter
-// interval that applies after a collection has begun.
+// gcDetailNS is the interval between two readings of the collector's details, in ns. gcDetailAfterNS replaces it after
+// a collection has begun, and is shorter.
 const (
 	gcDetailNS      = 100_000_000
 	gcDetailAfterNS = 10_000_000
@@ -27,15 +27,15 @@ const (
 // maxObjspace limits the size of rb_objspace, in bytes. It has 1 to 4 KB on all releases.
 const maxObjspace = 64 << 10
 
-// figure is the place of a word in rb_objspace, or in a heap's struct. The function to returns the field that gets the
-// word's value.
+// figure is one figure of GC.stat: the place of its word in rb_objspace, or in a heap's struct. The function to returns
+// the field that gets the word's value.
 type figure[T any] struct {
 	layout.Field
 	to func(*T) *int64
 }
 
-// gcDetail computes the figures of GC.stat from a copy of rb_objspace. Each figure is a word in this copy, or follows
-// from several words. No figure needs a walk over the heap (docs/internals/gc.md#the-object-space).
+// gcDetail computes the figures of GC.stat from a copy of rb_objspace. Each figure is a word in this copy, or is
+// computed from several words. No figure needs a walk over the heap (docs/internals/gc.md#the-object-space).
 type gcDetail struct {
 	buf     []byte
 	figures []figure[sampler.GCDetail]
@@ -50,7 +50,7 @@ type gcDetail struct {
 	now       sampler.GCDetail
 }
 
-// gcDetailPlaces are places in rb_objspace.
+// gcDetailPlaces are the places of fields in rb_objspace.
 type gcDetailPlaces struct {
 	size        int          `layout:"sizeof rb_objspace"`
 	disabled    layout.Field `layout:"rb_objspace.flags.dont_gc,optional"`
@@ -71,7 +71,7 @@ type gcDetailPlaces struct {
 	oldFreeCount   int `layout:"rb_objspace.malloc_counters.oldcounters.free,optional"`
 }
 
-// figurePlace is the place of a figure, written like a layout tag. A release may lack it.
+// figurePlace is the place of a figure in the form of a layout tag. Some releases lack the figure.
 type figurePlace[T any] struct {
 	layout string
 	to     func(*T) *int64
@@ -119,8 +119,8 @@ func detailFigures(counted bool) []figurePlace[sampler.GCDetail] {
 }
 
 // heapFigures lists the counters of one heap and their places in a layout table. Up to 3.0 there is only one heap, and
-// its counters are in eden_heap and tomb_heap of rb_objspace. Up to 3.3 each size pool has these two. From 3.4 on each
-// heap has its counters directly.
+// its counters are in eden_heap and tomb_heap of rb_objspace. Up to 3.3 each size pool has an eden_heap and a
+// tomb_heap. From 3.4 on each heap has its counters directly.
 func heapFigures() []figurePlace[sampler.GCHeap] {
 	type heap = sampler.GCHeap
 	return []figurePlace[heap]{
@@ -189,7 +189,7 @@ func (d *gcDetail) init(t *Target, pools *gcPools) {
 	d.madePerHeap = has(func(h *sampler.GCHeap) *int64 { return &h.PagesMade })
 }
 
-// ReadDetail sets s.GCDetail. It reads the figures again if the last reading is too long ago. It returns false if the
+// ReadDetail sets s.GCDetail. If the last reading is too long ago, it reads the figures again. It returns false if the
 // collector's struct differs from the layout table, so that no figure can be trusted.
 func (g *Reader) ReadDetail(s *sampler.Sample) bool {
 	s.GCDetail = sampler.GCDetail{}
@@ -287,8 +287,8 @@ func (d *gcDetail) sinceCycle(malloc, free int) int64 {
 }
 
 // sum computes the figures that are sums over heaps, or differences of other figures. With several ractors Ruby can
-// lose counts, and ZJIT does not count everything. So a difference can be negative. sum sets it to 0, where Ruby's own
-// figure would wrap around.
+// lose counts, and ZJIT does not count everything. So a difference can be negative. sum then sets it to 0, where Ruby's
+// own figure would wrap around to a huge number.
 func (d *gcDetail) sum(out *sampler.GCDetail) {
 	if d.heapCount == 0 {
 		return

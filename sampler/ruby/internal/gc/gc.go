@@ -1,5 +1,5 @@
-// Package gc reads the state of Ruby's garbage collector: its flags and counters, and the figures of GC.stat. It finds
-// out which code allocates objects, and of which classes (docs/internals/gc.md). It also reads the pages of the heap.
+// Package gc reads the state of Ruby's garbage collector: its flags and counters, and the figures of GC.stat. It also
+// finds out which code allocates objects, and of which classes (docs/internals/gc.md), and reads the pages of the heap.
 package gc
 
 import (
@@ -25,12 +25,13 @@ type gcPlaces struct {
 	totalTime  int          `layout:"rb_objspace.profile.total_time_ns,optional"`   // 3.1, 3.2
 	markTime   int          `layout:"rb_objspace.profile.marking_time_ns,optional"` // 3.3+
 	sweepTime  int          `layout:"rb_objspace.profile.sweeping_time_ns,optional"`
-	allocated  int          `layout:"rb_objspace.total_allocated_objects,optional"` // up to 3.2, then by pool
+	// up to 3.2; later, each pool has this counter
+	allocated int `layout:"rb_objspace.total_allocated_objects,optional"`
 	gcPools
 }
 
-// gcPools are the places of the array of heaps in rb_objspace. All slots of a heap have the same size. From 3.1 to 3.3
-// Ruby calls the heaps size pools. Before 3.1 there is only one heap.
+// gcPools are the places of the fields of the array of heaps in rb_objspace. All slots of a heap have the same size.
+// From 3.1 to 3.3 Ruby calls the heaps size pools. Before 3.1 there is only one heap.
 type gcPools struct {
 	pools         layout.Field `layout:"rb_objspace.size_pools|heaps,optional"`
 	poolSize      int          `layout:"sizeof rb_size_pool_struct|rb_heap_struct,optional"`
@@ -45,7 +46,7 @@ func (p *gcPools) poolCount() int {
 	return min(p.pools.Size/p.poolSize, maxPools)
 }
 
-// Target is the VM whose collector is read, with its memory.
+// Target is the VM whose collector is read, together with its memory.
 type Target struct {
 	Mem     attach.Memory
 	Table   *layout.Table
@@ -53,19 +54,19 @@ type Target struct {
 	// VM and Objspace are the addresses of rb_vm_t and of rb_objspace.
 	VM, Objspace attach.Address
 	ZJITFrames   bool
-	// Objects names classes.
+	// Objects reads the names of classes.
 	Objects *heap.Objects
-	// Now is CLOCK_MONOTONIC in ns.
+	// Now returns CLOCK_MONOTONIC in ns.
 	Now func() int64
-	// Reads counts reads, and reads that failed.
+	// Reads counts reads and failed reads.
 	Reads *sampler.Reads
 }
 
 // ErrNoHeap means that ddtop cannot read the heap of this collector.
 var ErrNoHeap = errors.New("this collector's heap cannot be read")
 
-// resolve sets the fields with a layout tag in the structs that into points to. Its error names everything that the
-// layout table lacks.
+// resolve sets the fields that have a layout tag, in the structs to which into points. Its error names everything that
+// the layout table lacks.
 func (t *Target) resolve(into ...any) error { return places.Resolve(t.Table, t.Release, into...) }
 
 // Reader reads the collector of one VM. Each tick reads the flags and counters in rb_objspace with the same system call
@@ -117,7 +118,7 @@ func New(t Target) *Reader {
 		g.from, to = min(g.from, g.pools.Offset), max(to, g.pools.Offset+n*g.poolSize)
 	}
 	g.buf = make([]byte, to-g.from)
-	// Only processes with several ractors use the lock, and some releases have no such field. So the error is ignored.
+	// The lock is used only in processes with several ractors, and some releases lack its fields. So ignore the error.
 	_ = t.resolve(&g.vmLock.lockPlaces)
 	g.alloc.init(g)
 	g.classes.init(&g.Target, &g.gcPools)
@@ -140,9 +141,9 @@ func (g *Reader) Collects() (attach.Address, layout.Field) {
 // Collections returns the address of the counter of collections that have begun.
 func (g *Reader) Collections() attach.Address { return g.Objspace + attach.Address(g.count) }
 
-// KeepsUsed reports whether every object in use now survives the collection in progress, if there is one. It returns
-// false during marking: the collector may have passed an object before the program began to use it. word is the word at
-// the address that Collects returns.
+// KeepsUsed reports whether every object that is in use now survives the collection in progress, or whether there is no
+// collection. It returns false during marking, because the collector may have passed an object before the program began
+// to use it. word is the word at the address that Collects returns.
 func (g *Reader) KeepsUsed(word uint64) bool {
 	at := 8*(g.mode.Offset-g.during.Offset&^7) + g.mode.BitOffset
 	if at < 0 || at >= 64 || g.mode.BitSize == 0 {

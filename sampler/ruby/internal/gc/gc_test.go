@@ -21,9 +21,9 @@ func TestForeignGC(t *testing.T) {
 	}
 }
 
-// TestHeapSum simulates how 4.0 counts objects. A cache counts up. At 1,024 its count is added to the heap's counter
-// and then cleared, in two steps. The four readings happen at random steps. total and delta must be right for the
-// moments when the caches were read.
+// TestHeapSum simulates how 4.0 counts objects. A cache counts new objects. At 1,024 its count is added to the heap's
+// counter, and in a second step the cache is cleared. The four readings happen at random steps. total and delta must be
+// right for the moments when the caches were read.
 func TestHeapSum(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 0))
 	for range 20000 {
@@ -58,7 +58,7 @@ func TestHeapSum(t *testing.T) {
 		step()
 		s.heap2 = heap
 		if between {
-			continue // this reading is between the two steps of a flush; a case below tests it
+			continue // the reading is between the two steps of a flush; a case below tests this
 		}
 		if got, want := s.total(), madeAt[0]; got != want {
 			t.Fatalf("%+v: total %d, want %d", s, got, want)
@@ -84,8 +84,8 @@ func TestHeapSum(t *testing.T) {
 }
 
 // TestInterruptedCalls makes a system call that takes several times the duration of recent calls. It must count as
-// interrupted: the sampler has lost its CPU in it. If all calls take longer from then on, for example because of more
-// threads, the longer time must soon count as usual.
+// interrupted, because the sampler has lost its CPU in it. If all calls take longer from then on, for example because
+// there are more threads, the longer time must soon count as usual.
 func TestInterruptedCalls(t *testing.T) {
 	var u usual
 	for i, c := range []struct {
@@ -107,8 +107,8 @@ func TestInterruptedCalls(t *testing.T) {
 	}
 }
 
-// TestCountNeverGoesBack has caches that are emptied between two readings of one call. The sampler has lost its CPU in
-// this call, and the cache has filled again. The total number of objects must not decrease.
+// TestCountNeverGoesBack: the sampler loses its CPU between two readings of one call. In this time a cache is emptied
+// and filled again. The total number of objects must not decrease.
 func TestCountNeverGoesBack(t *testing.T) {
 	c := allocCounter{n: 1}
 	for i, reading := range []struct {
@@ -117,7 +117,7 @@ func TestCountNeverGoesBack(t *testing.T) {
 	}{
 		{heapSum{heap1: 4096, cache1: 1000, cache2: 1010, heap2: 4096, cached: true}, 5096},
 		{heapSum{heap1: 4096, cache1: 3, cache2: 9, heap2: 5120, cached: true}, 5123},     // emptied before the cache was read
-		{heapSum{heap1: 5120, cache1: 700, cache2: 740, heap2: 6144, cached: true}, 5820}, // emptied long before
+		{heapSum{heap1: 5120, cache1: 700, cache2: 740, heap2: 6144, cached: true}, 5820}, // emptied a long time before
 		{heapSum{heap1: 5120, cache1: 690, cache2: 740, heap2: 6144, cached: true}, 5820},
 		{heapSum{heap1: 6144, cache1: 800, cache2: 800, heap2: 6144, cached: true}, 6944},
 	} {

@@ -9,10 +9,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Limits of a walk over the heap.
+// These constants limit a walk over the heap.
 const (
 	// maxHeapPages limits the list of the heap's pages. maxHeapBytes limits how many bytes of the pages are read.
-	// Reading that many takes about half a second of a CPU.
+	// Reading maxHeapBytes takes about half a second of a CPU.
 	maxHeapPages = 1 << 18
 	maxHeapBytes = 1 << 30
 	// pagesAtOnce is the number of pages read with one call. maxHeapPage is the size of a page from 3.2 on, in bytes.
@@ -21,9 +21,9 @@ const (
 	maxHeapPage = 64 << 10
 )
 
-// pageList has the offsets of the list of the heap's pages, and of its length. If the release has the field counted
-// (3.4 and later), the list is a dynamic array. The first of its words is its length, and its elements begin after two
-// words.
+// pageList has the offsets of the list of the heap's pages, and of the list's length. If the release has the field
+// counted (3.4 and later), the list is a dynamic array. The array begins with two words, the first of which is its
+// length. Its elements follow.
 type pageList struct {
 	sorted  int `layout:"rb_objspace.heap_pages.sorted"`
 	pages   int `layout:"rb_objspace.heap_pages.allocated_pages"`
@@ -60,7 +60,7 @@ func (g *Reader) EachPage(ctx context.Context, maxSlot int, f func(page attach.R
 
 // ReadPages calls f with the content of pages in list, until f returns false. It reads at most pagesAtOnce pages, and
 // only pages whose slots have at most maxSlot bytes. header is the page's address in list. Pages that cannot be read
-// are left out. The content is valid during the call of f. The errors are the same as for Pages.
+// are left out. The content is valid only during the call of f. The errors are the same as for Pages.
 func (g *Reader) ReadPages(list []attach.Address, maxSlot int, f func(header attach.Address, page attach.Range, slotSize int) (more bool)) error {
 	r := &g.pages
 	if r.slots == nil {
@@ -119,10 +119,11 @@ func (r *pageReads) read(g *Reader, ranges []attach.Range) error {
 	return err
 }
 
-// Pages reads the addresses of the heap's pages, in order and without duplicates. Ruby moves a part of its list when it
-// adds or removes a page (gc.c, heap_page_allocate and heap_pages_free_unused_pages). Meanwhile a reading can have one
-// page twice and lack another. So Pages reads the list twice and returns the union. cut is true if the heap has more
-// than maxHeapPages. An error means that the list cannot be read, or that the release's table lacks its place.
+// Pages reads the addresses of the heap's pages, in order and without duplicates. When Ruby adds or removes a page, it
+// moves a part of its list (gc.c, heap_page_allocate and heap_pages_free_unused_pages). A reading at this moment can
+// have one page twice and lack another. So Pages reads the list twice and returns the union. cut is true if the heap
+// has more than maxHeapPages. An error means that the list cannot be read, or that the release's table lacks the list's
+// place.
 func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 	var places pageList
 	if err := g.resolve(&places); err != nil {
@@ -144,7 +145,7 @@ func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 }
 
 // Spans returns the address ranges of the heap's pages, in order. It calls the function rest after each part of the
-// work, so that the caller can pause. The errors are as for Pages.
+// work, so that the caller can pause. The errors are the same as for Pages.
 func (g *Reader) Spans(rest func()) (list []attach.Span, err error) {
 	pages, _, err := g.Pages()
 	if err != nil {
@@ -176,7 +177,7 @@ func (g *Reader) Spans(rest func()) (list []attach.Span, err error) {
 	return slices.Compact(list), nil
 }
 
-// pagesOnce reads the list of pages once. Ruby may change the list meanwhile.
+// pagesOnce reads the list of pages once. Ruby may change the list during the reading.
 func (g *Reader) pagesOnce(places *pageList) (list []attach.Address, cut bool, err error) {
 	read := func(addr attach.Address) (uint64, error) {
 		var w [8]byte

@@ -14,8 +14,8 @@ type vmLock struct {
 	ownerBuf   [8]byte
 	barrierBuf [1]byte
 	asked      bool // the lock is read in this tick
-	// during is true if the collector works in this tick. stopping is true if a ractor has asked the others to stop at
-	// a barrier.
+	// during is true if the collector was running when this tick read its flags. stopping is true if a ractor has asked
+	// the others to stop at a barrier.
 	during, stopping bool
 	holder           attach.Address
 }
@@ -44,8 +44,8 @@ func (l *vmLock) take(gc *sampler.GC) {
 	}
 }
 
-// LockBits returns state bits that follow from the VM's lock, and that all threads of a ractor get: whether the ractor
-// collects garbage, and whether it waits at a barrier.
+// LockBits returns the state bits that all threads of a ractor get because of the VM's lock. They say whether the
+// ractor collects garbage, and whether it waits at a barrier.
 func (g *Reader) LockBits(ractor attach.Address) sampler.ThreadBits {
 	l := &g.vmLock
 	var b sampler.ThreadBits

@@ -6,17 +6,17 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// PagesAPiece is how many pages Whole reads at once: 1 to 4 MB. With fewer pages, more system calls are needed. With
-// more pages, the caches of the CPU go cold between two pieces.
+// PagesAPiece is how many pages Whole reads at once, which are 1 to 4 MB. With fewer pages, more system calls are
+// needed. With more pages, less data is still in the CPU's caches when ddtop comes to the next piece.
 const PagesAPiece = 64
 
 // Page is a page of the heap with its header.
 type Page struct {
-	// Start is the address of the first slot, Slots are the slots, of SlotSize bytes each.
+	// Start is the address of the first slot. Slots has the content of all slots. Each slot has SlotSize bytes.
 	Start    attach.Address
 	Slots    []byte
 	SlotSize int
-	// unswept is true if a collection has marked the page's live objects, and has not freed the others yet.
+	// unswept is true if a collection has marked the page's live objects, but has not freed its dead objects yet.
 	unswept bool
 	marks   []byte
 	ages    []byte // two bits for each slot. It is empty up to 3.2
@@ -28,8 +28,8 @@ const promoted = 0x60
 
 // Survived reports whether the object in the slot at an offset has survived a collection, according to its age. The
 // marks do not show this, because sweeping a page keeps only the marks of old objects (gc_setup_mark_bits, gc.c). The
-// age is in the object's flags up to 3.2, and in the page's header from 3.3 on (heap_page.age_bits). Objects without a
-// write barrier do not age.
+// age is in the object's flags up to 3.2, and in the page's header from 3.3 on (heap_page.age_bits). An object without
+// a write barrier has no age.
 func (p *Page) Survived(offset int, flags uint64) bool {
 	if len(p.ages) == 0 {
 		return flags&promoted != 0
@@ -50,7 +50,8 @@ func (p *Page) Dead(offset int) bool {
 // wholeReads holds the offsets of fields, and the buffers, that Whole uses.
 type wholeReads struct {
 	heapPage
-	// first is the size of the part of a header that describes the slots. whole is the size with marks and ages.
+	// first is the size of the part of a header that describes the slots, in bytes. whole is the size of the header
+	// with marks and ages.
 	first, whole    int
 	flags           int
 	ages            layout.Field
@@ -89,10 +90,11 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 
 // Whole calls f with each page in list, at most PagesAPiece pages. Each page is read in one call: the slots, the header
 // with the marks, the header's flags once more, and the collector's mode. The marks show garbage only if the collector
-// sweeps, and the page is unswept before and after its marks are read. During marking, live objects may have no mark
-// yet (gc.c, is_garbage_object). skipped counts pages that could not be read, or whose slots changed meanwhile. The
-// content is valid during the call of f. The error is from reading the target, or it names a field that the layout
-// table lacks.
+// sweeps, and if the page is unswept before and after its marks are read. During marking, live objects may have no mark
+// yet (gc.c, is_garbage_object).
+//
+// skipped counts the pages that could not be read, or whose slots changed during the reading. The content is valid only
+// during the call of f. The error is from reading the target, or it names a field that the layout table lacks.
 func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err error) {
 	if g.whole == nil {
 		if g.whole, err = g.newWhole(); err != nil {
@@ -157,7 +159,7 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 func (g *Reader) Figures() (gc sampler.GC, detail sampler.GCDetail, ok bool) {
 	d := &g.detail
 	before := d.now
-	d.now.AtNS = 0 // fetchDetail sets it, in a core file always to the same time
+	d.now.AtNS = 0 // to see whether fetchDetail sets it; in a core file, it always sets the same time
 	if d.buf == nil || !g.fetchDetail() || d.now.AtNS == 0 {
 		d.now = before
 		return gc, detail, false

@@ -12,14 +12,14 @@ import (
 const (
 	// maxIvars bounds the instance variables of a class that are read, in entries.
 	maxIvars = 1 << 14
-	// maxSupers bounds how many superclass links are followed from one class.
+	// maxSupers limits how many superclasses are followed from one class.
 	maxSupers = 256
 )
 
-// class has what ddtop needs to know about a class or module, to name the methods in it.
+// class has the data about a class or module that ddtop needs to name its methods.
 type class struct {
 	path string
-	// permanent is true if the path is final. Ruby does not show any other path in the labels of methods.
+	// permanent is true if the path is final. Ruby shows only final paths in the labels of methods.
 	permanent bool
 	// singleton is true for a singleton class. attached is then the object whose singleton class it is.
 	singleton bool
@@ -66,8 +66,8 @@ func (o *classes) readClass(v uint64) (class, error) {
 	return c, err
 }
 
-// readClassWords reads the name of a class of Ruby 3.3 and later. In these releases the class has it in fields of its
-// rb_classext_t.
+// readClassWords reads the name of a class of Ruby 3.3 and later. In these releases the name is in fields of the
+// class's rb_classext_t.
 func (o *classes) readClassWords(v uint64, c *class) error {
 	ext := attach.Address(v) + attach.Address(o.places.classExt)
 	if c.singleton {
@@ -124,8 +124,8 @@ func (o *classes) readClassTable(v uint64, c *class) error {
 	})
 }
 
-// hiddenIvar reads a hidden instance variable of a class if it holds the class's name. In a singleton class, it reads
-// the variable with the class's object instead. done is true if reading further variables cannot improve c.
+// hiddenIvar reads a hidden instance variable of a class if it holds the class's name. For a singleton class, it reads
+// the variable that holds the class's object. done is true if reading further variables cannot improve c.
 func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) (done bool, err error) {
 	name, err := o.IDName(id)
 	if err != nil {
@@ -149,8 +149,8 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 		c.path, c.permanent = path, name == "__classpath__"
 		return c.permanent, nil
 	case name == "__classid__" && !c.permanent:
-		// In 2.5 and 2.6, a class made in C has its name only in this variable, until the program first asks for the
-		// name.
+		// This variable is needed in 2.5 and 2.6. For a class made in C, the name is only here until the program first
+		// asks for the name.
 		v, err := value()
 		if err != nil {
 			return false, err
@@ -164,9 +164,9 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 	return false, nil
 }
 
-// eachEntry calls f for the entries of an st_table, Ruby's hash table in C (hash, key, record), until f returns done.
-// It returns an error if there are more than limit entries. If memory for one entry is missing, it continues with the
-// others, so that one fetch gets all missing memory.
+// eachEntry calls f for the entries of an st_table, Ruby's hash table in C, until f returns done. An entry has a hash,
+// a key and a record. If there are more than limit entries, eachEntry returns an error. If memory for one entry is
+// missing, it continues with the others, so that one fetch gets all missing memory.
 func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach.Address, entry []byte) (done bool, err error)) error {
 	const entrySize = 24
 	size := max(o.places.tableStart, o.places.tableBound, o.places.tableEntries) + 8
@@ -204,9 +204,9 @@ func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach
 	return missing
 }
 
-// Qualified returns the label that Ruby 3.4 shows for a method of owner with a given name. It is Path#name, or
-// Path.name for a singleton method of a class or module. It is just name if owner has no permanent path. final is false
-// if the label can change when the class gets a name.
+// Qualified returns the label that Ruby 3.4 shows for a method of the class owner with a given name. This is Path#name,
+// or Path.name for a singleton method of a class or module. If owner has no permanent path, it is just name. final is
+// false if the label can change when the class gets a name.
 func (o *classes) Qualified(owner uint64, name string) (label string, final bool, err error) {
 	c, err := o.readClass(owner)
 	if err != nil {
@@ -261,8 +261,8 @@ func (o *classes) ClassOf(v uint64) (string, error) {
 	return o.classPath(view.U64(head[BasicClass:]))
 }
 
-// PathOfClass returns the path of a class or module. Call it in a function that Read calls. is is false if v is not a
-// class or module.
+// PathOfClass returns the path of a class or module. is is false if v is not a class or module. Call PathOfClass in a
+// function that Read calls.
 func (o *classes) PathOfClass(v uint64) (path string, is bool, err error) {
 	flags, err := o.Flags(v)
 	if err != nil {

@@ -17,9 +17,9 @@ type typeSlot struct {
 	name  string
 }
 
-// typeCycle returns the collector's cycle for which the types of values on stacks can be cached, or zero if they cannot
-// be cached. While the collector does not mark, an object on a stack lives at least until the next marking. Sweeping
-// never frees objects that were allocated or marked since the last marking.
+// typeCycle returns the collector's cycle in which the types of values on stacks can be cached. It returns zero if they
+// cannot be cached. While the collector does not mark, an object on a stack lives at least until the next marking. The
+// reason is that sweeping never frees objects that were allocated or marked since the last marking.
 func typeCycle(gc *sampler.GC) uint64 {
 	if !gc.Valid || gc.During || gc.Mode != sampler.GCIdle && gc.Mode != sampler.GCSweeping {
 		return 0
@@ -29,7 +29,7 @@ func typeCycle(gc *sampler.GC) uint64 {
 
 // DataTypeNames does the same as DataTypeName for several values, with as few system calls as for one value. A name is
 // empty if its value is not a typed data object or cannot be read. The values must come from a stack that was just
-// read. The objects on it, and so their types, stay the same until the next collection.
+// read. The objects on this stack, and so their types, stay the same until the next collection.
 func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	cycle := typeCycle(&o.gc)
 	hash := func(v uint64) uint64 { return v>>3 ^ v>>15 }
@@ -48,7 +48,7 @@ func (o *Objects) DataTypeNames(values []uint64, names []string) {
 	if known {
 		return
 	}
-	// The error can be ignored: a value that cannot be read gets no name. If the whole target cannot be read, the next
+	// Ignore the error, because a value that cannot be read gets no name. If the whole target cannot be read, the next
 	// tick reports this.
 	_ = o.Read(func() error {
 		var missing error
@@ -127,7 +127,7 @@ func (o *Objects) typeName(typ attach.Address) (string, error) {
 // read.
 func (o *Objects) TypeNames(types []attach.Address) []string {
 	names := make([]string, len(types))
-	// The error can be ignored: a type that cannot be read gets no name. If the whole target cannot be read, the next
+	// Ignore the error, because a type that cannot be read gets no name. If the whole target cannot be read, the next
 	// read reports this.
 	_ = o.Read(func() (missing error) {
 		for i, typ := range types {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Encoding indexes that are the same in every Ruby from 2.5 to head (encindex.h). The indexes of other encodings
-// depend on the release and on the order of loading.
+// These encoding indexes are the same in every Ruby from 2.5 to head (encindex.h). The indexes of other encodings
+// depend on the release and on the order in which the encodings are loaded.
 const (
 	encBinary, encUTF8, encUSASCII = 0, 1, 2
 	encUTF16BE, encUTF16LE         = 3, 4
@@ -34,7 +34,7 @@ const (
 	windows31JAt  = jisX0212At + jisRows*jisRows
 	windows31JRow = 0xfc - 0x40 + 1
 	japaneseSize  = 2 * (windows31JAt + (0x9f-0x81+1+0xfc-0xe0+1)*windows31JRow)
-	halfKatakana  = 0xff61 // the character of byte A1, which is alone in Windows-31J and follows 8E in EUC-JP
+	halfKatakana  = 0xff61 // the character of byte A1, which is a single byte in Windows-31J and follows 8E in EUC-JP
 )
 
 // japanese maps two bytes to their character, as UTF-16 in big endian. The character is zero if there is none. The
@@ -66,7 +66,7 @@ func decodeText(b []byte, encoding int) string {
 	case encWindows31J:
 		next = decodeWindows31J
 	}
-	// Every other encoding that a name can have contains ASCII unchanged.
+	// In every other encoding that a name can have, ASCII characters are unchanged.
 	s := make([]byte, 0, len(b)+len(b)/2)
 	for len(b) > 0 {
 		if b[0] < utf8.RuneSelf {
@@ -88,7 +88,7 @@ func decodeText(b []byte, encoding int) string {
 }
 
 // decodeByte, decodeEUCJP and decodeWindows31J decode the first character of b, which is not ASCII, and return its
-// length in bytes. If it is invalid, they return utf8.RuneError and 1, as utf8.DecodeRune does.
+// length in bytes. If the character is invalid, they return utf8.RuneError and 1, as utf8.DecodeRune does.
 func decodeByte([]byte) (rune, int) { return utf8.RuneError, 1 }
 
 func decodeEUCJP(b []byte) (rune, int) {

@@ -31,8 +31,8 @@ puts (0xa1..0xdf).map { |b| [unit("EUC-JP", 0x8e, b), unit("Windows-31J", b)] }.
 
 const japaneseFile = "encodings/japanese.utf16"
 
-// TestJapaneseTable compares the table with Ruby's own conversion of every character. With -update, the test makes the
-// table.
+// TestJapaneseTable compares the table japanese with Ruby's own conversion of every character. With -update, the test
+// makes the table.
 func TestJapaneseTable(t *testing.T) {
 	p := rubytest.One(t).Start(t, japaneseProgram, rubytest.Options{})
 	table, err := hexadecimal.DecodeString(p.Line(t))

@@ -7,11 +7,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxFiberLocals bounds the size of a fiber's table of variables, in entries.
+// maxFiberLocals limits the size of a fiber's table of local variables, in entries.
 const maxFiberLocals = 1 << 12
 
-// FiberLocals calls f for the fiber-local variables (Thread#[]) of an execution context, in no order, until f returns
-// false. f can be called twice with the same variable, because Read starts over after it has fetched missing memory.
+// FiberLocals calls f for the fiber-local variables (Thread#[]) of an execution context, in any order, until f returns
+// false. f can be called twice with the same variable, because Read starts again after it has fetched missing memory.
 func (o *Objects) FiberLocals(ec attach.Address, f func(name string, value uint64) (more bool, err error)) error {
 	_, err := o.eachFiberLocal(ec, func(at place, name string, value uint64) (bool, error) {
 		o.notePlace(at)
@@ -64,8 +64,8 @@ func (o *Objects) eachFiberLocal(ec attach.Address, f func(at place, name string
 	})
 }
 
-// fiberLocals finds the table of a fiber's variables. Up to 2.7 it is a hash table (st_table) whose keys are IDs. From
-// 3.0 on it is an rb_id_table, whose keys are the serial numbers of IDs.
+// fiberLocals finds the table of a fiber's local variables. Up to 2.7 it is a hash table (st_table) whose keys are IDs.
+// From 3.0 on it is an rb_id_table, whose keys are the serial numbers of IDs.
 func (o *Objects) fiberLocals(table attach.Address) (pairs, error) {
 	if !o.places.localsBySerial {
 		if _, err := o.notedWord(table + attach.Address(o.places.tableBound)); err != nil {

@@ -17,10 +17,10 @@ const (
 	genericSlots = 8
 	// maxProbes limits the bins of a hash table that one search reads. Most searches need one or two.
 	maxProbes = 64
-	// maxSearches limits how often ddtop searches for the global table of instance variables. maxReferences limits the
-	// words that a search keeps because they may point to the table.
+	// maxSearches limits how often ddtop searches for the global table of instance variables. maxReferences limits how
+	// many words a search keeps as possible pointers to the table.
 	maxSearches, maxReferences = 3, 1 << 15
-	// maxUnhashed bounds the entries read of a table that has no hash index.
+	// maxUnhashed limits how many entries are read of a table that has no hash index.
 	maxUnhashed = 64
 )
 
@@ -30,8 +30,8 @@ var errNoGeneric = errors.New("the table of other objects' instance variables wa
 // reference is a word of the Ruby library's variables that may point to the global table of instance variables.
 type reference struct{ at, to attach.Address }
 
-// findGeneric finds the global table of instance variables. It is needed because stripped libraries have no symbol for
-// it. It tries all tables to which the library's variables point. The right table has an entry for the object at the
+// findGeneric finds the global table of instance variables if the library is stripped and so has no symbol for the
+// table. It tries all tables to which the library's variables point. The right table has an entry for the object at the
 // address in the parameter has.
 func (o *variables) findGeneric(has attach.Address) error {
 	if o.Generic != 0 {
@@ -78,8 +78,8 @@ func (o *variables) findGeneric(has attach.Address) error {
 }
 
 // ivarsOfOther finds the instance variables of an object that is neither ordinary nor a class. Up to 3.4 they are in a
-// global table, and the object's shape or a table of its class says in which slots. From 4.0 on, a data object has a
-// word that leads to them.
+// global table. The object's shape, or a table of its class, says in which slots. From 4.0 on, a data object has a word
+// that leads to its variables.
 func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error) {
 	switch {
 	case o.places.fieldsSlots >= 0 && flags&TypeMask == TypeData:
@@ -125,8 +125,8 @@ func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, erro
 	return ivars{kind: table, slots: at + genericSlots, count: int(view.U32(count))}, err
 }
 
-// fieldsAt finds the instance variables in an internal object, from 4.0 on. word is the address of the word that refers
-// to this object.
+// fieldsAt finds the instance variables that are in an internal object (from 4.0 on). word is the address of the word
+// that refers to this internal object.
 func (o *variables) fieldsAt(word attach.Address) (ivars, error) {
 	v, err := o.notedWord(word)
 	if err != nil || !o.IsObject(v) {
@@ -182,8 +182,8 @@ func (o *variables) ivarsOfClass(addr attach.Address, flags uint64) (ivars, erro
 	return ivars{kind: uint64(id), slots: attach.Address(w)}, err
 }
 
-// tableLookup returns the record that a hash table of Ruby (st_table) has for key. The keys of the table are numbers.
-// tableLookup hashes the key as st.c does.
+// tableLookup returns the record for key in a hash table of Ruby's C code (st_table) whose keys are numbers. It hashes
+// the key in the same way as st.c.
 func (o *variables) tableLookup(table attach.Address, key uint64) (record uint64, ok bool, err error) {
 	p := o.places
 	head, err := o.View.Bytes(table, max(p.tableStart, p.tableBound, p.tableEntries, p.tableBins)+8)
@@ -202,7 +202,7 @@ func (o *variables) tableLookup(table attach.Address, key uint64) (record uint64
 		return true, nil
 	}
 	if p.tableBins < 0 {
-		return 0, false, errNoGeneric // head has no hash index in a table
+		return 0, false, errNoGeneric // on head, such a table has no hash index
 	}
 	bins := attach.Address(view.U64(head[p.tableBins:]))
 	if bins == 0 {

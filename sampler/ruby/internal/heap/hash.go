@@ -10,14 +10,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// MaxPairs limits how many pairs of a Hash are searched, including deleted ones.
+// MaxPairs limits how many pairs of a Hash ddtop reads, including deleted ones.
 const MaxPairs = 1 << 12
 
-// A Hash of at most eight pairs is a list of pairs. Its flags hold the number of pairs. A larger Hash has an st_table
-// (docs/internals/objects.md#hashes).
+// These constants describe a Hash. A Hash of at most eight pairs is a list of pairs, and its flags have the number of
+// pairs. A larger Hash has an st_table (docs/internals/objects.md#hashes).
 const (
 	flagLarge       = 0x8000 // FL_USER3
-	smallCountShift = 16     // offset in the flags of the number of pairs; the number of used places follows
+	smallCountShift = 16     // the bit of the flags at which the number of pairs begins; the number of used places follows
 	smallBoundShift = 20
 	smallMask       = 15
 	maxSmall        = 8
@@ -28,19 +28,19 @@ const (
 	embeddedTable   = 64 // size of a table that follows its Hash, in bytes
 )
 
-// deletedEntry is what a deleted entry of an st_table has in place of the hash of its key.
+// deletedEntry marks a deleted entry of an st_table. It is in place of the hash of the entry's key.
 const deletedEntry = ^uint64(0)
 
 // pairs is the memory of the pairs of a Hash or of another table.
 type pairs struct {
 	at     attach.Address
 	bytes  []byte
-	stride int // from one pair to the next, in bytes
+	stride int // distance from one pair to the next, in bytes
 	key    int // offset of the key in a pair; the value follows it
 	// deleted reports whether the memory at a place holds no pair, for example because the pair was deleted.
 	deleted func(place []byte) bool
-	// hashed is true if the word before each key is the hash of the key. typ is the table's type (st_table.type). The
-	// type determines how hashes are made.
+	// hashed is true if the word before each key is the hash of the key. typ is the table's type (st_table.type), which
+	// determines how hashes are made.
 	hashed bool
 	typ    uint64
 }
@@ -74,9 +74,9 @@ func EachEntry(entries []byte, f func(key, value uint64)) {
 	}
 }
 
-// WantCopied adds the memory of a Hash, its table and its entries to the memory that the view fetches next. entries is
-// an earlier copy of the entries, which are at the address at. For each key whose cached text is in names, WantCopied
-// also adds the key's value.
+// WantCopied requests the memory that is needed to read a Hash: the Hash, its table and its entries. The view fetches
+// this memory next. entries is an earlier copy of the entries, which are at the address at. For each key whose cached
+// text is in names, WantCopied also requests the key's value.
 func (o *Objects) WantCopied(hash uint64, table, at attach.Address, entries []byte, names []string) {
 	const object = 64 // how many bytes are read of most objects
 	o.View.Want(attach.Address(hash), object)
@@ -105,7 +105,7 @@ func (o *Objects) hashPairs(v uint64, limit int) (pairs, error) {
 		return pairs{}, WrongType(attach.Address(v), "Hash", NotHeap)
 	}
 	addr := attach.Address(v)
-	o.View.Want(addr, max(o.places.hashTable+8, o.places.hashSize+embeddedTable)) // and the bytes after it
+	o.View.Want(addr, max(o.places.hashTable+8, o.places.hashSize+embeddedTable)) // the Hash and the bytes after it
 	flags, err := o.View.Word(addr)
 	if err != nil {
 		return pairs{}, err
@@ -149,8 +149,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 	if start > bound || bound > 1<<40 {
 		return pairs{}, fmt.Errorf("the table at %s goes from entry %d to %d", table, start, bound)
 	}
-	// These words change when an entry is added. They are noted even if the table lacks the wanted entry. So a later
-	// check shows whether it was added.
+	// These words change when an entry is added. Note them even if the table lacks the wanted entry. A later check then
+	// shows whether the entry was added.
 	for _, at := range [...]int{tableType, o.places.tableStart, o.places.tableEntries} {
 		o.Note(table+attach.Address(at), head[at:][:8], 0)
 	}
@@ -164,8 +164,8 @@ func (o *Objects) tablePairs(table attach.Address, limit int) (pairs, error) {
 		hashed: true, typ: view.U64(head[tableType:])}, err
 }
 
-// each calls f for each pair until f returns false. If memory for one pair is missing, each goes on with the next pair.
-// So one fetch can get the missing memory of all pairs.
+// each calls f for each pair until f returns false. If memory for one pair is missing, each continues with the next
+// pair, so that one fetch can get the missing memory of all pairs.
 func (p pairs) each(f func(at place, key, value uint64) (more bool, err error)) error {
 	var missing error
 	for i := 0; i < len(p.bytes); i += p.stride {
@@ -196,8 +196,8 @@ func (o *witnesses) notePlace(p place) {
 }
 
 // EachPair calls f for the pairs of a Hash in the order in which they were added, until f returns false. It reads at
-// most min(limit, MaxPairs) entries, including deleted pairs. f can be called twice for the same pair, because Read
-// starts over after it has fetched missing memory (view.View).
+// most min(limit, MaxPairs) pairs, including deleted ones. f can be called twice for the same pair, because Read starts
+// again after it has fetched missing memory (view.View).
 func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (more bool, err error)) error {
 	p, err := o.hashPairs(hash, min(limit, MaxPairs))
 	if err != nil {
@@ -210,8 +210,8 @@ func (o *Objects) EachPair(hash uint64, limit int, f func(key, value uint64) (mo
 }
 
 // Lookup sets values[i] to the value that a Hash has for the key names[i], as a String or Symbol. It sets zero if there
-// is no such key. If both a String and a Symbol are keys, the String's value counts. It returns an error if values may
-// be missing, for example because the Hash has more than MaxPairs pairs.
+// is no such key. If the Hash has both a String and a Symbol with this name as keys, Lookup uses the String's value. It
+// returns an error if values may be missing, for example because the Hash has more than MaxPairs pairs.
 func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	clear(values)
 	p, err := o.hashPairs(hash, MaxPairs)
@@ -222,7 +222,7 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 		return fmt.Errorf("the Hash at %#x has more than %d pairs", hash, MaxPairs)
 	}
 	byString := 0
-	var unread error // the error of a key that could not be read and may be a wanted one
+	var unread error // the error of a key that could not be read; it may be a wanted key
 	err = p.each(func(at place, key, value uint64) (bool, error) {
 		h := keyHash{hash: at.hash, typ: p.typ}
 		if !p.hashed {
@@ -261,8 +261,9 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 	return err
 }
 
-// keyAmong returns the index of a key's text in names, or -1. symbol is true if the key is a Symbol. The text of a
-// String cannot change while it is a key. So a later check needs only the pair, and keyAmong does not note the text.
+// keyAmong returns the index of a key's text in names, or -1. symbol is true if the key is a Symbol. keyAmong does not
+// note the text, because the text of a String cannot change while the String is a key. So a later check needs only the
+// pair.
 func (o *Objects) keyAmong(key uint64, h keyHash, names []string) (i int, symbol bool, err error) {
 	if key&symbolMask == symbolTag {
 		name, err := o.IDName(key >> symbolShift)
@@ -295,7 +296,7 @@ func (o *Objects) keyAmong(key uint64, h keyHash, names []string) (i int, symbol
 		if err != nil {
 			return -1, false, err
 		}
-		if wide(s.encoding) { // an equal text has other bytes here
+		if wide(s.encoding) { // in this encoding, an equal text has other bytes
 			return -1, false, nil
 		}
 		text = s.bytes

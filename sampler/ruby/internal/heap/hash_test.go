@@ -8,8 +8,8 @@ import (
 )
 
 // TestGrownHashIsKept reads pairs of a Hash. If the Hash then gets another pair, the pairs that were read must stay
-// valid, but count as incomplete. If a pair is deleted, they must not stay valid, although a deletion leaves key and
-// value in their places.
+// valid, but count as incomplete. If a pair is deleted, they must not stay valid, although the deleted key and value
+// are still in memory.
 func TestGrownHashIsKept(t *testing.T) {
 	const hash, table, entries = 0x7000000000, 0x7000001000, 0x7000002000
 	tried := 0

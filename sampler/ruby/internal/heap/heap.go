@@ -1,10 +1,11 @@
 // Package heap reads the objects of another process's Ruby: Strings, Symbols, numbers, Arrays, Hashes, instance
-// variables, a fiber's variables, classes with their names, data types (docs/internals/objects.md). It knows nothing of
+// variables, a fiber's variables, classes with their names, data types (docs/internals/objects.md). It does not handle
 // code, stacks and threads.
 //
 // Functions that return errors of package view must be called in a function that Read calls. They return
-// view.ErrMissing if memory is missing. Read then fetches the memory and calls them again. They read piece by piece
-// while the process runs. Record notes what they read, and Unchanged reports whether all of it was true at one moment.
+// view.ErrMissing if memory is missing. Read then fetches the memory and calls the function again. The functions read
+// piece by piece while the process runs. Record notes what they read, and Unchanged reports whether all of it was true
+// at one moment.
 package heap
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Limits of the caches of names.
+// These constants limit the caches of names.
 const (
 	// MaxKeptBytes limits the cached names of IDs and classes, in bytes. When they would exceed it, all are dropped,
 	// and read again when they are needed.
@@ -38,8 +39,8 @@ type Objects struct {
 	keys      keyCache
 }
 
-// witnesses reads words and notes the memory that it reads, as a list of Witness. So it can check later whether this
-// memory has changed.
+// witnesses reads words of memory and makes a list of Witness for what it reads. With this list it can check later
+// whether the memory has changed.
 type witnesses struct {
 	View *view.View
 	// seed is the seed of the witnesses' checksums. New witnesses are appended to *notes. If notes is nil, none are
@@ -84,8 +85,8 @@ type variables struct {
 	// Generic is the address of the pointer to the global table of instance variables (generic_iv_tbl_, up to 3.4). The
 	// table has the variables of objects that have no room for them. Generic is zero until it is known.
 	Generic attach.Address
-	// Variables calls f for each word of the Ruby library's variables. It is used to find Generic if the library has no
-	// symbol for it. If Variables is nil, ddtop does not search for Generic.
+	// Variables calls f for each word of the Ruby library's variables. ddtop needs it to find Generic if the library
+	// has no symbol for Generic. If Variables is nil, ddtop does not search for Generic.
 	Variables func(f func(at attach.Address, word uint64)) error
 
 	slots      map[slotKey]slotPlace
@@ -107,7 +108,7 @@ func New(v *view.View, places *Places, vm, table attach.Address) *Objects {
 // next cycle.
 func (o *values) SetGC(gc sampler.GC) { o.gc = gc }
 
-// Renew must be called if classes may have been freed or renamed. Cached names of classes are then read again.
+// Renew makes Objects read the cached names of classes again. Call it if classes may have been freed or renamed.
 func (o *values) Renew() { o.generation++ }
 
 // keep counts n more bytes of cached names. If they would exceed MaxKept, it first drops all names.
@@ -125,8 +126,8 @@ func (o *symbols) Forget() {
 	o.kept = 0
 }
 
-// Read calls f again and again until the view has all memory that f needs. Between two calls it fetches what was
-// missing. f reads through the view, which is empty at first.
+// Read calls f again and again until the view has all memory that f needs. Between two calls it fetches the missing
+// memory. f reads through the view, which is empty at first.
 func (o *witnesses) Read(f func() error) error {
 	o.View.Reset()
 	return o.View.Settle(f)

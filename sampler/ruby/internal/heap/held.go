@@ -8,8 +8,8 @@ import (
 )
 
 // EachHeld calls visit for each object that a class or module holds in a constant or variable. id is the ID of the
-// constant's or variable's name. Call it in a function that Read calls. If memory for an object is missing, it
-// continues with the next one.
+// constant's or variable's name. If memory for an object is missing, EachHeld continues with the next one. Call it in a
+// function that Read calls.
 func (o *Objects) EachHeld(class uint64, visit func(id, value uint64) error) error {
 	var missing error
 	take := func(id, value uint64) error {
@@ -103,8 +103,8 @@ func (o *classes) eachName(table attach.Address, f func(id, value uint64) error)
 const minGlobals = 20
 
 // Globals returns the objects that global variables hold, by the IDs of their names. ok is false if the rb_id_table at
-// table is not the table of global variables. In that table each entry refers to a variable that repeats the entry's
-// name (rb_global_tbl, variable.c, 2.7 to 4.0). Call it in a function that Read calls.
+// the address table is not the table of global variables. In the right table, each entry refers to a variable that
+// repeats the entry's name (rb_global_tbl, variable.c, 2.7 to 4.0). Call Globals in a function that Read calls.
 func (o *Objects) Globals(table attach.Address) (values map[uint64]uint64, ok bool, err error) {
 	p := o.places
 	head, err := o.View.Bytes(table, p.idTableSize())
@@ -129,7 +129,8 @@ func (o *Objects) Globals(table attach.Address) (values map[uint64]uint64, ok bo
 			return errNoEntry
 		}
 		found++
-		// data is the variable's value. If C code stores the value, data is the value's address.
+		// data is the variable's value. If the value is stored in a variable of C code, data is the address of that
+		// variable.
 		data, err := o.View.Word(attach.Address(view.U64(b)) + 8)
 		if err != nil {
 			missing = view.Worst(missing, err)

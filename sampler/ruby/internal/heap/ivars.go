@@ -33,12 +33,12 @@ type ivars struct {
 	kind  uint64         // as in slotKey
 	slots attach.Address // address of the first variable; zero if the object has none
 	count int            // number of variables, up to 3.1
-	table attach.Address // address of an st_table by ID that has the variables; zero if none
+	table attach.Address // address of an st_table whose keys are IDs and which has the variables; zero if there is none
 }
 
-// Ivar returns an instance variable of an object. It can be an internal one without an @, such as an exception's mesg.
-// ok is false if the object has no variable with this name. Ivar can read ordinary objects, classes, modules and data
-// objects, and up to 3.4 all others. From 4.0 on it returns an error for other objects
+// Ivar returns an instance variable of an object. The variable can be an internal one without an @, such as an
+// exception's mesg. ok is false if the object has no variable with this name. Ivar can read ordinary objects, classes,
+// modules and data objects, and up to 3.4 all other objects. For other objects it returns an error from 4.0 on
 // (docs/internals/objects.md#instance-variables).
 func (o *variables) Ivar(object uint64, name string) (value uint64, ok bool, err error) {
 	at, ok, err := o.ivarAt(object, name)
@@ -157,7 +157,7 @@ func (o *variables) ivarsByShape(addr attach.Address, flags uint64) (ivars, erro
 	at := attach.Address(w)
 	switch {
 	case p.shapeLayout != 0 && complex:
-		v.table = at + attach.Address(p.fieldsTable) // the table is within the object that holds the variables
+		v.table = at + attach.Address(p.fieldsTable) // the table is in the object that holds the variables
 	case p.shapeLayout != 0:
 		v.slots = at + attach.Address(p.fieldsSlots)
 	case complex:
@@ -211,7 +211,8 @@ func (o *variables) slotOf(kind uint64, name string) (int, error) {
 	if err != nil {
 		return noSlot, err
 	}
-	if found != noSlot || shapes { // do not cache that a table lacks the variable, because it can be added later
+	// do not cache that a class's table lacks the variable, because it can be added later
+	if found != noSlot || shapes {
 		if len(o.slots) >= maxKnownSlots {
 			clear(o.slots)
 		}
@@ -237,7 +238,7 @@ func (o *variables) ivarInTable(table attach.Address, name string) (at attach.Ad
 	return at, at != 0, err
 }
 
-// search goes through IDs, to find the ID with a given name.
+// search compares IDs with a name, to find the ID that has this name.
 type search struct {
 	name string
 	// unread is the error of the first ID whose name could not be read, for example because a compaction has locked its
@@ -257,7 +258,7 @@ func (s *search) is(o *variables, id uint64) (bool, error) {
 	return err == nil && got == s.name, nil
 }
 
-// quietly calls f without recording the memory that f reads. Use it for reads that a later check of the result need not
+// quietly calls f without recording the memory that f reads. Use it for reads that a later check does not have to
 // repeat.
 func (o *witnesses) quietly(f func() error) error {
 	notes := o.notes

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// lockable is a memory of which one page is temporarily unreadable.
+// lockable is a memory with one page that can be made unreadable for a time.
 type lockable struct {
 	*memtest.Pages
 	locked attach.Address // the page, or 0 if there is none
@@ -54,15 +54,15 @@ func namedID(o *Objects) (id, text uint64, name string) {
 	return 0, 0, ""
 }
 
-// TestLockedNameIsNoOther makes the name of a variable temporarily unreadable, as a compaction does. The lookup must
-// fail with an error. ddtop must not conclude that the objects lack this variable, nor cache this.
+// TestLockedNameIsNoOther makes the name of a variable unreadable for a time, as a compaction does. The lookup must
+// fail with an error. ddtop must not conclude, and must not cache, that the objects lack this variable.
 func TestLockedNameIsNoOther(t *testing.T) {
 	const kind = 7
 	tried := 0
 	for _, g := range memtest.Load[memtest.Golden](t, "../code/testdata/golden") {
 		o := open(t, &g.Process)
 		if o.places.objectCount >= 0 {
-			continue // no shapes in this release
+			continue // this release has no shapes
 		}
 		tried++
 		memory := &lockable{Pages: g.Pages}

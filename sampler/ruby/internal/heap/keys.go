@@ -11,17 +11,17 @@ const (
 	maxKeptKey = 64
 )
 
-// keyHash is the hash that a table has for a key, and the type of the table. Both are zero if the table stores no
+// keyHash has the hash that a table stores for a key, and the type of the table. Both are zero if the table stores no
 // hashes.
 type keyHash struct{ hash, typ uint64 }
 
 // keyCache caches the texts of Strings and Symbols that are keys of Hashes.
 //
-// The collector can free a key and put another object at its address. So a cached key is checked by its hash, which is
-// next to the key in the table. The hash of a String is made from its text (docs/internals/objects.md#tables). But a
-// table that compares keys by identity makes the hash from the key's address. Such a hash proves nothing about the
-// text, so the cached text is valid only until the next collection. keyCache learns which type of table makes hashes
-// from texts. Only in such tables can one address have two hashes, or two addresses the same hash.
+// The collector can free a key and put another object at its address. So ddtop checks a cached key by its hash, which
+// is next to the key in the table. The hash of a String is made from its text (docs/internals/objects.md#tables), so it
+// proves the text. But a table that compares keys by identity makes hashes from the keys' addresses. Such a hash proves
+// nothing about the text, so the cached text is valid only until the next collection. keyCache learns which type of
+// table makes hashes from texts. Only in such tables can one address have two hashes, or two addresses the same hash.
 type keyCache struct {
 	slots  Recent[keySlot]
 	hashes Recent[hashSlot]
@@ -37,7 +37,7 @@ type keySlot struct {
 	cycle  uint64
 	text   string
 	symbol bool
-	// of and many identify the list of names that was last searched for text: the address of the first name, and the
+	// of and many identify the last list of names in which text was searched: the address of the first name, and the
 	// number of names. index is the index of text in this list, or -1.
 	of          *string
 	many, index int
@@ -50,9 +50,9 @@ type hashSlot struct {
 	text  string
 }
 
-// keyPlaces returns the two slots that a key can have in the cache. With only one, a few keys of a table of 70 would
-// share a slot, and would be read again for each request. The factor is 2^64 divided by the golden ratio. It spreads
-// addresses of objects, which differ by multiples of 40.
+// keyPlaces returns the two slots that a key can have in the cache. With only one slot, a few keys of a table of 70
+// would share a slot, and would be read again for each request. The factor is 2^64 divided by the golden ratio. It
+// spreads the addresses of objects, which differ by multiples of 40, over the slots.
 func keyPlaces(key uint64) (first, second uint64) {
 	h := key * 0x9e3779b97f4a7c15
 	return h >> 48, h >> 32
@@ -101,8 +101,8 @@ func (c *keyCache) keep(key uint64, h keyHash, cycle uint64, text string, symbol
 	*s = keySlot{value: key, keyHash: h, cycle: cycle, text: text, symbol: symbol}
 }
 
-// knownKey does the same as keyAmong, but uses only the cache. known is false if the cache does not have the answer.
-// Then i and symbol are not valid.
+// knownKey does the same as keyAmong, but uses only the cache. known is false if the cache does not have the answer. In
+// this case i and symbol are not valid.
 func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol, known bool) {
 	s := o.keys.slotOf(key)
 	if s == nil || len(names) == 0 {
@@ -115,7 +115,7 @@ func (o *Objects) knownKey(key uint64, h keyHash, names []string) (i int, symbol
 	switch {
 	case h.typ != 0 && s.keyHash == h && (inCycle || h.typ == o.keys.byText && !s.symbol):
 	// If the key was cached from another type of table, the hashes cannot be compared. Within the same cycle, the
-	// cached text may still show that the key is not in names. A key that may be in names is read again.
+	// cached text can still show that the key is not in names. If the key may be in names, it is read again.
 	case inCycle && s.index < 0 && (h.typ == 0 || h.typ != s.typ):
 	default:
 		return 0, false, false

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestKnownKeys checks when ddtop trusts a cached key. It must trust the key while its hash proves its text. After a
-// collection, a hash proves a text only if this type of table was seen to make hashes from texts.
+// TestKnownKeys checks when ddtop trusts a cached key. It must trust the key while the key's hash proves its text.
+// After a collection, a hash proves a text only if ddtop has seen that this type of table makes hashes from texts.
 func TestKnownKeys(t *testing.T) {
 	names := []string{"PATH_INFO", "REQUEST_METHOD"}
 	const key, other, text, identity = 0x1000, 0x2000, 0x500, 0x600
@@ -45,13 +45,13 @@ func TestKnownKeys(t *testing.T) {
 	cycle(2)
 	check("after a collection, of tables of which nothing is known", key, h, -2)
 	keep(key, h, "PATH_INFO")
-	keep(other, h, "PATH_INFO") // the same text elsewhere has the same hash
+	keep(other, h, "PATH_INFO") // another object with the same text has the same hash
 	cycle(3)
 	check("after a collection, of tables by text", key, h, 0)
 	check("its hash is another text's", key, keyHash{78, text}, -2)
 
-	// In a table that compares by identity, an address always has the same hash, whatever object is there. So the hash
-	// proves nothing about the text.
+	// A table that compares keys by identity makes hashes from addresses, so an address always has the same hash,
+	// whatever object is there. The hash proves nothing about the text.
 	h = keyHash{99, identity}
 	keep(key, h, "PATH_INFO")
 	keep(other, keyHash{100, identity}, "PATH_INFO")
@@ -67,12 +67,12 @@ func TestKnownKeys(t *testing.T) {
 	h = keyHash{77, text}
 	keep(key, h, "PATH_INFO")
 	check("read within a collection", key, h, -2)
-	keep(key, keyHash{78, text}, "HTTP_HOST") // another key has its place
+	keep(key, keyHash{78, text}, "HTTP_HOST") // another key is now at the same address
 	check("no address has two hashes by identity", key, keyHash{78, text}, -1)
 }
 
-// TestKeysStayKnown looks up the same table again and again. After some lookups nearly all its keys must be in the
-// cache. Keys that push each other out of a slot would be read again for each request.
+// TestKeysStayKnown looks up the same tables again and again. After some lookups, nearly all of their keys must be in
+// the cache. If keys pushed each other out of a slot, they would be read again for each request.
 func TestKeysStayKnown(t *testing.T) {
 	const tables, keysOf, lookups = 50, 72, 1000
 	names := []string{"PATH_INFO"}

@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Types of objects that only this file and its callers need.
+// These are types of objects that only this file and its callers need.
 const (
 	typeStruct   = 9
 	typeRational = 15
@@ -31,7 +31,7 @@ func CarriesClasses(typ uint64) bool { return typ == typeClass || typ == typeMod
 const maxOwn = 1 << 40
 
 // Sizer computes how much memory an object has outside its slot, as ObjectSpace.memsize_of does (gc.c, string.c,
-// array.c, hash.c, st.c, struct.c, bignum.c). It reads only the object's slot.
+// array.c, hash.c, st.c, struct.c, bignum.c). It needs only the content of the object's slot.
 type Sizer struct {
 	o *Objects
 	// Old is a mask of flags. The collector counts an object as old if all these flags are set.
@@ -43,7 +43,8 @@ type Sizer struct {
 	capacities                    map[uint32]int
 }
 
-// Sizer knows the releases from sizedFrom on, up to but not including sizedBefore.
+// sizedFrom and sizedBefore are the releases for which Sizer works: from sizedFrom on, up to but not including
+// sizedBefore.
 var (
 	sizedFrom   = [2]int{2, 7}
 	sizedBefore = [2]int{4, 1}
@@ -68,7 +69,8 @@ func (o *Objects) NewSizer(rel places.Release) *Sizer {
 	return s
 }
 
-// Offsets and sizes, in bytes, of the memory that objects have outside their slot. They are the same from 2.7 to 4.0.
+// These are offsets and sizes, in bytes, of memory that objects have outside their slot. They are the same from 2.7 to
+// 4.0.
 const (
 	stringCapacity = 32
 	arrayLength    = 16
@@ -104,7 +106,7 @@ type Own struct {
 // Of returns the memory that the object in a slot has outside the slot.
 func (s *Sizer) Of(slot []byte) Own {
 	if len(slot) < 40 {
-		return Own{Unknown: true} // no known release has smaller slots
+		return Own{Unknown: true} // all known releases have larger slots
 	}
 	flags := view.U64(slot)
 	n, unit := uint64(0), uint64(word)
@@ -179,12 +181,12 @@ func (s *Sizer) hashOwn(slot []byte, flags uint64) Own {
 	return Own{Table: attach.Address(table)}
 }
 
-// Table returns the memory of a hash table (st_table): its entries, its bins, and its header, unless the header is in
-// the object's slot.
+// Table returns the memory of a hash table (st_table): its entries and its bins. It includes the table's header, unless
+// the header is in the object's slot.
 func (s *Sizer) Table(table []byte) Own {
 	const maxPower = 36 // the entries would need more than a TB
 	p := s.o.places
-	// entry_power is the first byte of an st_table in all releases.
+	// In all releases, entry_power is the first byte of an st_table.
 	entries, bins, size := table[0], table[p.tableBinPower], table[p.tableBinSize]
 	if entries > maxPower || bins > maxPower+1 || size > 3 {
 		return Own{Unknown: true}
@@ -221,8 +223,8 @@ func (s *Sizer) objectOwn(slot []byte, flags uint64) Own {
 	return Own{Bytes: word * uint64(n)}
 }
 
-// capacity returns how many variables an object with a given shape can have outside its slot. It returns -1 if the
-// variables are in a table, or if the shape cannot be read.
+// capacity returns the largest number of variables that an object with a given shape can have outside its slot. It
+// returns -1 if the variables are in a table, or if the shape cannot be read.
 func (o *classes) capacity(id uint32) int {
 	if id&o.places.shapeComplex != 0 {
 		return -1

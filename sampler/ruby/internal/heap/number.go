@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Tags of words that are numbers and not addresses of objects, and the layout of Bignums and Floats
+// These constants are tags of words that are numbers and not addresses of objects, and the layout of Bignums and Floats
 // (docs/internals/objects.md#numbers).
 const (
 	fixnumTag              = 1

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Types of objects, in RBasic.flags & TypeMask (ruby_value_type, docs/internals/objects.md#flags).
+// These are types of objects, in RBasic.flags & TypeMask (ruby_value_type, docs/internals/objects.md#flags).
 const (
 	TypeMask   = 0x1f
 	TypeNone   = 0
@@ -38,7 +38,8 @@ const (
 	maxCString = 256
 )
 
-// A static Symbol is not an object: its word has symbolTag in the lowest byte, and its ID in the bits above.
+// These constants describe a static Symbol, which is not an object: its word has symbolTag in the lowest byte, and its
+// ID in the bits above.
 const symbolShift, symbolMask, symbolTag uint64 = 8, 0xff, 0x0c
 
 // wrongTypeError means that an address does not hold the expected object. It was freed or moved after its address was
@@ -49,7 +50,7 @@ type wrongTypeError struct {
 	flags uint64
 }
 
-// NotHeap is used in place of an object's flags for a value that is no heap object: a number, nil or a static symbol.
+// NotHeap takes the place of an object's flags for a value that is no heap object: a number, nil or a static symbol.
 const NotHeap = ^uint64(0)
 
 // WrongType returns the error for an address that does not hold the wanted object. flags are the flags found there.
@@ -166,7 +167,7 @@ func (o *values) stringPrefix(v uint64, limit int) (rubyString, error) {
 	return rubyString{b, int(flags >> encodingShift & encodingMask), n > uint64(limit)}, err
 }
 
-// NoteString records a String's bytes as a witness, so that Unchanged notices if they change.
+// NoteString records a String's bytes as a witness, so that Unchanged notices a later change of the bytes.
 func (o *values) NoteString(v uint64) error {
 	_, err := o.rawString(v)
 	return err
@@ -212,8 +213,8 @@ func (o *values) Text(v uint64) (string, error) {
 	if !s.cut {
 		return sampler.CutName(decodeText(s.bytes, s.encoding)), nil
 	}
-	// CutMark makes the text longer than CutName allows. So CutName cuts it, and also removes an incomplete character
-	// at the end of the bytes.
+	// With CutMark, the text is longer than CutName allows. So CutName cuts it, and also removes an incomplete
+	// character at the end of the bytes.
 	return sampler.CutName(decodeText(s.bytes, s.encoding) + sampler.CutMark), nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// Layout of RBasic in bytes. It is the same on every release from 2.5 to head, on x86_64 and arm64.
+// This is the layout of RBasic, in bytes. It is the same on every release from 2.5 to head, on x86_64 and arm64.
 const (
 	BasicClass = 8
 	basicSize  = 16
@@ -19,16 +19,16 @@ const idEntryUnit = 512
 // Places holds the offsets, in bytes, of the fields that ddtop reads in a release's objects. An offset is -1 if the
 // release has no such field.
 type Places struct {
-	// RTypedData
+	// These are fields of RTypedData.
 	typedType int `layout:"RTypedData.type"`
 	typedFlag int `layout:"RTypedData.typed_flag,optional"`
 	typedData int `layout:"RTypedData.data"`
 
-	// rb_queue has the Array of its items (up to 4.0), or the number of its items.
+	// rb_queue has a reference to the Array of its items (up to 4.0), or the number of its items.
 	queueItems  int `layout:"rb_queue.que,optional"`
 	queueLength int `layout:"rb_queue.len,optional"`
 
-	// rb_symbols_t and RSymbol
+	// These are fields of rb_symbols_t and RSymbol.
 	symbolsCount    int    `layout:"rb_symbols_t.next_id|last_id"`
 	symbolsIDs      int    `layout:"rb_symbols_t.ids"`
 	symbolEntrySize int    `layout:"sizeof sym_id_entry,optional"` // head; -1 if the table consists of arrays of pairs
@@ -36,9 +36,10 @@ type Places struct {
 	symbolFstr      int    `layout:"RSymbol.fstr"`
 	lastOpID        uint64 `layout:"tLAST_OP_ID"`
 
-	// RClass and rb_classext_t. Depending on the release, a class has its rb_classext_t inside, behind RClass in its
-	// slot, or at an address to which it points. The rb_classext_t has the class's path in fields, or in hidden
-	// instance variables. A shape or a table says where these variables are (docs/internals/objects.md#class-names).
+	// RClass and rb_classext_t: depending on the release, the rb_classext_t of a class is inside RClass, behind RClass
+	// in the slot, or at an address to which RClass points. The rb_classext_t has the class's path in fields, or in
+	// hidden instance variables. A shape or a table says where these variables are
+	// (docs/internals/objects.md#class-names).
 	classExt     int          `layout:"RClass_and_rb_classext_t.classext,from=3.3"`
 	classSize    int          `layout:"sizeof RClass,from=3.2,before=3.3"`
 	classExtPtr  int          `layout:"RClass.ptr,before=3.2"`
@@ -54,8 +55,8 @@ type Places struct {
 	extIvTbl     int          `layout:"rb_classext_struct.iv_tbl,before=3.2"`
 	singleton    uint64       `layout:"RUBY_FL_SINGLETON"`
 
-	// Fields for an object's instance variables. Up to 3.1 a table of the class says in which slots they are. From 3.2
-	// on, shapes say this (docs/internals/objects.md#instance-variables).
+	// These fields lead to an object's instance variables. Up to 3.1 a table of the class says in which slots they are.
+	// From 3.2 on, shapes say this (docs/internals/objects.md#instance-variables).
 	extIvIndex   int          `layout:"rb_classext_struct.iv_index_tbl,before=3.2"`
 	entryIndex   int          `layout:"rb_iv_index_tbl_entry.index,from=3.0,before=3.2"`
 	vmShapes     int          `layout:"rb_vm_struct.shape_list,from=3.2,before=3.3"`
@@ -80,13 +81,14 @@ type Places struct {
 	hashTable int `layout:"RHash.as.st,from=2.7,before=3.3"`
 	hashSize  int `layout:"sizeof RHash,from=3.3"`
 
-	// rb_execution_context_t
+	// These are fields of rb_execution_context_t.
 	ecLocals  int `layout:"rb_execution_context_struct.local_storage"`
 	ecStorage int `layout:"rb_execution_context_struct.storage,from=3.2"`
 	ecFiber   int `layout:"rb_execution_context_struct.fiber_ptr"`
 	fiberSelf int `layout:"rb_fiber_struct.cont.self"`
 
-	// Other structs that lead to objects: their sizes, and the places of the fields that references.go follows.
+	// These are further structs that lead to objects: their sizes, and the places of the fields that references.go
+	// follows.
 	ecSize       int          `layout:"sizeof rb_execution_context_struct"`
 	ecStack      int          `layout:"rb_execution_context_struct.vm_stack"`
 	ecStackLen   int          `layout:"rb_execution_context_struct.vm_stack_size"`
@@ -106,7 +108,7 @@ type Places struct {
 	extSize      int          `layout:"sizeof rb_classext_struct"`
 	vmSize       int          `layout:"sizeof rb_vm_struct"`
 
-	// st_table and rb_id_table. The entries for constants are rb_const_entry_t.
+	// These are fields of st_table, rb_id_table, and rb_const_entry_t, the entries for constants.
 	tableStart    int `layout:"st_table.entries_start"`
 	tableBound    int `layout:"st_table.entries_bound"`
 	tableEntries  int `layout:"st_table.entries"`
@@ -131,12 +133,12 @@ type Places struct {
 	localsBySerial bool
 	// These bits say where an object has its variables. Up to 3.4, flagEmbedded is set if they are in the object. In
 	// 4.0, flagBehind is set if they are outside it. In head, they are in the object if the bits shapeLayout of the
-	// shape's number are 0. Some objects have their variables in a table by ID instead. Then the shape's type is
-	// typeComplex (up to 3.4), or shapeComplex is set in its number.
+	// shape's number are 0. Some objects have their variables in a table by ID instead. This is so if the shape's type
+	// is typeComplex (up to 3.4), or if shapeComplex is set in the shape's number.
 	flagEmbedded, flagBehind, typeComplex uint64
 	shapeLayout, shapeComplex             uint32
-	// shapeMask selects the bits of a shape's number that are its index. noParent is the index that the first shape has
-	// in place of a parent.
+	// shapeMask selects the bits of a shape's number that are its index. Shapes refer to their parent by its index. The
+	// first shape has no parent, and has noParent instead.
 	shapeMask, noParent uint32
 	stringLenInFlags    bool
 	stringEmbedded      int

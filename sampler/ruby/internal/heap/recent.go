@@ -3,9 +3,10 @@ package heap
 // firstSlots is the number of slots with which a Recent begins. It is a power of two.
 const firstSlots = 64
 
-// Recent is a cache of recently used keys. Each key can be in only one slot, which other keys share (a direct-mapped
-// cache). The cache begins small, and grows while keys push each other out. So it needs a few hundred bytes for an idle
-// worker, and hundreds of kilobytes only for a program with thousands of methods. The zero value is empty.
+// Recent is a cache of recently used keys. Each key can be in only one slot, and several keys share a slot (a
+// direct-mapped cache). The cache begins small, and grows while keys push each other out. So it needs a few hundred
+// bytes for an idle worker, and hundreds of kilobytes only for a program with thousands of methods. The zero value is
+// empty.
 type Recent[S any] struct {
 	slots []S
 	lost  int
@@ -19,9 +20,9 @@ func (r *Recent[S]) At(hash uint64) *S {
 	return &r.slots[hash&uint64(len(r.slots)-1)]
 }
 
-// Lose returns the slot for a hash to a caller that replaces the key in it by another key. If more keys were replaced
-// than there are slots, Lose first doubles the number of slots, up to most. This empties all slots. most must be a
-// power of two.
+// Lose returns the slot for a hash, so that the caller can replace the key in it by another key. If more keys were
+// replaced than there are slots, Lose first doubles the number of slots, up to most. This empties all slots. most must
+// be a power of two.
 func (r *Recent[S]) Lose(hash uint64, most int) *S {
 	if r.lost++; r.lost > len(r.slots) && len(r.slots) < most {
 		r.slots, r.lost = make([]S, 2*len(r.slots)), 0

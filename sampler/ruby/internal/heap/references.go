@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Limits for following the references of one object.
+// These constants limit how the references of one object are followed.
 const (
 	// maxElements bounds the length of an Array and the entries of a table.
 	maxElements = 1 << 28
@@ -14,7 +14,7 @@ const (
 	maxCode, maxStack = 1 << 20, 8 << 20
 	// maxEnvironment bounds the variables that a block captures, in words.
 	maxEnvironment = 1 << 16
-	// maxFiberChain bounds the number of fibers that are read.
+	// maxFiberChain limits the number of fibers that are read for all objects.
 	maxFiberChain = 1 << 17
 	// maxChunk limits how much of a data object's memory is searched for references, in bytes. The size of this memory
 	// is in malloc's header. If it cannot be read, guessChunk bytes are searched.
@@ -30,23 +30,23 @@ const (
 type BlockKind uint8
 
 const (
-	blockWords           BlockKind = iota // each word can be a reference
+	blockWords           BlockKind = iota // each word can be a reference to an object
 	blockSlots                            // references with names
 	blockPairs                            // keys and values of a small Hash
 	blockTable                            // an st_table
 	blockEntries                          // the entries of an st_table
-	blockIDTable                          // an st_table by ID
-	blockIDEntries                        // the entries of an st_table by ID
+	blockIDTable                          // an st_table whose keys are IDs
+	blockIDEntries                        // the entries of an st_table whose keys are IDs
 	blockNames                            // an rb_id_table
 	blockNameItems                        // the items of an rb_id_table
-	blockLocals                           // an rb_id_table of a fiber's variables
-	blockLocalItems                       // the items of such a table
-	blockOldLocals                        // an st_table of a fiber's variables (2.7)
-	blockOldLocalEntries                  // its entries
-	blockConsts                           // an rb_id_table of constants
-	blockConstItems                       // the items of such a table
-	blockConst                            // an rb_const_entry_t
-	blockExt                              // the ext of a class
+	blockLocals                           // an rb_id_table of a fiber's local variables
+	blockLocalItems                       // the items of the table in the line above
+	blockOldLocals                        // an st_table of a fiber's local variables (2.7)
+	blockOldLocalEntries                  // the entries of the table in the line above
+	blockConsts                           // an rb_id_table of a class's constants
+	blockConstItems                       // the items of the table in the line above
+	blockConst                            // an rb_const_entry_t, which has one constant
+	blockExt                              // an rb_classext_t
 	blockCode                             // an iseq's body
 	blockEnvironment                      // the variables that a block captures; Names is the index of their flags
 	blockChunk                            // the word of malloc before a data object's memory, which holds its size
@@ -55,8 +55,8 @@ const (
 	blockFiber                            // an rb_fiber_t
 	blockFrames                           // control frames
 	blockGeneric                          // the global table of instance variables (up to 3.4)
-	blockGenericEntries                   // its entries
-	blockPointer                          // a pointer to an st_table by ID
+	blockGenericEntries                   // the entries of the table in the line above
+	blockPointer                          // a pointer to an st_table whose keys are IDs
 )
 
 // Block is memory that an object refers to and that must be read to find more references.
@@ -68,7 +68,7 @@ type Block struct {
 	Kind  BlockKind
 }
 
-// References finds what objects refer to.
+// References finds the objects to which objects refer.
 type References struct {
 	o *Objects
 	// Edge is called with each word that may be a reference. owner is the number of the object that has the word. label
@@ -80,7 +80,7 @@ type References struct {
 	Object func(word uint64) (n uint32, slot []byte, ok bool)
 
 	names    [][]string
-	byKind   map[uint64]int32 // index in names, by the ID of a shape or the address of a class's table
+	byKind   map[uint64]int32 // an index in names; the key is the ID of a shape, or the address of a class's table
 	byClass  map[uint64]int32
 	types    map[attach.Address]BlockKind
 	fibers   map[attach.Address]bool
@@ -107,8 +107,8 @@ func (r *References) Sizes() (vm, objspace int) {
 	return r.o.places.vmSize &^ 7, max(0, r.o.places.objspaceSize&^7)
 }
 
-// Ask passes f to Objects.Read. f reads names. If earlier calls have read more than maxAsked bytes, Ask returns
-// view.ErrTooMuch instead.
+// Ask passes f, a function that reads names, to Objects.Read. If earlier calls have read more than maxAsked bytes, Ask
+// returns view.ErrTooMuch instead.
 func (r *References) Ask(f func() error) error {
 	if r.o.View.Fetched > r.most {
 		return view.ErrTooMuch
@@ -129,7 +129,8 @@ func (r *References) block(owner uint32, kind BlockKind, at uint64, size, stride
 	}
 }
 
-// elements reads a length. It returns zero if the length is impossible, as it can be while Ruby fills the slot.
+// elements reads a length. It returns zero if the length is impossible. While Ruby fills a slot, the length in it can
+// be any number.
 func elements(at []byte) int {
 	if n := view.U64(at); n <= maxElements {
 		return int(n)
@@ -153,7 +154,7 @@ func (r *References) slots(owner uint32, data []byte, names []string) {
 	}
 }
 
-// Kinds of Ruby's internal objects (imemo_type, internal/imemo.h).
+// These are kinds of Ruby's internal objects (imemo_type, internal/imemo.h).
 const (
 	imemoShift, imemoMask                       = 12, 15
 	imemoEnvironment, imemoMethod, imemoCode    = 0, 6, 7
@@ -286,8 +287,8 @@ func (r *References) complex(id uint32) bool {
 	return r.names[r.byShape(id)] == nil
 }
 
-// byShape returns an index in r.names, where the names of a shape's instance variables are. The names are nil if
-// objects of this shape have their variables in a table.
+// byShape returns the index in r.names of the names of a shape's instance variables. The names are nil if objects of
+// this shape have their variables in a table.
 func (r *References) byShape(id uint32) int32 {
 	o := r.o
 	return r.kind(uint64(id), func(names *[]string) error {
@@ -310,7 +311,7 @@ func (r *References) byShape(id uint32) int32 {
 	})
 }
 
-// byTable does the same as byShape, but takes the names from a class's table (up to 3.1).
+// byTable does the same as byShape, but gets the names from a class's table (up to 3.1).
 func (r *References) byTable(table uint64) int32 {
 	o := r.o
 	return r.kind(table, func(names *[]string) error {
@@ -340,7 +341,7 @@ func (r *References) kind(key uint64, read func(names *[]string) error) int32 {
 		return i
 	}
 	var names []string
-	// The error can be ignored: a name that cannot be read stays empty. If the whole target cannot be read, the next
+	// Ignore the error, because a name that cannot be read stays empty. If the whole target cannot be read, the next
 	// block reports this.
 	_ = r.Ask(func() error { names = nil; return read(&names) })
 	i := int32(len(r.names))
@@ -348,7 +349,7 @@ func (r *References) kind(key uint64, read func(names *[]string) error) int32 {
 	return i
 }
 
-// ofClass returns an index in r.names, where the names of the instance variables of a class's objects are (up to 3.1).
+// ofClass returns the index in r.names of the names of the instance variables that a class's objects have (up to 3.1).
 func (r *References) ofClass(class uint64) int32 {
 	i, ok := r.byClass[class]
 	if ok {

@@ -53,7 +53,8 @@ func (r *References) ext(owner uint32, ext []byte, flags uint64) {
 // weakTypes are the names of data types that refer to objects without keeping them alive.
 var weakTypes = map[string]bool{"weakmap": true, "weakkeymap": true, "VM/concurrent_set": true}
 
-// data requests the memory of a data object, as a Block. Each word of it can be a reference.
+// data requests the memory of a data object (an object with data of C code), as a Block. Each word of this memory can
+// be a reference.
 func (r *References) data(owner uint32, addr attach.Address, slot []byte) {
 	p := r.o.places
 	kind := blockWords
@@ -256,7 +257,8 @@ func (r *References) items(b Block, data []byte) {
 }
 
 // Generic requests the global table of instance variables, as a Block (up to 3.4). The parameter with is an object that
-// has variables in this table. It is needed to recognize the table. Generic reports whether it found the table.
+// has variables in this table. With this object, Generic recognizes the table. It reports whether it has found the
+// table.
 func (r *References) Generic(with attach.Address) bool {
 	if r.Ask(func() error { return r.o.findGeneric(with) }) != nil {
 		return false

@@ -113,7 +113,7 @@ func (r *References) NameOfID(id uint64) (name string, err error) {
 	return name, err
 }
 
-// ClassPath does the same as Objects.ClassPath, but counts towards the limit maxAsked (see Ask).
+// ClassPath does the same as Objects.ClassPath, but what it reads counts towards the limit maxAsked (see Ask).
 func (r *References) ClassPath(class uint64) (name string, err error) {
 	err = r.Ask(func() (err error) { name, err = r.o.classPath(class); return err })
 	return name, err

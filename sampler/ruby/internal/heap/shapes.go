@@ -9,22 +9,23 @@ import (
 )
 
 const (
-	// maxShapes limits how many shapes are followed from one object. There is a shape for each instance variable.
+	// maxShapes limits how many shapes are followed from one object. An object has a chain of shapes, with one shape
+	// for each instance variable.
 	maxShapes = 1 << 14
 	// maxKeptShapes bounds the cache of shapes, in entries.
 	maxKeptShapes = 1 << 14
 	// shapeIvar is the type of a shape that adds an instance variable. shapeRoot is the type of the first shape, which
 	// adds no variable.
 	shapeRoot, shapeIvar = 0, 1
-	// noShape is the number that the first shape has in place of a parent (INVALID_SHAPE_ID). In releases that use
-	// fewer bits for a shape's index, only these bits are compared (Places.noParent).
+	// noShape is the number that the first shape has in place of its parent's number (INVALID_SHAPE_ID). In releases
+	// that use fewer bits for a shape's index, only these bits are compared (Places.noParent).
 	noShape = 0xffffffff
 )
 
 // errNoShapes means that the shapes were not found because the library is stripped.
 var errNoShapes = errors.New("the shapes of this Ruby were not found")
 
-// shape describes a shape of objects: the instance variable that it adds to its parent's variables
+// shape describes one of Ruby's shapes. A shape adds one instance variable to the variables of its parent shape
 // (docs/internals/objects.md#shapes).
 type shape struct {
 	typ    uint64

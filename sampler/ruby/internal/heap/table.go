@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxTable bounds the entries of an rb_id_table that are read. Its keys are names, such as the names of the constants
-// or methods of one class.
+// maxTable limits how many entries of an rb_id_table are read. The keys of such a table are names, for example of the
+// constants or methods of one class.
 const maxTable = 1 << 16
 
 // errNoEntry means that a table has no entry for a name.
@@ -66,7 +66,7 @@ func (o *classes) Method(class uint64, name string) (attach.Address, error) {
 	return 0, errors.New("the layout lacks m_tbl")
 }
 
-// classExt returns the address of a class's ext, rb_classext_t.
+// classExt returns the address of a class's rb_classext_t, which has further data of the class.
 func (o *classes) classExt(class attach.Address) (attach.Address, error) {
 	if o.places.classExtPtr < 0 {
 		return class + attach.Address(o.places.classExt), nil

@@ -7,14 +7,14 @@ import (
 
 // TracerType and TracePointType are the data types of two kinds of objects that lead to the records of allocations
 // (docs/internals/gc.md#where-objects-were-allocated). The object of TracerType exists from the first call of
-// ObjectSpace.trace_object_allocations_start on. It neither moves nor ends. Ruby 2.7 has no such object. In 2.7, the
+// ObjectSpace.trace_object_allocations_start on. It neither moves nor ends. Ruby 2.7 has no such object. Instead, the
 // TracePoint for new objects leads to the records.
 const (
 	TracerType     = "ObjectTracing/allocation_info_tracer"
 	TracePointType = "tracepoint"
 )
 
-// Offsets in three structs: traceobj_arg (ext/objspace/object_tracing.c), the rb_tp_t of a TracePoint of 2.7
+// These are offsets in three structs: traceobj_arg (ext/objspace/object_tracing.c), the rb_tp_t of a TracePoint of 2.7
 // (vm_trace.c), and allocation_info (ext/objspace/objspace.h). Except in the rb_tp_t, they are the same from 2.7 to
 // 4.0.
 const (
@@ -29,7 +29,7 @@ const (
 	pointSize   = 40
 	newObject   = 0x100000 // RUBY_INTERNAL_EVENT_NEWOBJ, the only event of the TracePoint
 
-	// st_table (st.h)
+	// These are offsets in an st_table (st.h).
 	tablePower    = 0
 	tableRebuilds = 4
 	tableCount    = 16
@@ -83,8 +83,9 @@ func ParseAllocation(b []byte) (a Allocation, ok bool) {
 }
 
 // TracedTable returns the address of the table of traced objects. tracer is the address of an object of TracerType or
-// TracePointType. ok is false if the TracePoint traces something else, or if the target does not trace now. The table
-// of an earlier trace may then still exist, but must not be read: it has entries of freed objects.
+// TracePointType. ok is false if the TracePoint traces something else, or if the target does not trace now. In the
+// second case the table of an earlier trace may still exist. It must not be read, because it has entries of freed
+// objects.
 func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok bool) {
 	err := o.Read(func() error {
 		ok = false
@@ -112,8 +113,8 @@ func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok b
 		if err != nil {
 			return err
 		}
-		// The data of the right TracePoint are a traceobj_arg, which refers back to the TracePoint. The data of another
-		// library's TracePoint do not.
+		// The data of the right TracePoint is a traceobj_arg, which refers back to the TracePoint. The data of another
+		// library's TracePoint does not refer back.
 		mine := name == TracerType || view.U64(b[tracerPoint:]) == uint64(tracer)
 		table, ok = attach.Address(view.U64(b[tracerTable:])), mine && int32(view.U32(b[tracerRunning:])) > 0
 		return nil
@@ -148,9 +149,9 @@ func (o *Objects) TracedEntries(table attach.Address) (e TracedEntries, err erro
 
 // Stayed reports whether each entry has kept its place since an earlier reading of the head, which is the parameter
 // before. Ruby rebuilds a full table (rebuild_table, st.c). It copies the entries to new memory, or moves them to the
-// front of the same memory. After that, old entries of freed objects can remain behind the new end. A rebuild in the
-// same memory first sets the count to zero. It sets the bound and the number of rebuilds last. So if the table is full,
-// Stayed also compares the count.
+// front of the same memory. Behind the new end, old entries of freed objects can then remain. A rebuild in the same
+// memory sets the count to zero first, and the bound and the number of rebuilds last. So if the table is full, Stayed
+// also compares the count.
 func (e TracedEntries) Stayed(before TracedEntries) bool {
 	return e.At == before.At && e.rebuilds == before.rebuilds && e.Bound >= before.Bound &&
 		(e.Bound < e.room || e.count == before.count)
@@ -165,7 +166,8 @@ func (o *Objects) ParseTracedEntry(b []byte) (object, info attach.Address, ok bo
 }
 
 // SiteText reads the path of a site's file, its line, and its method with the class, such as "Class#new". method is
-// empty if the code is in no method. The target keeps the strings only while it traces an object of the site.
+// empty if the code is in no method. The target keeps these strings only while it traces at least one object of the
+// site.
 func (o *Objects) SiteText(s Site) (path string, line int, method string, err error) {
 	err = o.Read(func() (err error) {
 		if path, err = o.cString(s.path, maxPath); err != nil || s.method == o.places.Nil {

@@ -8,10 +8,11 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxWatchGap is the largest gap between two pieces of watched memory that are still read as one range, in bytes.
+// maxWatchGap is the largest gap between two pieces of watched memory, in bytes, at which ddtop reads both as one
+// range.
 const maxWatchGap = 512
 
-// watchPage is the size of a memory page, in bytes. Either all of a page can be read, or nothing of it.
+// watchPage is the size of a memory page, in bytes. A page can be read as a whole, or not at all.
 const watchPage = 4096
 
 // Watch is a list of the pieces of memory (Witness) from which a result was read. The result is valid until this memory
@@ -25,7 +26,7 @@ type Watch struct {
 	ranges  []attach.Range
 }
 
-// watchPiece is memory that is read as one range, and the witnesses in it.
+// watchPiece is a piece of memory that is read as one range, and the witnesses in it.
 type watchPiece struct {
 	addr     attach.Address
 	size     int
@@ -88,8 +89,8 @@ func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 	return ranges
 }
 
-// holds reports whether all watched memory has the right content. For each witness, it passes the witness and the
-// memory just read for it to agrees. All ranges must have been read before.
+// holds reports whether all watched memory is right. It calls agrees for each witness, with the memory that was just
+// read for it. All ranges must have been read before.
 func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 	for i, p := range w.pieces {
 		buf := w.ranges[i].Buf
@@ -104,10 +105,11 @@ func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 	return true
 }
 
-// Unplan must be called if this tick does not read all ranges that Plan added, for example because a read failed.
+// Unplan discards the plan of this tick. Call it if this tick does not read all ranges that Plan added, for example
+// because a read failed.
 func (w *Watch) Unplan() { w.planned = false }
 
-// Stands reports whether all watched memory is unchanged. If Plan was called, it uses the memory that was read for
+// Stands reports whether all watched memory is unchanged. If Plan was called, it compares the memory that was read for
 // Plan. Otherwise it reads the memory again. It returns false if the watch is empty or memory cannot be read. calls is
 // the number of system calls made.
 func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
@@ -140,8 +142,8 @@ func (w *Watch) Confirm(o *Objects, mem attach.Memory, before, behind []attach.R
 	return w.confirm(o.Agrees, mem, before, behind)
 }
 
-// ConfirmKept does the same as Confirm, but allows that Hashes have got new pairs. Use it if the result need not
-// include new pairs.
+// ConfirmKept does the same as Confirm, but allows that Hashes have got new pairs. Use it if new pairs do not matter
+// for the result.
 func (w *Watch) ConfirmKept(o *Objects, mem attach.Memory, before, behind []attach.Range) (same bool, calls int, err error) {
 	return w.confirm(o.agreesOrGrew, mem, before, behind)
 }

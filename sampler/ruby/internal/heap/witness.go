@@ -10,21 +10,21 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxWitnesses limits the witnesses of one result. For example, a cached iseq has witnesses of its paths, its names,
-// its lines and the names of the code around it.
+// maxWitnesses limits the witnesses of one result. A witness is a piece of memory from which the result was read. For
+// example, a cached iseq has witnesses of its paths, its names, its lines and the names of the code around it.
 const maxWitnesses = 64
 
-// Witness is a piece of memory from which a cached result was read, with a checksum of its content. It serves to check
-// later whether the content has changed.
+// Witness is a piece of memory from which a cached result was read, with a checksum of its content. With the checksum,
+// a later check shows whether the content has changed.
 type Witness struct {
 	Addr attach.Address
 	Size uint32 // in bytes
 	// Mask selects the bits of the first word that are compared. first holds these bits, and sum is the checksum of the
-	// other words. If Mask is zero, sum includes the first word. Mask is for an object's flags. Only the bits with its
-	// type are compared, because other bits change with the object's age.
+	// other words. If Mask is zero, sum includes the first word. Mask is used for an object's flags. Only the bits with
+	// the object's type are compared, because other bits change with its age.
 	Mask       uint64
 	first, sum uint64
-	// grows is true for a counter of entries to which Ruby only adds. If the counter is larger later, entries were
+	// grows is true for a counter of entries, if Ruby only adds entries. If the counter is larger later, entries were
 	// added, but the earlier entries are unchanged.
 	grows bool
 }
@@ -33,14 +33,14 @@ type Witness struct {
 // next call of Record. If into is nil, nothing is recorded.
 func (o *witnesses) Record(into *[]Witness) { o.notes = into }
 
-// Note records as a witness that b was read at addr. If mask is not 0, a later check compares only the bits in mask of
-// the first word.
+// Note records a witness: at addr, b was read. If mask is not 0, a later check compares only the bits in mask of the
+// first word.
 func (o *witnesses) Note(addr attach.Address, b []byte, mask uint64) {
 	if o.notes == nil || len(b) == 0 || len(*o.notes) >= maxWitnesses {
 		return
 	}
 	if slices.ContainsFunc(*o.notes, func(w Witness) bool { return w.Addr == addr }) {
-		return // already noted, such as an embedded String or one that is used twice
+		return // already noted, for example a String that is used twice
 	}
 	w := Witness{Addr: addr, Size: uint32(len(b)), Mask: mask}
 	if mask != 0 {
@@ -90,13 +90,13 @@ func (o *witnesses) notedWord(addr attach.Address) (uint64, error) {
 	return view.U64(b), nil
 }
 
-// Recorded reports whether the list witnesses is complete. It is incomplete if it is full, because further memory may
-// have been read.
+// Recorded reports whether the list witnesses is complete. If the list is full, it counts as incomplete, because more
+// memory may have been read.
 func Recorded(witnesses []Witness) bool { return len(witnesses) < maxWitnesses }
 
-// Unchanged reads all noted memory again, and reports whether it is unchanged. If it is, all results from it were true
-// at one moment, although they were read piece by piece. Unchanged returns false if there was too much memory to note
-// all of it. The error means that the target cannot be read.
+// Unchanged reads all noted memory again, and reports whether it is unchanged. If it is, all results that were read
+// from it were true at one moment, although they were read piece by piece. Unchanged returns false if there was too
+// much memory to note all of it. The error means that the target cannot be read.
 func (o *witnesses) Unchanged(witnesses []Witness) (bool, error) {
 	if !Recorded(witnesses) {
 		return false, nil

@@ -19,17 +19,17 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Limits of a copy.
+// These constants limit a copy of the heap.
 const (
-	// maxPasses limits how often the copy is repeated because the target moved objects meanwhile.
+	// maxPasses limits how often the heap is copied. It is copied again if the target moved objects during the copy.
 	maxPasses = 3
-	// granule is the base-2 logarithm of the size of the smallest heap pages: 16 KiB.
+	// granule is the base-2 logarithm of the size of the smallest heap pages, which have 16 KiB.
 	granule = 14
-	// blocksAtOnce is how many blocks (heap.Block) are collected before they are read. rangesACall and bytesACall limit
-	// one system call.
+	// blocksAtOnce is how many blocks (heap.Block) are collected before they are read. rangesACall limits the ranges
+	// that one system call reads, and bytesACall the bytes.
 	blocksAtOnce, rangesACall, bytesACall = 1 << 16, 1024, 4 << 20
-	// maxTries limits with how many objects ddtop tries to find the global table of instance variables. The table has
-	// an entry for each such object.
+	// maxTries limits how many objects ddtop tries in its search for the global table of instance variables. The table
+	// has an entry for each of these objects.
 	maxTries = 8
 	// maxContent is the length of the longest Strings whose contents are compared, in bytes.
 	maxContent = 4 << 10
@@ -66,11 +66,12 @@ type Reader struct {
 type page struct {
 	start attach.Address
 	size  int
-	first uint32 // index in graph.Nodes of its first slot
+	first uint32 // index in graph.Nodes of the page's first slot
 	slots []byte
 }
 
-// tooLarge returns the error for a heap that exceeds a limit. flag is the command-line flag that raises the limit.
+// tooLarge returns the error for a heap that exceeds a limit. flag is the command-line flag with which the user can
+// raise the limit.
 func tooLarge(n uint64, what, flag string) error {
 	return fmt.Errorf("the heap has more than %d %s. Give a higher limit with %s", n, what, flag)
 }
@@ -87,7 +88,8 @@ func Read(ctx context.Context, g *gc.Reader, o sampler.HolderOptions, rest func(
 			return nil, r.info, fmt.Errorf("the heap of Ruby %s is not known: ddtop reads objects of 2.7 to 4.0", g.Release)
 		}
 		moved, err := r.pass()
-		if err != nil && (!moved || r.err == nil || try == maxPasses-1) { // moved objects may have exceeded a limit
+		// an exceeded limit may come from moved objects, so try again
+		if err != nil && (!moved || r.err == nil || try == maxPasses-1) {
 			return nil, r.info, err
 		}
 		if err != nil {
@@ -170,7 +172,8 @@ func (r *Reader) page(p *gc.Page) {
 		typ := flags & heap.TypeMask
 		var node heapgraph.Node
 		// Garbage that waits to be swept also gets nodes, but no root reaches these nodes. The collector's marks would
-		// show garbage, but they are not used: on a page in use, they would make some live objects look like garbage.
+		// show garbage. But on a page in use, they would also make some live objects look like garbage. So ignore the
+		// marks.
 		if typ != heap.TypeNone && typ != heap.TypeMoved && typ != heap.TypeZombie {
 			own := r.sizes.Of(slot)
 			node = heapgraph.Node{Addr: uint64(p.Start) + uint64(at), Size: uint64(p.SlotSize) + own.Bytes, Type: r.typeName(typ),
@@ -306,8 +309,8 @@ func (r *Reader) walk() error {
 	return r.values()
 }
 
-// contents hashes the bytes of Strings, to find equal Strings. It keeps only the hashes. It skips Strings whose bytes
-// do not belong to them alone.
+// contents computes hashes of the bytes of Strings, to find equal Strings. It keeps only the hashes. It skips Strings
+// that share their bytes with other Strings.
 func (r *Reader) contents() error {
 	var nodes []uint32
 	seed := maphash.MakeSeed()
@@ -394,8 +397,8 @@ func (r *Reader) readAt(addr attach.Address, buf []byte) (ok bool, err error) {
 	return err == nil && !r.ranges[0].Failed, err
 }
 
-// take reads the collected blocks and finds the references in them. It also reads all further blocks to which these
-// lead.
+// take reads the collected blocks and finds the references in them. If these lead to further blocks, it also reads
+// these.
 func (r *Reader) take() error {
 	for len(r.blocks) > 0 {
 		list := r.blocks
@@ -456,8 +459,8 @@ func (r *Reader) call(list []heap.Block) (n int, err error) {
 	return n, nil
 }
 
-// nameClasses sets the class name of each object's node. A class or module gets its own name there instead of its
-// class's name.
+// nameClasses sets the class name of each object's node. For a class or module, it sets the object's own name instead
+// of the name of its class.
 func (r *Reader) nameClasses() error {
 	r.unnamed, r.anonymous = r.graph.Name(sampler.AllocUnknown), r.graph.Name(sampler.AllocAnonymous)
 	internal, hidden := r.graph.Name(sampler.AllocInternal), r.graph.Name(sampler.AllocHidden)

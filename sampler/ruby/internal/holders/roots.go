@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Limits of the search for roots.
+// These constants limit the search for roots. A root is an object that Ruby keeps alive although no other object holds
+// it.
 const (
 	// maxVariables limits how many words of the Ruby library's variables are followed.
 	maxVariables = 1 << 17
@@ -26,9 +27,9 @@ type thread struct {
 	data attach.Address
 }
 
-// roots adds the roots of the graph: what Ruby keeps alive without an object that holds it. Paths prefer roots that
-// were added earlier. So roots adds constants and global variables first, then threads, at_exit and finalizers, the VM,
-// and last all other variables of the library.
+// roots adds the roots of the graph: the objects that Ruby keeps alive although no other object holds them. Paths
+// prefer roots that were added earlier. So roots adds constants and global variables first, then threads, at_exit and
+// finalizers, then the VM, and last all other variables of the library.
 func (r *Reader) roots(threads []thread) error {
 	for i := range r.pages { // one of the first classes is Object, whose constants lead to all others
 		p := &r.pages[i]
@@ -159,8 +160,8 @@ func (r *Reader) heads(words []uint64) (list []head, err error) {
 	return list, err
 }
 
-// globals adds the global variables as roots. It finds their table among heads: only in that table does each entry
-// refer to a variable that repeats the entry's name (rb_global_tbl, variable.c).
+// globals adds the global variables as roots. It finds their table among heads. In the right table, each entry refers
+// to a variable that repeats the entry's name (rb_global_tbl, variable.c).
 func (r *Reader) globals(heads []head) error {
 	for _, h := range heads {
 		items, ok := r.refs.NameTable(h.data, minGlobals, maxGlobals)
@@ -226,8 +227,8 @@ func (r *Reader) exits(heads []head) error {
 	return nil
 }
 
-// finalizers adds the finalizers of objects as roots. They are in a table of the object space. Its keys are the objects
-// with a finalizer, and its records are Arrays of finalizers.
+// finalizers adds the finalizers of objects as roots. They are in a table of the object space. The table's keys are the
+// objects with a finalizer, and its records are Arrays of finalizers.
 func (r *Reader) finalizers() error {
 	_, size := r.refs.Sizes()
 	data := make([]byte, size)

@@ -1,5 +1,5 @@
 // Package ownword finds where native threads keep a word of their own in thread-local storage, such as a pointer to the
-// thread's data. The place is an offset that is the same for all threads of a process. The package knows glibc and
+// thread's data. The place is an offset that is the same for all threads of a process. The package works for glibc and
 // musl, on x86-64 and aarch64.
 package ownword
 
@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// belowPointer and abovePointer limit the search for the word in a thread's storage, in bytes below and above the
-	// thread pointer. The word is the pointer to the Ruby thread or to its execution context
+	// belowPointer and abovePointer limit the search for the word in a thread's storage: how many bytes below and above
+	// the thread pointer are searched. The word is the pointer to the Ruby thread or to its execution context
 	// (docs/internals/context.md#thread-local-variables). On aarch64 all thread-local storage is above the thread
 	// pointer, and aboveOnARM is the limit.
 	belowPointer, abovePointer, aboveOnARM = 4096, 0x600, 4096
-	// selfOfGlibc and selfOfMusl are offsets in the C library's block for a thread, on x86-64. At this offset the block
-	// has its own address (glibc's tcbhead_t.self: 16, musl's struct pthread: 0).
+	// selfOfGlibc and selfOfMusl are offsets in the C library's block for a thread, on x86-64. At this offset, the
+	// block has its own address (tcbhead_t.self at 16 in glibc, struct pthread at 0 in musl).
 	selfOfGlibc, selfOfMusl = 16, 0
 	// MaxThreads is how many threads a caller of Find should pass at most.
 	MaxThreads = 64
-	// maxBlock limits the size of a C library's thread block on aarch64, in bytes (glibc's struct pthread has about
-	// 1,800). maxBlocks limits the threads that are searched to find this size.
+	// maxBlock limits the size of a C library's thread block on aarch64, in bytes. (glibc's struct pthread has about
+	// 1,800.) maxBlocks limits how many threads are searched to find this size.
 	maxBlock, maxBlocks = 8192, 8
 	// maxVector limits the number of modules with thread-local variables. maxFirst limits the distance in bytes
 	// between the thread pointer and the variables of the first module.
@@ -32,7 +32,7 @@ type Word struct {
 	// Thread is the pthread_t, which is the address of the C library's block for the thread.
 	Thread attach.Address
 	Word   uint64
-	// Main is true for the main thread. Its stack is in another place than the stacks of other threads.
+	// Main is true for the main thread, whose stack is in another place than the stacks of other threads.
 	Main bool
 }
 
@@ -40,9 +40,9 @@ type Word struct {
 type storage struct{ mem attach.Memory }
 
 // Find returns the distance in bytes from the thread pointer to the word that each native thread keeps. looked is the
-// number of threads whose word was found anywhere in their storage. machine is the name of a machine as in layout
-// tables. specific is true if the word is a value of pthread_getspecific and no thread-local variable. The word is then
-// in the C library's block for the thread.
+// number of threads whose word was found somewhere in their storage. machine is the name of a machine as in layout
+// tables. specific is true if the word is a value of pthread_getspecific and not a thread-local variable. In this case
+// the word is in the C library's block for the thread.
 func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at int64, looked int, ok bool) {
 	r := storage{mem}
 	pointer, from, to := int64(0), int64(-belowPointer), int64(abovePointer)
@@ -64,7 +64,7 @@ func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at 
 		}
 	}
 	found := make(votes)
-	var mains votes // the main thread's votes; a variable that the main thread lacks is not thread-local
+	var mains votes // votes of the main thread, which must have each thread-local variable
 	for _, t := range threads {
 		own := make(votes)
 		if isThread(t.Thread) {
@@ -83,7 +83,7 @@ func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at 
 	}
 	least := max((looked+1)/2, 1)
 	if mains != nil {
-		least = 1 // one vote is enough, because the other threads may have just begun
+		least = 1 // the main thread's vote is enough, because the other threads may have just begun
 		for at := range found {
 			if mains[at] == 0 {
 				delete(found, at)
@@ -94,12 +94,14 @@ func Find(mem attach.Memory, machine string, threads []Word, specific bool) (at 
 	return at, looked, ok
 }
 
-// votes counts threads by distance: how many have their word at a distance from the thread pointer, in bytes.
+// votes counts threads by distance. The key is a distance from the thread pointer, in bytes. The value is the number of
+// threads that have their word at this distance.
 type votes map[int64]int
 
-// winner returns the distance at which most threads have their word. If several distances have as many threads, it
-// returns the one nearest to the thread pointer. The others can be copies of the word, on the stack of the thread that
-// started the thread. ok is false if fewer than least threads have their word there.
+// winner returns the distance at which most threads have their word. If several distances have the same number of
+// threads, it returns the distance nearest to the thread pointer. Words at other distances can be copies of the word,
+// on the stack of the thread that started the thread. ok is false if fewer than least threads have their word at the
+// winning distance.
 func (v votes) winner(least int) (at int64, ok bool) {
 	best := 0
 	for to, n := range v {
@@ -121,7 +123,7 @@ func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from,
 	}
 }
 
-// readAround reads the memory around pointer, as much as is mapped without a gap. from (0 or less) and to (0 or more)
+// readAround reads the memory around pointer, up to the first gap on each side. from (0 or less) and to (0 or more)
 // limit the distance from pointer. Memory above a thread's block, or far below it, may be unmapped. low is the distance
 // from pointer at which the result begins.
 func readAround(mem attach.Memory, pointer attach.Address, from, to int64) (low int64, read []byte) {
@@ -190,10 +192,12 @@ func (r storage) endsBlock(thread attach.Address, size int64) bool {
 }
 
 // isVector reports whether vector is the address of a thread's vector of modules, on aarch64. This vector says where
-// the thread has each module's thread-local variables. glibc's vector has the number of modules (two words before), the
-// generation, and two words for each module. The first of these two is the address of the module's variables. musl's
-// vector has the number of modules, and one word for each module. The variables of the first module begin 16 bytes
-// above the thread pointer, or later because of alignment.
+// the thread has each module's thread-local variables.
+//
+// glibc's vector has the number of modules (two words before vector), the generation, and two words for each module.
+// The first of these two words is the address of the module's variables. musl's vector has the number of modules, and
+// one word for each module. The variables of the first module begin 16 bytes above the thread pointer, or later because
+// of alignment.
 func (r storage) isVector(vector, pointer attach.Address, musl bool) bool {
 	if vector < 4096 || vector%8 != 0 {
 		return false

@@ -23,8 +23,8 @@ func (m words) Read(a attach.Address, buf []byte) error {
 
 func (m words) ReadBatch([]attach.Range) (int, error) { panic("words are read one by one") }
 
-// made is a made-up memory with native threads, for one machine and one C library. The blocks of the threads are far
-// from each other. Each test puts the threads' words into it.
+// made is an invented memory with native threads, for one machine and one C library. The blocks of the threads are far
+// from each other. Each test puts the threads' words into the memory.
 type made struct {
 	m       words
 	machine string
@@ -34,8 +34,8 @@ type made struct {
 	size, spread attach.Address
 }
 
-// block makes the block of the n-th thread. below and above are how many bytes can be read below and above its thread
-// pointer. block returns its address and the thread pointer.
+// block makes the block of the n-th thread, and returns the block's address and the thread pointer. below and above are
+// how many bytes below and above the thread pointer can be read.
 func (s *made) block(n int, below, above attach.Address) (thread, pointer attach.Address) {
 	thread = 0x7f0000100d00 + attach.Address(n)*s.spread
 	pointer = thread
@@ -62,8 +62,8 @@ func (s *made) block(n int, below, above attach.Address) (thread, pointer attach
 	return thread, pointer
 }
 
-// TestOwnWord searches for the threads' word on both machines and with both C libraries. Find must return its distance,
-// although the word is also in another place, and one thread has not set it yet.
+// TestOwnWord searches for the threads' word on both machines and with both C libraries. Find must return the word's
+// distance, although the word is also in another place, and one thread has not set its word yet.
 func TestOwnWord(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine      string
@@ -95,7 +95,7 @@ func TestOwnWord(t *testing.T) {
 				if n != 3 { // this thread has just begun
 					s.m[pointer+attach.Address(c.at)] = own.Word
 				}
-				if n > 0 { // another copy of the word, on the thread's stack
+				if n > 0 { // another copy of the word, as on the thread's stack
 					s.m[pointer-attach.Address(min(c.below, 96))] = own.Word
 				}
 				threads = append(threads, own)

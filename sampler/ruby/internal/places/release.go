@@ -13,7 +13,8 @@ type Release struct {
 	Major, Minor, Patch int
 }
 
-// ParseRelease parses "3.4.11". It ignores what follows the third number ("4.1.0dev", "3.4.0preview1").
+// ParseRelease parses a version such as "3.4.11". It ignores all text after the third number ("4.1.0dev",
+// "3.4.0preview1").
 func ParseRelease(version string) (Release, error) {
 	parts := strings.SplitN(strings.TrimSpace(version), ".", 3)
 	if len(parts) != 3 {

@@ -26,12 +26,12 @@ const layoutTag = "layout"
 // Place is a parsed tag. It says where Ruby keeps one value.
 type Place struct {
 	Tag string
-	// Each name in Structs is combined with each name in Fields, until the table has the combination. If Fields is
-	// empty, Structs has the name of a size or a constant.
+	// Structs and Fields are names. Each name in Structs is combined with each name in Fields, until the table has the
+	// combination. If Fields is empty, Structs has the name of a size or a constant.
 	Structs, Fields []string
 	size, optional  bool
-	// from is the first release that has the field. before is the first later release that lacks it. nil means that
-	// there is no such limit.
+	// from is the first release that has the field. before is the first later release that lacks the field. nil means
+	// that there is no such release.
 	from, before *Release
 }
 
@@ -75,7 +75,7 @@ func parseSeries(s string) (*Release, error) {
 	return &r, err
 }
 
-// Of reports whether a release is within the limits of the tag, so that it can have the place.
+// Of reports whether a release can have the place, because the release is within the limits of the tag.
 func (p *Place) Of(r Release) bool {
 	return (p.from == nil || r.AtLeast(p.from.Major, p.from.Minor)) &&
 		(p.before == nil || !r.AtLeast(p.before.Major, p.before.Minor))
@@ -122,7 +122,7 @@ func Resolve(t *layout.Table, rel Release, into ...any) error {
 			return err
 		}
 		found := false
-		// Only reflect.NewAt can set private fields.
+		// Use reflect.NewAt, because otherwise reflect cannot set private fields.
 		switch to := reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Interface().(type) {
 		case *int:
 			*to = -1

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// cacheVersion is stored in each cached table. Change it when tables are derived in another way. Earlier tables in the
-// cache are then ignored.
+// cacheVersion is stored in each cached table. If the code that derives tables changes, increase it. ddtop then ignores
+// the earlier tables in the cache.
 const cacheVersion = "2"
 
 // maxCacheFile limits the size of a cached table, in bytes. A table has about 80 kB.
@@ -47,7 +47,7 @@ func DeriveTable(ctx context.Context, module *attach.Module, version string, o F
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", debug.Path, err)
 	}
-	// The error can be ignored: without the cached file, the next run derives the table again.
+	// Ignore the error. Without the cached file, the next run derives the table again.
 	_ = writeCached(cached, derived.Table)
 	return derived.Table, debug.Path, nil
 }
@@ -61,8 +61,8 @@ func cachePath(folder, buildID string) string {
 	return filepath.Join(folder, "v"+cacheVersion, buildID+".json")
 }
 
-// readCached reads a table from the cache. It refuses files that another user could have written, because with sudo,
-// HOME may be another user's folder.
+// readCached reads a table from the cache. It refuses files that another user could have written. The reason is that
+// with sudo, HOME may be another user's folder.
 func readCached(path, version, machine string) (*layout.Table, error) {
 	if path == "" {
 		return nil, os.ErrNotExist

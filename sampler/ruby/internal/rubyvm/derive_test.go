@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestCachePath passes build ids that contain paths. A target must not be able to choose a path outside the cache.
+// TestCachePath passes build ids that contain paths. A build id comes from the target. It must not be able to lead to a
+// path outside the cache.
 func TestCachePath(t *testing.T) {
 	for id, want := range map[string]string{"": "", "../../etc/passwd": "", "0123456789abcdef": filepath.Join("/c", "v2", "0123456789abcdef.json")} {
 		if got := cachePath("/c", id); got != want {

@@ -18,8 +18,8 @@ type FindOptions struct {
 	Still bool
 	// Cache is the folder for tables derived from debug information. If it is empty, they are not cached.
 	Cache string
-	// Progress is called again and again while a file's debug information is read. done and total are numbers of its
-	// compilation units.
+	// Progress is called repeatedly while a file's debug information is read. done is the number of compilation units
+	// that were read so far, and total the number of all units.
 	Progress func(path string, done, total int)
 }
 
@@ -63,8 +63,8 @@ func Find(ctx context.Context, mem attach.Memory, module *attach.Module, version
 		return Found{}, noLayout(unfit, err, version)
 	}
 	if table != nil && !layout.Conflict(derived, table) {
-		// The derived table agrees with the table that was tried first. So the layout is right and something else
-		// failed. For example, the VM is not ready yet.
+		// The derived table agrees with the table that was tried first, so the layout is right. Something else failed:
+		// for example, the VM is not ready yet.
 		return Found{}, unfit
 	}
 	vm, err := TryLayout(ctx, mem, module, version, derived, true, o, threads)
@@ -105,8 +105,8 @@ func verifiedNote(m layout.Match) string {
 	return m.Note + ", verified on this process"
 }
 
-// asUnfit adds ErrLayout to the error of a layout that was made for another release and finds no VM. Such a layout
-// probably does not fit. Without ErrLayout, the user would think that the VM is not ready yet.
+// asUnfit adds ErrLayout to the error of a layout that was made for another release and with which no VM was found.
+// Such a layout probably does not fit. Without ErrLayout, the user would think that the VM is not ready yet.
 func asUnfit(err error) error {
 	if errors.Is(err, ErrLayout) {
 		return err
@@ -115,7 +115,7 @@ func asUnfit(err error) error {
 }
 
 // noLayout returns the error for a Ruby for which ddtop has no fitting table and finds no debug information. For a
-// known release it returns only the error unfit, because only users of other builds need debug information.
+// known release it returns only the error unfit. Advice about debug information is useful only for other builds.
 func noLayout(unfit, noDebug error, version string) error {
 	switch {
 	case errors.Is(unfit, layout.ErrUnknownRelease):

@@ -26,8 +26,8 @@ const (
 	// bootPatience is how long LocateVM waits for a VM to be ready, unless its context ends earlier. Ruby boots in 50
 	// to 300 ms.
 	bootPatience = 3 * time.Second
-	// bootPoll is the interval between two attempts to find the VM. ddtop has to try again and again, because nothing
-	// outside the process shows when a VM is ready.
+	// bootPoll is the interval between two attempts to find the VM. ddtop must try repeatedly, because nothing outside
+	// the process shows when a VM is ready.
 	bootPoll = 10 * time.Millisecond
 )
 
@@ -43,7 +43,7 @@ type locator struct {
 }
 
 // LocateVM finds the VM of the Ruby whose variables are in module. If the VM is just starting, it waits up to
-// bootPatience. Stripped libraries of 3.3 and later have no symbol for the VM. In this case LocateVM searches the
+// bootPatience. If the library is stripped (3.3 and later), no symbol leads to the VM. LocateVM then searches the
 // library's variables for a pointer to a VM (docs/internals/threads.md#finding-the-vm). Errors are ErrBooting, ErrNoVM,
 // an error of attach if the target cannot be read, or an error that names what the layout lacks.
 func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string) (*VM, error) {
@@ -86,8 +86,8 @@ func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 	}
 }
 
-// Unreadable reports whether an error means that the target cannot be read at all. Another attempt to find the VM would
-// fail as well.
+// Unreadable reports whether an error means that the target cannot be read at all. In this case another attempt to find
+// the VM would fail, too.
 func Unreadable(err error) bool {
 	for _, end := range []error{attach.ErrGone, attach.ErrReplaced, attach.ErrZombie, attach.ErrNoProcess, attach.ErrPermission} {
 		if errors.Is(err, end) {
@@ -132,8 +132,8 @@ func (l *locator) Locate(vm *VM) error {
 	}
 	vm.variables = l.eachVariable
 	if s, ok := l.Symbol("rb_zjit_entry"); ok && vm.Release.AtLeast(4, 1) {
-		// The symbol belongs to ZJIT, which can leave iseq and pc out of a control frame. Ruby 4.0 exports the symbol
-		// too, but its control frames always have both.
+		// The symbol belongs to ZJIT, which can leave iseq and pc out of a control frame. Ruby 4.0 also exports the
+		// symbol, but its control frames always have both.
 		entry, err := l.word(s.Addr)
 		if err != nil {
 			return err
@@ -144,7 +144,7 @@ func (l *locator) Locate(vm *VM) error {
 	vm.Description = l.description()
 	l.objects.View.Reset() // vm keeps l
 	// YJIT of 3.1 stores ec->cfp, the pointer to the innermost frame, before it fills the new frame. Later releases
-	// store it afterwards.
+	// fill the frame first.
 	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
 	vm.jits = code.JITs(l.Symbol, vm.Release, vm.Description, &vm.Places.Code)
 	return nil
@@ -203,8 +203,8 @@ func (l *locator) findVM() (attach.Address, error) {
 }
 
 // proveVMs returns the first candidate that is a VM. A VM refers to its main thread, and the main thread refers back.
-// The same holds for the thread and its execution context. From 3.0 on, it also holds for the main ractor and the
-// thread. Fewer checks are not enough: on Ruby's development branch, a wrong candidate would pass them.
+// The thread and its execution context refer to each other in the same way. So do, from 3.0 on, the main ractor and the
+// thread. Fewer checks are not enough, because on Ruby's development branch a wrong candidate would pass them.
 func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
 	type proof struct{ vm, thread, ractor, ec attach.Address }
 	var ps []proof
@@ -271,8 +271,8 @@ func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) 
 	return ps[0].vm, nil
 }
 
-// description returns the constant RUBY_DESCRIPTION, or "" if it is not found. It reads the constant and not the
-// library's variable ruby_description, because only the constant names the JIT in use.
+// description returns the constant RUBY_DESCRIPTION, or "" if it is not found. It does not read the library's variable
+// ruby_description, because only the constant names the JIT in use.
 func (l *locator) description() string {
 	s, ok := l.Symbol("rb_cObject")
 	if !ok {

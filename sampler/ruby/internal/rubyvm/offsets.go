@@ -9,10 +9,10 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// Offsets are the offsets, in bytes, of everything that ddtop reads of a release. They are resolved once for a VM. An
-// offset is -1 if the release does not have the field. The offsets of the collector are in package gc.
+// Offsets has the offsets, in bytes, of everything in a release's structs that ddtop reads. They are resolved once for
+// a VM. An offset is -1 if the release does not have the field. The offsets of the collector are in package gc.
 type Offsets struct {
-	// rb_vm_t
+	// These are fields of rb_vm_t.
 	VMMainThread  int `layout:"rb_vm_struct.ractor.main_thread|main_thread"`
 	vmMainRactor  int `layout:"rb_vm_struct.ractor.main_ractor,from=3.0"`
 	VMRactorSet   int `layout:"rb_vm_struct.ractor.set,from=3.0"`
@@ -24,8 +24,8 @@ type Offsets struct {
 	VMWaitingPids int `layout:"rb_vm_struct.waiting_pids,optional"` // 2.6 to 3.2
 	VMWaitingGrps int `layout:"rb_vm_struct.waiting_grps,optional"`
 
-	// The fields of the GVL, in rb_vm_t or in rb_ractor_t. In 2.5 the GVL has a flag and a number of waiters, and from
-	// 2.6 on an owner and a list of waiters.
+	// These are the fields of the GVL, in rb_vm_t or in rb_ractor_t. In 2.5 the GVL has a flag and a number of waiters.
+	// From 2.6 on it has an owner and a list of waiters.
 	GVLAcquired   int          `layout:"rb_vm_struct.gvl.acquired,before=2.6"`
 	GVLWaiting    int          `layout:"rb_vm_struct.gvl.waiting,before=2.6"`
 	GVLOwner      int          `layout:"rb_ractor_struct|rb_vm_struct.threads.sched.running|threads.gvl.owner|gvl.owner,from=2.6"`
@@ -33,7 +33,7 @@ type Offsets struct {
 	GVLQueueCount layout.Field `layout:"rb_ractor_struct.threads.sched.readyq_cnt,optional"`
 	GVLLock       int          `layout:"rb_ractor_struct|rb_vm_struct.threads.sched.lock_|threads.sched.lock|threads.gvl.lock|gvl.lock,from=2.6"`
 
-	// rb_ractor_t
+	// These are fields of rb_ractor_t.
 	RactorID   int `layout:"rb_ractor_struct.pub.id,from=3.0"`
 	RactorNode int `layout:"rb_ractor_struct.vmlr_node,from=3.0"`
 	// Each tick reads the memory from the field RactorSet up to the field RactorMain as one range.
@@ -41,7 +41,7 @@ type Offsets struct {
 	RactorCnt  int `layout:"rb_ractor_struct.threads.cnt,from=3.0"`
 	RactorMain int `layout:"rb_ractor_struct.threads.main,from=3.0"`
 
-	// rb_thread_t
+	// These are fields of rb_thread_t.
 	ThNode         int          `layout:"rb_thread_struct.lt_node|vmlt_node"`
 	ThSelf         int          `layout:"rb_thread_struct.self"`
 	ThVM           int          `layout:"rb_thread_struct.vm"`
@@ -65,7 +65,7 @@ type Offsets struct {
 	ThSpan         int          // how many bytes of rb_thread_t are read
 	NTTID          int          `layout:"rb_native_thread.tid,optional"`
 
-	// rb_execution_context_t and rb_fiber_t
+	// These are fields of rb_execution_context_t and rb_fiber_t.
 	ecStack      int `layout:"rb_execution_context_struct.vm_stack"`
 	ecStackSize  int `layout:"rb_execution_context_struct.vm_stack_size"`
 	ecFrame      int `layout:"rb_execution_context_struct.cfp"`
@@ -74,7 +74,7 @@ type Offsets struct {
 	FiberSavedEC int `layout:"rb_fiber_struct.cont.saved_ec"`
 	FiberPrev    int `layout:"rb_fiber_struct.prev"`
 
-	// rb_mutex_t, rb_monitor
+	// These are fields of rb_mutex_t and rb_monitor.
 	MutexFiber   int `layout:"rb_mutex_struct.fiber,optional"`
 	MutexThread  int `layout:"rb_mutex_struct.th,optional"`
 	MonitorMutex int `layout:"rb_monitor.mutex,optional"`
@@ -94,8 +94,8 @@ func ResolveOffsets(t *layout.Table, rel places.Release) (*Offsets, error) {
 	}
 	o.Code.Complete(rel)
 	if o.VMRactorSet >= 0 && o.vmRactorCnt != o.VMRactorSet+16 {
-		// Each tick reads ractor.set and ractor.cnt as one range. So they must be next to each other, as they are in
-		// all releases so far.
+		// Each tick reads ractor.set and ractor.cnt as one range, so they must be next to each other. This is so in all
+		// releases until now.
 		return nil, fmt.Errorf("in the layout %q of Ruby %s ractor.cnt does not follow ractor.set in rb_vm_struct", t.Name, rel)
 	}
 	for _, off := range []int{o.ThNode + 8, o.ThSelf, o.ThVM, o.ThRactor, o.ThEC, o.ThName, o.ThNT, o.ThPthread, o.ThTID,

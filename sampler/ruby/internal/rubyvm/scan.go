@@ -45,7 +45,7 @@ func (l *locator) variables() ([]span, error) {
 	return spans, nil
 }
 
-// readable reads n bytes, up to the first page that cannot be read.
+// readable reads n bytes. If a page cannot be read, it returns only the bytes before this page.
 func (l *locator) readable(at attach.Address, n int) []byte {
 	var out []byte
 	for len(out) < n {
@@ -83,10 +83,10 @@ func (l *locator) findSymbols() (attach.Address, error) {
 	return 0, fmt.Errorf("%w: its symbol table was not found", ErrBooting)
 }
 
-// findShapes returns the address of rb_shape_tree_t. It returns zero if the release has none, or if it is not found. In
-// the second case ddtop cannot read instance variables. In 4.0 and later, a symbol names the tree. In earlier releases,
-// a symbol names a pointer to the tree. Stripped libraries of 3.3 and 3.4 have neither symbol, so findShapes searches
-// their variables for such a pointer. The error means that the target cannot be read.
+// findShapes returns the address of rb_shape_tree_t. It returns zero if the release has no such struct, or if the
+// struct is not found. In the second case ddtop cannot read instance variables. In 4.0 and later, a symbol names the
+// struct. In earlier releases, a symbol names a pointer to the struct. Stripped libraries of 3.3 and 3.4 have no such
+// symbol, so findShapes searches their variables for such a pointer. The error means that the target cannot be read.
 func (l *locator) findShapes() (attach.Address, error) {
 	if !l.objects.HasShapeTree() {
 		return 0, nil

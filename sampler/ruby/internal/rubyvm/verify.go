@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// ErrLayout means that a layout does not fit a process: memory at the layout's offsets has impossible content.
+// ErrLayout means that a layout does not fit a process, because the memory at the layout's offsets has impossible
+// content.
 var ErrLayout = errors.New("the layout does not fit this process")
 
 const (
@@ -19,17 +20,22 @@ const (
 )
 
 // provenMethods are methods of classes that every release exports as variables. Verify checks that each class has its
-// name, and that one of the methods is found in its class. One is enough, because a program may have prepended modules
-// to the other classes.
+// name, and that at least one of the methods is found in its class. It does not require more, because a program may
+// have prepended modules to the other classes.
 var provenMethods = []struct{ variable, class, method string }{
 	{"rb_mKernel", "Kernel", "puts"}, {"rb_cString", "String", "upcase"}, {"rb_cArray", "Array", "push"}, {"rb_cHash", "Hash", "fetch"},
 }
 
 // Verify checks on the target that a layout is right, if it was not made for exactly this build. LocateVM has already
-// checked that VM, main thread, execution context and main ractor refer to each other. Verify adds four checks. Control
-// frames fill the main thread's stack without a remainder. Ruby's description is among the constants. A known method is
-// in its class and has its name. All threads can be read, and their frames have names. ErrLayout names the check that
-// fails. Other errors mean that the target cannot be read.
+// checked that VM, main thread, execution context and main ractor refer to each other. Verify makes four further
+// checks:
+//
+//   - Control frames fill the main thread's stack without a remainder.
+//   - Ruby's description is among the constants.
+//   - A known method is in its class and has its name.
+//   - All threads can be read, and their frames have names.
+//
+// ErrLayout names the check that fails. Other errors mean that the target cannot be read.
 func (vm *VM) Verify(module *attach.Module, threads func() error) error {
 	l := NewLocator(vm, module)
 	for _, step := range []struct {
@@ -50,8 +56,9 @@ func (vm *VM) Verify(module *attach.Module, threads func() error) error {
 	return nil
 }
 
-// verifyFrames checks that the main thread's control frames have the right size. They grow down from the end of its VM
-// stack. If the thread runs, the frame pointer changes between reads, but always stays within the stack.
+// verifyFrames checks that the main thread's control frames have the right size. The frames grow down from the end of
+// the thread's VM stack. If the thread runs, the frame pointer changes between reads, but it always stays within the
+// stack.
 func (l *locator) verifyFrames(vm *VM) error {
 	ec, err := l.word(vm.MainThread + attach.Address(l.o.ThEC))
 	if err != nil {
@@ -119,8 +126,8 @@ func (l *locator) verifyClass(variable attach.Address, want string) error {
 	return err
 }
 
-// findMethod finds a method by its name in the class to which a variable refers. It checks that the method's definition
-// has the same name.
+// findMethod finds a method by its name, in the class to which the variable at an address refers. It checks that the
+// method's definition has the same name.
 func (l *locator) findMethod(variable attach.Address, name string) error {
 	class, err := l.objects.View.Word(variable)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// VM is a Ruby virtual machine in a target's memory. It never changes, because Ruby's VM keeps its address while the
-// process lives (docs/internals/threads.md#finding-the-vm).
+// VM is a Ruby virtual machine in a target's memory. Its fields never change, because Ruby's VM keeps its address while
+// the process lives (docs/internals/threads.md#finding-the-vm).
 type VM struct {
 	Mem   attach.Memory
 	Table *layout.Table
@@ -25,21 +25,21 @@ type VM struct {
 	// Shapes is the address of rb_shape_tree_t (3.3 and later). It is zero if it is unknown. ddtop then reads no
 	// instance variables.
 	Shapes attach.Address
-	// ZJITFrames is true if a control frame may lack its iseq and pc, because a JIT frame has them (development branch
-	// with --zjit: docs/internals/code.md#jits).
+	// ZJITFrames is true if a control frame may lack its iseq and pc, because a JIT frame has them instead. This is so
+	// on the development branch with --zjit (docs/internals/code.md#jits).
 	ZJITFrames bool
 	// EarlyFrames is true if Ruby moves ec->cfp, the pointer to the innermost frame, before it has filled the new
-	// frame, as YJIT of 3.1 does. Then the innermost frame of a running thread cannot be trusted
+	// frame, as YJIT of 3.1 does. In this case ddtop cannot trust the innermost frame of a running thread
 	// (docs/internals/stacks.md#publication-of-a-frame).
 	EarlyFrames bool
-	// Description is RUBY_DESCRIPTION, the output of `ruby -v` in this process with its JIT. It is empty if it cannot
-	// be read.
+	// Description is RUBY_DESCRIPTION, which `ruby -v` prints. It includes the JIT of this process. It is empty if it
+	// cannot be read.
 	Description string
 	// Places are the offsets of the release's fields, resolved from Table.
 	Places *Offsets
 	// variables calls f with every word of the library's variables. It is nil for a captured process.
 	variables func(f func(at attach.Address, word uint64)) error
-	// jits are the JITs that the process may have enabled.
+	// jits are the JITs that may be on in the process.
 	jits []code.JIT
 }
 

@@ -1,8 +1,8 @@
-// Package slots reads the slots through which ZJIT of Ruby's development branch (head) keeps its frames. This ZJIT does
-// not write a frame's code (iseq) and position (pc) into the control frame. Instead, the control frame has the address
-// of a slot on the native stack. The slot points to a JIT frame, which has iseq and pc (docs/internals/code.md#jits).
-// ZJIT changes the slot whenever the frame calls a method. So one system call must read the slots, the frames, and the
-// slots again.
+// Package slots reads slots, which lead to the frames of ZJIT on Ruby's development branch (head). This ZJIT does not
+// write a frame's code (iseq) and position (pc) into the control frame. Instead, the control frame has the address of a
+// slot on the native stack. The slot points to a JIT frame, which has iseq and pc (docs/internals/code.md#jits). ZJIT
+// changes the slot whenever the frame calls a method. So one system call must read the slots, the frames, and the slots
+// again.
 package slots
 
 import (
@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// slotGap is the largest gap between two slots that are read as one range, in bytes. Reading a second range costs
-	// as much time as reading a few KiB more.
+	// slotGap is the largest gap between two slots, in bytes, at which both are read as one range. A second range costs
+	// as much time as a few KiB more in the first range.
 	slotGap = 1024
-	// maxStaleSlot limits the distance from the slot of a frame that has returned to the slot of the next frame
-	// outward, in bytes. ddtop ignores a slot that is farther away.
+	// maxStaleSlot limits how far the slot of a frame that has returned may be from the slot of the next frame outward,
+	// in bytes. ddtop ignores a slot that is farther away.
 	maxStaleSlot = 2048
 )
 
@@ -44,14 +44,14 @@ type slotCopy struct {
 // Slots reads the slots of one thread. Its zero value has no slots.
 type Slots struct {
 	// at has the addresses of the slots to read, one for each control frame, innermost first. An address is zero if the
-	// frame has no slot. Learn took them from the last frames that were read. They are valid for the outermost len(at)
-	// frames.
+	// frame has no slot. Learn has set the addresses from the frames of the last read. They are valid for the outermost
+	// len(at) frames.
 	at     []attach.Address
 	places []place
 	spans  []span
 	size   int // the size of each copy's buffer
-	// copies are the copies of the slots. Copies with an even index are read before the frames, the others after the
-	// frames. Each copy contains all spans. taken is the number of copies in use.
+	// copies are the copies of the slots. Each copy contains all spans. Copies with an even index are read before the
+	// frames, and copies with an odd index after them. taken is the number of copies in use.
 	copies []slotCopy
 	taken  int
 	now    []attach.Address
@@ -144,8 +144,8 @@ type SameCode func(a, b attach.Address) bool
 
 // Take finds the content of the frames' slots in a batch that was read. drop is the number of innermost frames that
 // must be dropped, because a slot was not read, or because its copies differ. torn is true if copies differ. The copies
-// of the innermost frame's slot may differ if they lead to the same code. This is because the frame's pc moves on while
-// the thread runs.
+// of the innermost frame's slot may differ if they lead to the same code, because the frame's pc changes while the
+// thread runs.
 func (j *Slots) Take(d *code.Decoder, same SameCode, batch []attach.Range, frames []byte) (drop int, torn bool) {
 	j.now = d.JITSlots(frames, j.now[:0])
 	n := len(j.now)

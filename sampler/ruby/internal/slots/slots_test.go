@@ -53,7 +53,7 @@ func TestJITSlots(t *testing.T) {
 		return words{a: 0x5000, b: 0x5100, c: 0x5200, 0x5008: 0x90, 0x5308: 0x90, 0x5408: 0x91}
 	}
 	// read copies the slots of frames twice: before and after the moment at which the frames are read. change changes
-	// the memory in between.
+	// the memory between the two copies.
 	read := func(m words, frames []byte, copies int, change func(words)) (*Slots, int, bool) {
 		j := &Slots{}
 		j.Learn(dec, frames, len(frames))

@@ -11,8 +11,8 @@ import (
 // readings, and at most twice as many.
 const reachReads = 64
 
-// Reach is how far inward, towards deeper calls, a stack has reached lately. It covers two periods: the current one, of
-// at most reachReads readings, and the one before.
+// Reach remembers how far inward, towards deeper calls, a stack has reached lately. It covers two periods: the current
+// period of at most reachReads readings, and the period before it.
 type Reach struct {
 	innermost, sp [2]attach.Address // zero if nothing was read
 	reads         int
@@ -42,8 +42,8 @@ func (e *Reach) Farthest() (innermost, sp attach.Address) {
 
 // Grow returns memory for n bytes. It returns a part of b if b is large enough. All pages of the memory are present, so
 // copying into it causes no page fault. During a page fault, the target could make hundreds of calls, and the copy of
-// its stack would be torn. Two copies with a page fault at the same frame would be torn alike, so ddtop would accept
-// them. (Measured with new memory each time: 3 of 100,000 stacks.)
+// its stack would be torn. If two copies had a page fault at the same frame, they would be torn in the same way, and
+// ddtop would accept them. (With new memory for each copy, this happened in 3 of 100,000 stacks.)
 func Grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]

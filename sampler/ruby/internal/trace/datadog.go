@@ -12,13 +12,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Limits on what the Finder follows.
+// These constants limit how many objects the Finder follows.
 const (
 	// maxContexts limits how many contexts of Datadog's tracers are read for one fiber. Each tracer that was ever
 	// configured leaves a context in the fiber.
 	maxContexts = 16
-	// maxTraces limits how deep traces are nested. With OpenTelemetry on top of Datadog's tracer, each span has a
-	// Datadog trace of its own.
+	// maxTraces limits how deep traces are nested. If OpenTelemetry's API is used with Datadog's tracer, each span has
+	// a Datadog trace of its own.
 	maxTraces = 64
 )
 
@@ -26,8 +26,8 @@ const (
 // it.
 const contextPrefix = "datadog_context_"
 
-// configuredKey returns the name of the fiber-local that the configured tracer uses. It is empty if no tracer is
-// configured, or if this version of Datadog's library keeps the name in another place.
+// configuredKey returns the name of the fiber-local in which the configured tracer keeps its context. It is empty if no
+// tracer is configured, or if this version of Datadog's library stores the name in another place.
 func (f *Finder) configuredKey(datadog uint64) (string, error) {
 	v, err := f.chain(datadog, "@components", "@tracer", "@provider", "@context")
 	if err != nil || v == 0 {
@@ -61,7 +61,7 @@ func (f *Finder) datadog(ec attach.Address) (Span, error) {
 }
 
 // contextKeys returns the names of the fiber-locals that may hold a context. The latest tracer's name comes first. The
-// last name is always contextPrefix alone. Because of it, ddtop also notices a context that is added later.
+// last name is always contextPrefix alone, so that ddtop also notices a context that is added later.
 func (f *Finder) contextKeys(ec attach.Address) (keys []string, err error) {
 	err = f.quietly(func() error {
 		return f.objects.FiberLocals(ec, func(name string, _ uint64) (bool, error) {
@@ -106,8 +106,8 @@ func (f *Finder) activeTrace(ec attach.Address, key string) (uint64, error) {
 }
 
 func (f *Finder) spanOf(trace uint64) (found Span, err error) {
-	// Both spans are read at the same time, so that they belong to the same trace. Everything else is reached from this
-	// trace or these spans, and not again from the thread. The id of a span never changes.
+	// Both spans are read at the same time, so they belong to the same trace. Everything else is read through this
+	// trace or these spans, and not through the thread again. The id of a span never changes.
 	root, errRoot := f.ref(trace, "@root_span")
 	active, errActive := f.ref(trace, "@active_span")
 	above, errAbove := f.outermost(trace)
@@ -175,8 +175,8 @@ func (f *Finder) number(of uint64, name string) (n uint64, err error) {
 	return f.objects.Uint(v)
 }
 
-// serves stores in found the request or job to which a trace belongs. The type of the root span says whether it belongs
-// to one. The resource of the trace, or of its root span, is the name of the request or job.
+// serves stores in found the request or job to which a trace belongs. The type of the root span shows whether the trace
+// belongs to a request or job. The resource of the trace, or of its root span, is the name of the request or job.
 func (f *Finder) serves(found *Span, trace, root uint64) error {
 	typ, err := f.text(root, "@type")
 	if err != nil {
@@ -191,8 +191,8 @@ func (f *Finder) serves(found *Span, trace, root uint64) error {
 	default:
 		return nil
 	}
-	// Frameworks set the resource late in a request, on the trace or on its root span. So the memory of both is noted,
-	// and a later change is noticed.
+	// Frameworks set the resource late in a request, on the trace or on its root span. So note the memory of both, so
+	// that a later change is noticed.
 	ofTrace, errTrace := f.text(trace, "@resource")
 	ofRoot, errRoot := f.text(root, "@resource")
 	if err := view.Worst(errTrace, errRoot); err != nil {

@@ -17,8 +17,8 @@ const (
 	maxEntries = 64
 )
 
-// The names under which OpenTelemetry keeps a fiber's contexts. Before version 1.5 of its API, contextsLocal is the
-// name of a fiber-local. From 1.5 on, contextsIvar is the name of an instance variable of the Fiber.
+// These are the names under which OpenTelemetry keeps a fiber's contexts. Before version 1.5 of its API, contextsLocal
+// is the name of a fiber-local. From 1.5 on, contextsIvar is the name of an instance variable of the Fiber.
 const (
 	contextsLocal = "__opentelemetry_context_storage__"
 	contextsIvar  = "@opentelemetry_context"
@@ -29,7 +29,7 @@ type otelSpan struct {
 	object uint64
 	id     uint64
 	trace  [16]byte
-	// remote is true for a span of another process whose trace this process continues.
+	// remote is true if the span belongs to another process, whose trace this process continues.
 	remote bool
 }
 
@@ -43,8 +43,8 @@ func (f *Finder) openTelemetry(ec attach.Address) (Span, error) {
 		return Span{}, err
 	}
 	// Note the whole list of contexts for the later check, not only its end. During the reading, the thread can leave
-	// some contexts and enter others, and the last context can still be the same in the end. The content of a context
-	// never changes, so it is not noted.
+	// some contexts and enter others, while the last context in the list stays the same. The content of a context never
+	// changes, so do not note it.
 	m := min(n, maxNested+1)
 	at += attach.Address(n-m) * 8
 	stack, err := f.objects.View.Bytes(at, int(m)*8)

@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// publishedTries limits how often ddtop reads what a thread publishes in one tick. It takes up to four readings to find
-// the place of the thread-local variable, the variable, the record and its attributes. The limit is higher, because
-// each reading can show that the next one must read other memory.
+// publishedTries limits how often ddtop reads what a thread publishes in one tick. Up to four readings are needed: of
+// the place of the thread-local variable, the variable, the record, and the record's attributes. The limit is higher,
+// because each reading can show that the next one must read other memory.
 const publishedTries = 6
 
 // Published says where threads publish their spans, so that other processes can read them
@@ -27,8 +27,8 @@ func NewPublished(variable attach.ThreadLocal, keys []string) *Published {
 	return &Published{variable, slices.Index(keys, rootAttribute)}
 }
 
-// Native identifies a native thread by its thread pointer. If At is not 0, the thread pointer is the word at the
-// address At. Otherwise it is Pointer. The zero value means that there is no native thread.
+// Native identifies a native thread by its thread pointer. If At is zero, Pointer is the thread pointer. Otherwise the
+// word at the address At is the thread pointer. The zero value means that there is no native thread.
 type Native struct{ At, Pointer attach.Address }
 
 // publishedState is what ddtop knows about the span that a thread publishes.
@@ -40,8 +40,8 @@ type publishedState struct {
 	via  []attach.Word
 	slot attach.Address
 	// record is the address to which the variable pointed, or zero. size is how many bytes of attributes are read.
-	// sized is true if the record itself contained this size. bare is true if reading the attributes has failed, so
-	// that none are read now. unreadable is true if the record cannot be read.
+	// sized is true if this size comes from the record itself. bare is true if reading the attributes has failed, so
+	// that ddtop does not read them now. unreadable is true if the record cannot be read.
 	record                  attach.Address
 	size                    int
 	sized, bare, unreadable bool
@@ -105,7 +105,8 @@ func (f *Finder) LookPublished(s *State, of *Published, native Native) (calls in
 	return calls, nil
 }
 
-// errNoThread means that there is no thread at a thread pointer: the word there is not the thread pointer itself.
+// errNoThread means that there is no thread at a thread pointer. On x86-64, the word there must be the thread pointer
+// itself.
 var errNoThread = errors.New("no thread pointer")
 
 func (p *publishedState) locate(mem attach.Memory, of *Published, native Native) (calls int, err error) {
@@ -134,7 +135,8 @@ func (p *publishedState) locate(mem attach.Memory, of *Published, native Native)
 }
 
 // planRanges adds the ranges to read, in this order: the words that lead to the variable, the variable itself, and
-// twice the record followed by the variable. If both copies of the record are equal, it did not change in between.
+// twice the record followed by the variable. If both copies of the record are equal, the record did not change between
+// them.
 func (p *publishedState) planRanges(ranges []attach.Range) []attach.Range {
 	n, record := 8*len(p.via)+24, recordHead+p.size
 	if cap(p.buf) < n+2*record {
@@ -159,8 +161,8 @@ func (p *publishedState) planRanges(ranges []attach.Range) []attach.Range {
 	}
 	// The caller may add more ranges, which can move the list. So decode uses this copy of the list.
 	p.ranges = append(p.ranges[:0], ranges[from:]...)
-	// If the record cannot be read, its two copies keep what their buffers had before. They must then not look equal.
-	// So the buffers are filled with different bytes first.
+	// If the record cannot be read, its two copies keep the earlier content of their buffers. They must then not look
+	// equal. So first fill the buffers with different bytes.
 	for i := range p.ranges {
 		clear(p.ranges[i].Buf)
 	}
@@ -214,9 +216,9 @@ func (p *publishedState) decode() outcome {
 	return settled
 }
 
-// readLess is called if a range could not be read. Later readings then leave out the record's attributes. If they leave
-// out the attributes already, they leave out the whole record. When the variable points to another record, decode reads
-// everything again.
+// readLess is called if a range could not be read. Later readings then leave out the record's attributes. If they
+// already leave out the attributes, they leave out the whole record from then on. When the variable points to another
+// record, decode reads everything again.
 func (p *publishedState) readLess() outcome {
 	p.span = Span{}
 	switch {

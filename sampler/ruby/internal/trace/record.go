@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Offsets in the record of a thread's context (docs/internals/context.md#a-threads-span). A record has ids, a flag, the
-// size of the attributes, and the attributes.
+// These are offsets in the record of a thread's context (docs/internals/context.md#a-threads-span). A record has ids, a
+// flag, the size of the attributes, and the attributes.
 const (
 	recordSpan, recordValid, recordSize, recordHead = 16, 24, 26, 28
 	// maxAttributes limits the size of a record's attributes, in bytes. If they are larger, ddtop does not read them.
@@ -18,9 +18,9 @@ const (
 // rootAttribute is the attribute that holds the local root's id, in 16 digits of hexadecimal.
 const rootAttribute = "datadog.local_root_span_id"
 
-// recordSpanOf returns the span in a record. The record's attributes must have been read completely or not at all. It
-// returns the zero Span if the record is invalid. root is the number by which the record's attributes refer to
-// rootAttribute, or -1 if there is no such number.
+// recordSpanOf returns the span in a record. It returns the zero Span if the record is invalid. The record's attributes
+// must have been read completely or not at all. root is the number by which the attributes refer to rootAttribute, or
+// -1 if there is no such number.
 func recordSpanOf(record []byte, root int) Span {
 	if record[recordValid] != 1 || allZero(record[:recordSpan]) {
 		return Span{}
@@ -30,8 +30,7 @@ func recordSpanOf(record []byte, root int) Span {
 		return Span{}
 	}
 	copy(s.Trace[:], record)
-	// If several attributes have the same number, the last one counts. An attribute that is cut off at the end is
-	// ignored.
+	// If several attributes have this number, the last one is used. An attribute that is cut off at the end is ignored.
 	for rest := record[recordHead:]; len(rest) >= 2 && len(rest) >= 2+int(rest[1]); rest = rest[2+int(rest[1]):] {
 		if int(rest[0]) == root {
 			s.Root = idOf(rest[2 : 2+int(rest[1])])

@@ -29,7 +29,7 @@ type Span struct {
 	// Trace is the id of the trace in its wire format, the most significant byte first. It is zero if it is unknown.
 	Trace [16]byte
 	// Endpoint is the name of the request or job to which the local root belongs, such as "OrdersController#index".
-	// Kind says which of the two it is. Endpoint is empty if the root belongs to neither.
+	// Kind says whether it is a request or a job. Endpoint is empty if the root belongs to neither.
 	Endpoint string
 	Kind     sampler.WorkKind
 }
@@ -42,7 +42,7 @@ type Finder struct {
 	object uint64
 	pid    int64
 
-	// tracers are the process's tracers, as found at askedNS. asked is true after the first search.
+	// tracers are the process's tracers at the time askedNS. asked is true after the first search for tracers.
 	tracers tracers
 	askedNS int64
 	asked   bool
@@ -54,7 +54,7 @@ type Finder struct {
 	calls        int
 }
 
-// tracers has the tracing libraries of a process.
+// tracers says which tracing libraries a process has.
 type tracers struct {
 	datadog, otel bool
 	// key is the name of the fiber-local in which Datadog's configured tracer keeps its context. It is empty if
@@ -64,7 +64,8 @@ type tracers struct {
 
 func (t tracers) any() bool { return t.datadog || t.otel }
 
-// State is what ddtop knows about a thread's span. It is kept from tick to tick. The zero value knows nothing.
+// State is what ddtop knows about a thread's span. It is kept from tick to tick. The zero value means that nothing is
+// known.
 type State struct {
 	ec      attach.Address
 	tracers tracers
@@ -75,7 +76,7 @@ type State struct {
 }
 
 // Span returns the result of the last search. A span from the tracer's objects has priority, because these objects
-// belong to the fiber. The span that the thread publishes is used only for what is missing in the first one.
+// belong to the fiber. The span that the thread publishes is used only for data that the first span lacks.
 func (s *State) Span() Span {
 	found, published := s.span, s.published.span
 	if found.ID == 0 {
@@ -108,8 +109,8 @@ func (s *State) Unplan() {
 	s.published.planned = false
 }
 
-// Lost clears the spans. Call it if the thread's stack is unknown, because ddtop then does not know which part of the
-// trace the thread executes.
+// Lost clears the spans. Call it if the thread's stack is unknown. ddtop then does not know which part of the trace the
+// thread executes.
 func (s *State) Lost() { s.span, s.published.span = Span{}, Span{} }
 
 // NewFinder returns a Finder that reads objects through o. mem is the same target's memory. object is the class Object.
@@ -150,7 +151,7 @@ func (f *Finder) findTracers() (found tracers, err error) {
 	return found, err
 }
 
-// Look stores in s the active span of a thread. ec is the execution context of the fiber that the thread runs. If
+// Look stores in s the active span of a thread. ec is the execution context of the fiber that runs on the thread. If
 // s.Plan was called, the tick's system call has already read memory for Look. calls is the number of further system
 // calls. If memory cannot be read, or changes during the reading, the span is the zero Span. An error means that the
 // target cannot be read.
@@ -188,7 +189,7 @@ var errChanged = errors.New("it changed while it was read")
 
 // settled reads the active span twice. f.notes lists the words from which it was read. If these words are equal in both
 // readings, they were probably unchanged in between, and the second reading is right. But a word, such as the length of
-// an Array, could have changed and changed back. So settled reads the words a third time.
+// an Array, could have changed and changed back between them. So settled reads the words a third time.
 func (f *Finder) settled(ec attach.Address) (Span, error) {
 	read := func(settle func(func() error) error) (found Span, err error) {
 		err = settle(func() (err error) {

@@ -7,12 +7,11 @@ import (
 )
 
 const (
-	// page is the size of the unit of memory that can be read as a whole or not at all, in bytes. It is also right for
-	// kernels with larger pages, because their sizes are multiples of it.
+	// page is the size of a memory page, in bytes. A page can be read as a whole, or not at all. On kernels with larger
+	// pages this size is right, too, because their sizes are multiples of it.
 	page = 4096
-	// maxGap limits the gap between two pieces on a page that are read as one range, in bytes. With a larger gap, they
-	// are two ranges. A second range costs process_vm_readv as much time as reading 3 KB more (0.5 µs, measured on
-	// Linux 6.18, x86_64).
+	// maxGap is the largest gap between two pieces on a page, in bytes, at which both are read as one range. A second
+	// range costs process_vm_readv as much time as reading 3 KB more (0.5 µs, measured on Linux 6.18, x86_64).
 	maxGap = 2048
 	// maxPieces limits the pieces of one batch. There can be no more, because each key in Scattered.keys has only
 	// indexBits bits for the index of its piece.
@@ -24,9 +23,9 @@ const (
 // Scattered reads many small pieces of memory, in any order. It combines pieces that are close together on one page to
 // one range. The zero value is ready for use. It is not safe for concurrent use.
 type Scattered struct {
-	// keys has one key for each piece that is not empty, in ascending order. A key is the address of the piece, with
-	// the index of the piece in the lowest bits. For an address above 2^48 the order is wrong, which only means that
-	// its piece may get a range of its own.
+	// keys has one key for each piece that is not empty, in ascending order. A key is the address of the piece, shifted
+	// up, with the index of the piece in the lowest bits. For an address above 2^48 the order is wrong. This only means
+	// that its piece may get a range of its own.
 	keys   []uint64
 	in     []int32 // the index in spans, for each key
 	spans  []span
@@ -87,8 +86,8 @@ func (s *Scattered) plan(pieces []attach.Range) {
 	}
 }
 
-// cover adds the memory in [from, to) to the last span, or else as a new span. It returns how many bytes this adds to
-// all spans together.
+// cover adds the memory in [from, to) to the last span if it is close enough, and otherwise as a new span. It returns
+// how many bytes this adds to all spans together.
 func (s *Scattered) cover(from, to attach.Address) int {
 	if n := len(s.spans); n > 0 {
 		x := &s.spans[n-1]

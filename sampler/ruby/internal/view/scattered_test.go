@@ -28,9 +28,9 @@ func (h *holed) ReadBatch(ranges []attach.Range) (calls int, err error) {
 	return 1, nil
 }
 
-// TestScattered compares scattered pieces with pieces that are read one by one. Their content must be the same. Some
-// pieces are on unreadable pages, cross the end of a page, occur twice, or are empty. The test needs no process,
-// because the code only rearranges ranges.
+// TestScattered reads pieces with a Scattered, and also one by one. Their content must be the same. Some pieces are on
+// unreadable pages, cross the end of a page, occur twice, or are empty. The test needs no process, because the code
+// only rearranges ranges.
 func TestScattered(t *testing.T) {
 	var s Scattered
 	for _, at := range []attach.Address{0x7f0000000000, 0x00ff_ffff_ff00_0000} {

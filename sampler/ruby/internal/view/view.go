@@ -12,23 +12,24 @@ import (
 )
 
 const (
-	// Block is the size of the blocks in which a view fetches memory, in bytes. It is so small that fetching the
-	// neighbours of a 40-byte object costs nothing. It is so large that an iseq body needs only two blocks. A page's
-	// size is a multiple of it, so a block can be read as a whole or not at all.
+	// Block is the size of the blocks in which a view fetches memory, in bytes. It is so small that the neighbours of a
+	// 40-byte object, which are fetched with it, cost nothing. It is so large that an iseq body needs only two blocks.
+	// A page's size is a multiple of Block, so a block can be read as a whole or not at all.
 	Block = 256
 	// maxBlocks limits the blocks that one view holds, to 16 MiB.
 	maxBlocks = 1 << 16
-	// minArena is the least memory that is allocated for blocks at once. maxKept is the most memory that Reset keeps,
-	// in bytes. Reading stacks seldom needs more. Searching all classes needs more, but that much is not kept, because
-	// each followed process has a few views.
+	// minArena is the least memory that is allocated for blocks at once, in bytes. maxKept is the most memory that
+	// Reset keeps, in bytes. Reading stacks seldom needs more. Searching all classes needs more. Reset does not keep
+	// this memory, because each followed process has a few views.
 	minArena, maxKept = 1 << 14, 1 << 17
 	// maxRead limits the number of bytes that one call of Bytes can read.
 	maxRead = 4 << 20
 	// maxWork limits the work with one view, as the number of ranges read plus blocks copied. Work up to this limit
 	// takes about a tenth of a second. A stack of a thousand new methods needs a tenth of the limit.
 	maxWork = 4 << 20
-	// MaxRounds limits how often a view fetches memory to follow a chain of pointers. The longest valid chain is a
-	// block nested in blocks, whose method is not known yet. It needs two rounds for each level, and a dozen for names.
+	// MaxRounds limits how often a view fetches memory to follow a chain of pointers. The longest valid chain leads
+	// outward from a block nested in blocks, whose method is not known yet. It needs two rounds for each level, and a
+	// dozen for names.
 	MaxRounds = 600
 )
 
@@ -43,10 +44,10 @@ var ErrStopped = errors.New("the reading was ended")
 // may do.
 var ErrTooMuch = errors.New("too much for one view")
 
-// View reads structures of a target that are linked by pointers, in few system calls. Code reads through it as if all
-// memory were there. If memory is missing, the View notes it and returns ErrMissing. The code goes on with everything
+// View reads structures of a target that are linked by pointers, in few system calls. Code reads through a View as if
+// it had all memory. If memory is missing, the View notes it and returns ErrMissing. The code continues with everything
 // that does not need this memory, and then returns. Settle fetches all noted memory in one batch, and calls the code
-// again. So a hundred strings cost as many calls as one, and the code need not plan batches.
+// again. So reading a hundred strings takes as many system calls as reading one, and the code need not plan batches.
 //
 // A View keeps what it has read. Call Reset before reading the memory of a later moment.
 type View struct {
@@ -64,8 +65,8 @@ type View struct {
 	arena []byte
 }
 
-// block is one fetched block. data is nil if the block cannot be read. The capacity of data extends to the end of the
-// range that was fetched with the block. So adjacent blocks can be returned without a copy (inOne).
+// block is one fetched block of memory. data is nil if the block cannot be read. The capacity of data extends to the
+// end of the range that was fetched with the block. So adjacent blocks can be returned without a copy (inOne).
 type block struct{ data []byte }
 
 // New returns a View of a target's memory, which holds nothing yet.
@@ -73,7 +74,7 @@ func New(mem attach.Memory) *View {
 	return &View{mem: mem, blocks: make(map[attach.Address]block)}
 }
 
-// Reset forgets everything.
+// Reset forgets all memory that the view has read or noted.
 func (v *View) Reset() {
 	switch n := len(v.blocks); {
 	case n > maxKept/Block:
@@ -90,8 +91,8 @@ func (v *View) Reset() {
 	}
 }
 
-// Anew forgets the memory that the view holds, and makes the next fetch read the same memory again. Callers use it to
-// compare two readings.
+// Anew forgets the memory that the view has read, and makes the next fetch read the same memory again. Callers use it
+// to compare two readings.
 func (v *View) Anew() {
 	wanted := v.wanted[:0]
 	for a := range v.blocks {
@@ -130,7 +131,7 @@ func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	// The lowest page is never mapped, and user space ends below 2^56 on both machines.
+	// The lowest page is never mapped. On both machines, user space ends below 2^56.
 	if addr < 4096 || addr >= 1<<56 || n < 0 || n > maxRead {
 		return nil, Unreadable(addr, n)
 	}
@@ -221,7 +222,8 @@ func (v *View) fetch() error {
 	v.ranges = v.ranges[:0]
 	for i, a := range v.wanted {
 		buf := arena[i*Block : (i+1)*Block]
-		// Neighbouring blocks on a page become one range, because a range costs more time than its bytes.
+		// Combine neighbouring blocks on a page into one range, because a further range costs more time than further
+		// bytes.
 		if n := len(v.ranges); n > 0 {
 			r := &v.ranges[n-1]
 			if r.Addr+attach.Address(len(r.Buf)) == a && a&4095 != 0 {
@@ -261,8 +263,8 @@ func (v *View) take(n int) []byte {
 	return v.arena[used : used+n : used+n]
 }
 
-// Settle calls f again and again until the view has all memory that f needs. Between two calls it fetches the memory
-// that was missing.
+// Settle calls f again and again until the view has all memory that f needs. Between two calls it fetches the missing
+// memory.
 func (v *View) Settle(f func() error) error {
 	for range MaxRounds {
 		if v.Stopped != nil && v.Stopped.Load() {
@@ -279,8 +281,8 @@ func (v *View) Settle(f func() error) error {
 	return fmt.Errorf("a chain of pointers longer than %d", MaxRounds)
 }
 
-// Worst returns the most important of several errors. Any other error is more important than ErrMissing, because
-// fetching memory would then be useless.
+// Worst returns the most important of several errors. Any other error is more important than ErrMissing, because it
+// makes fetching memory useless.
 func Worst(errs ...error) error {
 	var missing error
 	for _, err := range errs {

@@ -45,7 +45,7 @@ func TestView(t *testing.T) {
 	if !slices.Equal(a, page[0x80:0x80+600]) || !slices.Equal(b, page[0x1800:0x1808]) {
 		t.Error("other bytes than those in memory")
 	}
-	// What was read stays until reset.
+	// Memory that was read stays in the view until Reset.
 	if _, err := v.Bytes(0x10080, 8); err != nil {
 		t.Error(err)
 	}

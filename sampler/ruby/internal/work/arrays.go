@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxArrays limits how many Arrays ddtop remembers as queues. It forgets an Array if it has seen no code that takes
-	// elements from it for arrayNS, in ns. An Array that grows is kept longer.
+	// maxArrays limits how many Arrays ddtop remembers as queues. ddtop forgets an Array if for arrayNS, in ns, it has
+	// seen no code that takes elements from the Array. An Array that grows is kept longer.
 	maxArrays, arrayNS = 16, int64(60e9)
-	// takersNS is how long the map arrays.takers is used, in ns. It is then cleared, and all code is read again.
-	// maxTakers limits the number of its entries.
+	// takersNS is how long the map arrays.takers is kept, in ns. After this time the map is cleared, and all code is
+	// read again. maxTakers limits the number of its entries.
 	takersNS, maxTakers = int64(60e9), 1 << 12
 	// maxLevels limits how many environments around a block are searched for a variable. Each environment has the
-	// variables of the code around the last one.
+	// variables of the code that contains the code of the environment before it.
 	maxLevels = 4
 	// envLocal is set in the flags of the outermost environment of a method (VM_ENV_FLAG_LOCAL, vm_core.h).
 	envLocal = 2
@@ -30,8 +30,8 @@ var (
 	waiting  = []string{"wait", "wait_while", "wait_until", "sleep", "stop", "pass"}
 )
 
-// A taker describes the calls in a piece of code that take an element from an Array. from are the receivers of these
-// calls, such as @jobs in "@jobs.shift". waits is true if the code also calls a method that waits.
+// A taker describes a piece of code that takes elements from an Array. from has the receivers of the calls that take an
+// element, such as @jobs in "@jobs.shift". waits is true if the code also calls a method that waits.
 type taker struct {
 	from  []code.Receiver
 	waits bool
@@ -39,17 +39,17 @@ type taker struct {
 
 // arrays are the Arrays that workers use as queues.
 type arrays struct {
-	// foundNS has the addresses of the Arrays that are used as queues. The value is the time at which ddtop last saw
-	// code that takes elements from the Array.
+	// foundNS has the Arrays that are used as queues. The key is the address of an Array. The value is the time at
+	// which ddtop last saw code that takes elements from the Array.
 	foundNS map[uint64]int64
-	// takers has the taker of each piece of code (its calls that take elements from an Array), by the address of its
-	// iseq. sinceNS is when the map was last cleared.
+	// takers has the taker of each piece of code, by the address of the code's iseq. A taker describes the calls that
+	// take elements from an Array. sinceNS is when the map was last cleared.
 	takers  map[attach.Address]taker
 	sinceNS int64
 }
 
-// noteArrays searches the frames of a thread for Arrays that are used as queues. An Array counts as a queue under two
-// conditions: the code of a frame takes elements from it, and the code of this or another frame waits.
+// noteArrays searches the frames of a thread for Arrays that are used as queues. An Array is used as a queue if two
+// conditions are met: the code of a frame takes elements from it, and the code of this or another frame waits.
 func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
 	l := &f.lists
 	a := &l.arrays
@@ -78,8 +78,8 @@ func (f *Finder) noteArrays(id sampler.ThreadID, now int64) {
 	}
 }
 
-// takerOf returns the calls in a piece of code that take an element from an Array. If the code cannot be read, it
-// returns an empty taker, and the next call reads the code again.
+// takerOf returns the taker of a piece of code: the calls that take an element from an Array. If the code cannot be
+// read, it returns an empty taker, and the next call reads the code again.
 func (f *Finder) takerOf(iseq attach.Address) (t taker) {
 	a := &f.lists.arrays
 	t, ok := a.takers[iseq]
@@ -120,16 +120,16 @@ func (l *lists) noteArray(v uint64, r code.Receiver, id sampler.ThreadID, now in
 	l.growthOf(v).use(id, use{tookNS: now})
 }
 
-// forgetArray reports whether v is an Array that should be forgotten. Such an Array does not grow, and no code took
-// elements from it for arrayNS.
+// forgetArray reports whether v is an Array that should be forgotten. It should be forgotten if it does not grow, and
+// if no code took elements from it for arrayNS.
 func (l *lists) forgetArray(v uint64, now int64) bool {
 	found, ok := l.arrays.foundNS[v]
 	g := l.growths[v]
 	return ok && now-found > arrayNS && (g == nil || !g.grows)
 }
 
-// arrayOf returns the Array that is now in the variable or constant r of a scope. It returns zero if there is no Array
-// in it. It must be called in a function that objects.Read calls.
+// arrayOf returns the Array that is now in r, a variable or constant of a scope. It returns zero if r does not hold an
+// Array. Call it in a function that objects.Read calls.
 func (f *Finder) arrayOf(scope *code.Scope, r code.Receiver) (found uint64, err error) {
 	var missing error
 	take := func(v uint64, err error) {

@@ -13,8 +13,8 @@ import (
 const (
 	// maxVerb limits the length of a Redis command's name, and maxHost the length of a host's name, in bytes.
 	maxVerb, maxHost = 24, 253
-	// maxInspected limits how many elements of an Array inspect shows. maxInspectedDepth limits how deep it shows
-	// Arrays within Arrays.
+	// maxInspected limits how many elements of an Array inspect shows. maxInspectedDepth limits how many levels of
+	// Arrays within Arrays it shows.
 	maxInspected, maxInspectedDepth = 16, 3
 	// maxValue limits the part of a value that inspect writes, in bytes.
 	maxValue = 200
@@ -48,16 +48,16 @@ func (f *statements) lookForStatement(s *State, fr *Frames) error {
 	return nil
 }
 
-// asking is the address of a variable that holds a statement, with the function ask that reads the statement.
+// asking has the address of a variable that holds a statement, and the function ask that reads the statement.
 type asking struct {
 	at   attach.Address
 	self uint64
 	ask  asker
 }
 
-// asks stores in s the statement in the variable of a, which belongs to the frame f.frame. If s already has the
-// statement of this variable, and its memory has not changed, asks does not read it again. done is true if the variable
-// holds a statement.
+// asks stores in s the statement in the variable of a, which belongs to the frame f.frame. It does not read the
+// statement again if s already has it, and if the variable's memory has not changed. done is true if the variable holds
+// a statement.
 func (f *statements) asks(s *State, fr *Frames, a *asking) (done bool, err error) {
 	s.askedFrame.set(f.frame)
 	if a.at == s.askedAt && !s.anew && f.unchanged(&s.askedFrom) {
@@ -129,8 +129,8 @@ func (f *statements) askCommands(_ uint64, at attach.Address) string {
 	return text
 }
 
-// list returns the address of an Array's elements, their number n, and the first element. n is zero for an empty
-// Array, and for another object.
+// list returns the address of an Array's elements, their number n, and the first element. n is zero if v is an empty
+// Array or no Array.
 func (f *reader) list(v uint64) (at attach.Address, n, first uint64) {
 	if !f.is(v, heap.TypeArray) {
 		return 0, 0, 0

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Place says where the threads of a server keep the Rack environments of their requests. It also says where an
-// environment (a Hash) keeps its table.
+// Place says where the threads of a server keep the Rack environments of their requests. A Rack environment is a Hash
+// with a request's data. Place also says where such a Hash has its table.
 type Place struct {
 	// Frame is the distance from the end of the VM's stack down to the control frame whose variable holds the Rack
 	// environment, in bytes. ISeq is the frame's code. Back is the distance from the frame's environment pointer (ep)
@@ -30,11 +30,12 @@ type Place struct {
 // Copied is a copy of a request's Rack environment. It was made while the request's thread stood still.
 type Copied struct {
 	// Context is the thread's execution context. Hash is the address of the request's Rack environment, and Table the
-	// address of its table. Entries are the table's entries, from EntriesAt on: hash, key and value.
+	// address of its table. Entries has the table's entries, which are at EntriesAt. Each has a hash, a key and a
+	// value.
 	Context, Hash, Table, EntriesAt uint64
 	Entries                         []byte
-	// Collector is the word with the collector's flags when the copy was made. Collections is the number of collections
-	// that had begun.
+	// Collector is the word with the collector's flags at the moment of the copy. Collections is the number of
+	// collections that had begun by then.
 	Collector, Collections uint64
 	// FromNS and ByNS are two times, CLOCK_MONOTONIC in ns. The request began between them.
 	FromNS, ByNS int64
@@ -43,12 +44,12 @@ type Copied struct {
 	task *task
 }
 
-// maxVotes limits the votes for the current place of request environments (notePlace). So another place replaces it
-// after at most 33 votes for other places.
+// maxVotes limits the votes for the current place of request environments (notePlace). Because of the limit, another
+// place replaces it after at most 33 votes for other places.
 const maxVotes = 32
 
-// notePlace gives a vote to a place as the place where threads keep Rack environments: the place of r's variable, in
-// the j-th frame from the outside. The place with most votes wins. Votes are needed because code that fills an
+// notePlace votes for a place as the place where threads keep Rack environments. This is the place of r's variable, in
+// the j-th frame from the outside. The place with most votes is used. Votes are needed because code that fills an
 // environment can have a variable with the same name.
 func (f *Finder) notePlace(r *reading, fr *Frames, j int) {
 	frame, at := fr.outer(j)
@@ -87,12 +88,12 @@ func (f Copies) Place() (p Place, ok bool) {
 }
 
 // Take finds the request to which a copied environment belongs. It reads the environment from the target as it is now,
-// because the framework may have added to it since the copy. The environment is still the same request's if the copy
-// contains the objects that the server made for the request.
+// because the framework may have added to it since the copy. If the copy contains the objects that the server made for
+// the request, the environment still belongs to this request.
 //
-// The copied objects were in use when the copy was made. Only two kinds of collections can free such an object: one
-// that begins later, or one that was marking at that time. id is zero if there was such a collection, or if any check
-// fails. early is true if the framework may still write the route into the environment.
+// The copied objects were in use when the copy was made. Such an object can be freed only by a collection that begins
+// later, or by one that was marking at that time. id is zero if there was such a collection, or if any check fails.
+// early is true if the framework may still write the route into the environment.
 func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 	if f.Collector == nil || !f.Collector.KeepsUsed(c.Collector) {
 		return 0, false
@@ -110,12 +111,12 @@ func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 		f.begin(now, &r, c)
 	}
 	t := f.taskOf(&r, c.ByNS, c.FromNS)
-	if c.task != nil && now != c.task { // c.task has ended, and another task may have its key
+	if c.task != nil && now != c.task { // c.task has ended, and another task may have its key now
 		if delete(f.tasks, r.key); now != nil {
 			f.tasks[r.key] = now
 		}
 	}
-	if t.work.SinceNS <= c.FromNS { // a sample was asked for an earlier request, and came late
+	if t.work.SinceNS <= c.FromNS { // the sample was requested for an earlier request, and came late
 		t.work.BeforeNS, t.work.SinceNS, t.generation = c.FromNS, c.ByNS, 0
 		f.seen(t, t.seenNS)
 	}
@@ -124,8 +125,8 @@ func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 }
 
 // Unnamed returns the request to which a copied Rack environment belongs, without reading the target. It is for a
-// request that Take could not read, or for which Take had no time. A new request has no name until a sample reads its
-// environment.
+// request that Take could not read, or for which Take had no time. If the request is new, it has no name until a sample
+// reads its environment.
 func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 	t := c.task
 	if t == nil {
@@ -142,8 +143,8 @@ func (f Copies) Unnamed(c *Copied) sampler.WorkID {
 }
 
 // begin notes that a thread has begun the request of the copy c, and ends the thread's earlier tasks. It ends the task
-// of the thread's last copy. It also ends the task in the parameter now, if that was last seen before c's request
-// began. now is the known task with the key of c, or nil.
+// of the thread's last copy. The parameter now is the known task with the key of c, or nil. If now was last seen before
+// c's request began, begin ends it, too.
 func (f *Finder) begin(now *task, r *reading, c *Copied) {
 	if now != nil && now.seenNS < c.FromNS {
 		f.end(now)
@@ -189,7 +190,8 @@ func (f *Finder) readCopied(r *reading, c *Copied, collections attach.Address) b
 }
 
 // isOf reports whether a reading belongs to the copied request. All values in r that identify a request must be objects
-// in the copy. One of them must be the object of the URI or of the path, because no two requests share it.
+// in the copy. At least one of them must be the object of the URI or of the path, because no two requests share such an
+// object.
 func (c *Copied) isOf(r *reading) bool {
 	for _, v := range r.identity[:identityText] {
 		if v != 0 && !c.has(v) {

@@ -2,15 +2,15 @@ package work
 
 import "errors"
 
-// maxCredit limits the credit, in ns: the time for new searches that is saved up while none is needed. It is enough to
-// search all threads of a new process at once.
+// maxCredit limits the credit, in ns. The credit is the time for new searches that is saved while none is needed. It is
+// enough to search all threads of a new process at once.
 const maxCredit = 5e6
 
-// errPutOff means that the time for new searches is used up, so a later tick makes the search.
+// errPutOff means that the time for new searches is used up, so that a later tick must make the search.
 var errPutOff = errors.New("put off")
 
-// Allow adds ns nanoseconds to the time for new searches. Before the first call of Allow, this time has no limit.
-// Checks whether known work goes on are never limited.
+// Allow adds ns nanoseconds to the time for new searches. Before the first call of Allow, this time has no limit. The
+// checks whether known work is still in progress are never limited.
 func (f *allowance) Allow(ns int64) {
 	if !f.bounded {
 		f.bounded, f.credit = true, maxCredit

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxCopies limits how many variables are tested for a copy of a request's Rack environment. The test begins at the
-	// innermost frame.
+	// maxCopies limits how many variables are tested whether they hold a copy of a request's Rack environment. The test
+	// begins at the innermost frame.
 	maxCopies = 4
 	// maxCopyLooks limits how often ddtop searches for a copy of one Rack environment. It searches at the 1st, 2nd,
 	// 4th, 8th … reading of the thread's stack. So most searches are at the beginning, because a framework finds its
@@ -19,9 +19,9 @@ const (
 )
 
 // requestProof identifies a request by three objects that the server made for it: REQUEST_URI, PATH_INFO and the
-// method. A copy of the request's environment has the same objects, and the environment of another request has others.
-// If an application is mounted, the beginning of the path moves from PATH_INFO to SCRIPT_NAME. Then the text of both
-// together is compared instead.
+// method. A copy of the request's environment has the same objects, and the environment of another request has other
+// objects. If an application is mounted below a path, this part of the path moves from PATH_INFO to SCRIPT_NAME. In
+// this case the text of both together is compared instead.
 type requestProof struct {
 	uri, method, path, whole uint64
 }
@@ -52,8 +52,8 @@ func (f *Finder) lookForCopy(s *State, fr *Frames) {
 }
 
 // findCopy searches for a copy of the Rack environment of s.task. It searches the frames that the task's frame has
-// called, from the innermost outward. It returns the route in the copy, or "" if there is no copy, or if the copy has
-// no route.
+// called, from the innermost frame outward. It returns the route in the copy, or "" if there is no copy, or if the copy
+// has no route.
 func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 	candidates := 0
 	err = f.eachScope(fr, min(fr.count()-1-len(s.outer)/fr.Size, maxInner), func(scope *code.Scope) (done bool, err error) {
@@ -77,7 +77,7 @@ func (f *Finder) findCopy(s *State, fr *Frames) (endpoint string, err error) {
 
 // readCopy reads the route from the Hash in the variable at slot, if this Hash is a copy of the environment of s.task.
 // It also notes the memory that shows that the environment still belongs to the task. ends is true if the Hash is the
-// environment itself. The search then ends.
+// environment itself, which ends the search.
 func (f *Finder) readCopy(s *State, slot attach.Address) (endpoint string, ends bool) {
 	f.notes = append(f.notes, s.from.Witnesses()...)
 	v := f.word(slot)

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Limits of the search through a stack.
+// These constants limit the search through a stack.
 const (
 	// maxOuter limits the frames that are searched for a request or job, counted from the outermost frame.
 	maxOuter = 96
@@ -30,14 +30,14 @@ const (
 	// readTries limits how often a value is read if it changes during the reading. The first reading is the first try.
 	readTries = 2
 	// settledNS limits the time from the first reading of a value to its confirmation, in ns. In a longer time, Ruby
-	// can free the memory of a frame and its objects, and reuse it for others that look the same.
+	// can free the memory of a frame and its objects, and reuse it for others with the same content.
 	settledNS = int64(3e6)
 )
 
 // errChanged means that memory changed while it was read.
 var errChanged = errors.New("it changed while it was read")
 
-// Finder finds what the threads of a process work for. It is not safe for concurrent use.
+// Finder finds the requests and jobs for which the threads of a process work. It is not safe for concurrent use.
 type Finder struct {
 	describer
 	allowance
@@ -45,8 +45,8 @@ type Finder struct {
 	lists      lists
 	tasks      map[taskKey]*task
 	lastNumber sampler.WorkNumber
-	// place is where the Rack environments of the last requests were found. copies has, by execution context, the key
-	// of the request whose environment was copied last. routed is true if any framework has written a route into an
+	// place is where the Rack environments of the last requests were found. copies has, for each execution context, the
+	// key of the last request whose environment was copied. routed is true if any framework has written a route into an
 	// environment.
 	place  Place
 	votes  int // the votes for place (notePlace)
@@ -57,7 +57,7 @@ type Finder struct {
 // reader reads the variables of a frame, and objects, while the target runs. It then checks that they were unchanged
 // during the reading.
 type reader struct {
-	// clock is CLOCK_MONOTONIC in ns.
+	// clock returns CLOCK_MONOTONIC in ns.
 	clock   func() int64
 	mem     attach.Memory
 	code    *code.Decoder
@@ -74,7 +74,7 @@ type reader struct {
 	scratch heap.Watch
 	frame   liveFrame
 	calls   int
-	// failed is the first error in the current try of the method settled. After an error, reading goes on with zero
+	// failed is the first error in the current try of the method settled. After an error, the code continues with zero
 	// values, and its results are not used.
 	failed error
 }
@@ -88,7 +88,7 @@ type statements struct {
 // describer finds names for requests and jobs in the objects that represent them.
 type describer struct {
 	statements
-	// wall is the time of day, in s.
+	// wall returns the time of day, in s.
 	wall  func() float64
 	paths paths
 }
@@ -150,8 +150,8 @@ func (f *Finder) Look(s *State, fr *Frames) (calls int, err error) {
 }
 
 // LookOutward is for a running fiber that has no work of its own (s.Idle()). It searches the frames of a fiber that has
-// resumed the running fiber. For example, an Enumerator that code runs within a request works for the request. outer is
-// the State of the outer fiber. The results are the same as Look's.
+// resumed the running fiber. For example, if code of a request calls an Enumerator, the Enumerator's fiber works for
+// the request, too. outer is the State of the outer fiber. The results are the same as Look's.
 func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error) {
 	f.calls = -f.objects.View.Calls
 	err = f.lookForTask(outer, fr)
@@ -160,8 +160,8 @@ func (f *Finder) LookOutward(s, outer *State, fr *Frames) (calls int, err error)
 	}
 	if err == nil && outer.task != nil {
 		s.serving.Work = outer.task.id
-		// The exception and the statement in s were read before the task. They can belong to the thread's last request.
-		// So check that they are still current.
+		// The exception and the statement in s were read before the task, so they can belong to the thread's last
+		// request. Check that they are still current.
 		if s.serving.Exception != 0 && !f.lives(&s.handled.frame, &s.handled.from) {
 			s.serving.Exception = 0
 		}
@@ -187,8 +187,8 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 		f.drop(s, fr)
 		return nil
 	}
-	// If the time for new searches is used up, this search is put off, and lookedNS stays unchanged. The work that a
-	// later search finds then counts as begun after lookedNS.
+	// If the time for new searches is used up, this search is put off, and lookedNS stays unchanged. If a later search
+	// finds work, this work counts as begun after lookedNS.
 	return f.onCredit(func() error { return f.lookAnew(s, fr, same) })
 }
 
@@ -199,7 +199,7 @@ func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	j, found := 0, false
 	var err error
 	if same {
-		// The frame is the same, so its variable may still hold the same request, of which more is known now. Or it
+		// The frame is the same. Its variable may still hold the same request, about which more is known now. Or it
 		// holds the next request of a loop.
 		j = len(s.outer) / fr.Size
 		r.seen = &s.from
@@ -301,8 +301,8 @@ func (f *Finder) findTask(s *State, fr *Frames, r *reading) (j int, err error) {
 	return 0, nil
 }
 
-// bare returns how many of the outermost frames a search can skip. They are the same as in the last search, and none of
-// their variables can hold work. The dummy frame does not count.
+// bare returns how many of the outermost frames a search can skip, without the dummy frame. These frames are the same
+// as in the last search, and none of their variables can hold work.
 func (f *Finder) bare(s *State, fr *Frames) int {
 	if s.bareEC != fr.EC {
 		return 0
@@ -348,8 +348,8 @@ func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool
 }
 
 // settled calls the function read, and then checks two conditions: the memory that was read is unchanged, and the frame
-// f.frame still runs. f.notes lists this memory. settled returns an error if the memory keeps changing or cannot be
-// read.
+// f.frame has not returned. f.notes lists this memory. settled returns an error if the memory keeps changing or cannot
+// be read.
 func (f *reader) settled(read func() (found bool)) (found bool, err error) {
 	for range readTries {
 		f.tries++
@@ -365,7 +365,7 @@ func (f *reader) settled(read func() (found bool)) (found bool, err error) {
 		switch {
 		case errors.Is(err, attach.ErrGone), errors.Is(err, view.ErrStopped):
 			return false, err
-		case !heap.Recorded(f.notes): // read reads more memory than can be confirmed
+		case !heap.Recorded(f.notes): // so much memory was read that it cannot be confirmed
 			return false, errChanged
 		}
 		if err != nil {
@@ -451,7 +451,7 @@ func (f *reader) classOf(v uint64) string {
 	return class
 }
 
-// quietly calls the function read without noting the memory that read uses. It is for texts of objects: they do not
+// quietly calls the function read without noting the memory that read uses. It is for texts of objects, which do not
 // change while the words that lead to the objects stay the same.
 func (f *reader) quietly(read func()) {
 	f.objects.Record(nil)

@@ -3,8 +3,8 @@ package work
 import "github.com/ddtop/ddtop/attach"
 
 // askFunctions are C functions of client libraries that get a statement as an argument. The key is the function's
-// label. The value is the index of the argument with the statement. Versions of a gem can use different names. An alias
-// is listed under the name in its definition. Read-only.
+// label. The value is the index of the argument that is the statement. Versions of a gem can use different names. If a
+// function has aliases, it is listed under the name in its definition. Read-only.
 var askFunctions = map[string]int{
 	"PG::Connection#exec": 0, "PG::Connection#async_exec": 0, "PG::Connection#sync_exec": 0,
 	"PG::Connection#query": 0, "PG::Connection#async_query": 0,

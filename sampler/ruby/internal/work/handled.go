@@ -14,12 +14,12 @@ import (
 // maxMessage bounds an exception's message, in bytes.
 const maxMessage = 200
 
-// handled is the exception that a thread handles at the moment.
+// handled is the exception that a thread handles now.
 type handled struct {
 	id   sampler.TextID
 	text string
 	// ec and version identify the frames of the last search. version is zero if the frames have neither a rescue nor an
-	// ensure. In this case only the execution context can hold the exception. known is true if the search succeeded,
+	// ensure. In this case an exception can only be in the execution context. known is true if the search succeeded,
 	// even if the thread handles no exception.
 	ec      attach.Address
 	version uint64
@@ -55,9 +55,10 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 				return nil
 			}
 		} else {
-			// The exception was read earlier than the thread's request or job. The frame that handles it may have
-			// returned since, and the exception would belong to the last request. A comparison of memory would not show
-			// this, because a frame's memory stays the same for a while. So the exception is read again.
+			// The exception was read earlier than the thread's request or job. The frame that handles the exception may
+			// have returned since then, and the exception would belong to the last request. A comparison of memory
+			// would not show this, because the memory of a frame that has returned stays the same for a while. So read
+			// the exception again.
 			h.from.Unplan()
 		}
 	}
@@ -78,8 +79,8 @@ func (f *Finder) lookForException(s *State, fr *Frames) error {
 	})
 }
 
-// paired reports whether the thread's request or job (task) still runs. If it does, the statement or exception that was
-// just read belongs to the task. It returns true if there is no task.
+// paired reports whether the thread's request or job (task) is still in progress. If it is, the statement or exception
+// that was just read belongs to the task. paired returns true if there is no task.
 func (f *reader) paired(s *State, fr *Frames) bool {
 	if s.task == nil {
 		return true
@@ -92,8 +93,8 @@ func (f *reader) paired(s *State, fr *Frames) bool {
 	return f.lives(&f.frame, &s.from)
 }
 
-// lives reports whether the frame still runs, and the memory in from, which was read for the frame, is unchanged. The
-// memory alone is not enough, because a frame that has returned leaves its words as they were.
+// lives reports whether the frame has not returned, and the memory in from, which was read for the frame, is unchanged.
+// The memory alone is not enough, because the words of a frame that has returned stay as they were.
 func (f *reader) lives(frame *liveFrame, from *heap.Watch) bool {
 	same, calls, err := frame.confirm(from, true, f.objects, f.mem)
 	f.calls += calls
@@ -115,7 +116,7 @@ func (f *Finder) readException(fr *Frames) (text string, err error) {
 			}
 		}
 		if n != fr.Handlers {
-			return "", errChanged // a handler is in a frame that a JIT keeps elsewhere
+			return "", errChanged // a JIT keeps the frame of the rescue or ensure in another place
 		}
 	}
 	_, err = f.settled(func() bool {
@@ -133,7 +134,7 @@ func (f *Finder) readException(fr *Frames) (text string, err error) {
 	return text, err
 }
 
-// exceptionText returns an exception's class. If the user wants to see values, the exception's message follows. It is
+// exceptionText returns an exception's class. If the user wants to see values, the exception's message follows. This is
 // the text with which the exception was made, even if a method of its class changes the message.
 func (f *Finder) exceptionText(v uint64) string {
 	// Check that v is still an object. A fiber that was abandoned, but not freed yet, can point to an object that the
@@ -147,7 +148,7 @@ func (f *Finder) exceptionText(v uint64) string {
 	}
 	class := ""
 	f.quietly(func() {
-		// If the frame has returned meanwhile, its variable's memory may be in use for another call. v may then be the
+		// If the frame has returned, the memory of its variable may be in use for another call. v may then be the
 		// receiver of that call. So check that v is an exception.
 		if is, err := f.objects.Exception(v); !f.fails(err) && is {
 			class = f.classOf(v)
@@ -156,7 +157,7 @@ func (f *Finder) exceptionText(v uint64) string {
 	switch {
 	case !constantPath(class):
 		return ""
-	case !f.values, class == "UncaughtThrowError": // its message is a format string
+	case !f.values, class == "UncaughtThrowError": // the message of an UncaughtThrowError is a format string
 		return class
 	}
 	message := f.ivar(v, "mesg")
@@ -170,8 +171,8 @@ func (f *Finder) exceptionText(v uint64) string {
 	return class + ": " + cutMessage(text, more)
 }
 
-// cutMessage shortens s, the beginning of a message, to maxMessage bytes. more is true if the message continues beyond
-// s. The result ends with a mark if something is missing.
+// cutMessage shortens s, the beginning of a message, to maxMessage bytes. more is true if the message is longer than s.
+// If something is missing, the result ends with a mark.
 func cutMessage(s string, more bool) string {
 	if len(s) > maxMessage {
 		n := maxMessage

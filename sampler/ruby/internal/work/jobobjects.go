@@ -8,11 +8,12 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// readPerforming reads the receiver of perform_now: a job of Active Job, whatever code has called perform_now.
+// readPerforming reads a job of Active Job. It is the receiver of the method perform_now, whatever code has called this
+// method.
 func (f *describer) readPerforming(_ *code.Scope, r *reading) bool {
 	v := f.word(r.slot)
 	if !f.is(v, heap.TypeObject) {
-		return false // perform_now of the class, which makes the job first
+		return false // the receiver is a class, whose perform_now makes a job first
 	}
 	id := f.ivar(v, "@job_id")
 	if id == 0 {

@@ -25,11 +25,11 @@ func (f *reader) jobPool(v uint64, role poolRole) sampler.Pool {
 	return p
 }
 
-// queMember is what one object of Que contributes to a quePool. The object is a worker, or a queue where workers wait
-// for jobs.
+// queMember is what one object of Que adds to a quePool. The object is a worker, or a queue where workers wait for
+// jobs.
 type queMember struct {
-	// worker is true if the object is a worker. buffer is then the object with the worker's jobs, and queued is their
-	// number.
+	// worker is true if the object is a worker. In this case buffer is the object with the worker's jobs, and queued is
+	// the number of these jobs.
 	worker bool
 	buffer uint64
 	queued int64
@@ -49,7 +49,7 @@ func (f *reader) queMember(v uint64, role poolRole) (m queMember) {
 	return m
 }
 
-// quePool adds up the objects of Que.
+// quePool has sums over the objects of Que.
 type quePool struct {
 	workers, waiting, taken int64
 	buffers                 map[uint64]int64

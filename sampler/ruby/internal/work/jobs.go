@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxJobQueuedS limits how long a job can have been in its queue, in s. ddtop ignores a longer time, because it must be
-// an error.
+// maxJobQueuedS limits how long a job can have been in its queue, in s. A longer time must be an error, so ddtop
+// ignores it.
 const maxJobQueuedS = 30 * 24 * 3600
 
 const (
@@ -21,7 +21,7 @@ const (
 	wrapperClass = "JobWrapper"
 )
 
-// Keys of a job's Hash.
+// These constants number the keys of a job's Hash.
 const (
 	jobClass = iota
 	jobID
@@ -31,7 +31,7 @@ const (
 	jobKeys
 )
 
-// Names of the keys, by queue. Read-only.
+// These variables have the names of the keys, for each queue. Read-only.
 var (
 	sidekiqNames   = [jobKeys]string{"class", "jid", "wrapped", "enqueued_at", "args"}
 	activeJobNames = [jobKeys]string{"job_class", "job_id", "", "enqueued_at", "arguments"}
@@ -55,8 +55,9 @@ func (f *describer) readJobHash(r *reading, names *[jobKeys]string) bool {
 	return f.lookUpVariable(r, names[:], values[:]) && f.job(r, &values, true, false)
 }
 
-// job reads a job from the values of its Hash. unwrapped is true if this Hash was the argument of a wrapper's job. job
-// then does not search the arguments for another Hash, because a Hash can contain itself.
+// job reads a job from the values of its Hash. unwrapped is true if this Hash was the argument of a wrapper's job. In
+// this case job does not search the arguments for another Hash. Otherwise the search might never end, because a Hash
+// can contain itself.
 func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped bool) bool {
 	if values[jobClass] == 0 || needsID && values[jobID] == 0 {
 		return false

@@ -5,16 +5,16 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Lease is a pool of Active Record's connections. Queue is the condition variable on which threads wait for a
-// connection. Size is the largest number of connections. Owners are the Thread objects that hold a connection.
+// Lease is a connection pool of Active Record. Queue is the condition variable on which threads wait for a connection.
+// Size is the largest number of connections. Owners are the Thread objects that hold a connection.
 type Lease struct {
 	Queue  uint64
 	Size   int64
 	Owners []uint64
 }
 
-// Leases reads the pools of Active Record's connections that were found in the frames of threads. It reads the objects
-// of connection_pool.rb and abstract_adapter.rb (Active Record 5 to 8).
+// Leases reads the connection pools of Active Record that were found in the frames of threads. It reads the objects of
+// connection_pool.rb and abstract_adapter.rb (Active Record 5 to 8).
 func (f *Finder) Leases() []Lease {
 	var out []Lease
 	for v, role := range f.pools.members {

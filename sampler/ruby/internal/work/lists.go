@@ -21,14 +21,14 @@ const (
 	// variables.
 	captured = 8
 	// envWords is the distance from an environment's pointer down to its last variable, in words. An environment has
-	// the variables of a method or block. In a block, the word directly below the pointer leads to the environment
-	// around the block. The lowest two bits of this word are then 1 (VM_ENV_DATA_INDEX_SPECVAL and GC_GUARDED_PTR of
-	// vm_core.h, 2.5 to 4.0).
+	// the variables of a method or block. In a block, the word directly below the pointer leads to the environment of
+	// the code around the block. The lowest two bits of this word are then 1 (VM_ENV_DATA_INDEX_SPECVAL and
+	// GC_GUARDED_PTR of vm_core.h, 2.5 to 4.0).
 	envWords = 3
 )
 
 // lists has the Queues that were found, with their names. They are values of variables in running code, of constants,
-// of class variables and of global variables. It also has the Arrays that are used as queues.
+// of class variables and of global variables. lists also has the Arrays that are used as queues.
 type lists struct {
 	objects *heap.Objects
 	names   map[uint64]string
@@ -88,7 +88,7 @@ func (f *Finder) noteLists(s *State, fr *Frames) {
 }
 
 // variablesOfScopes collects the variables of all frames, of the code around blocks, and of the frames' receivers. It
-// reads them all through the view at once, so that few system calls are needed.
+// reads all of them through the view at once, so that few system calls are needed.
 func (f *Finder) variablesOfScopes() error {
 	l := &f.lists
 	l.values, l.found, l.selves = l.values[:0], l.found[:0], l.selves[:0]

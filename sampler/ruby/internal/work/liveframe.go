@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// liveFrame is a control frame whose variables are read, with the words that show whether it still runs.
+// liveFrame is a control frame whose variables are read. It has the words of memory that show whether the frame has not
+// returned yet.
 type liveFrame struct {
 	at    attach.Address
 	words [frameWords]byte
@@ -15,8 +16,9 @@ type liveFrame struct {
 	// the words through which the execution context was found.
 	ec, innermostAt attach.Address
 	leads           []Lead
-	// looks are two copies of those words that show whether the frame still runs, read before and after its variables.
-	// Two copies are needed because another frame can replace this frame in between.
+	// looks are two copies of the words that show whether the frame has not returned. One is read before the frame's
+	// variables, and one after them. Two copies are needed because another frame can take this frame's place in
+	// between.
 	looks [2]frameLook
 }
 
@@ -39,7 +41,7 @@ func (f *liveFrame) set(o liveFrame) {
 	*f = o
 }
 
-// plan returns the ranges that fill l.
+// plan returns the ranges of memory that must be read to fill l.
 func (f *liveFrame) plan(l *frameLook) []attach.Range {
 	l.leads = make([]byte, 8*len(f.leads))
 	ranges := make([]attach.Range, 0, len(f.leads)+2)
@@ -50,8 +52,8 @@ func (f *liveFrame) plan(l *frameLook) []attach.Range {
 }
 
 // lives reports whether the frame had not returned when l was read: it ran, or waited for frames that it had called. A
-// thread that has ended has no innermost frame. Ruby sets the address of the innermost frame to 0, and leaves the
-// frames in memory (rb_ec_clear_vm_stack in vm.c, 3.0).
+// thread that has ended has no innermost frame. When a thread ends, Ruby sets the address of the innermost frame to 0,
+// but leaves the frames in memory (rb_ec_clear_vm_stack in vm.c, 3.0).
 func (f *liveFrame) lives(l *frameLook) bool {
 	for i, lead := range f.leads {
 		if attach.Address(view.U64(l.leads[8*i:])) != lead.Says {
@@ -62,12 +64,12 @@ func (f *liveFrame) lives(l *frameLook) bool {
 	return l.words == f.words && innermost != 0 && innermost <= f.at
 }
 
-// confirm reports whether the frame still runs, and all memory that w watches is unchanged. Both must be checked: the
-// variables of a frame that has returned stay in memory, but their objects can be freed.
+// confirm reports whether the frame has not returned, and all memory that w watches is unchanged. Both must be checked,
+// because the variables of a frame that has returned stay in memory, but their objects can be freed.
 //
-// found is true if the search found what it wanted. Hashes may then have got new pairs, because a server and its
-// middleware fill a request's environment for its first milliseconds. If found is false, a new pair counts as a change,
-// because it may be the wanted pair.
+// found is true if the search found what it wanted. In this case Hashes may have got new pairs, because a server and
+// its middleware fill a request's environment for the first milliseconds. If found is false, a new pair counts as a
+// change, because it may be the wanted pair.
 func (f *liveFrame) confirm(w *heap.Watch, found bool, o *heap.Objects, mem attach.Memory) (same bool, calls int, err error) {
 	confirm := w.Confirm
 	if found {

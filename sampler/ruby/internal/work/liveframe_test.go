@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestLives checks when a frame counts as running: while the thread's innermost frame is this frame, or a frame further
-// inward. The frames of a thread that has ended stay in memory, but must not count as running.
+// TestLives: a frame counts as running while the thread's innermost frame is this frame, or a frame further inward. The
+// frames of a thread that has ended stay in memory, but must not count as running.
 func TestLives(t *testing.T) {
 	f := liveFrame{at: 0x7000, leads: []Lead{{At: 0x100, Says: 0x200}}}
 	for _, c := range []struct {

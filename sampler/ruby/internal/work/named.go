@@ -11,47 +11,47 @@ import (
 )
 
 const (
-	// namedNS limits how long one part of a search for named Queues takes, in ns. Searching a class takes 15 µs. Ruby
-	// with its standard library has 600 classes, and a large application has 10,000.
+	// namedNS limits how long one part of a search for named Queues may take, in ns. Searching a class takes 15 µs.
+	// Ruby with its standard library has 600 classes, and a large application has 10,000.
 	namedNS = int64(5e6)
-	// namedRest is how long the pause after a search is, as a multiple of the time that the search took. So searches
-	// take at most 0.2 % of a CPU. namedEveryNS is the shortest pause, in ns.
+	// namedRest is the pause after a search, as a multiple of the search's length. So searches take at most 0.2 % of a
+	// CPU. namedEveryNS is the shortest pause, in ns.
 	namedRest, namedEveryNS = 500, int64(60e9)
 	// maxClasses limits how many classes and modules are searched. classesAtOnce is how many of them are read together.
 	maxClasses, classesAtOnce = 1 << 16, 64
-	// maxVariables limits how many words of libruby's variables are tried, to find the pointer to the table of global
-	// variables. wordsAtOnce is how many words are tried together.
+	// maxVariables limits how many words of libruby's variables are tested in the search for the pointer to the table
+	// of global variables. wordsAtOnce is how many words are tested together.
 	maxVariables, wordsAtOnce = 1 << 17, 512
 )
 
-// named is a search for Queues that constants, class variables and global variables hold. It gives these Queues names.
-// It begins at the class Object, and goes on to the classes that each class holds. It is done in parts of about namedNS
-// at most.
+// named is a search for the Queues that constants, class variables and global variables hold. It gives these Queues
+// names. It begins at the class Object, and continues with the classes that each class holds. It is done in parts, each
+// of which takes about namedNS at most.
 type named struct {
 	// object is the class Object. It is zero if the class is not known. In this case nothing is searched.
 	object uint64
 	todo   []uint64
 	seen   map[uint64]bool
-	// classes and queues are what the method meet has found in the present batch: classes to be searched later, and
-	// Queues.
+	// classes and queues are what the method meet has found in the present batch: the classes that must be searched
+	// later, and the Queues.
 	classes []uint64
 	queues  []held
-	// variables has the Queues that got their names from a variable and not from a constant. It maps each to the ID of
-	// the variable's name.
+	// variables has the Queues that are named after a variable and not after a constant. It maps each Queue to the ID
+	// of the variable's name.
 	variables map[uint64]uint64
-	// words are addresses of words that may point to the table of global variables. globals is the address of the word
-	// that does point to it. sought is true after all words were tried.
+	// words are the addresses of words that may point to the table of global variables. globals is the address of the
+	// word that really points to it. sought is true after all words were tested.
 	words   []attach.Address
 	globals attach.Address
 	sought  bool
-	// tookNS is how long the search has taken. restNS is when the next search may begin. If again is true, it may begin
-	// at once, because a new Array needs a name that may come from a constant.
+	// tookNS is how long the search has taken so far. restNS is when the next search may begin. If again is true, it
+	// may begin at once, because a new Array needs a name, which may come from a constant.
 	tookNS, restNS int64
 	again          bool
 }
 
-// held is an object that a class holds in a constant or class variable. id is the ID of the name under which it holds
-// the object. For an object in a global variable, class is zero.
+// held is an object that a class holds in a constant or class variable. id is the ID of the constant's or variable's
+// name. For an object in a global variable, class is zero.
 type held struct{ class, id, value uint64 }
 
 // findNamed continues the search for named Queues for a few milliseconds. clock returns CLOCK_MONOTONIC in ns.
@@ -85,7 +85,7 @@ func (l *lists) findNamed(clock func() int64) {
 	n.restNS = now + max(namedRest*n.tookNS, namedEveryNS)
 }
 
-// searchClasses searches the next classes of the search for named Queues. It leaves out what cannot be read.
+// searchClasses searches the next classes for Queues. It leaves out classes that cannot be read.
 func (l *lists) searchClasses() {
 	n := &l.named
 	batch := n.todo[:min(classesAtOnce, len(n.todo))]
@@ -104,8 +104,8 @@ func (l *lists) searchClasses() {
 	}
 }
 
-// meet notes an object that a class holds, if it is a class, a Queue, or an Array that is used as a queue. It must be
-// called in a function that objects.Read calls.
+// meet notes an object that a class holds, if the object is a class, a Queue, or an Array that is used as a queue. Call
+// it in a function that objects.Read calls.
 func (l *lists) meet(h held) error {
 	n := &l.named
 	if n.seen[h.value] {
@@ -184,7 +184,7 @@ func (l *lists) globalWords() (list []attach.Address) {
 		return nil
 	}
 	seen := make(map[uint64]bool)
-	_ = l.objects.Variables(func(at attach.Address, word uint64) { // after an error, global variables give no names
+	_ = l.objects.Variables(func(at attach.Address, word uint64) { // ignore errors: global variables then give no names
 		if word&7 == 0 && word >= 1<<16 && word < 1<<56 && !seen[word] && len(list) < maxVariables {
 			seen[word] = true
 			list = append(list, at)

@@ -5,28 +5,29 @@ import (
 	"strings"
 )
 
-// Limits for learning which parts of paths are values.
+// These constants decide which parts of paths are values, such as a name in "/users/alice".
 const (
-	// maxPositionWords limits the different words at one position of a path. If there are more words, and most of them
-	// occur only once or twice, they count as values.
+	// maxPositionWords limits how many different words at one position of a path can be parts of routes. If there are
+	// more words, and most of them occur only once or twice, they count as values.
 	maxPositionWords = 32
-	// usualVisits is how often the words at a position must occur on average. They then count as parts of routes, even
-	// if there are more than maxPositionWords.
+	// usualVisits applies if there are more than maxPositionWords words at a position. If each word occurs usualVisits
+	// times on average, the words still count as parts of routes.
 	usualVisits = 4
 	// maxRoutesAt limits the words at one position that can count as parts of routes, however often they occur.
 	maxRoutesAt = 128
-	// oftenVisits and oftenShare define a frequent word. It stays a word when the other words at its position become
-	// values. It occurs at least oftenVisits times, and in at least one of oftenShare requests at its position. So a
-	// visitor who tries a thousand paths does not remove the words of real routes.
+	// oftenVisits and oftenShare define a frequent word. A frequent word stays a part of a route when the other words
+	// at its position become values. It occurs at least oftenVisits times, and in at least one of oftenShare requests
+	// at its position. So a visitor who tries a thousand paths does not remove the words of real routes.
 	oftenVisits, oftenShare = 16, 64
 	// maxPathNodes limits the remembered words of all positions together. They take about 1 MB.
 	maxPathNodes = 4096
 )
 
 // paths learns which parts of paths are values although they look like words: names of people, products, random
-// letters. The paths of routes that begin alike have few different words at the next position. If there are more than
-// maxPositionWords, and most of them occur once or twice, they are values. From then on, ":id" replaces them, and the
-// paths that follow them are merged. The order of requests matters only until enough requests were seen.
+// letters. After the same beginning, the paths of routes have few different words at the next position. If there are
+// more than maxPositionWords different words, and most of them occur once or twice, they are values. From then on,
+// ":id" replaces them, and the paths that follow them are merged. The order of requests matters only until enough
+// requests were seen.
 type paths struct {
 	root  pathNode
 	nodes int
@@ -34,7 +35,8 @@ type paths struct {
 	requests uint64
 }
 
-// pathNode is a node in a tree of paths: the paths with the same beginning, with the words that can come next.
+// pathNode is a node in a tree of paths. It stands for all paths with the same beginning, and has the words that can
+// follow this beginning.
 type pathNode struct {
 	words map[string]*pathNode
 	// id is the node that follows if the next part of the path is a value. It is nil if no value has occurred here.
@@ -58,7 +60,7 @@ func parts(pattern string, f func(part string)) {
 
 func fixed(part string) bool { return part == ID || part == "…" }
 
-// fold returns a pattern in which ":id" replaces the words that are known to be values.
+// fold returns the pattern with ":id" in place of each word that is known to be a value.
 func (p *paths) fold(pattern string) string {
 	n, changed := &p.root, false
 	parts(pattern, func(part string) {
@@ -153,8 +155,8 @@ func (n *pathNode) tooMany() bool {
 	return !n.values && (many > maxPositionWords && n.wordVisits < usualVisits*uint64(many) || many > maxRoutesAt)
 }
 
-// turn changes the words of a node into values, except frequent words and tokenVerbs. It merges the paths that follow
-// these words.
+// turn marks the words of a node as values, except frequent words and tokenVerbs. It merges the paths that follow these
+// words.
 func (n *pathNode) turn() {
 	n.values = true
 	if n.id == nil {
@@ -191,7 +193,7 @@ func (n *pathNode) merge(o *pathNode) {
 	}
 }
 
-// settle changes words into values at each node that has too many words after a merge.
+// settle marks words as values at each node that has too many words after a merge.
 func (n *pathNode) settle() {
 	if n.values || n.tooMany() {
 		n.turn() // turn also settles n.id
@@ -218,7 +220,8 @@ func (n *pathNode) count() (many int) {
 	return many
 }
 
-// makeRoom drops half of the nodes if there are too many. It drops the nodes whose last visit is the longest time ago.
+// makeRoom drops half of the nodes if there are too many. It drops those that no request has visited for the longest
+// time.
 func (p *paths) makeRoom() {
 	if p.nodes < maxPathNodes {
 		return

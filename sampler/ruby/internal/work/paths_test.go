@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// token returns random letters with vowels. ddtop takes them for a word.
+// token returns random letters with vowels, which ddtop cannot distinguish from a word.
 func token(rng *rand.Rand) string {
 	b := make([]byte, 8)
 	for i := range b {
@@ -37,7 +37,7 @@ func TestPathsOfValues(t *testing.T) {
 			requests = append(requests, routes...)
 		}
 		rng.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
-		// A program has many routes. The requests use only the first few at the beginning, and more of them later.
+		// A program has many routes. At first, requests use only a few of them, and later more.
 		many := make([]string, 0, 3*maxPositionWords)
 		for range cap(many) {
 			many = append(many, "/many/"+token(rng))
@@ -128,8 +128,8 @@ func TestPathsAgainstFloods(t *testing.T) {
 	}
 }
 
-// TestPathsForget passes more words than ddtop remembers. ddtop must forget, all at once, the half that was unused for
-// the longest time. A path in use must stay a route.
+// TestPathsForget passes more words than ddtop remembers. ddtop must forget half of them at once: those that were
+// unused for the longest time. A path in use must stay a route.
 func TestPathsForget(t *testing.T) {
 	var p paths
 	words := make([]string, 0, maxRoutesAt*maxRoutesAt)

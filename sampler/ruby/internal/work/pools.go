@@ -10,15 +10,15 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxMembers limits how many objects of servers ddtop remembers: pools, reactors, and the workers of Sidekiq and Que,
-// of which there can be hundreds.
+// maxMembers limits how many objects of servers ddtop remembers. These are pools, reactors, and the workers of Sidekiq
+// and Que. There can be hundreds of workers.
 const maxMembers = 1024
 
 // controlPool is the name of the pool of Puma's control server (lib/puma/runner.rb), which serves no requests of the
 // application.
 const controlPool = "ctl"
 
-// poolRole is what an object of a server is for a pool of threads, such as the pool itself or a worker.
+// poolRole is the role of a server's object in a pool of threads: it can be the pool itself, or a worker, for example.
 type poolRole uint8
 
 const (
@@ -41,7 +41,8 @@ const (
 )
 
 // poolFiles has one row for each role, at the index role-1. A row has a file of a server, and the class whose objects
-// run the methods in this file. ddtop finds GoodJob's executor through its workers, so this row has no file. Read-only.
+// run the methods in this file. ddtop finds GoodJob's executor through its workers, so the row for this role has no
+// file. Read-only.
 var poolFiles = [...]struct {
 	role        poolRole
 	file, class string
@@ -67,7 +68,8 @@ func poolRoleOf(path string) poolRole {
 	return roleNone
 }
 
-// pools has the objects that make up pools of threads. ddtop finds such an object as the receiver of a frame.
+// pools has the objects of servers that belong to pools of threads. ddtop finds such an object as the receiver of a
+// frame.
 type pools struct {
 	members map[uint64]poolRole
 }
@@ -82,9 +84,9 @@ func (p *pools) note(self uint64, role poolRole) {
 	p.members[self] = role
 }
 
-// member calls the function read for the object v of a server. It first checks that v still has the class of its role.
-// If it has not, v was freed or moved, and member forgets it. member returns false if it did not call read, or if
-// memory could not be read.
+// member calls the function read for v, an object of a server. It first checks that v still has the class that belongs
+// to its role. If v has another class, it was freed or moved, and member forgets it. member returns false if it did not
+// call read, or if memory could not be read.
 func (f *Finder) member(v uint64, read func(role poolRole)) bool {
 	role, class := f.pools.members[v], ""
 	err := f.objects.Read(func() error {
@@ -149,7 +151,7 @@ func (f *Finder) Pools() []sampler.Pool {
 				pool, own = f.pumaPool(v)
 			case roleReactor:
 				// A Puma process can have two reactors only in Puma 4, which has a second one for its control server.
-				// Their @app_pool shows which is which.
+				// The field @app_pool of a reactor shows to which pool it belongs.
 				r = reactor{f.ivar(v, "@app_pool"), f.reactorClients(v)}
 			case roleSidekiq:
 				busy = f.objects.IsObject(f.ivar(v, "@job"))
@@ -207,8 +209,8 @@ func (f *reader) pumaPool(v uint64) (p sampler.Pool, own bool) {
 }
 
 // reactorClients returns how many connections a Puma::Reactor watches or is about to watch. From Puma 7 on, the reactor
-// has their number. In Puma 5 and 6 it has a list of them, ordered by their timeouts. In Puma 4 it has a list of
-// monitors, of which the first one is for the reactor itself.
+// stores this number. In Puma 5 and 6 it has a list of the connections, ordered by their timeouts. In Puma 4 it has a
+// list of monitors, of which the first one is for the reactor itself.
 func (f *reader) reactorClients(v uint64) int64 {
 	coming := max(f.length(v, "@input"), 0)
 	if n := f.number(v, "@reactor_size"); n >= 0 {

@@ -14,7 +14,7 @@ import (
 // maxText limits each text that is read from a request or a job, in bytes.
 const maxText = 1024
 
-// Keys of a Rack environment.
+// These constants number the keys of a Rack environment (a Hash with the data of a request).
 const (
 	envMethod = iota
 	envPath
@@ -35,22 +35,22 @@ const (
 	envKeys
 )
 
-// envNames are the keys of a request's Rack environment that are read. Read-only.
+// envNames are the keys of a request's Rack environment that ddtop reads. Read-only.
 var envNames = [envKeys]string{"REQUEST_METHOD", "PATH_INFO", "SCRIPT_NAME", "QUERY_STRING", "action_dispatch.request.path_parameters",
 	"sinatra.route", "action_dispatch.route_uri_pattern", "grape.routing_args", "HTTP_X_REQUEST_START", "HTTP_X_QUEUE_START",
 	"REQUEST_URI", "REQUEST_PATH", "HTTP_HOST", "HTTP_USER_AGENT",
 	"action_dispatch.original_path", "action_dispatch.original_request_method"}
 
-// envIdentity are those keys of a Rack environment whose values do not change during a request. So they identify the
+// envIdentity are the keys of a Rack environment whose values do not change during a request, so that they identify the
 // request. Read-only.
 var envIdentity = [identityText]int{envURI, envRequestPath, envQuery, envHost, envAgent, envStart}
 
-// envWanted are the keys of a Rack environment whose values are read, so that all of them can be fetched at once.
-// Read-only.
+// envWanted are the keys of a Rack environment whose values ddtop reads. The list is needed to fetch all values at
+// once. Read-only.
 var envWanted = [...]int{envMethod, envPath, envScript, envQuery, envParameters, envSinatra, envPattern, envGrape, envStart, envQueue,
 	envURI, envOriginalPath, envOriginalMethod}
 
-// parameterNames are those keys of Rails' path parameters whose values make up a route. Read-only.
+// parameterNames are the keys of Rails' path parameters whose values make up a route. Read-only.
 var parameterNames = []string{"controller", "action"}
 
 // readEnv reads the Rack environment of a request. The Rack specification says that it is a Hash, and that the method
@@ -72,8 +72,8 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 		r.identity[i] = values[key]
 		known = known || f.objects.IsObject(values[key])
 	}
-	// If there is a long time between two samples, the objects of the next request can have the same addresses as the
-	// last request's objects. The text of the URI distinguishes the two requests. So it is read again, too.
+	// If the time between two samples is long, the objects of the next request can have the same addresses as the last
+	// request's objects. The text of the URI distinguishes the two requests. So read the text again, too.
 	r.identity[identityText] = f.identityOf(values[envURI])
 	var texts [envKeys]string
 	f.quietly(func() {
@@ -117,9 +117,10 @@ func (f *describer) readEnv(scope *code.Scope, r *reading) bool {
 	return true
 }
 
-// exceptionStatus returns an HTTP status if Rails is rendering an error page, else "". Rails does this with an
-// exceptions application, whose request path is the status (ActionDispatch::ShowExceptions, since Rails 4).
-// exceptionStatus then replaces the path and method in texts by the original ones of the request.
+// exceptionStatus returns an HTTP status if Rails is rendering an error page, and "" otherwise. Rails renders error
+// pages with an exceptions application, and the path of its request is the status (ActionDispatch::ShowExceptions,
+// since Rails 4). exceptionStatus then replaces the path and method in texts with the original path and method of the
+// request.
 func exceptionStatus(texts *[envKeys]string) string {
 	if texts[envOriginalPath] == "" {
 		return ""
@@ -132,7 +133,7 @@ func exceptionStatus(texts *[envKeys]string) string {
 	return status
 }
 
-// envOf returns the values of a Rack environment that can name a route. texts are the texts of those values that are
+// envOf returns the values of a Rack environment that can name a route. texts has the texts of the values that are
 // Strings.
 func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	env := Env{Method: texts[envMethod], Path: texts[envPath], Script: texts[envScript], Query: texts[envQuery],
@@ -150,8 +151,8 @@ func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 }
 
 // endpointOf returns the name of a route. guessed is true if rest is only the pattern of the request's path. In this
-// case endpointOf stores rest in r.path, so that f.paths can learn from it. It then shows ":id" for the parts that are
-// known to be values.
+// case endpointOf stores rest in r.path, so that f.paths can learn from it. In the name, ":id" then replaces the parts
+// that are known to be values.
 func (f *describer) endpointOf(r *reading, method, rest string, guessed bool) string {
 	if guessed {
 		r.path = rest
@@ -225,8 +226,8 @@ func (f *reader) lookUpVariable(r *reading, names []string, values []uint64) boo
 	return true
 }
 
-// variable returns the value of the variable at r.slot. If r.copied is set, there is no variable, and it returns
-// r.copied. If r.seen has the variable, because it was read just before, variable does not read it again.
+// variable returns the value of the variable at r.slot. If r.copied is set, there is no variable, and variable returns
+// r.copied. If the variable was read just before, its value is in r.seen, and variable does not read it again.
 func (f *reader) variable(r *reading) uint64 {
 	if r.copied != 0 {
 		return r.copied
@@ -241,7 +242,7 @@ func (f *reader) variable(r *reading) uint64 {
 }
 
 // text returns the beginning of a String, or a Symbol's name. It returns "" for any other object. It also reads after
-// an earlier failure. So the missing memory of all texts is then fetched in one call.
+// an earlier failure, so that the missing memory of all texts is fetched in one call.
 func (f *reader) text(v uint64, limit int) (s string) {
 	var err error
 	switch {

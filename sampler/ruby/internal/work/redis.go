@@ -2,8 +2,8 @@ package work
 
 import "strings"
 
-// redisCommands are the names of commands that may be shown. Any other word may be secret: a command that was renamed
-// to hide it (rename-command), or the first element of an unrelated Array. Read-only.
+// redisCommands are the names of commands that ddtop may show. Any other word may be secret. For example, it can be a
+// command that was renamed to hide it (rename-command), or the first element of an unrelated Array. Read-only.
 var redisCommands = wordSet(`ACL APPEND ASKING AUTH BGREWRITEAOF BGSAVE BITCOUNT BITFIELD BITFIELD_RO BITOP BITPOS BLMOVE BLMPOP BLPOP BRPOP
 BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN CLIENT CLUSTER COMMAND CONFIG COPY DBSIZE DEBUG DECR DECRBY DEL DISCARD DUMP ECHO EVAL EVALSHA
 EVALSHA_RO EVAL_RO EXEC EXISTS EXPIRE EXPIREAT EXPIRETIME FAILOVER FCALL FCALL_RO FLUSHALL FLUSHDB FUNCTION GEOADD GEODIST GEOHASH GEOPOS

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of the patterns made of paths.
+// These constants limit the patterns that ddtop makes from paths.
 const (
 	// maxPath limits a pattern, in bytes. "…" replaces what is beyond the limit.
 	maxPath = 200
@@ -15,7 +15,8 @@ const (
 	maxSegments = 16
 	// maxWord is the longest part of a path that can be shown as a word, in bytes.
 	maxWord = 40
-	// maxLetters limits the letters of a word in a part of a path. maxConsonants limits the consonants in a row.
+	// maxLetters limits the letters of one word in a part of a path. maxConsonants limits how many consonants can
+	// follow each other.
 	maxLetters, maxConsonants = 20, 4
 	// maxWords limits the words in a part of a path. maxCodeWords limits the words in the name of a controller or an
 	// action.
@@ -50,9 +51,9 @@ func route(env *Env) (method, rest string, guessed bool) {
 	return method, Pattern(env.Script + env.Path), true
 }
 
-// programsOwn returns the name of a controller or an action as the program has chosen it. It replaces parts that also
-// occur in the request's path and do not look like words. With a route like "/pages/:action", the client chooses these
-// parts.
+// programsOwn returns the name of a controller or an action, but only the parts that the program has chosen. It
+// replaces parts that also occur in the request's path and do not look like words. With a route like "/pages/:action",
+// the client chooses these parts.
 func programsOwn(name, path string) string {
 	if p, err := url.PathUnescape(path); err == nil {
 		path = p
@@ -70,9 +71,9 @@ func programsOwn(name, path string) string {
 
 // Env has the values of a request's environment (the Rack specification). A missing value is "".
 type Env struct {
-	// Method, Script and Path are REQUEST_METHOD, SCRIPT_NAME and PATH_INFO; Query is QUERY_STRING.
+	// Method is the value of REQUEST_METHOD, Script of SCRIPT_NAME, Path of PATH_INFO, and Query of QUERY_STRING.
 	Method, Script, Path, Query string
-	// Controller and Action are Rails' and Hanami's.
+	// Controller and Action are the names of the controller and the action in Rails or Hanami.
 	Controller, Action string
 	// SinatraRoute is the value of sinatra.route: a method and a pattern. RoutePattern is only a pattern, as Rails 7.1
 	// and Grape store it.
@@ -133,7 +134,7 @@ func Pattern(path string) string {
 	if path == "" {
 		return ""
 	}
-	if len(path) >= maxText { // it may be the beginning of a longer path
+	if len(path) >= maxText { // path may be the beginning of a longer path
 		path = path[:strings.LastIndexByte(path, '/')+1] + ID
 	}
 	if path[0] != '/' { // a host, or something unknown to Rack
@@ -155,7 +156,8 @@ func Pattern(path string) string {
 		} else {
 			b.WriteString(ID)
 		}
-		// A secret can also come one part later, after an action ("/invite/accept/x") or a kind ("/verify/email/x").
+		// A secret can also come one part later. In "/invite/accept/x" it follows an action, and in "/verify/email/x" a
+		// kind.
 		switch next := behind(part); {
 		case next != nothing || follows != secret:
 			follows = next
@@ -166,13 +168,13 @@ func Pattern(path string) string {
 	return b.String()
 }
 
-// onTheWay reports whether a part has only digits and dots. A secret may then still follow: "/invitations/42/banana",
-// "/reset/../x".
+// onTheWay reports whether a part has only digits and dots. A secret may follow such a part, as in
+// "/invitations/42/banana" and "/reset/../x".
 func onTheWay(part string) bool { return strings.Trim(part, ".0123456789") == "" }
 
-// word reports whether a part of a path looks like a part of a route. It must consist of lower-case words, at most as
-// many as the parameter words. It may end in a file extension or a digit. Numbers, UUIDs, tokens, addresses, titles and
-// names with capitals do not count as words.
+// word reports whether a part of a path looks like a part of a route. It must consist of lower-case words. The
+// parameter words is the largest number of them. The part may end in a file extension or a digit. Numbers, UUIDs,
+// tokens, addresses, titles and names with capitals do not count as words.
 func word(s string, words int) bool {
 	if len(s) > maxWord {
 		return false
@@ -227,15 +229,15 @@ func plainWord(s string) bool {
 // endings are the file extensions that a path may have. Read-only.
 var endings = wordSet(`html htm json xml js mjs css txt csv pdf png jpg jpeg gif svg ico webp rss atom ics zip gz map woff ttf php rb yml`)
 
-// tokenVerbs are words that are shown even in a place for a name or a secret: "/reset/new" is not shown as
-// "/reset/:id". Read-only.
+// tokenVerbs are words that are shown even where a path usually has a name or a secret. For example, "/reset/new" is
+// not shown as "/reset/:id". Read-only.
 var tokenVerbs = wordSet(`new edit create update delete destroy show index me self current all list search count export import bulk login
 logout signin signup callback callbacks refresh revoke reset forgot confirm verify resend success failure done complete check status start token
 request password settings accept decline reject approve redeem claim activate unlock view complete authorize latest applications sign_in
 sign_out sign_up sign-in sign-out sign-up invitation confirmation session registration redirect proxy members well-known introspect userinfo`)
 
-// tokenKinds are words that are shown in a place for a secret, because they only name the secret's kind:
-// "/verify/email/:id". Read-only.
+// tokenKinds are words that are shown even where a path usually has a secret, because they only name the secret's kind.
+// For example, "/verify/email/x" is shown as "/verify/email/:id". Read-only.
 var tokenKinds = wordSet(`email emails phone sms mobile device account user team api oauth google github gitlab bitbucket facebook
 apple microsoft okta slack stripe paypal twilio shopify sendgrid mailgun`)
 
@@ -264,8 +266,8 @@ func hexDigits(s string) bool {
 func digit(c byte) bool  { return c >= '0' && c <= '9' }
 func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// maxQueuedS is the longest plausible time of a request in a queue, in s. A longer result means that the number is no
-// time, or comes from the clock of another machine.
+// maxQueuedS is the longest plausible time of a request in a queue, in s. If the result is longer, the number is no
+// time, or it comes from the clock of another machine.
 const maxQueuedS = 3600
 
 // Queued returns how long a request had waited when it was first seen, in ns. nowS is the time of day when it was first
@@ -283,8 +285,8 @@ func Queued(header string, nowS float64) int64 {
 	return queuedWithin(at, nowS, maxQueuedS)
 }
 
-// queuedWithin does the same as Queued for a number. at is a time of day in s, ms, µs or ns. It must be at most maxS
-// seconds ago.
+// queuedWithin does the same as Queued, but for a number. at is a time of day in s, ms, µs or ns. It must be at most
+// maxS seconds before nowS.
 func queuedWithin(at, nowS float64, maxS float64) int64 {
 	for range 4 {
 		if wait := nowS - at; wait >= 0 && wait <= maxS {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHostilePaths passes paths with texts that a client may have chosen. No route may contain such a text.
+// TestHostilePaths passes paths with texts that a client may have chosen. No route may contain these texts.
 func TestHostilePaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/orders/550e8400e29b41d4a716446655440000":                     "/orders/:id",

@@ -2,9 +2,9 @@ package work
 
 import "strings"
 
-// patternOf returns the Work.Path of a request: guess, which is the request's method and the pattern of its path. It
-// returns "" if several routes can have this pattern. This is the case if the pattern has an ":id", and either has no
-// words or no route matched the request.
+// patternOf returns the value for a request's Work.Path. This is guess, the request's method and the pattern of its
+// path: "GET /orders/:id". It returns "" if several routes can have this pattern. This is the case in two situations:
+// the pattern is made of ":id" only, or it has an ":id" and no route matched the request.
 func patternOf(guess, endpoint string) string {
 	_, path, ok := strings.Cut(guess, "/")
 	if !ok { // the path is not known yet
@@ -27,7 +27,7 @@ func patternOf(guess, endpoint string) string {
 // noRoute are the exceptions that frameworks raise if no route matches a request. Read-only.
 var noRoute = wordSet("ActionController::RoutingError Sinatra::NotFound Hanami::Router::NotFoundError")
 
-// notFound renames a request to "404 …" if its framework has raised an exception because no route matches.
+// notFound renames a request to "404 …" if its framework has raised an exception because no route matches the request.
 func (f *Finder) notFound(s *State, nowNS int64) {
 	t := s.task
 	if t == nil || !t.guessed || t.copied != "" {

@@ -48,8 +48,9 @@ click clicks contract contracts agreement agreements survey surveys ballot vote 
 // secretPathBegins are words after which a secret follows if they are the first word of a part: "join-team". Read-only.
 var secretPathBegins = wordSet(`join accept claim approve pair cancel`)
 
-// secretPathJoins are words that are also recognized within a longer word: at its end, or, if they have more than six
-// letters, at its beginning. A secret follows such a word: "resetpassword", "authtoken", "magiclink". Read-only.
+// secretPathJoins are words that are also recognized within a longer word: "resetpassword", "authtoken", "magiclink".
+// They can be at its end. Words of more than six letters can also be at its beginning. A secret follows such a longer
+// word. Read-only.
 var secretPathJoins = []string{"password", "passwords", "passwd", "passphrase", "passcode", "token", "tokens", "secret", "secrets", "apikey",
 	"apikeys", "accesskey", "accesskeys", "magiclink", "magiclinks", "invitation", "invitations", "credentials", "unsubscribe"}
 
@@ -59,12 +60,12 @@ var secretPathTwo = wordSet(`signin signup signout onetime optout optin sharelin
 acceptinvite userinvite emailconfirm emailverify emailpreferences emailsettings emailchange changeemail twofactor twostep doubleoptin
 managesubscription deleteaccount directupload`)
 
-// secretPathVerbs are verbs after which a secret follows, if a word begins with the verb and an object comes next:
-// "verifyemail", "inviteuser". Read-only.
+// secretPathVerbs are verbs that are recognized at the beginning of a word if an object comes next: "verifyemail",
+// "inviteuser". A secret follows such a word. Read-only.
 var secretPathVerbs = []string{"verify", "confirm", "invite", "activate", "unlock"}
 
-// minObject is the least length of the object after one of secretPathVerbs, in bytes. What follows the verb in
-// "confirmed" and "activates" is too short to be an object.
+// minObject is the least length of the object after one of secretPathVerbs, in bytes. The endings in "confirmed" and
+// "activates" are shorter, so they are no objects.
 const minObject = 4
 
 func beginsWithVerb(word string) bool {
@@ -86,7 +87,8 @@ func behind(part string) following {
 		part = p
 	}
 	if strings.ContainsFunc(part, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		return aName // a word of another language, or a word with letters that look like letters of these lists
+		// a word of another language, or a word with letters that only look like ASCII letters: a name may follow it
+		return aName
 	}
 	words := partWords(part)
 	if whole := strings.ToLower(part); secretPathWords[whole] || whole == "2fa" {

@@ -20,7 +20,8 @@ type site struct {
 	// carrier is true for code of a client library, or of a wrapper around it. The statement may then be in a frame
 	// further outward.
 	carrier bool
-	// pool is what the receiver of the code's method is for a pool of threads.
+	// pool says what the method's receiver does in a pool of threads. For example, it can be the pool itself or one of
+	// its workers.
 	pool poolRole
 }
 
@@ -90,7 +91,7 @@ func roleOf(origin sampler.Origin, gem, path string) role {
 			}
 		}
 		return roleOther
-	// log_subscriber is code that may hold variables of the last request. So it counts as other code.
+	// Rails' log_subscriber can hold variables of an earlier request. So its code does not count as a client library.
 	case origin != sampler.OriginGem, strings.Contains(path, "log_subscriber"):
 		return roleOther
 	case gem == "rails": // from git: all gems of Rails are in one folder
@@ -159,7 +160,8 @@ func askerOf(r role, method, path, local string) asker {
 		return (*statements).askSQL
 	case r == roleRedis && performsCommands(path):
 		switch {
-		case local == "command" && method != "write" && method != "process": // there it is one of several commands
+		// in write and process, it is one of several commands
+		case local == "command" && method != "write" && method != "process":
 			return (*statements).askCommand
 		case local == "commands":
 			return (*statements).askCommands

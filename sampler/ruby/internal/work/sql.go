@@ -37,8 +37,8 @@ USE VACUUM VALUES WITH`)
 var secretVerbs = wordSet(`ALTER CREATE SET DO CALL EXECUTE EXEC GRANT REVOKE COPY LOAD NOTIFY PRAGMA PREPARE DECLARE COMMENT IMPORT RESET
 SHOW USE KILL LISTEN UNLISTEN`)
 
-// After one of prefixVerbs, another statement can follow without a semicolon. It begins with one of plainVerbs.
-// Read-only.
+// prefixVerbs are first words after which another statement can follow without a semicolon: "EXPLAIN SELECT …". This
+// statement begins with one of plainVerbs. Read-only.
 var (
 	prefixVerbs = wordSet(`EXPLAIN DESCRIBE ANALYZE BEGIN START END`)
 	plainVerbs  = wordSet(`SELECT INSERT UPDATE DELETE REPLACE MERGE WITH VALUES TABLE`)

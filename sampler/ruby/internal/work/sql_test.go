@@ -70,8 +70,8 @@ func FuzzSQL(f *testing.F) {
 		if strings.Contains(before, secret) || strings.Contains(after, secret) {
 			return
 		}
-		// Remove these characters from the text before the quotation. It then leaves no other quotation open, by the
-		// rules of any database.
+		// Remove the characters that can begin a quotation from the text before the secret's quotation. So no other
+		// quotation is open there, by the rules of any database.
 		for _, c := range []string{"'", `"`, "`", "$", "/", "*", "-", "#", "[", `\`} {
 			if strings.Contains(before, c) {
 				before = strings.ReplaceAll(before, c, " ")

@@ -5,8 +5,8 @@ import "strings"
 // openers are characters that begin a token, such as a string, that may not end in the same line.
 const openers = "'\"`$[\\"
 
-// opens reports whether a token may begin in text and end after it. This matters because a database may read the text
-// as code, although it is a quotation for another database.
+// opens reports whether a quotation or comment may begin in text and end after it. This matters if text is a comment
+// for one database, and code for another. The second database then reads the following text as part of a quotation.
 func opens(text string) bool {
 	return strings.ContainsAny(text, openers+"#") || strings.Contains(text, "--") || strings.Contains(text+"*", "/*")
 }
@@ -30,9 +30,10 @@ func (n *normalizer) lineComment(size int, sure bool) {
 	}
 }
 
-// comment skips a comment. It hides the remaining statement in three cases. The comment does not end. The comment
-// contains the beginning of another one: databases differ in whether comments nest. Or it is a comment that MySQL
-// executes as code, and this code has quotations.
+// comment skips a comment. It hides the remaining statement in three cases:
+// - The comment does not end.
+// - The comment contains the beginning of another comment. Only some databases allow comments within comments.
+// - MySQL executes the comment as code, and this code has quotations.
 func (n *normalizer) comment() {
 	text, _, ended := strings.Cut(n.in[n.at+2:], "*/")
 	code := strings.HasPrefix(text, "!") || strings.HasPrefix(text, "M!")
@@ -96,9 +97,9 @@ func (n *normalizer) doubleQuoted() {
 	n.through('"')
 }
 
-// nameExpected reports whether text in double quotes can only be a name in this place. This is so next to a dot, after
-// a word that a table or a column follows, or where UPDATE sets a column. After an operator or in a call's arguments,
-// it may be a string of MySQL: TRIM(BOTH FROM "x").
+// nameExpected reports whether text in double quotes can only be a name in this place. Such places are next to a dot,
+// after a word that a table or a column follows, and where UPDATE sets a column. After an operator or in a call's
+// arguments, the text may be a string of MySQL: TRIM(BOTH FROM "x").
 func (n *normalizer) nameExpected() bool {
 	last := n.last(1)
 	if last == "" {

@@ -10,14 +10,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Frames are the control frames of a thread's stack. Several copies of the stack were made, and the frames are the same
-// in them.
+// Frames are the control frames of a thread's stack. ddtop has read the stack several times, and the frames were the
+// same each time.
 type Frames struct {
 	// EC is the execution context. CFP is the address of the innermost frame. InnermostAt is the address of the word
 	// in the execution context that holds CFP. End is the end of the VM stack.
 	EC, InnermostAt, CFP, End attach.Address
-	// Leads are the words that prove that the stack belongs to the thread: the thread runs the stack's fiber, or runs a
-	// fiber that the stack's fiber has resumed.
+	// Leads are the words in memory that prove that the stack belongs to the thread. Either the thread runs the stack's
+	// fiber, or it runs a fiber that the stack's fiber has resumed.
 	Leads []Lead
 	// Raw are the frames, innermost first. The last one is Ruby's dummy frame. Size is one frame's size in bytes.
 	Raw  []byte
@@ -35,15 +35,15 @@ type Frames struct {
 	// NowNS is the time of the sample with these frames. SinceNS is a time before the frames were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS and ByNS are times before and after new work began, if a search finds new work in these frames. They are
-	// CLOCK_MONOTONIC in ns. At BornNS the execution context was read, or it did not exist yet. BornNS is zero if no
+	// BornNS and ByNS limit when new work began that a search finds in these frames: after BornNS and before ByNS. They
+	// are CLOCK_MONOTONIC in ns. At BornNS the execution context was read, or did not exist yet. BornNS is zero if no
 	// such time is known. If ByNS is zero, NowNS is used instead.
 	BornNS, ByNS int64
 }
 
-// Lead is a word of the target that leads to a stack: its address, and the value that it must have. If the value has
-// changed, the word leads to something else. The memory of a fiber that has ended is reused, also by fibers of other
-// threads.
+// Lead is a word of the target that leads to a stack. At is its address, and Says the value that it must have. Another
+// value means that the word now leads to something else. This can happen because Ruby reuses the memory of ended
+// fibers, also for fibers of other threads.
 type Lead struct{ At, Says attach.Address }
 
 // outer returns the j-th frame and its address, counted from the outermost. Frame 0 is the dummy frame.
@@ -61,8 +61,9 @@ func (f *Frames) count() int { return len(f.Raw) / f.Size }
 
 // State keeps the results of searches for a thread's work from tick to tick. The zero value has no results.
 type State struct {
-	// ec is the execution context of the last search. It is zero if there was no search. lookedNS is a time at or
-	// before this search.
+	// ec is the execution context of the last search. It is zero if there was no search. lookedNS is a time at which
+	// the result of the search was still valid. Usually it is a time just before the search. It is later if the thread
+	// has not run since the search.
 	ec       attach.Address
 	lookedNS int64
 	// listedNS is when the frames were last searched for Queues. It is zero if they were never searched.
@@ -77,7 +78,8 @@ type State struct {
 	anew bool
 	// from is the memory that task was read from.
 	from heap.Watch
-	// bare are those outermost frames of the context bareEC that were searched, and whose variables cannot hold work.
+	// bare are the outermost frames that need no further search: their variables cannot hold work. bareEC is the
+	// execution context of these frames.
 	bare   []byte
 	bareEC attach.Address
 
@@ -93,7 +95,8 @@ type State struct {
 
 	handled handled
 
-	// generation is the generation of the Dictionary in which the IDs asked and handled.id are valid.
+	// generation is the generation of the Dictionary in which the IDs asked and handled.id are valid. In a later
+	// generation, the Dictionary may have evicted them.
 	generation sampler.Generation
 	serving    sampler.Serving
 	// idle is true if the last search succeeded and found no work. unread is true if the search failed.
@@ -106,22 +109,22 @@ func (s *State) Of(ec attach.Address) bool { return s.ec == ec }
 // Serving returns what the last search found.
 func (s *State) Serving() sampler.Serving { return s.serving }
 
-// Plan adds to ranges the memory from which the last results were read. The caller then reads it again, together with
-// its own ranges.
+// Plan adds to ranges the memory from which the last results were read. The caller then reads this memory again,
+// together with its own ranges.
 func (s *State) Plan(ranges []attach.Range) []attach.Range {
 	return s.handled.from.Plan(s.askedFrom.Plan(s.from.Plan(ranges)))
 }
 
-// Unplan notes that this tick has not read the ranges that Plan added, because the call failed or another call was
-// made.
+// Unplan notes that this tick has not read the memory that Plan added. Either the call failed, or the tick made another
+// call instead.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.askedFrom.Unplan()
 	s.handled.from.Unplan()
 }
 
-// Lost clears the work. It is called if the thread's stack is not known. The request or job may still go on, so State
-// keeps the task.
+// Lost clears the work that State reports. It is called if ddtop could not read the thread's stack. State keeps the
+// task itself, because the request or job may still run.
 func (s *State) Lost() { s.serving, s.idle, s.unread = sampler.Serving{}, false, true }
 
 // Unread reports whether the thread's work is unknown because the last search failed.
@@ -135,8 +138,9 @@ func (s *State) Task() (t TaskID, ok bool) {
 	return TaskID{s.task.key.hash, s.task.identity}, true
 }
 
-// LookedNS returns a time at or before the last successful search for work in the context ec, CLOCK_MONOTONIC in ns. It
-// is zero if the last search was in another context, or if no search has succeeded.
+// LookedNS returns a time at which the result of the last successful search for work was valid, CLOCK_MONOTONIC in ns.
+// It is not later than the search, unless the thread has not run since (StandsStill). It is zero if the last search was
+// not in the context ec, or if no search has succeeded.
 func (s *State) LookedNS(ec attach.Address) int64 {
 	if s.ec != ec {
 		return 0
@@ -169,8 +173,8 @@ func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.ide
 func (s *State) Idle() bool { return s.idle && s.serving.Work == 0 }
 
 // frameWords is the number of bytes of a control frame that stay the same while the frame runs. They begin at
-// FrameISeq, and have its code, its receiver and its environment. (The environment moves to the heap when a block keeps
-// it. The frame is then searched again.)
+// FrameISeq, and have the frame's code, receiver and environment. (If a block keeps the environment, Ruby moves it to
+// the heap. ddtop then searches the frame again.)
 const frameWords = code.FrameEP + 8 - code.FrameISeq
 
 func wordsOf(frame []byte) (w [frameWords]byte) {

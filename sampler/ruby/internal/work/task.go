@@ -18,8 +18,8 @@ const (
 )
 
 // taskKey identifies a task (a request or job) by its execution context and the address of its Hash. A later task can
-// have the same key. (The address of the variable is not in the key, because it changes while a task runs. If a program
-// keeps a block, the variables of the block's method move to the heap.)
+// have the same key. The address of the variable is not in the key, because it changes while a task runs: Ruby moves a
+// method's variables to the heap if the program keeps a block of the method.
 type taskKey struct {
 	ec   attach.Address
 	hash uint64
@@ -27,8 +27,8 @@ type taskKey struct {
 
 // leastIdentity distinguishes requests whose environments have none of the usual identifying values. For all other
 // requests it is zero. path is the object PATH_INFO. script is a checksum of SCRIPT_NAME, and whole is a checksum of
-// both texts together. All have the values of the first reading: a program that mounts an application moves the path's
-// beginning from PATH_INFO to SCRIPT_NAME, and back.
+// both texts together. All three are from the first reading of the request. A program that mounts an application moves
+// the path's beginning from PATH_INFO to SCRIPT_NAME, and back.
 type leastIdentity struct{ path, script, whole uint64 }
 
 // alike reports whether a and b are of the same request. They are if PATH_INFO is the same object, or if only the
@@ -65,9 +65,9 @@ type task struct {
 
 // reading is the result of reading a task's Hash.
 type reading struct {
-	// slot is the address of the variable that holds the Hash. seen is nil, or memory that was read just before. If it
-	// contains the variable, the variable is not read again, but only confirmed later together with everything else.
-	// copied is the address of the Hash if it is known without a variable. Otherwise it is 0.
+	// slot is the address of the variable that holds the Hash. seen is memory that was read just before, or nil. If
+	// seen contains the variable, the variable is not read again, but only confirmed later together with everything
+	// else. copied is the address of the Hash if it is known without a variable. Otherwise it is 0.
 	slot     attach.Address
 	seen     *heap.Watch
 	copied   uint64
@@ -125,8 +125,8 @@ func (f *Finder) newTask(r *reading, nowNS, beforeNS int64) *task {
 	return t
 }
 
-// nameOf completes the name in r with what is known about the request or job. It stores in the task whether its name is
-// only guessed from its path.
+// nameOf completes the name in r with what t knows about the request or job. It stores in t.guessed whether this name
+// is only a guess from the request's path.
 func (t *task) nameOf(r *reading) {
 	named := !t.guessed && t.work.Endpoint != ""
 	t.proof, t.guessed, t.guess = r.proof, r.path != "", r.guess
@@ -185,11 +185,11 @@ func (f *Finder) end(t *task) {
 	}
 }
 
-// tasksKeptNS is how long a task that is not seen again is kept when there is no room for a new task, in ns.
+// If there is no room for a new task, ddtop drops the tasks that it has not seen for tasksKeptNS, in ns.
 const tasksKeptNS = 60_000_000_000
 
-// forget makes room for new tasks. It drops all tasks that were not seen for tasksKeptNS. If this is not enough, it
-// drops all tasks.
+// forget makes room for new tasks. It drops all tasks that ddtop has not seen for tasksKeptNS. If this is not enough,
+// it drops all tasks.
 func (f *Finder) forget(nowNS int64) {
 	for key, t := range f.tasks {
 		if nowNS-t.seenNS > tasksKeptNS {

@@ -10,7 +10,7 @@ import (
 // traced is a thread's work according to its trace. It is used if the thread's frames have neither a request nor a job.
 type traced struct {
 	task *task
-	// ec is the execution context of the last call of Traced, which was at lookedNS.
+	// ec is the execution context of the last call of Traced. This call was at lookedNS.
 	ec       attach.Address
 	lookedNS int64
 }

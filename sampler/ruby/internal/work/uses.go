@@ -13,17 +13,18 @@ import (
 const (
 	// usedFrames limits how many innermost frames of a thread are searched for code that uses a Queue.
 	usedFrames = 8
-	// usesNS is used in place of listsNS while a Queue grows: the interval between two searches of a thread's frames,
-	// in ns. usedNS is how long a thread counts as a user of a Queue after ddtop last saw its code use the Queue, in
-	// ns.
+	// usesNS is the interval between two searches of a thread's frames while a Queue grows, in ns. Otherwise the
+	// interval is listsNS. usedNS is how long a thread counts as a user of a Queue after ddtop last saw its code use
+	// the Queue, in ns.
 	usesNS, usedNS = int64(3e9), listsNS
-	// grownItems and grownNS say when ddtop begins to search for the code that uses a Queue. It must have grownItems
-	// more elements than its smallest length, and grownNS must have passed since it last had this length.
+	// grownItems and grownNS say when ddtop begins to search for the code that uses a Queue. The Queue must have
+	// grownItems more elements than its smallest length. The time since it last had its smallest length must exceed
+	// grownNS, in ns.
 	grownItems, grownNS = 10, int64(1e9)
 )
 
-// putting are the methods that add an element to a Queue, and taking are the methods that take one. They are also for
-// Arrays that are used as queues.
+// putting are the methods that add an element to a Queue, and taking are the methods that remove one. They also apply
+// to Arrays that are used as queues.
 var (
 	putting = []string{"<<", "push", "enq", "append", "unshift", "prepend"}
 	taking  = []string{"pop", "shift", "deq"}
@@ -33,8 +34,8 @@ var (
 // takes elements from it.
 type use struct{ putNS, tookNS int64 }
 
-// growth is what ddtop knows about the length of a Queue. least is the smallest length so far, and leastNS is the last
-// time at which the Queue had this length.
+// growth is what ddtop knows about the length of a Queue. least is the smallest length so far. leastNS is the last time
+// at which the Queue had this length.
 type growth struct {
 	least, leastNS int64
 	grows          bool
@@ -150,8 +151,8 @@ func (g *growth) use(id sampler.ThreadID, u use) {
 	g.users[id] = use{max(u.putNS, was.putNS), max(u.tookNS, was.tookNS)}
 }
 
-// reached stores in l.reach those growing Queues to which a scope's code refers. l.operands must have the operands of
-// this code. reached must be called in a function that objects.Read calls.
+// reached stores in l.reach those growing Queues to which a scope's code refers. The caller must have filled l.operands
+// from this code, and must call reached within a function that it passes to objects.Read.
 func (f *Finder) reached(scope *code.Scope) error {
 	l := &f.lists
 	l.reach = l.reach[:0]
@@ -172,7 +173,7 @@ func (f *Finder) reached(scope *code.Scope) error {
 			take(v, nil)
 		}
 	}
-	// In code, the operand for a local variable is its distance from the environment's pointer, in words.
+	// Bytecode refers to a local variable by its distance from the environment's pointer, in words.
 	local := func(ep, at attach.Address) {
 		if l.operands.Names(uint64(ep-at) / 8) {
 			take(f.objects.View.Word(at))
