@@ -12,8 +12,8 @@ import (
 // these samples has all stacks.
 const minute = 60_000
 
-// TestSizeOfAMinute: a recording of one minute and 100 threads takes less than 2 MB, if stacks are read at 100 Hz and
-// the GVL's state at 1 kHz.
+// TestSizeOfAMinute: a recording of one minute and 100 threads takes less than 2 MB. Stacks are read at 100 Hz, and the
+// GVL's state at 1 kHz.
 func TestSizeOfAMinute(t *testing.T) {
 	if raceDivisor > 1 {
 		t.Skip("a size, which the race detector has nothing to do with")

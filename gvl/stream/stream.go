@@ -31,9 +31,9 @@ const (
 //   - If a thread is Unknown because the kernel has not answered, the answer fills this time if it comes soon enough
 //     (Reach.BackNS).
 //   - If all changes of the GVL between two samples are known (sampler.Changes), the threads' time is divided at the
-//     changes. The times are then exact. But samples still decide what a thread did while it held the GVL (GC, Stalled),
-//     and why it had released it. An interval without a sample gets this from the thread's previous interval, or from
-//     the next one if there is none before. If a sample contradicts the changes, the changes are right.
+//     changes. The times are then exact. But samples still decide what a thread did while it held the GVL (GC,
+//     Stalled), and why it had released it. An interval without a sample gets this from the thread's previous interval,
+//     or from the next one if there is none before. If a sample contradicts the changes, the changes are right.
 //   - The time between two readings of a stack is divided in the same way, with one exception. If only one of the two
 //     readings was in the state of an interval, the interval goes to that reading's stack. For example, a thread that
 //     ran and then began to read a socket was not reading while it ran.

@@ -231,9 +231,9 @@ func (t *target) exactSwitch(src exact.Source) *exact.Switch {
 // hardly affected.
 const defaultOverhead = 0.03
 
-// mostOverhead is the limit of ddtop's CPU time, as a share of one CPU, if defaultOverhead is not enough for the
-// minimum quality of the figures (sampler.LeastQualities). On a busy machine, reading ten stacks of a Rails worker per
-// second takes half of it. If the user sets a limit, ddtop never exceeds the user's limit.
+// mostOverhead limits ddtop's CPU time, as a share of one CPU, if the figures' minimum quality (sampler.LeastQualities)
+// needs more than defaultOverhead. On a busy machine, reading ten stacks of a Rails worker per second takes half of it.
+// If the user sets a limit, ddtop never exceeds the user's limit.
 const mostOverhead = 0.06
 
 func (t *target) addOverhead(cmd *cobra.Command) {
