@@ -243,9 +243,9 @@ func (b *folder) fillOpen(c *Node, nodes []*Node) {
 	}
 }
 
-// leafOf makes a child of the run r, a row of folded frames, for the time spent in one function. nodes are all nodes of
-// this function in the run. The function may have called C functions that are known from a native stack. They become
-// children of the new node.
+// leafOf makes a child of the run r, a row of folded frames. The child has the time spent in one function, of which
+// nodes are all nodes in the run. The function may have called C functions that are known from a native stack. They
+// become children of the new node.
 func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]

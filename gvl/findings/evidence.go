@@ -14,6 +14,7 @@ import (
 	"github.com/ddtop/ddtop/gvl/findings/internal/loop"
 	"github.com/ddtop/ddtop/gvl/findings/internal/memory"
 	"github.com/ddtop/ddtop/gvl/findings/internal/pauses"
+	"github.com/ddtop/ddtop/gvl/findings/internal/resting"
 	"github.com/ddtop/ddtop/gvl/findings/internal/spin"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/gvl/findings/internal/usual"
@@ -365,10 +366,10 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 			c.turn(ts.Ractor).moved = true
 		}
 		w.stack, w.stackNS, w.runCPU = ts.Stack, at, 0
-		w.flags = withServing(c.classes.Of(ts.Stack), t.Serving.Work)
+		w.flags = c.classes.Of(ts.Stack).With(t.Serving.Work)
 		changed = true
 	} else if fresh {
-		w.flags = withServing(c.classes.Of(ts.Stack), t.Serving.Work)
+		w.flags = c.classes.Of(ts.Stack).With(t.Serving.Work)
 	} else if changed && w.state == gvl.IO && ts.State == gvl.IO && ts.SinceNS > w.sinceNS && ts.Stack == w.stack {
 		// The thread waits at the same place as before, but this is a new wait. Between two samples it left this place
 		// and came back.
@@ -383,7 +384,7 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 		}
 		w.began = !fresh && (w.began || again)
 		w.state, w.sinceNS, w.stillNS, w.group = ts.State, ts.SinceNS, ts.StillNS, c.peers.GroupOf(ts.Detail.Peer)
-		if ts.State == gvl.Sleeping && restsAtWork(gvl.Sleeping, w.flags) {
+		if ts.State == gvl.Sleeping && resting.AtWork(gvl.Sleeping, w.flags) {
 			w.group = groupSleep
 		}
 		c.rests(w, ts)
@@ -455,7 +456,7 @@ func (w *watch) waitsForPool(s gvl.State) bool {
 // idle reports whether a thread is at rest: it waits for work, for a client or for a time. A thread that serves a
 // request or does a job is never at rest, whatever it waits for.
 func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, group uint32) bool {
-	serves := serves(flags)
+	serves := flags.Serves()
 	switch s {
 	case gvl.Parked, gvl.Sleeping:
 		return flags&stackkind.Pool == 0 && !serves

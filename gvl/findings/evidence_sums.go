@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ddtop/ddtop/gvl"
+	"github.com/ddtop/ddtop/gvl/findings/internal/resting"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/sampler"
 )
@@ -116,7 +117,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	if !i.Sampled() {
 		return nil
 	}
-	d, flags := &i.Detail, withServing(c.classes.Of(i.Stack), i.Serving.Work)
+	d, flags := &i.Detail, c.classes.Of(i.Stack).With(i.Serving.Work)
 	group := c.peers.GroupOf(d.Peer)
 	gated := c.gates.Closed(i.State, d, i.Stack) != nil
 	idle := !gated && c.idle(i.State, d, flags, group)
@@ -149,7 +150,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 		keys = append(keys, sumKey{dim: dimLock, id: d.Object})
 	case (i.State == gvl.Parked || i.State == gvl.Sleeping) && (gated || flags&stackkind.Pool != 0):
 		keys = append(keys, sumKey{dim: dimFlag, id: uint64(stackkind.Pool)})
-	case restsAtWork(i.State, flags):
+	case resting.AtWork(i.State, flags):
 		keys = append(keys, sumKey{dim: dimRest, id: uint64(i.State)})
 	}
 	c.keys = keys

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
+	"github.com/ddtop/ddtop/gvl/findings/internal/resting"
 	"github.com/ddtop/ddtop/gvl/stream"
 	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/report"
@@ -181,6 +182,19 @@ type Findings struct {
 	// win is the last ten seconds. late is the part after the program's start, and trail the last trailNS of win.
 	win, late, trail window
 	past             []Finding // ended findings at their highest score, as passed to tell
+}
+
+// Resting decides whether a thread that waits is busy or at rest.
+type Resting = resting.Resting
+
+// NewResting returns a Resting for samples whose IDs point into dict.
+func NewResting(dict *sampler.Dictionary) *Resting { return resting.New(dict) }
+
+// Resting returns a Resting that also uses the gates that f has found.
+func (f *Findings) Resting() *Resting {
+	r := resting.New(f.ev.dict)
+	r.Gates = f.ev.gates
+	return r
 }
 
 // New returns the Findings of a stream of the target p, whose IDs point into dict. b and q must belong to the same

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/resting"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -16,25 +17,6 @@ import (
 // inChild reports whether a thread in I/O waits for a child process: for its end or its output.
 func inChild(s gvl.State, d *gvl.Detail, flags stackkind.Flags) bool {
 	return s == gvl.IO && (d.Op == gvl.OpChild || flags&stackkind.Child != 0)
-}
-
-// restsAtWork reports whether a thread sleeps, or waits for another thread, in the middle of a request or a job.
-func restsAtWork(s gvl.State, flags stackkind.Flags) bool {
-	return (s == gvl.Sleeping || s == gvl.Parked) && serves(flags) && flags&stackkind.Pool == 0
-}
-
-// serves reports whether a thread is in the middle of a request or a job: its request or job is known, or it is a
-// worker of a server's pool that is not idle.
-func serves(flags stackkind.Flags) bool {
-	return flags&(stackkind.Server|stackkind.Serving) != 0 && flags&stackkind.Idle == 0
-}
-
-// withServing adds the flag Serving if the thread works on a request or a job.
-func withServing(flags stackkind.Flags, work sampler.WorkID) stackkind.Flags {
-	if work != 0 {
-		flags |= stackkind.Serving
-	}
-	return flags
 }
 
 // evalChild matches if threads wait for child processes.
@@ -110,7 +92,7 @@ func evalChild(w *window) hit {
 func evalSleep(w *window) hit {
 	ns := w.resting[gvl.Sleeping]
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
-		return ts.State == gvl.Sleeping && restsAtWork(gvl.Sleeping, x.flags)
+		return ts.State == gvl.Sleeping && resting.AtWork(gvl.Sleeping, x.flags)
 	})
 	h := hit{
 		score: least(w.ofBusy(ns)/w.limits.sleepShare, w.share(ns)/w.limits.sleepThreads,
@@ -137,7 +119,7 @@ func evalSleep(w *window) hit {
 func evalThreadWait(w *window) hit {
 	ns := w.resting[gvl.Parked]
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
-		return ts.State == gvl.Parked && x.gate == nil && restsAtWork(gvl.Parked, x.flags)
+		return ts.State == gvl.Parked && x.gate == nil && resting.AtWork(gvl.Parked, x.flags)
 	})
 	h := hit{
 		score:    least(w.ofBusy(ns)/w.limits.parkShare, w.share(ns)/w.limits.parkThreads),
@@ -203,7 +185,7 @@ func (w *moment) noTaker(waits *gvl.ThreadState) string {
 	for i := range w.states {
 		ts := &w.states[i]
 		x := w.watch(ts.Thread)
-		if x == nil || ts.Detail.Object == waits.Detail.Object || serves(x.flags) || x.flags&stackkind.Server != 0 {
+		if x == nil || ts.Detail.Object == waits.Detail.Object || x.flags.Serves() || x.flags&stackkind.Server != 0 {
 			continue
 		}
 		joins := w.isMain(ts.Thread) && ts.State == gvl.Parked && ts.Detail.Joined != 0
@@ -248,7 +230,7 @@ func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 	for i := range w.states {
 		ts := &w.states[i]
 		x := w.watch(ts.Thread)
-		if class == "" || x == nil || serves(x.flags) || ts.Detail.Object == waits.Detail.Object {
+		if class == "" || x == nil || x.flags.Serves() || ts.Detail.Object == waits.Detail.Object {
 			continue
 		}
 		for _, f := range code.Frames(w.dict, x.stack, code.MaxFrames) {

@@ -176,7 +176,7 @@ func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
 		h.next = "look at the native stack (gdb, dump --native); Process.exit! ends without such handlers"
 	case endingServer:
 		others = w.remaining(ts.Thread, func(_ *gvl.ThreadState, y *watch) bool {
-			return serves(y.flags) && y.flags&stackkind.Ending == 0
+			return y.flags.Serves() && y.flags&stackkind.Ending == 0
 		})
 		h.text = "it " + tense("has been", "was") + " shutting down for " + told
 		if len(others) == 0 {

@@ -33,6 +33,7 @@ import (
 	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/live/group"
 )
 
 const (
@@ -192,7 +193,7 @@ func (f *pushFlags) run(cmd *cobra.Command, words []string, std run.Streams) err
 	}
 	options := live.Options{
 		From: f.from(), Running: f.native, Debug: f.debug.Client, StackRate: f.stackRate, LockRate: f.lockRate, Overhead: f.overhead.Share, OverheadMost: f.overheadMost(), Window: f.period.Value, Redactor: f.names.Redactor(), OwnCode: f.ownCode.Rules(), Progress: layoutProgress(f.names)}
-	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, LetGo: true, Options: options})
+	processes, err := group.Open(ctx, f.pids, group.Options{Children: f.children, Find: find, LetGo: true, Options: options})
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/recording"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/live/group"
 	"github.com/ddtop/ddtop/ui"
 )
 
@@ -157,8 +157,8 @@ func loadRecordings(ctx context.Context, screen *screenFlags, paths []string, st
 }
 
 func someFiles(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 || len(args) > live.MaxProcesses {
-		return flags.Usagef("%s takes recordings, %d at most: files written by \"ddtop record --format %s\"", cmd.CommandPath(), live.MaxProcesses, recordingFormat)
+	if len(args) == 0 || len(args) > group.MaxProcesses {
+		return flags.Usagef("%s takes recordings, %d at most: files written by \"ddtop record --format %s\"", cmd.CommandPath(), group.MaxProcesses, recordingFormat)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/live/group"
 )
 
 // Defaults and limits of the sampling rates, in Hz. Above 10 kHz there is too little time for one tick. Stacks are
@@ -181,7 +182,7 @@ func (t *target) openGroupTelling(ctx context.Context, pending bool, say func(fo
 			say("no C functions of running threads: %v", err)
 		}
 	}
-	g, err := live.OpenGroup(ctx, t.pids, live.GroupOptions{Children: t.children, Pending: pending, Options: t.attaching(progress)})
+	g, err := group.Open(ctx, t.pids, group.Options{Children: t.children, Pending: pending, Options: t.attaching(progress)})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/internal/cli/flags"
 	"github.com/ddtop/ddtop/internal/cli/run"
 	"github.com/ddtop/ddtop/internal/cli/watch"
-	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/live/group"
 )
 
 const (
@@ -157,7 +157,7 @@ func (f *recordFlags) watch(cmd *cobra.Command, words []string, std run.Streams)
 	if f.pause {
 		exact.StayAwake()
 	}
-	processes, err := live.OpenGroup(ctx, f.pids, live.GroupOptions{Children: f.children, Find: find, Options: f.attaching(layoutProgress(f.names))})
+	processes, err := group.Open(ctx, f.pids, group.Options{Children: f.children, Find: find, Options: f.attaching(layoutProgress(f.names))})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/ddtop/ddtop/attach"
 )
@@ -96,6 +97,16 @@ type Identity struct {
 	// Comm is the process's name in the kernel, at most 15 bytes. Exe is the path of its program in its own mount
 	// namespace. An exec changes both. Exe is empty for kernel threads, and if ddtop may not read it.
 	Comm, Exe string
+}
+
+// SettleTime is how old a process must be before ddtop opens it. A younger process may be a copy of its parent that is
+// about to call exec.
+const SettleTime = 100 * time.Millisecond
+
+// Age returns how long ago the process started, with a resolution of 10 ms.
+func (id *Identity) Age() time.Duration {
+	const tick = time.Second / 100 // USER_HZ is 100 on x86_64 and aarch64
+	return max(0, SinceBoot()-time.Duration(id.StartTicks)*tick)
 }
 
 // Identify reads a process's Identity from /proc. Its errors are *Error: ErrGone when there is no such process.

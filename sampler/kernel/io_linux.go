@@ -76,8 +76,8 @@ func inodeOf(dir int, name string) uint64 {
 	return st.Ino
 }
 
-// openFileLimit returns how many descriptors ddtop may have open at the same time.
-func openFileLimit() int {
+// OpenFileLimit returns how many descriptors ddtop may have open at the same time.
+func OpenFileLimit() int {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
 		return 1024

@@ -22,7 +22,7 @@ func readMore(int, []byte, int64) (int, error)             { return 0, ErrUnsupp
 func closeFD(int)                                          {}
 func readlinkAt(int, []byte, []byte) (int, error)          { return 0, ErrUnsupported }
 func fileType(int, string) (mode, major uint32, err error) { return 0, 0, ErrUnsupported }
-func openFileLimit() int                                   { return 0 }
+func OpenFileLimit() int                                   { return 0 }
 func machine() string                                      { return "" }
 func monotonic() int64                                     { return 0 }
 func inodeOf(int, string) uint64                           { return 0 }

@@ -84,7 +84,7 @@ func OpenTasks(pid int, dict *sampler.Dictionary) (*Tasks, error) {
 		pid:     pid,
 		dir:     dir,
 		tasks:   make(map[int32]*[numFiles]*openFile),
-		maxOpen: min(maxOpenFiles, openFileLimit()/2),
+		maxOpen: min(maxOpenFiles, OpenFileLimit()/2),
 		names:   newNamer(machine(), foreign),
 	}
 	t.list.prev, t.list.next = &t.list, &t.list

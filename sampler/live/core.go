@@ -42,7 +42,7 @@ type Core struct {
 // OpenCore finds the Ruby VM in a core file. files says where to find the files that the process had mapped. OpenCore
 // uses only these fields of opts: MaxDepth, Dictionary, Redactor, OwnCode, Values, Debug, Progress.
 func OpenCore(ctx context.Context, path string, files attach.CoreFiles, opts Options) (*Core, error) {
-	if err := opts.defaults(); err != nil {
+	if err := opts.Defaults(); err != nil {
 		return nil, err
 	}
 	core, err := attach.OpenCore(path, files)

@@ -70,7 +70,7 @@ exec(RbConfig.ruby, '-e', '$stdout.sync = true; puts :again; gets')`, rubytest.O
 	p.Send(t, "go on")
 	p.Expect(t, "again")
 	opts := Options{}
-	if err := opts.defaults(); err != nil {
+	if err := opts.Defaults(); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := openProgram(t.Context(), first, opts); !errors.Is(err, attach.ErrReplaced) {

@@ -13,6 +13,9 @@ import (
 // the process can neither change its title nor start a process.
 const stillFamilyNS = 10_000_000_000
 
+// maxBelow limits the descendants that Family counts.
+const maxBelow = 1024
+
 // Family returns the present role of the process in its service, such as master or worker. It reads /proc. Any
 // goroutine may call it. After an error, callers should wait before they call it again.
 func (s *subject) Family() (sampler.Family, error) {
@@ -40,14 +43,14 @@ func (s *subject) family(title string) (f sampler.Family, err error) {
 		return f, nil // only the title is known
 	}
 	below := []int{own.PID}
-	for i := 0; i < len(below) && len(below) <= maxTracked; i++ { // the list grows in the loop
+	for i := 0; i < len(below) && len(below) <= maxBelow; i++ { // the list grows in the loop
 		children, err := kernel.Children(below[i])
 		if err != nil {
 			continue // the process has ended
 		}
 		for _, pid := range children {
 			id, err := kernel.Identify(pid)
-			if err != nil || id.Ended || id.Exe != own.Exe || age(id) < settleTime {
+			if err != nil || id.Ended || id.Exe != own.Exe || id.Age() < kernel.SettleTime {
 				continue
 			}
 			below = append(below, pid)

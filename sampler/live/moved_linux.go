@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/bpf"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/kernel/moves"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 	"github.com/ddtop/ddtop/sampler/ruby"
 	"github.com/ddtop/ddtop/sampler/switches"
@@ -45,7 +46,7 @@ type movedFeed struct {
 	atNS, beforeNS atomic.Int64
 
 	mu     sync.Mutex
-	moves  *kernel.Moves
+	moves  *moves.Moves
 	rules  *switches.Movements
 	list   []movedThread
 	listed uint64 // version of list in the reader
@@ -76,9 +77,9 @@ type movedThread struct {
 func (s *Source) openMoved(ctx context.Context, scheduler *ruby.Scheduler) (*movedFeed, error) {
 	if bpf.ClockMoved() {
 		return nil, fmt.Errorf("process %d: %w: ddtop runs in a time namespace, in which the times of the kernel's events would be wrong",
-			s.proc.PID(), kernel.ErrMoves)
+			s.proc.PID(), moves.Err)
 	}
-	f := &movedFeed{source: s, scheduler: *scheduler, moves: kernel.OpenMoves(s.proc.PID()), rules: switches.NewMovements()}
+	f := &movedFeed{source: s, scheduler: *scheduler, moves: moves.Open(s.proc.PID()), rules: switches.NewMovements()}
 	err := s.readThreads(ctx, func() error { return f.take(math.MaxInt) })
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -209,19 +210,19 @@ func (f *movedFeed) looked(clock bool) (busy bool) {
 
 // read takes the kernel's events.
 func (f *movedFeed) read() {
-	lost := f.moves.Read(func(tid int32, e *kernel.Move) {
+	lost := f.moves.Read(func(tid int32, e *moves.Move) {
 		switch e.Kind {
-		case kernel.MoveStarted:
+		case moves.Started:
 			if len(f.started) < followsAtOnce {
 				f.started = append(f.started, e.Child)
 			}
-		case kernel.MoveIn:
+		case moves.In:
 			f.rules.Moved(switches.Move{NS: e.NS, TID: tid, Kind: switches.Got})
-		case kernel.MoveOut:
+		case moves.Out:
 			f.rules.Moved(switches.Move{NS: e.NS, TID: tid, Kind: switches.Slept})
-		case kernel.MovePreempted:
+		case moves.Preempted:
 			f.rules.Moved(switches.Move{NS: e.NS, TID: tid, Kind: switches.Preempted})
-		case kernel.MoveEnded:
+		case moves.Ended:
 			f.rules.Moved(switches.Move{NS: e.NS, TID: tid, Kind: switches.Ended})
 			if i, ok := f.place[tid]; ok {
 				f.list[i].tid = 0 // the thread's rb_thread_t may be reused

@@ -25,7 +25,7 @@ import (
 // These are the default rates and the highest rate of ticks, in Hz.
 const (
 	DefaultStackRate = 100
-	defaultLockRate  = 1000
+	DefaultLockRate  = 1000
 	maxLockRate      = 10000
 )
 
@@ -88,12 +88,13 @@ type Options struct {
 	Progress func(path string, done, total int)
 }
 
-func (o *Options) defaults() error {
+// Defaults sets each option that is zero to its default. It returns an error if an option is out of range.
+func (o *Options) Defaults() error {
 	if o.StackRate == 0 {
 		o.StackRate = DefaultStackRate
 	}
 	if o.LockRate == 0 {
-		o.LockRate = max(defaultLockRate, o.StackRate)
+		o.LockRate = max(DefaultLockRate, o.StackRate)
 	}
 	if o.BootWait == 0 {
 		o.BootWait = bootWait
@@ -162,7 +163,7 @@ func Open(ctx context.Context, pid int, opts Options) (*Source, error) {
 // processes.
 func openSource(ctx context.Context, pid int, opts Options) (_ *Source, err error) {
 	defer attach.Recovered(pid, &err)
-	if err := opts.defaults(); err != nil {
+	if err := opts.Defaults(); err != nil {
 		return nil, err
 	}
 	for range maxExecs {

@@ -159,8 +159,8 @@ func (s *Source) End() (sampler.End, bool) {
 	return s.end, s.ended
 }
 
-// leave makes Run end with ErrGaveWay.
-func (s *Source) leave() { s.leftOnce.Do(func() { close(s.left) }) }
+// Leave makes Run end with ErrGaveWay.
+func (s *Source) Leave() { s.leftOnce.Do(func() { close(s.left) }) }
 
 // ReadFile reads at most limit bytes of a file. The path is as the process sees it. ReadFile reads only what the
 // process itself may read. It can take seconds.
@@ -179,10 +179,18 @@ func (s *subject) Environment(wanted func(name string) bool) (map[string]string,
 // Cgroups returns the text in which the kernel lists the process's control groups. Any goroutine may call it.
 func (s *subject) Cgroups() (string, error) { return s.proc.Cgroups() }
 
-// share sets how many processes are sampled at the same time. The limits on memory are divided among them.
-func (s *Source) share(n int) {
-	s.sharers.Store(int32(n))
-	s.reader.Share(n)
+// Alive reports whether the process lives. It makes one short system call. Any goroutine may call it.
+func (s *subject) Alive() bool { return s.proc.Alive() }
+
+// Share divides the limits on ddtop's CPU time and memory among Sources that were opened with these Options. Each
+// Source then reads stacks and the GVL's state at the given rates, in Hz.
+func (o *Options) Share(list []*Source, stackRate, lockRate float64) {
+	o.budget.Ask(stackRate, lockRate)
+	for _, s := range list {
+		s.sharers.Store(int32(len(list)))
+		s.reader.Share(len(list))
+		s.rates.Set(stackRate, lockRate)
+	}
 }
 
 // Close ends exact mode, stops following thread switches and stops taking stacks of running threads. Then it closes

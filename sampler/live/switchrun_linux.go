@@ -62,7 +62,7 @@ type switchRun struct {
 	quit, done chan struct{}
 
 	// moves stores when each thread last had a CPU.
-	moves moves
+	moves lastMoves
 
 	mu   sync.Mutex // guards the following fields
 	feed switchFeed

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/kernel/moves"
 	"github.com/ddtop/ddtop/sampler/ruby"
 )
 
@@ -104,7 +104,7 @@ func (s *Source) startSwitches(ctx context.Context) (end func()) {
 				return
 			}
 			if ctx.Err() != nil || errors.Is(err, errSwitches) || errors.Is(err, ruby.ErrNoScheduler) || errors.Is(err, attach.ErrGone) ||
-				errors.Is(err, kernel.ErrMoves) {
+				errors.Is(err, moves.Err) {
 				return
 			}
 			select {

@@ -1,10 +1,9 @@
 package ruby
 
 import (
-	"slices"
-
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/pthread"
 )
 
 // maxNameTries limits how many ticks that read stacks try to read a thread's name. If all of them fail, ddtop tries
@@ -17,17 +16,17 @@ type threadNamer struct {
 	list *threadList
 	// tids is Options.TIDs, which translates a tid of the target into ddtop's PID namespace.
 	tids func(int32) (int32, bool)
-	// pthreadTID is the offset of the tid in libc's struct pthread, in bytes. It is -1 while the offset is not known.
-	// pthreadTriedNS is when ddtop last searched for the offset.
-	pthreadTID     int
-	pthreadTriedNS int64
+	// libc finds the tids that only libc has.
+	libc *pthread.Reader
 }
 
 func newThreadNamer(tg *target, list *threadList, tids func(int32) (int32, bool)) *threadNamer {
 	if tids == nil {
 		tids = func(v int32) (int32, bool) { return v, true }
 	}
-	return &threadNamer{target: tg, list: list, tids: tids, pthreadTID: -1}
+	memory := func(at attach.Address, b []byte) error { return tg.mem.Read(at, b) }
+	libc := pthread.New(memory, tids, func() int64 { return tg.now() })
+	return &threadNamer{target: tg, list: list, tids: tids, libc: libc}
 }
 
 // identify updates what the Dictionary has about a thread: its native thread id and its name.
@@ -102,12 +101,12 @@ func (r *threadNamer) hostTID(t *thread) int32 {
 		}
 		t.nt = uint64(stored)
 	default:
-		pthread := le64(t.buf[r.o.ThPthread:])
-		if pthread == t.nt && t.tid != 0 {
+		at := le64(t.buf[r.o.ThPthread:])
+		if at == t.nt && t.tid != 0 {
 			return t.tid
 		}
-		t.nt = pthread
-		return r.tidOfPthread(attach.Address(pthread))
+		t.nt = at
+		return r.tidOfPthread(attach.Address(at))
 	}
 	if stored <= 0 {
 		return 0
@@ -131,119 +130,14 @@ func (r *threadNamer) pthreadOf(t *thread) attach.Address {
 	return native.Pointer
 }
 
-const (
-	// pthreadSearch is how many bytes of libc's struct pthread ddtop searches for the tid.
-	pthreadSearch = 2048
-	// maxPthreads limits how many threads' structs a search for the offset compares.
-	maxPthreads = 8
-	// pthreadRestNS is the shortest interval between two searches for the offset, in ns, while none has found it. A
-	// search asks the kernel about each word that may be a tid.
-	pthreadRestNS = 100e6
-	// maxTID is the highest number that a task can have (PID_MAX_LIMIT, include/linux/threads.h).
-	maxTID = 1 << 22
-)
-
-// tidPlaces are the offsets of the tid in struct pthread, for known C libraries: glibc on x86_64 and aarch64, then musl
-// on x86_64, on aarch64, and before 1.1.20.
-var tidPlaces = []int{0x2d0, 0xd0, 0x30, 0x20, 0x38}
-
-// tidOfPthread returns the tid that libc stores in a struct pthread, translated to ddtop's PID namespace. It returns
-// zero if it finds no tid, or if no task has the tid because the thread has ended.
-func (r *threadNamer) tidOfPthread(pthread attach.Address) int32 {
-	if pthread == 0 {
-		return 0
-	}
-	if r.pthreadTID < 0 {
-		return r.findPthreadTID(pthread)
-	}
-	var b [4]byte
-	if r.mem.Read(pthread+attach.Address(r.pthreadTID), b[:]) != nil {
-		return 0
-	}
-	host, _ := r.taskOf(b[:])
-	return host
-}
-
-// taskOf reads a tid from word and translates it into ddtop's PID namespace. ok is false if no such task exists.
-func (r *threadNamer) taskOf(word []byte) (host int32, ok bool) {
-	stored := le32(word)
-	if stored == 0 || stored > maxTID {
-		return 0, false
-	}
-	if host, ok = r.tids(int32(stored)); !ok {
-		return 0, false
-	}
-	return host, true
-}
-
-// findPthreadTID finds the offset of the tid in struct pthread. At this offset, each thread must have the id of a task,
-// and no two threads may have the same id. Several offsets can meet these conditions. For example, glibc has a 1
-// (multiple_threads) in every struct, and a container has a task with the id 1. In that case findPthreadTID accepts
-// only the known offsets of C libraries. It returns the tid in the struct at the address wanted. It returns zero if the
-// tid is not certain.
-func (r *threadNamer) findPthreadTID(wanted attach.Address) int32 {
-	blocks := [][]byte{r.readPthread(wanted)}
-	size := len(blocks[0])
-	now := r.now() // for a core file, this clock does not advance
-	if since := now - r.pthreadTriedNS; size == 0 || r.pthreadTriedNS != 0 && since > 0 && since < pthreadRestNS {
-		return 0
-	}
-	r.pthreadTriedNS = now
-	for _, t := range r.list.order {
-		if len(blocks) == maxPthreads {
-			break
-		}
-		if at := r.pthreadOf(t); at != 0 && at != wanted {
-			if b := r.readPthread(at); b != nil {
-				blocks, size = append(blocks, b), min(size, len(b))
+// tidOfPthread returns the tid in the struct pthread at an address, in ddtop's PID namespace. It returns zero if it
+// finds no tid there.
+func (r *threadNamer) tidOfPthread(at attach.Address) int32 {
+	return r.libc.TID(at, func(yield func(attach.Address) bool) {
+		for _, t := range r.list.order {
+			if other := r.pthreadOf(t); other != 0 && !yield(other) {
+				return
 			}
 		}
-	}
-	places := make(map[int]int32) // for each possible offset, the tid at this offset in the struct at wanted
-	for off := 0; off+4 <= size; off += 4 {
-		seen := make(map[int32]bool, len(blocks))
-		for _, b := range blocks {
-			if host, ok := r.taskOf(b[off:]); ok {
-				seen[host] = true
-			}
-		}
-		if len(seen) == len(blocks) {
-			places[off], _ = r.taskOf(blocks[0][off:])
-		}
-	}
-	known := slices.IndexFunc(tidPlaces, func(off int) bool { _, ok := places[off]; return ok })
-	if known >= 0 {
-		if len(blocks) > 1 || len(places) == 1 {
-			r.pthreadTID = tidPlaces[known]
-		}
-		return places[tidPlaces[known]]
-	}
-	var only int32
-	for off, host := range places {
-		if only != 0 && only != host {
-			return 0
-		}
-		if only = host; len(places) == 1 {
-			r.pthreadTID = off
-		}
-	}
-	return only
-}
-
-// readPthread reads the part of a struct pthread in which ddtop searches the tid. It reads less if the mapped memory
-// ends earlier. With musl, the main thread's struct is at the end of the mapped variables.
-func (r *threadNamer) readPthread(at attach.Address) []byte {
-	const page = 4096
-	buf := make([]byte, pthreadSearch)
-	if at == 0 {
-		return nil
-	}
-	if r.mem.Read(at, buf) == nil {
-		return buf
-	}
-	buf = buf[:min(len(buf), int(page-uint64(at)%page))]
-	if r.mem.Read(at, buf) != nil {
-		return nil
-	}
-	return buf
+	})
 }

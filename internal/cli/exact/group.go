@@ -11,10 +11,10 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/live/group"
 )
 
-// Group is a group of processes that can be closed. It is a *live.Group, or a Probed if ddtop follows the processes in
+// Group is a group of processes that can be closed. It is a *group.Group, or a Probed if ddtop follows the processes in
 // exact mode.
 type Group interface {
 	sampler.Group
@@ -31,7 +31,7 @@ type Told struct {
 // Probed is a group whose processes are followed in exact mode. For each process, this begins when ddtop finds the
 // process, and ends with the call of Done. If exact mode is not possible for a process, ddtop only samples it.
 type Probed struct {
-	*live.Group
+	*group.Group
 	flags Flags
 	told  Told
 	// again is true if ddtop begins exact mode again after it has ended itself in a process.
@@ -45,7 +45,7 @@ type Probed struct {
 
 // Group begins to follow the processes of a group in exact mode. If this fails for all of them, it closes the group and
 // returns the error of the first process.
-func (f *Flags) Group(ctx context.Context, g *live.Group, told Told, again bool) (Group, error) {
+func (f *Flags) Group(ctx context.Context, g *group.Group, told Told, again bool) (Group, error) {
 	if !f.On {
 		return g, nil
 	}
@@ -74,7 +74,7 @@ func (g *Probed) begin(ctx context.Context, s sampler.Source) error {
 		return nil
 	}
 	g.begun[s] = nil
-	src := s.(Source) // each process of a live.Group is a Source
+	src := s.(Source) // each process of a group.Group is a Source
 	if err := g.flags.Begin(ctx, src); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ddtop/ddtop/internal/units"
-	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/live/group"
 )
 
 // PIDs is the value of a flag: process IDs with commas between them.
@@ -38,8 +38,8 @@ func (l *PIDs) Set(text string) error {
 		if err != nil {
 			return fmt.Errorf("%q is not a PID", word)
 		}
-		if len(*l) >= live.MaxProcesses {
-			return fmt.Errorf("there are more than %d", live.MaxProcesses)
+		if len(*l) >= group.MaxProcesses {
+			return fmt.Errorf("there are more than %d", group.MaxProcesses)
 		}
 		if !slices.Contains(*l, pid) {
 			*l = append(*l, pid)

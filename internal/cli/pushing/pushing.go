@@ -25,6 +25,7 @@ import (
 	"github.com/ddtop/ddtop/push/status"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/live/group"
 )
 
 const (
@@ -33,7 +34,7 @@ const (
 	// heapPeriods is the number of profiles (periods) from one count of live objects to the next.
 	heapPeriods = 5
 	// maxFinished limits how many measured periods wait until they are encoded as profiles.
-	maxFinished = live.MaxProcesses
+	maxFinished = group.MaxProcesses
 )
 
 // Pushing is one run of `ddtop push`.

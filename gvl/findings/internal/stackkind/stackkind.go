@@ -46,6 +46,18 @@ const (
 	Serving
 )
 
+// With adds the flag Serving if the thread works on a request or a job.
+func (f Flags) With(work sampler.WorkID) Flags {
+	if work != 0 {
+		f |= Serving
+	}
+	return f
+}
+
+// Serves reports whether a thread is in the middle of a request or a job: its request or job is known, or it is a
+// worker of a server's pool that is not idle.
+func (f Flags) Serves() bool { return f&(Server|Serving) != 0 && f&Idle == 0 }
+
 const (
 	// innerFrames is a depth for markers, which are methods that give a stack a flag. It is how many of the innermost
 	// frames are searched for the method. These frames show what a thread waits for. Markers with depth 0 are searched

@@ -1,4 +1,4 @@
-package live_test
+package group_test
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
-	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/live/group"
 )
 
 // forker is a master process whose workers obey commands. "fork N" makes worker N. "2 exit", "2 exec other", "2 exec
@@ -99,7 +99,7 @@ func (f family) pid(begins string) int {
 // followed is a Group on which Follow runs, with the newest sample of each of its Sources.
 type followed struct {
 	t     *testing.T
-	group *live.Group
+	group *group.Group
 
 	mu      sync.Mutex
 	sources []sampler.Source
@@ -108,7 +108,7 @@ type followed struct {
 	over    chan error
 }
 
-func follow(t *testing.T, g *live.Group) *followed {
+func follow(t *testing.T, g *group.Group) *followed {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &followed{t: t, group: g, newest: make(map[sampler.Source]*sampler.Sample), ended: make(map[sampler.Source]error), over: make(chan error, 1)}
 	var runs sync.WaitGroup
@@ -207,7 +207,7 @@ func TestGroupFollowsForks(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		f := startFamily(t, r)
 		present := f.fork("0")
-		g, err := live.OpenGroup(t.Context(), []int{f.PID}, live.GroupOptions{Children: true})
+		g, err := group.Open(t.Context(), []int{f.PID}, group.Options{Children: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +320,7 @@ func TestGroupOfSeveral(t *testing.T) {
 	r := rubytest.One(t)
 	f := startFamily(t, r)
 	pids := []int{f.fork("0"), f.fork("1")}
-	g, err := live.OpenGroup(t.Context(), []int{pids[0], pids[1], pids[0]}, live.GroupOptions{})
+	g, err := group.Open(t.Context(), []int{pids[0], pids[1], pids[0]}, group.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,10 +360,10 @@ func TestGroupBelowAShell(t *testing.T) {
 		}
 		_ = cmd.Wait() // it was killed
 	})
-	if _, err := live.OpenGroup(t.Context(), []int{cmd.Process.Pid}, live.GroupOptions{Children: true}); !errors.Is(err, attach.ErrNotRuby) {
+	if _, err := group.Open(t.Context(), []int{cmd.Process.Pid}, group.Options{Children: true}); !errors.Is(err, attach.ErrNotRuby) {
 		t.Errorf("a shell with a sleep: %v", err)
 	}
-	if _, err := live.OpenGroup(t.Context(), []int{cmd.Process.Pid}, live.GroupOptions{}); !errors.Is(err, attach.ErrNotRuby) {
+	if _, err := group.Open(t.Context(), []int{cmd.Process.Pid}, group.Options{}); !errors.Is(err, attach.ErrNotRuby) {
 		t.Errorf("a shell: %v", err)
 	}
 }

@@ -1,4 +1,5 @@
-package findings
+// Package resting decides whether a waiting thread is busy or at rest.
+package resting
 
 import (
 	"github.com/ddtop/ddtop/gvl"
@@ -12,21 +13,14 @@ import (
 type Resting struct {
 	dict    *sampler.Dictionary
 	classes *stackkind.Classes
-	// gates are the gates (methods that let few threads in) that were found in the same stream. It can be nil.
-	gates *gates.Gates
+	// Gates are the gates (methods that let few threads in, such as Pool#with) that were found in the same stream. It
+	// can be nil.
+	Gates *gates.Gates
 }
 
-// NewResting returns a Resting for samples whose IDs point into dict.
-func NewResting(dict *sampler.Dictionary) *Resting {
+// New returns a Resting for samples whose IDs point into dict.
+func New(dict *sampler.Dictionary) *Resting {
 	return &Resting{dict: dict, classes: stackkind.New(dict)}
-}
-
-// Resting returns a Resting that also uses the gates that f has found: methods that let only few threads in, such as
-// Pool#with.
-func (f *Findings) Resting() *Resting {
-	r := NewResting(f.ev.dict)
-	r.gates = f.ev.gates
-	return r
 }
 
 // Idle returns what an idle thread in state IO waits for: "accepts connections". It returns "" for all other threads.
@@ -57,7 +51,7 @@ func (r *Resting) Rests(st gvl.State, d *gvl.Detail, stack sampler.StackID, work
 // a text, and sleep outside of requests and jobs. Lock includes waits for an object that other threads give back
 // (pool_wait), and waits for another thread during a request or job (thread_wait).
 func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) gvl.State {
-	if r.gates != nil && r.gates.Closed(st, d, stack) != nil {
+	if r.Gates != nil && r.Gates.Closed(st, d, stack) != nil {
 		return gvl.Lock
 	}
 	if r.Idle(st, d, stack) != "" {
@@ -66,12 +60,17 @@ func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work
 	if st != gvl.Parked && st != gvl.Sleeping {
 		return st
 	}
-	flags := withServing(r.classes.Of(stack), work)
-	switch atWork := restsAtWork(st, flags); {
+	flags := r.classes.Of(stack).With(work)
+	switch atWork := AtWork(st, flags); {
 	case atWork && st == gvl.Parked, flags&stackkind.Pool != 0:
 		return gvl.Lock
 	case atWork:
 		return gvl.Sleeping
 	}
 	return gvl.Parked
+}
+
+// AtWork reports whether a thread sleeps, or waits for another thread, in the middle of a request or a job.
+func AtWork(s gvl.State, flags stackkind.Flags) bool {
+	return (s == gvl.Sleeping || s == gvl.Parked) && flags.Serves() && flags&stackkind.Pool == 0
 }

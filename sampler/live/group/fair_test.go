@@ -1,8 +1,10 @@
-package live
+package group
 
 import (
 	"slices"
 	"testing"
+
+	"github.com/ddtop/ddtop/sampler/live"
 )
 
 // TestForgetsForOthers: if one user's processes fill the list, another user's processes must still get half of it. A
@@ -12,7 +14,7 @@ func TestForgetsForOthers(t *testing.T) {
 	for range 10 {
 		g.list = append(g.list, &relative{user: 1000, userRead: true})
 	}
-	g.list[9].src = &Source{}
+	g.list[9].src = &live.Source{}
 	mine := func(list []*relative) (n int) {
 		for _, r := range list {
 			if r.user == 2000 {

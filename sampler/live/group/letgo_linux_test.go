@@ -1,4 +1,4 @@
-package live_test
+package group_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/live/group"
 )
 
 // TestGroupLetsGo: with LetGo, a Group keeps only a line about a process that has ended, and drops its Source.
@@ -22,7 +23,7 @@ import (
 // processes.
 func TestGroupLetsGo(t *testing.T) {
 	f := startFamily(t, rubytest.One(t))
-	g, err := live.OpenGroup(t.Context(), []int{f.PID}, live.GroupOptions{Children: true, LetGo: true})
+	g, err := group.Open(t.Context(), []int{f.PID}, group.Options{Children: true, LetGo: true})
 	if err != nil {
 		t.Fatal(err)
 	}

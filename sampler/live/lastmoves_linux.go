@@ -2,25 +2,25 @@ package live
 
 import "sync/atomic"
 
-// movesSlots is the number of slots in moves. Threads share slots by TID. If one thread of a slot had a CPU, a tick
+// moveSlots is the number of slots in lastMoves. Threads share slots by TID. If one thread of a slot had a CPU, a tick
 // reads all threads of the slot.
-const movesSlots = 1 << 12
+const moveSlots = 1 << 12
 
 // lostNS is how long ddtop does not know which threads had a CPU, in ns. This time begins when records are lost.
 const lostNS = 1_000_000_000
 
-// moves knows when each thread last had a CPU, from records of the kernel. Any goroutine may use it.
-type moves struct {
+// lastMoves knows when each thread last had a CPU, from records of the kernel. Any goroutine may use it.
+type lastMoves struct {
 	// fromNS is the time from which on it is known which threads had a CPU. It is set before first use.
 	fromNS int64
-	at     [movesSlots]atomic.Int64
+	at     [moveSlots]atomic.Int64
 	// newest is when any thread of the process last had a CPU.
 	newest atomic.Int64
 }
 
 // note notes that the thread tid had a CPU at the time ns.
-func (m *moves) note(tid int32, ns int64) {
-	slot := &m.at[uint32(tid)%movesSlots]
+func (m *lastMoves) note(tid int32, ns int64) {
+	slot := &m.at[uint32(tid)%moveSlots]
 	if ns > slot.Load() {
 		slot.Store(ns)
 	}
@@ -30,4 +30,4 @@ func (m *moves) note(tid int32, ns int64) {
 }
 
 // last returns when a thread last had a CPU. If this was before fromNS, or never, it returns fromNS.
-func (m *moves) last(tid int32) int64 { return max(m.fromNS, m.at[uint32(tid)%movesSlots].Load()) }
+func (m *lastMoves) last(tid int32) int64 { return max(m.fromNS, m.at[uint32(tid)%moveSlots].Load()) }

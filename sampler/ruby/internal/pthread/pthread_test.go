@@ -1,12 +1,12 @@
-package ruby
+package pthread
 
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/ddtop/ddtop/attach"
-	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
 // pthreads is an invented memory with two structs of type pthread. The main thread's struct is cut by the end of the
@@ -23,8 +23,6 @@ func (m pthreads) Read(at attach.Address, buf []byte) error {
 	return errors.New("not mapped")
 }
 
-func (m pthreads) ReadBatch([]attach.Range) (int, error) { return 0, errors.New("not used") }
-
 // TestThreadIDInPthread: ddtop must find where two C libraries store a thread's id. The process has the id 1, as in a
 // container. In glibc, each thread's header has another 1 before the id (multiple_threads, sysdeps/x86_64/nptl/tls.h).
 func TestThreadIDInPthread(t *testing.T) {
@@ -40,25 +38,20 @@ func TestThreadIDInPthread(t *testing.T) {
 		"a number of no thread":      {words: map[int]uint32{0x20: 77}, tid: 0x30, size: 2048},
 	} {
 		t.Run(name, func(t *testing.T) {
-			main, other := make([]byte, test.size), make([]byte, pthreadSearch)
+			main, other := make([]byte, test.size), make([]byte, search)
 			for at, word := range test.words {
 				binary.LittleEndian.PutUint32(main[at:], 1)
 				binary.LittleEndian.PutUint32(other[at:], word)
 			}
 			binary.LittleEndian.PutUint32(main[test.tid:], 1)
 			binary.LittleEndian.PutUint32(other[test.tid:], 12)
-			buf := make([]byte, 16)
-			binary.LittleEndian.PutUint64(buf[8:], mainAt)
-			r := newReader(&target{mem: pthreads{mainAt: main, otherAt: other}, pid: 4711, now: func() int64 { return 0 },
-				o: &rubyvm.Offsets{ThPthread: 8, ThNT: -1, ThTID: -1}},
-				Options{TIDs: func(tid int32) (int32, bool) { return 4710 + tid, tid == 1 || tid == 12 }})
-			r.list.order = []*thread{{main: true, buf: buf}}
-			theirs := &thread{buf: make([]byte, 16)}
-			binary.LittleEndian.PutUint64(theirs.buf[8:], otherAt)
-			if got := r.names.hostTID(theirs); got != 4722 || r.names.pthreadTID != test.tid {
-				t.Errorf("thread %d by the id at %#x, want 4722 by %#x", got, r.names.pthreadTID, test.tid)
+			r := New(pthreads{mainAt: main, otherAt: other}.Read, func(tid int32) (int32, bool) { return 4710 + tid, tid == 1 || tid == 12 },
+				func() int64 { return 0 })
+			all := slices.Values([]attach.Address{mainAt, otherAt})
+			if got := r.TID(otherAt, all); got != 4722 || r.place != test.tid {
+				t.Errorf("thread %d by the id at %#x, want 4722 by %#x", got, r.place, test.tid)
 			}
-			if got := r.names.hostTID(r.list.order[0]); got != 4711 {
+			if got := r.TID(mainAt, all); got != 4711 {
 				t.Errorf("the main thread is %d, want the process's own 4711", got)
 			}
 		})

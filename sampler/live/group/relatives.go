@@ -1,4 +1,4 @@
-package live
+package group
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live"
 	"github.com/ddtop/ddtop/sampler/live/internal/pace"
 )
 
@@ -23,15 +24,12 @@ const (
 	lookEvery   = 250 * time.Millisecond
 	longestRest = time.Second
 	lookRest    = 200
-	// findEvery is the interval between calls of GroupOptions.Find, which finds processes that the caller did not name.
+	// findEvery is the interval between calls of Options.Find, which finds processes that the caller did not name.
 	findEvery = time.Second
 	// findRest is a multiple. After a call of Find, the pause is at least findRest times the length of the call, but at
 	// most longestFindRest. So calls of Find take about a hundredth of the time.
 	findRest        = 100
 	longestFindRest = 10 * time.Second
-	// settleTime is how old a process must be before ddtop opens it. A younger process may be a copy of its parent that
-	// is about to call exec.
-	settleTime = 100 * time.Millisecond
 	// maxTries limits how often ddtop tries to attach to a process. Early tries can fail because Ruby is still booting.
 	maxTries = 20
 	// silentRest is the pause after a read of a process hung. ddtop pauses because each read that hangs blocks a thread
@@ -50,7 +48,7 @@ func restAfter(took time.Duration) time.Duration {
 // relative is a process that a Group has found: one that the caller named, or a process related to it.
 type relative struct {
 	sampler.Relative
-	src *Source
+	src *live.Source
 	// exe is the last known program file. tries counts failed tries to attach, and err is the last try's error.
 	exe   string
 	tries int
@@ -65,13 +63,13 @@ type relative struct {
 	// walked is true if ddtop has asked the kernel for the process's children. ddtop finds later children with
 	// kernel.Births.
 	walked bool
-	// named is true if the caller of OpenGroup named the process. makeWay never takes the place of such a process.
+	// named is true if the caller of Open named the process. makeWay never takes the place of such a process.
 	named bool
 	// heldSince is when sampling began. leaving is true if the process's Source must end to make way for another
 	// process. yielded is true if the process has made way for a process of another user.
 	heldSince        time.Time
 	leaving, yielded bool
-	// done is true if the process's Source is closed. With GroupOptions.LetGo, the Source is then dropped. ending and
+	// done is true if the process's Source is closed. With Options.LetGo, the Source is then dropped. ending and
 	// ended keep how it ended.
 	done   bool
 	ending sampler.End
@@ -89,13 +87,8 @@ func newRelative(pid int) (*relative, error) {
 func relativeOf(id kernel.Identity) *relative {
 	r := &relative{exe: id.Exe}
 	r.PID, r.Parent, r.StartTicks, r.Title = id.PID, id.Parent, id.StartTicks, id.Comm
-	r.StartedAt = time.Now().Add(-age(id))
+	r.StartedAt = time.Now().Add(-id.Age())
 	return r
-}
-
-func age(id kernel.Identity) time.Duration {
-	const tick = time.Second / 100 // USER_HZ is 100 on x86_64 and aarch64
-	return max(0, kernel.SinceBoot()-time.Duration(id.StartTicks)*tick)
 }
 
 func (r *relative) refused(err error) {
@@ -225,7 +218,7 @@ func (g *Group) doubt(r *relative, err error) {
 	switch {
 	case failed != nil:
 		r.doubted = true
-		r.Why = fmt.Sprintf("could not be read since %s: %s", r.src.info.WallTime(since).Format(time.TimeOnly), g.opts.Redactor.Error(failed))
+		r.Why = fmt.Sprintf("could not be read since %s: %s", r.src.Process().WallTime(since).Format(time.TimeOnly), g.opts.Redactor.Error(failed))
 	case err != nil && !errors.Is(err, kernel.ErrGone):
 		r.doubted = true
 		r.Why = "could not be looked at: " + err.Error()
@@ -259,7 +252,7 @@ func (g *Group) endOf(r *relative) (sampler.End, bool) {
 func (g *Group) lives(r *relative) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return r.src != nil && !r.done && r.src.proc.Alive()
+	return r.src != nil && !r.done && r.src.Alive()
 }
 
 // alive returns the processes that are not known to have ended.
@@ -306,8 +299,8 @@ func (g *Group) add(r *relative) {
 	g.list = append(g.list, r)
 }
 
-// lookForNew adds the children of living processes. It skips children younger than settleTime, and sets g.unsettled so
-// that they are found soon.
+// lookForNew adds the children of living processes. It skips children younger than kernel.SettleTime, and sets
+// g.unsettled so that they are found soon.
 func (g *Group) lookForNew(living []*relative) []*relative {
 	g.unsettled = 0
 	known := make(map[int]bool, len(living))
@@ -356,7 +349,7 @@ func (g *Group) lookForNew(living []*relative) []*relative {
 			if err != nil || id.Ended {
 				continue
 			}
-			if left := settleTime - age(id); left > 0 { // too young; a later search adds the process
+			if left := kernel.SettleTime - id.Age(); left > 0 { // too young; a later search adds the process
 				g.unsettled = max(g.unsettled, left)
 				continue
 			}
@@ -389,7 +382,7 @@ func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 			continue
 		}
 		id, err := kernel.Identify(pid)
-		if err != nil || id.Ended || age(id) < settleTime {
+		if err != nil || id.Ended || id.Age() < kernel.SettleTime {
 			// met reports whether a process that the caller named was found before. If so, lookForNew does not add it
 			// again after it has ended.
 			continue

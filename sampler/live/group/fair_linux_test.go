@@ -1,4 +1,4 @@
-package live
+package group
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func TestPlaceIsGivenToAnotherUser(t *testing.T) {
 		defer mu.Unlock()
 		found = append(found, p.PID)
 	}
-	g, err := OpenGroup(t.Context(), nil, GroupOptions{LetGo: true, Find: func(known func(int) bool) (out []int) {
+	g, err := Open(t.Context(), nil, Options{LetGo: true, Find: func(known func(int) bool) (out []int) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, pid := range found {

@@ -1,4 +1,4 @@
-package live
+package group
 
 import (
 	"fmt"
@@ -85,7 +85,7 @@ func (g *Group) makeWay(living []*relative, n int) {
 	for _, r := range leaving {
 		if r.src != nil && !r.done {
 			r.leaving = true
-			r.src.leave()
+			r.src.Leave()
 		}
 	}
 }

@@ -1,4 +1,6 @@
-package live
+// Package group samples several processes, each with a live.Source: named processes, those below them, and those that
+// the caller finds. It notices new, ended and replaced processes, and divides ddtop's cost among them.
+package group
 
 import (
 	"cmp"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/ddtop/ddtop/sampler"
 	"github.com/ddtop/ddtop/sampler/kernel"
+	"github.com/ddtop/ddtop/sampler/live"
 )
 
 const (
@@ -20,17 +23,17 @@ const (
 	// groupStackRate and groupLockRate are the rates of all processes of a Group together, in Hz. If the Group has more
 	// than four processes, each is read less often than its options say. So ddtop's cost does not grow with the number
 	// of processes. A single process may be read more often, if the user asks for it.
-	groupStackRate = 4 * DefaultStackRate
-	groupLockRate  = 4 * defaultLockRate
+	groupStackRate = 4 * live.DefaultStackRate
+	groupLockRate  = 4 * live.DefaultLockRate
 )
 
-// GroupOptions are the options of OpenGroup.
-type GroupOptions struct {
+// Options are the options of Open.
+type Options struct {
 	// Options apply to each process. The limit on ddtop's CPU time can make the rates lower than they say.
-	Options
+	live.Options
 	// Children adds the processes below the named ones, at any depth: those that exist and those that start later.
 	Children bool
-	// Pending is for a program that has just been started. If it is true, OpenGroup returns no error if it finds no
+	// Pending is for a program that has just been started. If it is true, Open returns no error if it finds no
 	// Ruby at first.
 	Pending bool
 	// Find returns more processes to follow, in addition to the named ones. It leaves out processes for which known
@@ -43,7 +46,7 @@ type GroupOptions struct {
 
 // Group samples several processes, a Source each. It is a sampler.Group.
 type Group struct {
-	opts  GroupOptions
+	opts  Options
 	roots []int
 	// places limits how many processes are sampled at a time. It is MaxProcesses, except in tests.
 	places int
@@ -67,10 +70,10 @@ type Group struct {
 	unseen bool
 }
 
-// OpenGroup attaches to processes, and with Children also to the processes below them. If a named process cannot be
+// Open attaches to processes, and with Children also to the processes below them. If a named process cannot be
 // read, it fails with Open's error. With Children, a named process need not be a Ruby if a Ruby runs below it.
-func OpenGroup(ctx context.Context, pids []int, opts GroupOptions) (*Group, error) {
-	if err := opts.defaults(); err != nil {
+func Open(ctx context.Context, pids []int, opts Options) (*Group, error) {
+	if err := opts.Defaults(); err != nil {
 		return nil, err
 	}
 	g := &Group{opts: opts, roots: pids, places: MaxProcesses, room: sampler.NewRoom(sampler.MaxDictionaryBytes, MaxProcesses)}
@@ -132,15 +135,15 @@ func (g *Group) openRoots(ctx context.Context) error {
 	return nil
 }
 
-func (g *Group) open(ctx context.Context, pid int, boot time.Duration) (*Source, error) {
+func (g *Group) open(ctx context.Context, pid int, boot time.Duration) (*live.Source, error) {
 	opts := g.opts.Options
 	opts.BootWait = boot
 	opts.Dictionary = g.room.NewDictionary() // each process has its own ids
-	return Open(ctx, pid, opts)
+	return live.Open(ctx, pid, opts)
 }
 
 // adopt gives a process the Source that samples it.
-func (g *Group) adopt(r *relative, src *Source) {
+func (g *Group) adopt(r *relative, src *live.Source) {
 	p := src.Process()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -193,10 +196,10 @@ func (g *Group) over() bool {
 }
 
 // sources returns the Sources of living processes.
-func (g *Group) sources() []*Source {
+func (g *Group) sources() []*live.Source {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var out []*Source
+	var out []*live.Source
 	for _, r := range g.list {
 		if r.src != nil && r.EndedAt.IsZero() {
 			out = append(out, r.src)
@@ -211,17 +214,13 @@ func (g *Group) share() {
 	n := float64(max(len(list), 1))
 	stack := min(g.opts.StackRate, max(groupStackRate, g.opts.StackRate)/n)
 	lock := min(g.opts.LockRate, max(groupLockRate, g.opts.LockRate)/n)
-	g.opts.budget.Ask(stack, lock)
-	for _, s := range list {
-		s.share(len(list))
-		s.rates.Set(stack, lock)
-	}
+	g.opts.Share(list, stack, lock)
 }
 
 // Done closes a Source that the caller does not need. See sampler.Group.
 func (g *Group) Done(src sampler.Source) {
 	g.mu.Lock()
-	var found *Source
+	var found *live.Source
 	for _, r := range g.list {
 		if r.src != nil && sampler.Source(r.src) == src && !r.done {
 			found = r.src

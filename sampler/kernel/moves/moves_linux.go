@@ -1,6 +1,7 @@
-package kernel
+package moves
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
 const (
@@ -46,10 +49,10 @@ type moveRing struct {
 	mem []byte
 }
 
-// OpenMoves prepares to follow threads of a process. It does not follow any thread yet.
-func OpenMoves(pid int) *Moves {
+// Open prepares to follow threads of a process. It does not follow any thread yet.
+func Open(pid int) *Moves {
 	// Each followed thread needs a descriptor. ddtop keeps half of those that it may have for other uses.
-	return &Moves{pid: pid, rings: make(map[int32]*moveRing), room: openFileLimit() / 2}
+	return &Moves{pid: pid, rings: make(map[int32]*moveRing), room: kernel.OpenFileLimit() / 2}
 }
 
 // Close stops following all threads.
@@ -65,13 +68,13 @@ func (m *Moves) Follows(tid int32) bool { return m.rings[tid] != nil }
 // Len returns the number of followed threads.
 func (m *Moves) Len() int { return len(m.rings) }
 
-// Follow begins to follow a thread. The error is ErrGone if it has ended, else ErrMoves.
+// Follow begins to follow a thread. The error is ErrGone if it has ended, else Err.
 func (m *Moves) Follow(tid int32) error {
 	if m.rings[tid] != nil {
 		return nil
 	}
 	if len(m.rings) >= m.room {
-		return fmt.Errorf("%w: process %d has more than %d threads, and each takes a descriptor of ddtop's: raise ulimit -n", ErrMoves, m.pid, m.room)
+		return fmt.Errorf("%w: process %d has more than %d threads, and each takes a descriptor of ddtop's: raise ulimit -n", Err, m.pid, m.room)
 	}
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
@@ -85,12 +88,12 @@ func (m *Moves) Follow(tid int32) error {
 	}
 	mem, err := mapMoves(fd, pagesFor(len(m.rings)))
 	if err != nil {
-		closeFD(fd)
+		unix.Close(fd)
 		if err == unix.EPERM || err == unix.ENOMEM || err == unix.EAGAIN {
 			return fmt.Errorf("%w: the kernel gives no more memory than for the events of %d threads (kernel.perf_event_mlock_kb, ulimit -l): %w",
-				ErrMoves, len(m.rings), err)
+				Err, len(m.rings), err)
 		}
-		return fmt.Errorf("%w: mapping the events of thread %d: %w", ErrMoves, tid, err)
+		return fmt.Errorf("%w: mapping the events of thread %d: %w", Err, tid, err)
 	}
 	m.rings[tid] = &moveRing{fd, mem}
 	return nil
@@ -116,7 +119,7 @@ func (m *Moves) grow(tid int32, r *moveRing) {
 	_ = unix.Munmap(r.mem) // fails only for unmapped memory
 	mem, err := mapMoves(r.fd, mostMovePages)
 	if err != nil {
-		closeFD(r.fd) // the caller can follow the thread again
+		unix.Close(r.fd) // the caller can follow the thread again
 		delete(m.rings, tid)
 		return
 	}
@@ -139,29 +142,29 @@ func pagesFor(n int) int {
 func (m *Moves) refusal(tid int32, err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
-		return &Error{"perf_event_open", fmt.Sprintf("thread %d", tid), err}
+		return &kernel.Error{Op: "perf_event_open", Path: fmt.Sprintf("thread %d", tid), Err: err}
 	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
 		if level, e := os.ReadFile("/proc/sys/kernel/perf_event_paranoid"); e == nil {
 			if text := strings.TrimSpace(string(level)); len(text) == 1 && text[0] > '2' {
-				return fmt.Errorf("%w is forbidden by kernel.perf_event_paranoid=%s: %w", ErrMoves, text, err)
+				return fmt.Errorf("%w is forbidden by kernel.perf_event_paranoid=%s: %w", Err, text, err)
 			}
 		}
 		if seccomped() {
-			return fmt.Errorf("%w is forbidden by seccomp: %w", ErrMoves, err)
+			return fmt.Errorf("%w is forbidden by seccomp: %w", Err, err)
 		}
-		return fmt.Errorf("%w is forbidden for process %d: %w", ErrMoves, m.pid, err)
+		return fmt.Errorf("%w is forbidden for process %d: %w", Err, m.pid, err)
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
 		if seccomped() {
-			return fmt.Errorf("%w is forbidden by seccomp: %w", ErrMoves, err)
+			return fmt.Errorf("%w is forbidden by seccomp: %w", Err, err)
 		}
-		return fmt.Errorf("%w is missing in this kernel: %w", ErrMoves, err)
+		return fmt.Errorf("%w is missing in this kernel: %w", Err, err)
 	case errors.Is(err, unix.EMFILE):
 		return fmt.Errorf("%w: no descriptors are left for the events of %d threads, so raise ulimit -n: %w",
-			ErrMoves, len(m.rings)+1, err)
-	case Exhausted(err):
-		return fmt.Errorf("%w: no descriptors are left for the events of %d threads: %w", ErrMoves, len(m.rings)+1, err)
+			Err, len(m.rings)+1, err)
+	case kernel.Exhausted(err):
+		return fmt.Errorf("%w: no descriptors are left for the events of %d threads: %w", Err, len(m.rings)+1, err)
 	}
-	return fmt.Errorf("%w: following thread %d: %w", ErrMoves, tid, err)
+	return fmt.Errorf("%w: following thread %d: %w", Err, tid, err)
 }
 
 // seccomped reports whether a seccomp filter may refuse ddtop's system calls (Seccomp of /proc/self/status is 2).
@@ -170,8 +173,7 @@ func seccomped() bool {
 	if err != nil {
 		return false
 	}
-	mode, ok := field(b, "Seccomp")
-	return ok && strings.TrimSpace(string(mode)) == "2"
+	return bytes.Contains(b, []byte("\nSeccomp:\t2\n"))
 }
 
 // Forget stops following a thread.
@@ -182,7 +184,7 @@ func (m *Moves) Forget(tid int32) {
 	}
 	delete(m.rings, tid)
 	_ = unix.Munmap(r.mem) // fails only for unmapped memory
-	closeFD(r.fd)
+	unix.Close(r.fd)
 }
 
 // Read calls take with each event since the last Read, in order for each thread. It stops following threads that have
@@ -191,7 +193,7 @@ func (m *Moves) Read(take func(tid int32, e *Move)) (lost uint64) {
 	for tid, r := range m.rings {
 		ended := false
 		lost := r.read(func(e *Move) {
-			ended = ended || e.Kind == MoveEnded
+			ended = ended || e.Kind == Ended
 			take(tid, e)
 		})
 		m.lost += lost
@@ -251,19 +253,19 @@ func takeMove(b []byte, take func(e *Move)) (lost uint64) {
 		e := Move{NS: int64(word(recordHeader))}
 		switch {
 		case misc&miscPreempted != 0:
-			e.Kind = MovePreempted
+			e.Kind = Preempted
 		case misc&miscOut != 0:
-			e.Kind = MoveOut
+			e.Kind = Out
 		}
 		take(&e)
 	case recordFork, recordExit:
 		// The record has these fields: pid and ppid, tid and ptid, and the time.
-		e := Move{NS: int64(word(24)), Kind: MoveEnded}
+		e := Move{NS: int64(word(24)), Kind: Ended}
 		if kind == recordFork {
 			if p := word(8); uint32(p) != uint32(p>>32) {
 				return 0 // a new process, not a thread
 			}
-			e.Kind, e.Child = MoveStarted, int32(uint32(word(16)))
+			e.Kind, e.Child = Started, int32(uint32(word(16)))
 		}
 		take(&e)
 	case recordLost:

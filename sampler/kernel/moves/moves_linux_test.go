@@ -1,4 +1,4 @@
-package kernel
+package moves
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/internal/rubytest"
+	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
 // sleeping starts a thread that sleeps n times after start, and then ends. It returns the thread's tid.
@@ -34,17 +37,31 @@ func sleeping(t *testing.T, n int) (tid int32, start chan<- struct{}, slept, end
 	return <-tids, begin, done, over
 }
 
+// monotonic returns CLOCK_MONOTONIC in ns.
+func monotonic(t *testing.T) int64 {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
+	}
+	return now.Nano()
+}
+
 // TestMoves: the events report that a thread gets a CPU exactly as often as the kernel counts. Getting and losing a CPU
 // alternate, at ascending times. The thread's end is reported, too.
 func TestMoves(t *testing.T) {
 	const n = 50
 	tid, start, slept, ended := sleeping(t, n)
-	m := OpenMoves(os.Getpid())
+	m := Open(os.Getpid())
 	defer m.Close()
 	if err := m.Follow(tid); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
-	tasks, _ := openTasks(t, os.Getpid())
+	tasks, err := kernel.OpenTasks(os.Getpid(), sampler.NewDictionary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tasks.Close()
 	turns := func() int64 {
 		cpu, err := tasks.CPU(tid)
 		if err != nil {
@@ -52,7 +69,7 @@ func TestMoves(t *testing.T) {
 		}
 		return cpu.Turns
 	}
-	before, from := turns(), monotonic()
+	before, from := turns(), monotonic(t)
 	start <- struct{}{}
 	<-slept
 	var all []Move
@@ -66,7 +83,7 @@ func TestMoves(t *testing.T) {
 		if lost := m.Read(take); lost != 0 {
 			t.Errorf("%d lost", lost)
 		}
-		return len(slices.DeleteFunc(slices.Clone(all), func(e Move) bool { return e.Kind != MoveIn }))
+		return len(slices.DeleteFunc(slices.Clone(all), func(e Move) bool { return e.Kind != In }))
 	}
 	// The thread may not have reached its last sleep yet. So the test waits until there are as many events as the
 	// kernel counts.
@@ -79,26 +96,26 @@ func TestMoves(t *testing.T) {
 	}
 	on, last, asleep := false, from, int64(0)
 	for _, e := range all {
-		if e.NS < last || (e.Kind == MoveIn) == on {
+		if e.NS < last || (e.Kind == In) == on {
 			t.Fatalf("%+v after %d, on a CPU: %v", e, last, on)
 		}
-		if e.Kind == MoveIn && last != from {
+		if e.Kind == In && last != from {
 			asleep += e.NS - last
 		}
-		on, last = e.Kind == MoveIn, e.NS
+		on, last = e.Kind == In, e.NS
 	}
-	if asleep < (n-1)*2e6 || last > monotonic() {
-		t.Errorf("%d ns without a CPU in %d sleeps of 2 ms, the last event %d ns ago", asleep, n, monotonic()-last)
+	if asleep < (n-1)*2e6 || last > monotonic(t) {
+		t.Errorf("%d ns without a CPU in %d sleeps of 2 ms, the last event %d ns ago", asleep, n, monotonic(t)-last)
 	}
 	close(start)
 	<-ended
 	for deadline := time.Now().Add(rubytest.Timeout); m.Len() > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		read()
 	}
-	if m.Len() != 0 || !slices.ContainsFunc(all, func(e Move) bool { return e.Kind == MoveEnded }) {
+	if m.Len() != 0 || !slices.ContainsFunc(all, func(e Move) bool { return e.Kind == Ended }) {
 		t.Errorf("%d threads are followed after the end", m.Len())
 	}
-	if err := m.Follow(tid); !errors.Is(err, ErrGone) {
+	if err := m.Follow(tid); !errors.Is(err, kernel.ErrGone) {
 		t.Errorf("of a thread that has ended: %v", err)
 	}
 }
@@ -106,7 +123,7 @@ func TestMoves(t *testing.T) {
 // TestMovesTellOfChildren: when a followed thread starts another thread, ddtop gets an event that names the new thread
 // (Move.Child).
 func TestMovesTellOfChildren(t *testing.T) {
-	m := OpenMoves(os.Getpid())
+	m := Open(os.Getpid())
 	defer m.Close()
 	want, child := make(chan int32), int32(0)
 	runtime.LockOSThread()
@@ -116,8 +133,8 @@ func TestMovesTellOfChildren(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range tids { // any of these threads may start the next one
-		tid, _ := parseInt32(d.Name())
-		if err := m.Follow(tid); err != nil && !errors.Is(err, ErrGone) {
+		tid, _ := strconv.Atoi(d.Name())
+		if err := m.Follow(int32(tid)); err != nil && !errors.Is(err, kernel.ErrGone) {
 			rubytest.Skip(t, "%v", err)
 		}
 	}
@@ -129,7 +146,7 @@ func TestMovesTellOfChildren(t *testing.T) {
 		}()
 		child = <-want
 		m.Read(func(_ int32, e *Move) {
-			if e.Kind == MoveStarted {
+			if e.Kind == Started {
 				made[e.Child] = true
 			}
 		})
@@ -144,13 +161,13 @@ func TestMovesTellOfChildren(t *testing.T) {
 // ddtop has too few descriptors to follow another thread, Follow returns an error with the reason.
 func TestMovesAreBounded(t *testing.T) {
 	tid, start, slept, _ := sleeping(t, 0)
-	m := OpenMoves(os.Getpid())
+	m := Open(os.Getpid())
 	defer m.Close()
 	if err := m.Follow(tid); err != nil {
 		rubytest.Skip(t, "%v", err)
 	}
 	m.room = 1
-	if err := m.Follow(int32(unix.Gettid())); !errors.Is(err, ErrMoves) {
+	if err := m.Follow(int32(unix.Gettid())); !errors.Is(err, Err) {
 		t.Errorf("beyond the room: %v", err)
 	}
 	start <- struct{}{}
@@ -173,7 +190,7 @@ func TestMovesAreBounded(t *testing.T) {
 // events then fits.
 func TestMovesGrow(t *testing.T) {
 	const n = 200 // each sleep has two events, so they need more than a page
-	m := OpenMoves(os.Getpid())
+	m := Open(os.Getpid())
 	defer m.Close()
 	tids, begin, done := make(chan int32), make(chan int), make(chan struct{})
 	attach.OnOwnThread(func() {
@@ -218,7 +235,7 @@ func TestMovesGrow(t *testing.T) {
 // system calls, as in containers, or a setting of the machine. If too many files are open, the error says what to do.
 func TestMovesRefused(t *testing.T) {
 	m := &Moves{pid: 1, rings: map[int32]*moveRing{}}
-	for err, want := range map[error]error{unix.EPERM: ErrMoves, unix.EACCES: ErrMoves, unix.ENOSYS: ErrMoves, unix.EMFILE: ErrMoves, unix.ESRCH: ErrGone, unix.EINVAL: ErrMoves} {
+	for err, want := range map[error]error{unix.EPERM: Err, unix.EACCES: Err, unix.ENOSYS: Err, unix.EMFILE: Err, unix.ESRCH: kernel.ErrGone, unix.EINVAL: Err} {
 		if got := m.refusal(5, err); !errors.Is(got, want) || !errors.Is(got, err) {
 			t.Errorf("%v: %v", err, got)
 		}

@@ -1,4 +1,4 @@
-package live_test
+package group_test
 
 import (
 	"testing"
@@ -6,17 +6,19 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 	"github.com/ddtop/ddtop/sampler/exact/probe"
 	"github.com/ddtop/ddtop/sampler/live"
+	"github.com/ddtop/ddtop/sampler/live/group"
 )
 
 // TestExactGroup: in a Group of several processes, exact mode can be switched on and off for each process separately.
 func TestExactGroup(t *testing.T) {
-	eachExact(t, func(t *testing.T, r rubytest.Ruby) {
+	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
+		rubytest.NeedExact(t, r)
 		if err := probe.Try(false); err != nil {
 			rubytest.Skip(t, "%v", err)
 		}
 		f := startFamily(t, r)
 		one, two := f.fork("1"), f.fork("2")
-		g, err := live.OpenGroup(t.Context(), []int{f.PID}, live.GroupOptions{Children: true})
+		g, err := group.Open(t.Context(), []int{f.PID}, group.Options{Children: true})
 		if err != nil {
 			t.Fatal(err)
 		}
