@@ -29,6 +29,10 @@ type Machine struct {
 	compared comparison // the last comparison that counted
 	// endedNS is when the last thread ended. It is zero if none has.
 	endedNS int64
+	// owner is the owner of the GVL in the last record of Ruby before 3.3. It is unset (ownerKnown is false) at first,
+	// and after records were lost.
+	owner      uint64
+	ownerKnown bool
 	doubt   int64 // changes before this time may be missing, CLOCK_MONOTONIC in ns
 	spare   []*thread
 	lives   uint64 // the number of threads so far
@@ -130,10 +134,17 @@ func (m *Machine) Feed(r *Record) {
 		return
 	}
 	own := r.Kind != Began && r.Thread != 0
-	if r.Thread == 0 && r.Before33 {
-		named := *r
-		named.Thread = m.firstOf(r)
-		r = &named
+	if r.Before33 {
+		switch taken := m.takes(r); {
+		case taken && r.Thread != r.Owner:
+			named := *r
+			named.Thread, own = r.Owner, false
+			r = &named
+		case r.Thread == 0:
+			named := *r
+			named.Thread = m.firstOf(r)
+			r = &named
+		}
 	}
 	if r.Thread != 0 {
 		t := m.find(r, now)
@@ -151,6 +162,21 @@ func (m *Machine) Feed(r *Record) {
 	if r.Kind != Began {
 		m.others(r, now)
 	}
+}
+
+// takes reports whether the thread that made a record has just taken the GVL. This is so if the GVL has another owner
+// than in the last record. Ruby changes the owner only while it holds the scheduler's mutex, and each unlock of this
+// mutex makes a record. So the thread that makes the record has changed the owner to itself.
+//
+// From 3.0 to 3.2, this is needed for a native thread that serves a second Ruby thread. The native thread's thread-local
+// storage still has the first rb_thread_t when it takes the GVL for the second (thread_start_func_2 in thread.c).
+func (m *Machine) takes(r *Record) bool {
+	if r.Kind != Unlocked && r.Kind != Slept {
+		return false
+	}
+	took := m.ownerKnown && r.Kind == Unlocked && r.Owner != 0 && r.Owner != m.owner
+	m.owner, m.ownerKnown = r.Owner, true
+	return took
 }
 
 // firstOf returns the rb_thread_t for a record that lacks it. Up to Ruby 3.2 a native thread gets the GVL before its
@@ -302,6 +328,7 @@ func (m *Machine) end(t *thread, now int64) {
 // doubtful.
 func (m *Machine) Lost(untilNS int64) {
 	m.doubt = max(m.doubt, untilNS)
+	m.ownerKnown = false
 	for _, t := range m.threads {
 		t.doubtful = true
 	}

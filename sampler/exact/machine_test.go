@@ -130,6 +130,12 @@ func TestMachine(t *testing.T) {
 				old(401, 2, threadB, 0), old(410, 1, threadA, threadA)},
 			"100 1 held, 150 2 queued, 300 1 released, 303 1 queued, 320 2 held, 400 2 released, 410 1 held",
 		},
+		"up to 3.2: a native thread takes it for a new thread, and still names the old one": {
+			[]Record{old(100, 1, threadA, threadA), old(200, 1, threadA, 0), slept(210, 2, threadB, 0), old(300, 1, threadA, threadC),
+				{NS: 400, TID: 1, Kind: Signalled, Thread: threadC, Before33: true}, old(405, 1, threadC, 0), old(410, 2, threadB, threadB),
+				old(500, 1, threadC, threadB)},
+			"100 1 held, 200 1 released, 210 2 queued, 300 1 gone, 300 1 held, 400 1 released, 410 2 held",
+		},
 		"up to 3.2: who owns it is not put into the queue by another": {
 			[]Record{old(100, 1, threadA, 0), slept(150, 2, threadB, threadA)},
 			"100 1 released, 150 2 queued",
