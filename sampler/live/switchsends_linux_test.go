@@ -55,6 +55,15 @@ Thread.new { loop { Zlib::Deflate.deflate(zeros, 1); sleep 0.0001; work 500 } }
 2.times { child { loop { work 1000 } } }
 big = "x" * 60_000_000
 Thread.new { loop { f.sysseek(0); f.syswrite(big); sleep 0.002 } }`,
+	// Writer and reader share one CPU. The records do not have the number of bytes that sendfile sends.
+	"sendfile": `a, b = UNIXSocket.pair
+f = IO.for_fd(syscall(319, "file", 0), "r+") # memfd_create
+f.syswrite("x" * 20_000)
+child { loop { b.readpartial(100_000); work 200 } }
+Thread.new { loop { f.sysseek(0); IO.copy_stream(f, a, 20_000); work 3000 } }`,
+	// Other processes want the CPU. Up to Ruby 3.2, a thread that gives the GVL away and sleeps lets them have it first.
+	"sleep beside others": `2.times { child { loop { work 1000 } } }
+Thread.new { loop { work 30_000; sleep 0.002 } }`,
 }
 
 // ontoOneCPU moves a process and its children to one CPU.
@@ -163,7 +172,7 @@ func TestSwitchesOfSenders(t *testing.T) {
 				switch {
 				case strings.HasPrefix(name, "handed on"): // ddtop learns a thread's share from some clock ticks
 					length, learning = 3*time.Second, 2*time.Second
-				case name == "small requests", name == "pipe":
+				case name == "small requests", name == "pipe", name == "sendfile":
 					length = 250 * time.Millisecond // they make many records, so one of these matters less
 					ontoOneCPU(t, p.PID)
 				}

@@ -118,10 +118,17 @@ type Worked interface {
 // sends are the system calls that can wake another thread, but do not wait for that thread. Each has a time in ns. It
 // is the time from when the caller gives the GVL away until it loses its CPU to the woken thread.
 var sends = map[string]int64{"sendto": sendNS, "sendmsg": sendNS, "sendmmsg": sendNS, "write": writeNS,
-	"writev": writeNS, "futex": writeNS}
+	"writev": writeNS, "futex": writeNS, "sendfile": writeNS, yield: writeNS}
 
-// large reports whether the system call reads or writes so much that a thread can lose its CPU in the middle of it.
-func (r *Record) large() bool { return r.Descriptor && r.Args[2] >= largeBytes }
+// yield is the system call that gives the CPU to another thread. Up to Ruby 3.2, a thread makes it just after it has
+// given the GVL away (native_thread_yield in thread_pthread.c).
+const yield = "sched_yield"
+
+// large reports whether the system call reads or writes so much that a thread can lose its CPU in the middle of it. The
+// number of bytes is the third argument. For sendfile it is the fourth, which records do not have.
+func (r *Record) large() bool {
+	return r.Descriptor && r.Name != "sendfile" && r.Args[2] >= largeBytes
+}
 
 // inCall reports whether the thread lost its CPU in a system call that it had just entered. Either it waits in the
 // call, or the call woke another thread, which took the CPU.
@@ -136,7 +143,7 @@ func (r *Record) state() state {
 		return unknown
 	case r.Owner == r.Thread && (r.Linked || r.Before33):
 		return running
-	case r.Owner == r.Thread, r.Queued, r.Runnable && !r.Region:
+	case r.Owner == r.Thread, r.Queued, r.Runnable && !r.Region && r.Name != yield:
 		return waiting
 	}
 	return released
