@@ -9,12 +9,12 @@ import (
 const (
 	// patience is how long Ask waits for the kernel's answer about a process.
 	patience = time.Second
-	// patienceSteps is the number of short steps into which Ask divides its wait. On a full machine, ddtop itself may
-	// get no CPU for a while. Each step then takes longer, and so does the whole wait. With a single timer instead, Ask
-	// would blame the process for no answer.
+	// patienceSteps is the number of short steps into which Ask divides its wait. On a busy machine, ddtop itself may
+	// get no CPU for a while. Each step then takes longer, and so does the whole wait. A single timer would expire in
+	// that time, and Ask would wrongly report that the process does not answer.
 	patienceSteps = 20
 	// starvedSteps is the number of further steps that Ask waits while its function fn computes or waits for a CPU.
-	// Such a delay says nothing about the process, because the kernel does not cause it. With thirty threads for each
+	// This delay says nothing about the process, because fn is not blocked in the kernel. With thirty threads for each
 	// CPU, a computation of 50 ms can take seconds.
 	starvedSteps = 20 * patienceSteps
 )

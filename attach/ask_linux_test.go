@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAskWaitsForWhatLacksACPU: if the function that Ask calls computes, Ask waits longer than its patience, because on
-// a full machine any computation can take so long. If the function blocks in the kernel, or waits for another
+// TestAskWaitsForWhatLacksACPU: if the function that Ask calls computes, Ask waits longer than its patience. On a busy
+// machine any computation can take longer than the patience. If the function blocks in the kernel, or waits for another
 // goroutine, Ask returns ErrNoAnswer.
 func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 	t.Parallel()

@@ -20,9 +20,9 @@ func (p *facts) CallFrom(tid int32) (at Address, ok bool, err error) {
 	return parseCallFrom(text)
 }
 
-// parseCallFrom returns PC, the last field of /proc/PID/task/TID/syscall. The file's text is "running" if the thread
-// runs, and "-1 SP PC" if it is stopped outside of a system call. In a call, the text is the call's number, six
-// arguments, SP and PC.
+// parseCallFrom returns PC (the program counter), which is the last field of /proc/PID/task/TID/syscall. The file's
+// text is "running" if the thread runs, and "-1 SP PC" if it is stopped outside of a system call. In a call, the text
+// is the call's number, six arguments, SP and PC.
 func parseCallFrom(text []byte) (at Address, ok bool, err error) {
 	f := bytes.Fields(text)
 	const fields = 9

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// sparseCore is a core file whose last note has 400 MB. ddtop does not need this note. Only head is kept in memory; all
-// bytes after it are read as zeros.
+// sparseCore is a test's core file of more than 400 MB. Its last note claims 400 MB, and ddtop does not need this note.
+// Only the file's start (head) is kept in memory. All bytes after it are read as zeros.
 type sparseCore struct {
 	head []byte
 	size int64
@@ -34,8 +34,7 @@ func TestCoreOfManyRegisters(t *testing.T) {
 	const registers = 400 << 20
 	core := makeCore(nil, nil, 1, 77)
 	notes := binary.LittleEndian.Uint64(core[64+32:])
-	// fat is the header of a large note with the owner LINUX. The kernel writes such notes, and ddtop does not use
-	// them.
+	// fat is the header of a large note with the owner LINUX. ddtop skips such notes, which the kernel writes.
 	fat := binary.LittleEndian.AppendUint32(nil, 6)
 	fat = binary.LittleEndian.AppendUint32(fat, registers)
 	fat = append(binary.LittleEndian.AppendUint32(fat, 0x202), "LINUX\x00\x00\x00"...)

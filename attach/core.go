@@ -21,7 +21,7 @@ import (
 var (
 	// errNotCore is returned for a file that is not an ELF core of a 64-bit little-endian process.
 	errNotCore = errors.New("not a core file")
-	// errFileUnusable is returned for memory that is not in the core but in a mapped file, such as code, if this file
+	// errFileUnusable is returned for memory, such as code, whose content is not in the core but in a mapped file that
 	// cannot be used.
 	errFileUnusable = errors.New("the mapped file can't be used")
 )
@@ -46,14 +46,14 @@ type Core struct {
 	file    io.ReaderAt
 	closer  io.Closer
 	written time.Time
-	// length is the size of the core file in bytes. missing is the number of bytes that its headers describe but the
-	// file does not have, because it was cut short.
+	// length is the size of the core file in bytes. missing is the number of bytes that the core's headers describe but
+	// the file lacks, because the file was cut short.
 	length, missing int64
 	machine         string
 	segments        []segment
 	notes           coreNotes
-	// mappings are what Maps returns: all memory of the process. notes also has a list of mappings, but it has only
-	// mapped files.
+	// mappings are what Maps returns: all memory of the process. The list of mappings in notes is shorter, because it
+	// has only mapped files.
 	mappings []Mapping
 	// given maps the path of a mapped file to the path of the file that the user has named to replace it. root is the
 	// root folder of the dumped process.
@@ -188,8 +188,8 @@ func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	return segment{addr: Address(addr), size: size, kept: kept, offset: int64(offset)}, true
 }
 
-// readNotes reads a segment of notes. It appends those notes to the slice to that parseCoreNotes uses. To save memory,
-// it skips all other notes, most of which are floating-point registers.
+// readNotes reads a segment of notes. It appends the notes that parseCoreNotes uses to the slice to, and returns the
+// slice. To save memory, it skips all other notes, most of which are floating-point registers.
 func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	if offset > uint64(c.length) || size > uint64(c.length)-offset {
 		return nil, fmt.Errorf("it was cut off: %d bytes of notes, which say which files were mapped, lie beyond its end", size)
@@ -203,7 +203,7 @@ func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 		length := noteSize(head[:])
 		left := in.Size() - at
 		if wantedNote(head[:]) {
-			n := min(length, left) // parseCoreNotes reports a note that is cut off
+			n := min(length, left) // the file can end within the note; parseCoreNotes reports this as an error
 			if int64(len(to))+n > maxCoreNotes {
 				return nil, fmt.Errorf("its notes of threads and mapped files have more than %d bytes", maxCoreNotes)
 			}
@@ -240,7 +240,7 @@ func (c *Core) Read(addr Address, buf []byte) error {
 }
 
 // ReadBatch fills the ranges one by one. calls is the number of system calls that the same reads of a live process
-// would take. A core needs no such calls, but the interface Memory requires the number.
+// would take. A core needs no such calls. ReadBatch returns the number because the interface Memory requires it.
 func (c *Core) ReadBatch(ranges []Range) (calls int, err error) {
 	for i := range ranges {
 		ranges[i].Failed = c.read(ranges[i].Addr, ranges[i].Buf) != nil

@@ -46,7 +46,7 @@ func testRegister(tid uint32, i int) uint64 { return uint64(tid)<<40 | uint64(i)
 const testVDSO = 0x13000
 
 // makeCore returns a core file as the kernel writes it. A piece without content becomes a segment with the rights of
-// code.
+// code (readable and executable).
 func makeCore(pieces []piece, files []mappedFileOf, entry uint64, tids ...uint32) []byte {
 	var notes []byte
 	for _, tid := range tids {
@@ -188,8 +188,8 @@ func TestCoreReads(t *testing.T) {
 	}
 }
 
-// TestCoreMaps: Maps lists all memory of the process once, with the rights of its segment. A part of a mapped file that
-// has no segment counts as code.
+// TestCoreMaps: Maps lists all memory of the process once, with the rights of its segment. If a part of a mapped file
+// has no segment, Maps marks it as executable.
 func TestCoreMaps(t *testing.T) {
 	core, path := coreWith(t, program(0x1000, 5))
 	c, err := OpenCore(core, CoreFiles{})
@@ -210,8 +210,8 @@ func TestCoreMaps(t *testing.T) {
 	}
 }
 
-// TestCoreMaps: Maps lists all memory of the process once, with the rights of its segment. If a part of a mapped file
-// has no segment, Maps marks it as executable.
+// TestCoreRegisters: each thread has the registers in its own note. If the note is cut short, the thread has no
+// registers.
 func TestCoreRegisters(t *testing.T) {
 	b := makeCore(nil, nil, 0, 7, 8)
 	c, err := newCore("core", bytes.NewReader(b), int64(len(b)))

@@ -84,7 +84,8 @@ func (c *Core) allMappings() []Mapping {
 	return out
 }
 
-// withoutFile returns a mapping for the part of a segment that belongs to no mapped file.
+// withoutFile returns a mapping for the memory of a segment between two addresses. This memory belongs to no mapped
+// file.
 func (c *Core) withoutFile(s segment, from, until Address) Mapping {
 	m := Mapping{Start: from, End: until, Device: "core",
 		Read: s.rights&elf.PF_R != 0, Write: s.rights&elf.PF_W != 0, Exec: s.rights&elf.PF_X != 0}
@@ -184,10 +185,10 @@ func (c *Core) findFile(path string) (*safefile.File, error) {
 	return f, nil
 }
 
-// check compares the start of a file with the memory in the core, so that a replaced file is noticed. For this purpose,
-// the kernel writes the first page of each mapped ELF file into the core. The page holds the build id (core(5),
-// coredump_filter bit 4). Many cores that gcore has written do not hold that page. In this case compared is false, and
-// check refuses only a file that was changed after the core was written.
+// check compares the start of a file with the memory in the core, to find out whether the file was replaced. The core
+// can hold this start, because the kernel writes the first page of each mapped ELF file into the core. The page holds
+// the build id (core(5), coredump_filter bit 4). Many cores that gcore has written do not hold that page. In this case
+// compared is false, and check refuses only a file that was changed after the core was written.
 func (c *Core) check(path string, f *safefile.File) (compared bool, err error) {
 	for _, m := range c.notes.mappings {
 		if m.Path != path || m.Offset != 0 {
@@ -243,7 +244,7 @@ func (c *Core) Module(path string, mappings []Mapping) (*Module, error) {
 }
 
 // moduleOf opens the ELF file of an image, which is one load of the file with its mappings. If the file cannot be used,
-// moduleOf reads the ELF file from the core's memory.
+// moduleOf reads the ELF headers and symbols from the core's memory instead.
 func (c *Core) moduleOf(of mapped.Image) (*Module, error) {
 	path, own := of.Path, of.Mappings
 	f, err := c.open(path)
@@ -263,8 +264,9 @@ func (c *Core) moduleOf(of mapped.Image) (*Module, error) {
 	return m, err
 }
 
-// Ruby finds the file with the Ruby VM, as FindRuby does in a process. The error is ErrNotRuby if there is none. The
-// error is errFileUnusable if the core lacks the memory of a mapped file, and the file itself cannot be used.
+// Ruby finds the file with the Ruby VM in the core, as FindRuby does for a live process. The error is ErrNotRuby if
+// there is none. The error is errFileUnusable if the core lacks the memory of a mapped file, and the file itself cannot
+// be used.
 func (c *Core) Ruby() (*Module, error) {
 	images := mapped.MappedImages(c.mappings)
 	if len(images) == 0 {

@@ -60,8 +60,8 @@ type coreNotes struct {
 	comm     string
 	args     []string
 	mappings []Mapping
-	// programAt is an address in the program's file: its program headers, or its entry point. vdsoAt is the start of
-	// the vDSO. Each is zero if the core does not have it.
+	// programAt is an address within the mapped program: of its program headers, or of its entry point. vdsoAt is the
+	// start of the vDSO. Each is zero if the core does not have it.
 	programAt, vdsoAt Address
 	// registers maps the TID of each thread to its registers. They are valid on x86_64 only.
 	registers map[int32][NumUserRegisters]uint64

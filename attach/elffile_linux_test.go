@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/elftest"
 )
 
-// hostileELF returns ELF files whose headers claim more than the files contain. The map's keys are names for the test.
-// Each file is extended with zeros, as a sparse file, to the length size.
+// hostileELF returns ELF files whose headers claim more than the files contain. The map's keys name the test cases. The
+// test extends each file with zeros to the length size, as a sparse file.
 func hostileELF(t testing.TB) map[string]struct {
 	file []byte
 	size int64
@@ -181,8 +181,8 @@ func TestELFChangesWhileRead(t *testing.T) {
 	}
 }
 
-// changing is a file whose content is replaced after some reads. The field now has the content before that, and then
-// has the content after it.
+// changing is a file whose content is replaced after some reads. The field now holds the content before the
+// replacement, and then holds the content after it.
 type changing struct {
 	now, then []byte
 	reads     int

@@ -19,10 +19,10 @@ const (
 // errNoEnviron is returned if a process's memory does not show its environment.
 var errNoEnviron = errors.New("its environment was not found")
 
-// Environment returns the current values of the environment variables whose names are wanted. If the process's memory
-// does not show them, it returns the values with which the process was started. These are lost if the process has set
-// its title, because Ruby writes the title in their place (docs/internals/context.md#the-environment). The error is
-// ErrNoAnswer if the process does not answer.
+// Environment returns the current values of the environment variables whose names are wanted. If they cannot be found
+// in the process's memory, it returns the values with which the process was started. These start values are lost if the
+// process has set its title, because Ruby writes the title in their place (docs/internals/context.md#the-environment).
+// The error is ErrNoAnswer if the process does not answer.
 func (p *Process) Environment(wanted func(name string) bool) (map[string]string, error) {
 	found, err := Ask(p.pid, "reading its environment", func() (map[string]string, error) { return p.variablesNow(wanted) })
 	if err == nil || errors.Is(err, ErrNoAnswer) {

@@ -17,8 +17,8 @@ var (
 	// ErrReplaced means that the process runs another program now (exec). Everything learned about the old program is
 	// invalid.
 	ErrReplaced = errors.New("the process runs another program now")
-	// ErrZombie means that the process has ended and freed its memory, and waits for its parent to read its exit
-	// code.
+	// ErrZombie means that the process has ended and freed its memory. It remains in the process list until its parent
+	// reads its exit code.
 	ErrZombie = errors.New("the process is a zombie")
 	// ErrKernelThread means that the process is a thread of the kernel and has no memory of its own.
 	ErrKernelThread = errors.New("a kernel thread")
@@ -27,7 +27,7 @@ var (
 	// ErrPermission means that the kernel refuses to let us read the process.
 	ErrPermission = errors.New("no permission to read the process")
 	// ErrNotLoaded means that the process has no Ruby yet, but may be about to start it. Another try in a moment can
-	// succeed. After ErrNotRuby it cannot.
+	// succeed. After ErrNotRuby, another try would fail again.
 	ErrNotLoaded = errors.New("no Ruby is loaded yet")
 	// ErrNoAnswer means that the kernel did not answer about the process in time. Its memory is locked, or a disk
 	// hangs.
@@ -35,8 +35,8 @@ var (
 	// ErrFault means that ddtop itself has panicked while it read the process. An attacker can cause this with prepared
 	// files or memory.
 	ErrFault = errors.New("ddtop has failed at this process, by a fault of its own")
-	// ErrExhausted means that ddtop or the machine has no descriptors or no memory left. It proves nothing about the
-	// process.
+	// ErrExhausted means that ddtop could not read the process because ddtop or the machine has no descriptors or no
+	// memory left. It proves nothing about the process.
 	ErrExhausted = errors.New("it could not be looked at")
 	// ErrLinuxOnly means that processes can be read on Linux only.
 	ErrLinuxOnly = errors.New("reading a process works on Linux only")
@@ -53,7 +53,7 @@ type TargetError struct {
 	Cause string
 	// Help is a sentence with the command that helps. It is empty if there is none.
 	Help string
-	// Root is true if root of this machine may read the process, and ddtop can become root with sudo.
+	// Root is true if root of this machine may read the process, and the user can run ddtop as root with sudo.
 	Root bool
 	// Users are the users that occur in Cause, Help and Err. Programs are the names and paths of programs that occur
 	// there. Package redact replaces both.
@@ -81,7 +81,7 @@ func (e *TargetError) Error() string {
 // Named returns the users and programs that the error's text names, so that package redact can replace them.
 func (e *TargetError) Named() (users, programs []string) { return e.Users, e.Programs }
 
-// Unwrap returns Kind and the kernel's error.
+// Unwrap returns Kind and the kernel's error, if there is one.
 func (e *TargetError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Kind}

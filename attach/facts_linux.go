@@ -46,8 +46,8 @@ func (p *facts) StartedAt() (time.Time, error) {
 // Parent returns the PID of the parent process at the time when this process was opened.
 func (p *facts) Parent() int { return p.stat.PPID }
 
-// CPUs returns how many CPUs the process's main thread may use by its affinity (taskset, cpusets). It returns zero if
-// the affinity cannot be read.
+// CPUs returns how many CPUs the process's main thread may use. It counts the CPUs in the thread's affinity (taskset,
+// cpusets). It returns zero if the affinity cannot be read.
 func (p *facts) CPUs() int {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(p.pid, &set); err != nil {
@@ -95,8 +95,8 @@ func (p *facts) Title() string {
 	return titleOf(args, p.stat.Comm)
 }
 
-// Part returns two parts of the title that the process gives itself. part is the process's role in a service ("w0" for
-// a worker), and now is what it does at present ("[3 of 5 busy]"). See Candidate.
+// Part returns two parts of the title that the process has set for itself. part is the process's role in a service
+// ("w0" for a worker), and now is what it does at present ("[3 of 5 busy]"). See Candidate.
 func (p *facts) Part() (part, now string, err error) {
 	args, err := p.CommandLine()
 	if err != nil {
@@ -148,9 +148,9 @@ func (p *facts) NamespacePID() int {
 // memory differ from the numbers that ddtop sees.
 func (p *facts) inNamespace() bool { return len(p.status.NSPID) > 1 }
 
-// NamespaceTID returns the number of a native thread in the process's own, innermost PID namespace. Ruby's memory has
-// this number. tid is the thread's number in ddtop's namespace. The two numbers are equal unless inNamespace returns
-// true.
+// NamespaceTID returns the number of a native thread in the process's own, innermost PID namespace. Ruby keeps this
+// number in its memory. tid is the thread's number in ddtop's namespace. The two numbers are equal unless inNamespace
+// returns true.
 func (p *facts) NamespaceTID(tid int32) (int32, error) {
 	if !p.inNamespace() {
 		return tid, nil

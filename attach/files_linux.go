@@ -30,7 +30,8 @@ func (p *Process) Module(path string, mappings []Mapping) (*Module, error) {
 	if len(own) == 0 {
 		return nil, fmt.Errorf("process %d has not mapped %s", p.pid, path)
 	}
-	// If a file is upgraded while the process runs, two files with the same path can be mapped. Take the first.
+	// If a file is upgraded while the process runs, two files with the same path can be mapped: the old one and the new
+	// one. Take the first.
 	return p.moduleOf(mapped.MappedImages(own)[0])
 }
 
@@ -108,8 +109,8 @@ func (p *Process) rights() (*safefile.Rights, error) {
 }
 
 // ReadFile reads a file at a path as the process sees it: below its root and with its rights. It reads at most limit
-// bytes. The errors are package safefile's, ErrGone, ErrReplaced and the kernel's. Package safefile waits 5 s for each
-// step if the file system does not answer, so ReadFile can take several times as long.
+// bytes. An error is one of package safefile's, ErrGone, ErrReplaced or one of the kernel's. If the file system does
+// not answer, package safefile waits 5 s for each step. So ReadFile can take several times 5 s.
 func (p *Process) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	before, err := p.rights()
 	if err != nil {
@@ -126,8 +127,8 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 	}
 	defer f.Close()
 	// Since the file was opened, the process can have called exec with a program that has more rights, such as su. Then
-	// the earlier program chose the path, but ddtop may have used the rights of su. So check that the program is still
-	// the same.
+	// the earlier program chose the path, but ddtop may have read the file with the rights of su. So check that the
+	// program is still the same.
 	if err := p.Check(); err != nil {
 		return nil, modified, err
 	}
@@ -139,11 +140,14 @@ func (p *Process) ReadFile(path string, limit int64) (content []byte, modified t
 }
 
 // openMapped opens the file behind a mapping. The kernel shows the file's path as seen from ddtop's root, so openMapped
-// tries several paths. If the process is in a container's mount namespace, the shown path is valid below
-// /proc/PID/root. If the process is in a chroot, the path is valid below /proc/PID/root without the chroot's folder at
-// its front. If the process changed its root after it had mapped the file, the shown path itself is valid. The inode
-// number decides which path to use. If file systems hide this number (overlays), the file's first bytes are compared
-// with memory. If a file is deleted, replaced or not readable for the process, root opens it through
+// tries several paths:
+//
+// - If the process is in a container's mount namespace, the shown path is valid below /proc/PID/root.
+// - If the process is in a chroot, the path is valid below /proc/PID/root without the chroot's folder at its front.
+// - If the process changed its root after it had mapped the file, the shown path itself is valid.
+//
+// The inode number decides which path to use. If file systems hide this number (overlays), the file's first bytes are
+// compared with memory. If a file is deleted, replaced or not readable for the process, root opens it through
 // /proc/PID/map_files.
 func (p *Process) openMapped(m Mapping) (*safefile.File, error) {
 	var first error

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// FindRuby finds the file with the Ruby VM in a process: the first of FindRubies.
+// FindRuby finds the file with the Ruby VM in a process. It returns the first file that FindRubies finds.
 func FindRuby(p *Process) (*Module, error) {
 	rubies, err := FindRubies(p)
 	if err != nil {
@@ -20,10 +20,10 @@ func FindRuby(p *Process) (*Module, error) {
 	return rubies[0], nil
 }
 
-// FindRubies finds the files of a process that can contain the Ruby VM. It looks at every mapped libruby, at the
-// program and at all other mapped libraries, and takes the files that define ruby_version. Files with a running VM
-// come first. If there is no error, there is at least one file. The error is a *TargetError: ErrNotRuby with the kind
-// of the process if known, ErrNotLoaded if it is about to load Ruby, or ErrGone.
+// FindRubies finds the files of a process that can contain the Ruby VM. It examines every mapped libruby, the program
+// and all other mapped libraries, and returns the files that define ruby_version. Files with a running VM come first.
+// If there is no error, there is at least one file. The error is a *TargetError: ErrNotRuby with the kind of the
+// process if known, ErrNotLoaded if the process is about to load Ruby, or ErrGone.
 func FindRubies(p *Process) ([]*Module, error) {
 	mappings, err := p.Maps()
 	if err != nil {
@@ -71,8 +71,8 @@ func (p *facts) notRuby(exe string, paths []string, program *Module, refused err
 	return fail(ErrNotRuby, what, help)
 }
 
-// programTitle returns the whole command line. notRuby uses it to name a foreign program, such as the one that a Java
-// VM runs. The command line itself is never displayed.
+// programTitle returns the whole command line. notRuby searches it for the kind of a foreign program, such as the
+// program that a Java VM runs. The command line itself is never displayed.
 func (p *facts) programTitle() string {
 	args, err := p.CommandLine()
 	if err != nil {

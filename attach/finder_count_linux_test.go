@@ -24,7 +24,7 @@ func TestFinderReads(t *testing.T) {
 		if pid < 100_000 {
 			return "wanted", 0, nil
 		}
-		return "another", 0, nil // an age of 0, so each search may read the title again
+		return "another", 0, nil // the age is 0, so each search may read the title again
 	}
 	known := make(map[int]bool)
 	find := func() (found []int, read int) {

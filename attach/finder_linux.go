@@ -13,8 +13,8 @@ import (
 
 const (
 	// titleEvery is the longest time after which Find reads a process's title again, if the title did not match or
-	// could not be read. Programs set their title as they start. So for a young process, this time is shorter: the age
-	// of the process divided by titleGrowth.
+	// could not be read. Programs set their title as they start, so Find reads the title of a young process again
+	// sooner. It waits for the age of the process divided by titleGrowth.
 	titleEvery  = 30 * time.Second
 	titleGrowth = 4
 	// maxFinding limits the time of one Find. The next Find continues with the processes that were not read.
@@ -24,7 +24,8 @@ const (
 	maxAgain = 64
 )
 
-// Finder finds processes by their titles, again and again, at little cost. It is for one goroutine.
+// Finder finds processes by their titles. It is made for repeated searches at little cost. Only one goroutine may use a
+// Finder.
 type Finder struct {
 	// Only reports whether Find may read the title of a process. If it returns false, Find skips the process. If it is
 	// nil, Find skips none.
@@ -53,8 +54,8 @@ func NewFinder(match func(title string) bool) *Finder {
 	return &Finder{match: match, seen: make(map[int]sighting), now: time.Now, list: processNames, read: titleText}
 }
 
-// Find returns the PIDs of the processes whose titles match, without those that the caller knows already. It does not
-// check that they are Ruby processes. It returns an error only if /proc cannot be listed.
+// Find returns the PIDs of the processes whose titles match, without the processes for which known returns true. It
+// does not check that they are Ruby processes. It returns an error only if /proc cannot be listed.
 func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 	names, err := f.list()
 	if err != nil {
@@ -78,7 +79,7 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 		}
 		title, age, err := f.read(pid)
 		if err == nil && f.match(title) {
-			delete(f.seen, pid) // the caller knows it from now on; if not, the next Find finds it again
+			delete(f.seen, pid) // the caller knows this process from now on; if not, the next Find finds it again
 			found = append(found, pid)
 			return
 		}

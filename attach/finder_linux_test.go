@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestFinder: Find returns a process when the process gets a title that matches. It does not return a process that the
+// TestFinder: Find returns a process once the process has a title that matches. It does not return a process that the
 // caller knows already, or whose title matched only in the past.
 func TestFinder(t *testing.T) {
 	start := func(name string) *exec.Cmd {

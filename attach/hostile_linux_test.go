@@ -159,8 +159,8 @@ func TestReadFileOfHostile(t *testing.T) {
 	}
 }
 
-// TestReadFileAfterExec: a program that a process starts with exec may have more rights than the program that ddtop has
-// opened. ReadFile refuses to read files with the rights of the new program.
+// TestReadFileAfterExec: ddtop opens a process, and the process then starts another program with exec, which may have
+// more rights. ReadFile refuses to read files with the rights of the new program.
 func TestReadFileAfterExec(t *testing.T) {
 	c := startHelper(t, "exec", nil)
 	c.line(t)

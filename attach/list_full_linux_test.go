@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestListOnAFullMachine: List asks no more processes for their names after maxSilent of them have not answered. For
-// all further processes it reports ErrNoAnswer. With fewer silent processes List goes on, so one silent process does
+// TestListOnAFullMachine: once maxSilent processes have not answered, List asks no further process for its name. For
+// all further processes it reports ErrNoAnswer. With fewer silent processes List continues, so one silent process does
 // not hide the names of others.
 func TestListOnAFullMachine(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "ruby") // only its name looks like Ruby
@@ -39,8 +39,8 @@ func TestListOnAFullMachine(t *testing.T) {
 	}
 	defer cmd.Wait() // the program ends when its standard input is closed
 	defer in.Close()
-	// The test measures no time, because a full machine can delay any answer. It sets the number of silent processes to
-	// one below the limit. So lookAt must still ask this process, which answers that it is no Ruby.
+	// The test measures no time, because a busy machine can delay any answer. Instead it sets the number of silent
+	// processes to one below the limit. So lookAt must still ask this process, and finds out that it is not Ruby.
 	beside := new(lister)
 	beside.silent.Store(maxSilent - 1)
 	if c, ok, err := beside.lookAt(cmd.Process.Pid); ok || err != nil {

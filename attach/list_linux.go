@@ -22,18 +22,19 @@ import (
 const maxProcesses = 1 << 22
 
 const (
-	// listWorkers is the number of processes that List asks at a time, so that silent ones do not delay the others.
+	// listWorkers is the number of processes that List asks at the same time. So a process that does not answer does
+	// not delay the others.
 	listWorkers = 32
-	// maxSilent limits how many processes may fail to answer in one List. Each of them occupies an OS thread, and one
-	// of the workers for two or three seconds. After this many, List asks no further process, so it waits about six
+	// maxSilent limits how many processes may fail to answer in one List. Each silent process occupies an OS thread and
+	// one of the workers for two or three seconds. After this many, List asks no further process, so it waits about six
 	// seconds at most. A limit of the time itself would be worse. On a machine under full load every answer is slow,
 	// and List would return processes without names.
 	maxSilent = 32
 )
 
-// List finds the Ruby processes of this machine and returns them in the order of their PIDs. It includes processes
-// that cannot be read or do not answer if their names look like Ruby's. Processes that end during the search are left
-// out. List fails if /proc as a whole cannot be read, if ddtop has no descriptors left, or if ctx ends.
+// List finds the Ruby processes of this machine and returns them in the order of their PIDs. It also returns a process
+// that cannot be read or does not answer, if its name looks like Ruby's. It leaves out processes that end during the
+// search. List fails if /proc as a whole cannot be read, if ddtop has no descriptors left, or if ctx ends.
 func List(ctx context.Context) ([]Candidate, error) {
 	names, err := processNames()
 	if err != nil {
@@ -132,8 +133,8 @@ func (l *lister) lookAt(pid int) (Candidate, bool, error) {
 	n := l.silent.Load()
 	if n < maxSilent {
 		var v verdict
-		// lookInto makes many calls. Calls that often block have a shorter deadline of their own, and their error names
-		// the call. The deadline here is for all others.
+		// lookInto makes many calls. Calls that often block have a shorter time limit of their own, and their error
+		// names the call. The time limit here is for all other calls.
 		v, err = ask(pid, 2*patience, "looking at its files", func() (v verdict, _ error) {
 			v.Candidate, v.ok = lookInto(p, &l.known)
 			p.letGo(v.Err)
@@ -215,8 +216,8 @@ type versionOf struct {
 }
 
 // of returns the Ruby release of a process. For each file it caches the release, and the place of the word that shows
-// whether the file's VM runs. If several workers of a server share a file, only the first goroutine reads it. The
-// others wait for its result, but at most half of the time patience. After that, they read the file themselves.
+// whether the file's VM runs. If several workers of a server share a file, only the first goroutine reads it. The other
+// goroutines wait for its result, but at most half of the time patience. After that, they read the file themselves.
 func (v *versions) of(p *Process, maps []byte) (string, error) {
 	mappings, err := mapped.ParseMaps(maps)
 	if err != nil {
@@ -237,7 +238,7 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 		if other, loaded := v.asked.LoadOrStore(key, done); loaded {
 			select {
 			case <-other.(chan struct{}):
-			case <-time.After(patience / 2): // the process that the other goroutine asks may not answer
+			case <-time.After(patience / 2): // the other goroutine may be waiting for a process that does not answer
 			}
 			if version, ok := v.known(p, key, mappings[i].Start); ok {
 				return version, nil
@@ -258,8 +259,8 @@ func (v *versions) of(p *Process, maps []byte) (string, error) {
 	return version, err
 }
 
-// known returns the cached release of a file. start is the address at which the process has mapped it. ok is false if
-// the release is not cached, or if the file's VM does not run in this process.
+// known returns the cached release of a file. start is the address at which the process has mapped the file. ok is
+// false if the release is not cached, or if the file's VM does not run in this process.
 func (v *versions) known(p *Process, key versionKey, start Address) (string, bool) {
 	of, ok := v.m.Load(key)
 	if !ok {
@@ -295,7 +296,7 @@ func lookInto(p *Process, known *versions) (Candidate, bool) {
 		}
 		return Candidate{}, false
 	}
-	// Most processes have no libruby mapped, and this cheap test finds them. So make it first.
+	// Most processes have no libruby mapped, and this inexpensive test excludes them. So make it first.
 	if !bytes.Contains(maps, []byte("libruby")) && !mapped.IsRubyName(filepath.Base(p.exeOrNothing())) {
 		return Candidate{}, false
 	}

@@ -17,8 +17,8 @@ import (
 // maxRangesPerCall is the number of ranges that one process_vm_readv takes (IOV_MAX, limits.h).
 const maxRangesPerCall = 1024
 
-// liveMemory reads a process's memory with process_vm_readv(2). This call can be missing or filtered (ENOSYS, or EPERM
-// from a seccomp filter while /proc/PID/mem works). In this case liveMemory reads /proc/PID/mem, with one call for each
+// liveMemory reads a process's memory with process_vm_readv(2). This call can be missing (ENOSYS). A seccomp filter can
+// also forbid it (EPERM) but allow /proc/PID/mem. In both cases liveMemory reads /proc/PID/mem, with one call for each
 // range. It also reads this file after the process's first thread has ended. process_vm_readv needs a thread's number,
 // and another process can get the number of an ended thread. An open file always stays with its process.
 type liveMemory struct {
@@ -26,7 +26,7 @@ type liveMemory struct {
 
 	mu sync.Mutex
 	// local and remote are the parameters of process_vm_readv: ranges of ddtop's memory and of the target's. All calls
-	// use the same slices, to save allocations.
+	// use the same two slices, to save allocations.
 	local  []unix.Iovec
 	remote []unix.RemoteIovec
 	// index[i] is the index, in the caller's slice, of the i-th range of a system call. The two numbers differ because
@@ -40,7 +40,7 @@ type liveMemory struct {
 }
 
 // reopenRest is the least time between two calls of the function liveMemory.another. While a process ends, every read
-// fails, and no living thread is found. Without a pause, ddtop would search again and again.
+// fails, and no living thread is found. Without a pause, ddtop would search for one after every failed read.
 const reopenRest = 20 * time.Millisecond
 
 // reopen opens the process's memory through another thread that still lives. The caller must hold mu.
@@ -60,7 +60,7 @@ func (m *liveMemory) reopen() bool {
 	return true
 }
 
-// Read fills buf from addr. The error is a *ReadError that is ErrUnmapped, ErrGone or ErrPermission.
+// Read fills buf from addr. The error is a *ReadError that wraps ErrUnmapped, ErrGone or ErrPermission.
 func (m *liveMemory) Read(addr Address, buf []byte) error {
 	if len(buf) == 0 {
 		return nil
@@ -169,10 +169,10 @@ func (m *liveMemory) call(from, to int) (n int, errno syscall.Errno) {
 	}
 }
 
-// readv makes an ordinary system call that Go's scheduler knows of. The call waits until the target's pages are
-// present and the lock of its mappings is free. How long this takes depends on the target (userfaultfd(2), FUSE, swap
-// on a disk that hangs). If the scheduler did not know of the call, the garbage collector could not start, and ddtop
-// could neither continue nor stop.
+// readv makes an ordinary system call, so that Go's scheduler knows of it. The call can wait until the target's pages
+// are present and the lock of its mappings is free. How long this takes depends on the target (userfaultfd(2), FUSE,
+// swap on a disk that hangs). If the scheduler did not know of the call, the garbage collector could not start, and
+// ddtop could neither continue nor stop.
 func (m *liveMemory) readv(from, to int) (uintptr, syscall.Errno) {
 	r, _, errno := syscall.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(m.pid),
 		uintptr(unsafe.Pointer(&m.local[from])), uintptr(to-from), uintptr(unsafe.Pointer(&m.remote[from])), uintptr(to-from), 0)

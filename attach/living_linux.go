@@ -15,15 +15,15 @@ import (
 )
 
 // maxEndedTasks limits how many ended threads are skipped in the search for a living one. There are usually few,
-// because threads leave the list when they end. Only two kinds stay in the list: the first thread, and threads whose
-// exit a tracer has not read yet.
+// because most threads leave the list when they end. Only two kinds stay in the list: the first thread, and threads
+// whose exit a tracer has not read yet.
 const maxEndedTasks = 256
 
-// OpenLiving opens the folder in /proc of a thread of the process that has not ended. The parameter dir is the folder
-// /proc/PID, which belongs to the first thread. While the first thread lives, tid is pid and fd is a copy of dir. If
-// the first thread ends by pthread_exit while others continue, its folder loses the memory, the descriptors and the
-// root (kernel/exit.c, do_exit, Linux 6.18). In this case OpenLiving returns the folder and the tid of another thread.
-// The error is ESRCH or ENOENT if no thread lives.
+// OpenLiving opens the folder in /proc of a thread that has not ended. The parameter dir is the folder /proc/PID of the
+// process, which belongs to its first thread. While the first thread lives, tid is pid and fd is a copy of dir. If the
+// first thread ends by pthread_exit while others continue, its folder loses the memory, the descriptors and the root
+// (kernel/exit.c, do_exit, Linux 6.18). In this case OpenLiving returns the folder and the tid of another thread. The
+// error is ESRCH or ENOENT if no thread lives.
 func OpenLiving(dir, pid int) (fd, tid int, err error) {
 	first, err := statIn(dir, "stat")
 	if err != nil {
@@ -155,8 +155,8 @@ func (p *procFolder) FirstEnded() bool {
 	return tid != p.pid
 }
 
-// LivingPath returns the path of a file in /proc of a living thread. LivingPath("root") is /proc/TID/root. TID is the
-// PID, unless the first thread has ended.
+// LivingPath returns the path of a file in the /proc folder of a living thread. For example, LivingPath("root") returns
+// /proc/TID/root. TID is the PID, unless the first thread has ended.
 func (p *procFolder) LivingPath(elem ...string) string {
 	dir, done := p.folder()
 	defer done()
@@ -177,8 +177,9 @@ func (p *procFolder) folderOf(name string) (dir *os.File, done func()) {
 	return p.folder()
 }
 
-// openMemory opens the memory that the process has now. The descriptor stays with this memory, even after an exec has
-// given the process new memory. Once no thread uses the old memory, reads return no bytes (fs/proc/base.c, mem_rw).
+// openMemory opens the memory that the process has now. If the process calls exec, it gets new memory, but the
+// descriptor stays with the old memory. Once no thread uses the old memory, reads return no bytes (fs/proc/base.c,
+// mem_rw).
 func (p *procFolder) openMemory() (*os.File, error) {
 	dir, done := p.folder()
 	defer done()

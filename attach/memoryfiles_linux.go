@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// maxDescriptors limits the descriptors of a process that are read.
+	// maxDescriptors limits how many descriptors of a process are read.
 	maxDescriptors = 1 << 16
 	// maxMemoryFiles limits the memfds that one call of MemoryFiles reads. If there are more, it reads those with the
 	// highest descriptors.
 	maxMemoryFiles = 16
 )
 
-// forkTime decides whether a process's parent wrote a memfd. The parent wrote it if the last write is at least this
-// long before the start of the process. A shorter time proves nothing, because the kernel keeps both times in ticks of
-// up to 10 ms.
+// forkTime is the time by which ddtop decides whether a process's parent wrote a memfd. The parent wrote it if the last
+// write is at least this long before the start of the process. A shorter time proves nothing, because the kernel keeps
+// both times in ticks of up to 10 ms.
 const forkTime = 50 * time.Millisecond
 
 // MemoryFile is a memfd that a process has open (memfd_create(2)).

@@ -184,8 +184,8 @@ func (s *Still) Release() {}
 // OwnRights returns no rights on this system.
 func OwnRights() Rights { return Rights{EUID: os.Geteuid(), Yama: -1} }
 
-// OnOwnThread calls work in a goroutine. On this system work changes no property of its OS thread, so it can share one
-// with other goroutines.
+// OnOwnThread calls work in a goroutine. On this system work changes no property of its OS thread, so other goroutines
+// can share the thread.
 func OnOwnThread(work func()) { go work() }
 
 func ownTID() int32 { return 0 }

@@ -92,7 +92,7 @@ func FuzzParseMaps(f *testing.F) {
 func FuzzParseStat(f *testing.F) {
 	f.Add([]byte("1 (a) S 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22"))
 	f.Add([]byte("17 (a b) (c) d)) Z 1 1 1 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 3 0 99 1 2"))
-	// found by fuzzing: a text without a state
+	// fuzzing found this input: a text without a state
 	f.Add([]byte("()\x00 4 3 6 7 8 9 10 11 12 13 14 15 16 17 18 \"9 20 2\xdf\xdf\xdf\xdf1 4"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		parseStatus(text)

@@ -6,8 +6,8 @@ import "errors"
 // target, but not stop it.
 var ErrTraced = errors.New("another process traces it")
 
-// ErrStillGrown means that a Still cannot copy the target's memory, because it is larger than the room that
-// Still.Reserve has made for the copy.
+// ErrStillGrown means that a Still cannot copy the target's memory, because it is larger than the buffer that
+// Still.Reserve has allocated for the copy.
 var ErrStillGrown = errors.New("its memory has grown since it was measured")
 
 // Pause has the results of one pause, in which ddtop stopped the target's threads.

@@ -8,16 +8,16 @@ import (
 )
 
 // Pauser stops all threads of a process for a moment, with ptrace's SEIZE and INTERRUPT (ptrace(2)). They send no
-// signal, and leave no trace in the program. A Pauser is for one goroutine.
+// signal, and leave no trace in the program. Only one goroutine may use a Pauser.
 //
 // A stop has one effect on the program. If a thread sleeps in a system call, the kernel interrupts the call and
 // restarts it. Calls that signal(7) lists as never restarted fail with EINTR, as they do when a shell stops and
 // continues a program. They are epoll_wait, sigtimedwait, semop, reads of an inotify descriptor, and sockets with a
-// timeout. Ruby itself expects EINTR everywhere.
+// timeout. Ruby itself handles EINTR everywhere.
 //
-// All ptrace calls come from a separate OS thread. When this thread ends, the kernel releases all threads that it has
-// seized. This helps if ddtop is killed. It also helps if a thread of the target cannot be released in the regular
-// way. Such a thread has not stopped (in vfork, in uninterruptible sleep), or is about to die.
+// All ptrace calls come from a separate OS thread of ddtop. When this OS thread ends, the kernel releases all threads
+// that it has seized. This helps if ddtop is killed. It also helps if a thread of the target cannot be released in the
+// regular way. Such a thread has not stopped (in vfork, in uninterruptible sleep), or is about to die.
 type Pauser struct {
 	p     *Process
 	limit time.Duration
@@ -27,18 +27,18 @@ type Pauser struct {
 	// dir is /proc/PID/task, kept open.
 	dir *os.File
 	// tracer is the OS thread of ddtop that traces. It is nil if none runs. before is the tid of the previous tracer,
-	// which may still be ending. lagging is true if the tracer has not answered the last order yet.
+	// which may still be about to end. lagging is true if the tracer has not answered the last order yet.
 	tracer  *tracer
 	before  int
 	lagging bool
 }
 
 // NewPauser prepares for pauses of at most limit. It tries one pause, which stops the process for a moment. Each OS
-// thread of ddtop that traces the process first calls onThread, which may be nil. The error is a *TargetError that is
-// ErrTraced, ErrPermission or ErrGone.
+// thread of ddtop that traces the process first calls onThread, which may be nil. The error is a *TargetError that
+// wraps ErrTraced, ErrPermission or ErrGone.
 //
 // If the process is a child of ddtop, the code that started it (os/exec) must call Wait only after the child has ended.
-// A pidfd shows when it has ended. A Wait that already runs would mistake the stops for the end of the child.
+// A pidfd shows when the child has ended. An earlier Wait would mistake the stops for the end of the child.
 func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, error) {
 	dir, err := p.openProc("task")
 	if err != nil {
@@ -56,8 +56,8 @@ func (p *Process) NewPauser(limit time.Duration, onThread func()) (*Pauser, erro
 func (z *Pauser) Limit(limit time.Duration) { z.limit = limit }
 
 // try makes a trial pause. Before it stops anything, it checks that no thread of the target has another tracer. If the
-// trial runs out of time, try repeats this check: a thread that the trial did not reach may have got a tracer
-// meanwhile.
+// trial runs out of time, try repeats this check. A thread that the trial did not reach may have got a tracer in the
+// meantime.
 func (z *Pauser) try() error {
 	if err := z.traced(); err != nil {
 		return err
@@ -69,9 +69,10 @@ func (z *Pauser) try() error {
 	return z.traced()
 }
 
-// Pause stops all threads and calls read. It lets the threads go when read returns, or earlier when the limit is up.
-// If not all threads can be stopped within the limit, it lets them go, sets Pause.Cut, and calls read anyway. If there
-// is an error, read is not called and no thread is left stopped. The errors are the same as NewPauser's.
+// Pause stops all threads and calls read. It releases the threads when read returns, or earlier when the limit is
+// reached. If not all threads can be stopped within the limit, Pause releases them, sets Pause.Cut, and calls read
+// anyway. If there is an error, read is not called and no thread is left stopped. The errors are the same as
+// NewPauser's.
 func (z *Pauser) Pause(read func()) (Pause, error) {
 	if z.tracer == nil {
 		z.tracer = z.start()
@@ -99,17 +100,17 @@ func (z *Pauser) Pause(read func()) (Pause, error) {
 }
 
 // slowSeize is how long awaitStopped waits for the tracer's answer before it calls reap, which collects threads that
-// have ended. Most answers come sooner.
+// have ended. Most answers arrive sooner.
 const slowSeize = time.Millisecond
 
 // awaitStopped waits for the tracer's answer, at most for twice the limit. If the parameter late is true, an earlier
-// call has waited already, and this one does not wait. lagging is true if there is no answer yet.
+// call has waited already, and this call does not wait. lagging is true if there is no answer yet.
 //
 // While it waits, awaitStopped collects ended threads of the process (reap). Otherwise ddtop and the process could wait
-// for each other forever. The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. That thread in
-// turn waits until all other threads have died (de_thread in fs/exec.c). The kernel reports the death of a seized
-// thread to ddtop first, and the thread is gone only after ddtop has collected this report. Any thread of ddtop may
-// collect it, so awaitStopped does it in place of the tracer.
+// for each other forever. The tracer waits in PTRACE_SEIZE while a thread of the process is in execve. The thread in
+// execve waits until all other threads of the process have died (de_thread in fs/exec.c). The kernel reports the death
+// of a seized thread to ddtop first, and the thread is gone only after ddtop has collected this report. Any thread of
+// ddtop may collect it, so awaitStopped does it in place of the tracer.
 func (t *tracer) awaitStopped(late bool) (lagging bool, err error) {
 	if late {
 		t.reap()
@@ -153,12 +154,12 @@ func (t *tracer) reap() {
 	left := t.seized[:0]
 	for _, tid := range t.seized {
 		if t.ownChild && int(tid) == t.z.p.pid {
-			continue // the whole process ends, and the code that started it waits for this report
+			continue // the code that started the process waits for the report of its end
 		}
 		// waitid also reports that a thread has stopped, but it reports each stop only once (wait_task_stopped,
 		// kernel/exit.c). The tracer still needs this report. So the flag WNOWAIT leaves the report in place.
 		switch code, _, err := waitID(tid, unix.WEXITED|unix.WNOWAIT); {
-		case err != nil: // the tracer has already collected the end of this thread
+		case err != nil: // the tracer has already collected the report that this thread has ended
 		case code == cldExited || code == cldKilled || code == cldDumped:
 			_, _, _ = waitID(tid, unix.WEXITED) // remove the report, which says only that the thread has ended
 		default:

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestPauseOfExec: a program's threads begin and end, and a thread other than the main one calls exec all the time.
-// ddtop pauses the program meanwhile. Neither side may wait forever: pauses and execs must both go on.
+// TestPauseOfExec: a program's threads begin and end, and a thread other than the main one calls exec again and again.
+// Meanwhile ddtop pauses the program. Neither side may wait forever: pauses and execs must both continue.
 func TestPauseOfExec(t *testing.T) {
 	const pauses, execs = 1000, 50
 	c := startHelper(t, "churn 40", nil)
@@ -57,7 +57,7 @@ func TestPauseOfExec(t *testing.T) {
 		}
 		ended <- nil
 	}()
-	// The test fails only if there was neither a pause nor an exec for longer than any machine needs.
+	// The test fails only if there was neither a pause nor an exec for 20 s, which is longer than any machine needs.
 	const stuck = 20 * time.Second
 	last, since := int64(-1), time.Now()
 	for {

@@ -8,8 +8,8 @@ import (
 )
 
 // These are the system calls of a pause. All but seizeThread bypass Go's scheduler, which is allowed because they don't
-// block. During an ordinary call, the scheduler could give the processor to another goroutine. This would make the
-// pause longer.
+// block. During an ordinary system call, the scheduler can run another goroutine in place of this one. The pause would
+// then last longer.
 
 // seizeThread makes the calling thread the tracer of another thread, without stopping that thread. It waits while a
 // thread of the target is within execve, which holds the target's cred_guard_mutex (ptrace_attach in kernel/ptrace.c,
@@ -29,7 +29,7 @@ func ptrace(request int, tid int32, data uintptr) error {
 	return nil
 }
 
-// What happened to a thread: si_code of a SIGCHLD (sigaction(2)).
+// These values say what happened to a thread: si_code of a SIGCHLD (sigaction(2)).
 const (
 	cldExited  = 1
 	cldKilled  = 2
@@ -76,8 +76,8 @@ func monotonicNS() int64 {
 	return ts.Nano()
 }
 
-// shortSleep lets other threads use the CPU for a moment, because a thread of the target must run to notice that it has
-// to stop. The sleep may end early.
+// shortSleep lets other threads use the CPU for a moment. A thread of the target must run to notice that it has to
+// stop. The sleep may end early.
 func shortSleep(ns int64) {
 	ts := unix.NsecToTimespec(ns)
 	_, _, _ = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)

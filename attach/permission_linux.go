@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Numbers of capabilities (capability.h).
+// These are the numbers of capabilities (capability.h).
 const (
 	// capSysPtrace is the capability to read the memory of any process of the same or an inner user namespace.
 	capSysPtrace = 19
@@ -21,7 +21,8 @@ const (
 	capDACOverride, capDACReadSearch = 1, 2
 )
 
-// permissionFacts decide whether one process may read another (ptrace(2), "Ptrace access mode checking").
+// permissionFacts are the facts that decide whether ddtop may read a process (ptrace(2), "Ptrace access mode
+// checking").
 type permissionFacts struct {
 	pid int
 	// euid is ddtop's effective user. capable is true if ddtop has CAP_SYS_PTRACE.
@@ -45,21 +46,22 @@ type permissionFacts struct {
 	// tracer is the PID of the process that traces the target, or zero. tracerName is the name of its program.
 	tracer     int
 	tracerName string
-	// opensFiles is true if ddtop has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE. With these it may open the files of
-	// other users, also files in /proc that only a process's owner may open (auxv, syscall, fd).
+	// opensFiles is true if ddtop has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE. With one of these, ddtop may open the
+	// files of other users. This includes files in /proc that only a process's owner may open (auxv, syscall, fd).
 	opensFiles bool
 	// filtered is true if a seccomp filter applies to ddtop.
 	filtered bool
 	// granted are the capabilities that ddtop's file already grants, or that ddtop has without being root. The command
-	// setcap replaces all capabilities of a file. So the advice to run it must name these, too.
+	// setcap replaces all capabilities of a file. So if ddtop advises the user to run setcap, the command must name
+	// these capabilities, too.
 	granted uint64
 	// otherUserNamespace is true if the target is in another user namespace than ddtop. It is false if ddtop may not
-	// read the target, because then it cannot find out. inner is true if ddtop's own user namespace is not the
-	// machine's first (a rootless container, unshare -U). Then ddtop's capabilities hold only inside of that
+	// read the target, because then ddtop cannot find it out. inner is true if ddtop's own user namespace is not the
+	// machine's first (a rootless container, unshare -U). Then ddtop's capabilities are valid only inside of that
 	// namespace.
 	otherUserNamespace, inner bool
-	// canBecomeRoot is true if sudo or a similar program could give ddtop CAP_SYS_PTRACE. This needs two things: the
-	// capability is in ddtop's bounding set, and exec may give privileges (no NoNewPrivs).
+	// canBecomeRoot is true if sudo or a similar program could give ddtop CAP_SYS_PTRACE. The capability must be in
+	// ddtop's bounding set, and exec must be able to give privileges (no NoNewPrivs).
 	canBecomeRoot bool
 }
 
@@ -74,7 +76,7 @@ func (f permissionFacts) rootMay() bool {
 func (f permissionFacts) explain() (cause, help string) {
 	sudo := f.asAdministrator()
 	otherUser := f.targetUID != [3]int{f.euid, f.euid, f.euid}
-	// The process's own user may read the process without CAP_SYS_PTRACE if Yama permits. In a container, it is often
+	// The user that the process runs as may read it without CAP_SYS_PTRACE if Yama permits. In a container, it is often
 	// easier to become this user than to get the capability.
 	asUser := ""
 	uid := f.targetUID[0]
@@ -197,8 +199,8 @@ func (p *procFolder) gatherFacts() permissionFacts {
 	return f
 }
 
-// isWholeUIDMap reports whether a map belongs to the machine's first user namespace. There each of all 2³²-1 users is
-// mapped to itself (user_namespaces(7)).
+// isWholeUIDMap reports whether a map of users (/proc/PID/uid_map) belongs to the machine's first user namespace. There
+// each of all 2³²-1 users is mapped to itself (user_namespaces(7)).
 func isWholeUIDMap(text []byte) bool {
 	return slices.Equal(strings.Fields(string(text)), []string{"0", "0", "4294967295"})
 }

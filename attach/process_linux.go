@@ -18,20 +18,21 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// Limits of what is read from /proc. maxMapsFile limits the list of mappings, in bytes. A process can have as many
-// mappings as vm.max_map_count allows, 65,530 by default, each with a path of 4 KB. maxProcFile limits other files, in
-// bytes. The command line has a limit of its own, because it can have 2 MB. maxThreads limits the number of threads.
+// These are limits of what is read from /proc. maxMapsFile limits the list of mappings, in bytes. A process can have as
+// many mappings as vm.max_map_count allows, 65,530 by default, each with a path of 4 KB. maxProcFile limits other
+// files, in bytes. The command line has a limit of its own, because it can have 2 MB. maxThreads limits the number of
+// threads.
 const (
 	maxMapsFile = 16 << 20
 	maxProcFile = 1 << 20 // any other file, except the command line (maxArguments)
 	maxThreads  = 1 << 20
 )
 
-// Process is a live process that may be read. It is a Memory. Any goroutine may call its methods. Only one goroutine
-// reads memory at a time.
+// Process is a live process that may be read. It is a Memory. Any goroutine may call its methods, but a lock lets only
+// one goroutine at a time read memory.
 //
-// It holds a descriptor of /proc/PID and, if the kernel has them (5.3), a pidfd. So its results are never about
-// another process that got the same PID.
+// A Process holds a descriptor of /proc/PID and, if the kernel has pidfds (5.3), a pidfd. So its results are never
+// about another process that got the same PID.
 type Process struct {
 	facts
 	// gate limits how long calls on the process's files can block ddtop.
@@ -61,9 +62,9 @@ type procFolder struct {
 type fileID struct{ dev, ino uint64 }
 
 // Open prepares a process for reading. It does not stop the process, and changes nothing in it. The process must exist
-// and have memory, and ddtop must be allowed to read it. The error is a *TargetError that is ErrNoProcess, ErrZombie,
-// ErrGone, ErrKernelThread, ErrSelf, ErrPermission, ErrNotRuby (a 32-bit program), ErrNotLoaded (within exec: try
-// again), ErrNoAnswer or ErrExhausted.
+// and have memory, and ddtop must be allowed to read it. The error is a *TargetError that wraps ErrNoProcess,
+// ErrZombie, ErrGone, ErrKernelThread, ErrSelf, ErrPermission, ErrNotRuby (a 32-bit program), ErrNotLoaded (within
+// exec: try again), ErrNoAnswer or ErrExhausted.
 func Open(pid int) (*Process, error) {
 	p, err := openProcess(pid)
 	if err != nil {
@@ -173,9 +174,9 @@ func (p *Process) tryReading() error {
 	if p.randomAt, err = Ask(p.pid, vector, p.findRandom); err != nil {
 		return p.refused(vector, err)
 	}
-	// CommandLine shows whether the process's memory is locked, so call it before ddtop reads memory. A thread of ddtop
-	// that waits in CommandLine can be killed. A thread that waits in process_vm_readv(2) ignores signals, so ddtop
-	// could not even exit (mm/process_vm_access.c, process_vm_rw_single_vec).
+	// If the process's memory is locked, reading it blocks. CommandLine shows this, so call it before ddtop reads
+	// memory. A thread of ddtop that waits in CommandLine can be killed. A thread that waits in process_vm_readv(2)
+	// ignores signals, so ddtop could not even exit (mm/process_vm_access.c, process_vm_rw_single_vec).
 	if _, err := p.CommandLine(); errors.Is(err, ErrNoAnswer) {
 		return err
 	}
@@ -212,8 +213,8 @@ func (p *Process) stillTheProgram() error {
 	return nil
 }
 
-// openPIDFD opens a pidfd, which becomes readable when the last thread of the process has ended. The process has no
-// pidfd before Linux 5.3, if a seccomp filter refuses it, or if ddtop has no descriptors left. Then Exited reads /proc
+// openPIDFD opens a pidfd, which becomes readable when the last thread of the process has ended. There is no pidfd
+// before Linux 5.3, if a seccomp filter refuses it, or if ddtop has no descriptors left. Then Exited reads /proc
 // instead.
 func (p *procFolder) openPIDFD() {
 	fd, err := unix.PidfdOpen(p.pid, unix.O_NONBLOCK)
@@ -233,7 +234,8 @@ func (p *procFolder) openPIDFD() {
 	p.pidfd = os.NewFile(uintptr(fd), "pidfd")
 }
 
-// findRandom finds AT_RANDOM in the auxiliary vector: pairs of words, ended by a zero (getauxval(3)).
+// findRandom returns the value of AT_RANDOM in the auxiliary vector. The vector has pairs of words, a type and a value,
+// and ends with a zero (getauxval(3)).
 func (p *procFolder) findRandom() (Address, error) {
 	const atRandom, pair = 25, 16
 	text, err := p.readProc("auxv")
@@ -308,8 +310,8 @@ func (p *procFolder) openProc(name string) (*os.File, error) {
 // errTooLong means that a file in /proc is longer than the limit for it.
 var errTooLong = errors.New("it is too long")
 
-// readProc reads a file of the process's folder. If the file is longer than its limit, readProc returns the first
-// part, and an error that is errTooLong.
+// readProc reads a file of the process's folder. If the file is longer than its limit, readProc returns the first part,
+// and an error that wraps errTooLong.
 func (p *procFolder) readProc(name string) ([]byte, error) {
 	f, err := p.openProc(name)
 	if err != nil {

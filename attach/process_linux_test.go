@@ -374,7 +374,7 @@ func TestReadableAnswersWithoutWaiting(t *testing.T) {
 }
 
 // TestExecFromThread: if a thread other than the main one calls exec, the process looks like a zombie for a moment.
-// ddtop must not take this for the end of the process.
+// ddtop must not conclude that the process has ended.
 func TestExecFromThread(t *testing.T) {
 	c := startHelper(t, "waits, execs 60", nil)
 	c.line(t) // the process is no zombie yet, so Open can open it

@@ -1,6 +1,6 @@
 package attach
 
-// Rights decide which processes ddtop may read.
+// Rights are the facts about ddtop and this machine that decide which processes ddtop may read.
 type Rights struct {
 	// EUID is the effective user, User its name.
 	EUID int

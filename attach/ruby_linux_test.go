@@ -38,7 +38,8 @@ func TestFindRuby(t *testing.T) {
 		}
 		defer m.Close()
 		version, description, err := m.RubyVersion(p)
-		// The text RUBY_DESCRIPTION also says how Ruby was started (+PRISM). The text that was compiled in does not.
+		// RUBY_DESCRIPTION also shows how Ruby was started (+PRISM). The description that was compiled into the file
+		// does not.
 		compiled := strings.ReplaceAll(said[1], "+PRISM ", "")
 		if err != nil || version != said[0] || description != compiled {
 			t.Errorf("%q, %q, %v; Ruby says %q, %q", version, description, err, said[0], said[1])

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exactNeeds are the capabilities that exact mode needs. In this mode, BPF programs record every change of the GVL.
+// exactNeeds are the capabilities that ddtop's exact mode needs, in which BPF programs record every change of the GVL.
 const exactNeeds = 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF
 
-// Setcap returns the command that grants capabilities to a program file. setcap(8) replaces the file's whole set. So
-// the command names three kinds: those in wanted, those that the file already has (granted), and those that exact mode
-// needs.
+// Setcap returns the command that grants capabilities to a program file. setcap(8) replaces all capabilities of the
+// file. So the command names three kinds: the capabilities in wanted, those that the file already has (granted), and
+// those that exact mode needs.
 func Setcap(program string, granted uint64, wanted ...int) string {
 	granted |= exactNeeds
 	for _, n := range wanted {

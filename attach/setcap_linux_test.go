@@ -11,7 +11,7 @@ import (
 )
 
 // TestGrantedCapabilities: ddtop reads the capabilities that setcap has given to a program file. The setcap command
-// that ddtop suggests repeats them, so that they are not lost.
+// that ddtop suggests names these capabilities again, because setcap would remove them otherwise.
 func TestGrantedCapabilities(t *testing.T) {
 	needRoot(t)
 	setcap, err := exec.LookPath("setcap")

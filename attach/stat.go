@@ -80,8 +80,8 @@ type processStatus struct {
 	// Name is the program's name. State is a letter, Z or X if the task has ended.
 	Name  string
 	State byte
-	// TGID is the process's PID. If /proc was asked about a thread other than the first, TGID differs from the number
-	// that was asked for.
+	// TGID is the process's PID. If the file in /proc belongs to a thread other than the first, TGID differs from the
+	// number in the file's path.
 	TGID, TracerPID int
 	// UID and GID are the real, effective, saved and file system ids.
 	UID, GID [4]int

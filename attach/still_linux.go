@@ -28,9 +28,9 @@ const (
 var errStillLate = errors.New("the copy took longer than the process may stand still")
 
 // Still is a Memory that shows a process at one instant. Copy copies all private writable memory, and later reads of
-// this memory use the copy. All other memory is always read from the process. Such memory is read-only. Or it is shared
-// with other processes, which can write to it even while the target is stopped. Before Copy all reads go to the
-// process. One goroutine uses a Still at a time.
+// this memory use the copy. All other memory is always read from the process. It is read-only, or other processes share
+// it and can write to it even while the target is stopped. Before Copy all reads go to the process. One goroutine uses
+// a Still at a time.
 type Still struct {
 	p    *Process
 	page uint64
@@ -77,7 +77,8 @@ func (s *Still) Release() {
 }
 
 // Copy copies the memory of the process, which the caller has stopped. It returns errStillLate if it takes longer than
-// limit, and ErrStillGrown if the memory does not fit into the room of Reserve. bytes is the size of the copy.
+// limit, and ErrStillGrown if the memory does not fit into the buffer that Reserve has allocated. bytes is the size of
+// the copy.
 func (s *Still) Copy(limit time.Duration) (bytes uint64, err error) {
 	began := time.Now()
 	if bytes, err = s.find(); err != nil {
@@ -135,7 +136,7 @@ func (s *Still) find() (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// lengths is the array that the Bufs of all runs share before Copy. Until then, a Buf is only needed for its length, so
+// lengths is the array that the Bufs of all runs share before Copy. Until then, only the length of a Buf is used, so
 // the array is never written.
 var lengths = make([]byte, stillRange)
 

@@ -12,9 +12,9 @@ import (
 // threadLocalPatience limits the search of the process's files for a variable. A hundred libraries take about 10 ms.
 const threadLocalPatience = 2 * time.Second
 
-// ThreadLocal finds a thread-local variable by name among the exports of the process's program and libraries. mappings
-// are the process's mappings. The error is ErrNoThreadLocal if there is none, or if its place in threads is unknown.
-// Another error means that the process cannot be read.
+// ThreadLocal finds a thread-local variable by name. It searches the exports of the process's program and libraries.
+// mappings are the process's mappings. The error is ErrNoThreadLocal if there is no such variable, or if its place in
+// threads is unknown. Another error means that the process cannot be read.
 func (p *Process) ThreadLocal(name string, mappings []Mapping) (ThreadLocal, error) {
 	files := mapped.MappedFiles(mappings)
 	vectors := false

@@ -130,7 +130,8 @@ func TestThreadLocal(t *testing.T) {
 				if err != nil || at != want && want != 0 {
 					t.Errorf("the thread at %v has it at %v, not %v: %v", thread, want, at, err)
 				}
-				if want == 0 && at != 0 { // the thread has not used the variable, but already has memory for it
+				// the thread has not used the variable yet, but already has memory for it, which must hold zeros
+				if want == 0 && at != 0 {
 					var b [8]byte
 					if err := p.Read(at, b[:]); err != nil || b != [8]byte{} {
 						t.Errorf("a thread that has not used it has %x at %v: %v", b, at, err)

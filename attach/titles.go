@@ -26,8 +26,8 @@ func splitCommandLine(text []byte) []string {
 	return strings.Split(string(text), "\x00")
 }
 
-// titleOf returns a program's name without arguments. For a ruby command line it is the script's base name. For a
-// title that the program has set itself ("puma 6.4.0 (tcp://…) [app]") it is the first word.
+// titleOf returns a program's name without arguments. For a ruby command line it returns the script's base name. For a
+// title that the program has set itself ("puma 6.4.0 (tcp://…) [app]") it returns the first word.
 func titleOf(args []string, comm string) string {
 	if len(args) == 0 {
 		return comm
@@ -75,8 +75,8 @@ func emulated(args []string) []string {
 // optionsWithValue are ruby's options whose value may be the next argument (ruby.c, proc_options).
 const optionsWithValue = "CEIrX"
 
-// scriptOf finds the script in ruby's arguments: the first argument that is neither an option nor an option's value.
-// It returns "" if there is none, because of -e or because the program comes from standard input.
+// scriptOf finds the script in ruby's arguments: the first argument that is neither an option nor an option's value. It
+// returns "" if there is no script, because of -e or because the program comes from standard input.
 func scriptOf(args []string) string {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -107,9 +107,12 @@ func scriptOf(args []string) string {
 // MasterPart is the Part (role in a service) of a process whose children are the service's workers.
 const MasterPart = "master"
 
-// These expressions match titles in which programs name their role in a service, for example the worker's number. Puma:
-// "puma: cluster worker 0: 4242 [shop]". Unicorn: "unicorn worker[0] -D". Pitchfork: "pitchfork (gen:0) mold". Sidekiq:
-// "sidekiq 6.4.1 shop [3 of 5 busy] stopping".
+// These expressions match titles in which programs name their role in a service, for example the worker's number:
+//
+// - Puma: "puma: cluster worker 0: 4242 [shop]"
+// - Unicorn: "unicorn worker[0] -D"
+// - Pitchfork: "pitchfork (gen:0) mold"
+// - Sidekiq: "sidekiq 6.4.1 shop [3 of 5 busy] stopping"
 var (
 	parenthesised = regexp.MustCompile(`\([^)]*\)`)
 	workerTitle   = regexp.MustCompile(`\bworker(?:\[|[ :#]+)(\d{1,4})\b`)

@@ -14,10 +14,10 @@ import (
 )
 
 var (
-	// errStillHeld means that a thread of the target is still traced by ddtop's previous tracer thread, which has not
-	// ended yet.
+	// errStillHeld means that ddtop's previous tracer thread still traces a thread of the target. The previous tracer
+	// thread has not ended yet.
 	errStillHeld = errors.New("still traced by ourselves")
-	// errLate means that the time was up before all threads were seized.
+	// errLate means that the time limit was reached before all threads were seized.
 	errLate = errors.New("not all threads were seized in time")
 )
 
@@ -26,8 +26,8 @@ var (
 type tracer struct {
 	z   *Pauser
 	tid int
-	// ownChild is true if the target is a child of ddtop. Then the tracer must not collect the end of the target's
-	// main thread, because the code that started the target waits for it.
+	// ownChild is true if the target is a child of ddtop. Then the tracer must not collect the end of the target's main
+	// thread (waitid), because the code that started the target waits for this report.
 	ownChild bool
 
 	order, done chan struct{}
@@ -40,8 +40,8 @@ type tracer struct {
 	// stopping is true while the tracer stops threads (stopAll).
 	stopping atomic.Bool
 	seizedMu sync.Mutex // guards the following fields
-	// seized are the tids of the threads in list that are traced. If such a thread ends, ddtop must collect it
-	// (waitid), as a parent collects a child. The tracer or reap does this.
+	// seized are the tids of the threads in list that are traced. If such a thread ends, ddtop must collect the report
+	// of its end (waitid), as a parent does for a child. The tracer or reap does this.
 	seized []int32
 
 	// list are the threads of the current pause. seen has the tids that the tracer has tried to seize.
@@ -68,7 +68,7 @@ func (t *tracer) run() {
 			t.stopped <- err
 			continue
 		}
-		within := all // true if the reading ends before any thread continues
+		within := all // true if all threads stay stopped until the reading ends
 		if all {
 			t.timer.Reset(time.Duration(t.endNS - monotonicNS()))
 			t.stopped <- nil
@@ -87,8 +87,8 @@ func (t *tracer) run() {
 		}
 		if t.unclean {
 			// Some threads could not be released. The kernel releases them when this OS thread ends. So end at once,
-			// even if the caller still reads. A thread that has not stopped yet stops when it returns from the kernel,
-			// perhaps while it holds the GVL.
+			// even if the caller still reads. If the tracer continued, a thread that has not stopped yet would stop
+			// when it returns from the kernel, perhaps while it holds the GVL.
 			return
 		}
 		if !within {
@@ -115,7 +115,7 @@ type tracee struct {
 
 const (
 	// maxPauseRounds limits how often one pause reads the list of threads to find new ones. Each round stops the
-	// threads that it finds. So with each round, fewer threads are left that can start another thread.
+	// threads that it finds. So after each round, fewer threads still run that could start new threads.
 	maxPauseRounds = 64
 	// pollNS is the interval at which the tracer checks whether threads have stopped, in ns. It polls because the
 	// kernel's wait has no time limit.
@@ -156,7 +156,7 @@ func (t *tracer) stopAll() (all bool, err error) {
 	return false, nil
 }
 
-// seizeNew seizes the threads of the target that the tracer does not know yet.
+// seizeNew seizes the threads of the target that the tracer has not tried to seize yet.
 func (t *tracer) seizeNew() error {
 	if _, err := unix.Seek(int(t.z.dir.Fd()), 0, unix.SEEK_SET); err != nil {
 		return fmt.Errorf("listing the threads of process %d: %w", t.z.p.pid, err)
@@ -195,7 +195,7 @@ func (t *tracer) seizeNew() error {
 	}
 }
 
-// Offsets within a linux_dirent64 (getdents64(2)).
+// These are offsets within a linux_dirent64 (getdents64(2)).
 const direntSize, direntName = 16, 19
 
 // leadingNumber parses the name of a directory entry as a number. A zero byte ends the name. ok is false for any other
@@ -221,8 +221,8 @@ func (t *tracer) add(tid int32) {
 }
 
 func (t *tracer) seize(tid int32) error {
-	// The first thread is seized even if the time is up. So ddtop always notices if the kernel refuses to let it trace
-	// the target.
+	// The first thread is seized even if the time limit is reached. So ddtop always notices if the kernel refuses to
+	// let it trace the target.
 	if len(t.seen) > 1 && monotonicNS() >= t.endNS {
 		return errLate
 	}
@@ -236,8 +236,8 @@ func (t *tracer) seize(tid int32) error {
 	}
 	refusal := t.refused(tid, err)
 	if errors.Is(refusal, ErrPermission) && seizeThread(tid) == nil {
-		// The thread had a tracer, which has ended: it was ddtop's previous tracer thread. Now this tracer has seized
-		// the thread.
+		// The thread was still traced by ddtop's previous tracer thread, which has ended now. In the meantime, this
+		// tracer has seized the thread.
 		t.add(tid)
 		return nil
 	}
@@ -291,7 +291,7 @@ func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 }
 
 // tracedBy reports whether the thread tid still has the tracer with this number. heldBy calls it if it cannot read the
-// tracer's name. In this case the tracer may be an earlier thread of ddtop that has ended meanwhile.
+// tracer's name. In this case the tracer may be an earlier thread of ddtop that has just ended.
 func (z *Pauser) tracedBy(tid int32, tracer int) bool {
 	text, err := z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
 	return err == nil && parseStatus(text).TracerPID == tracer
@@ -347,7 +347,8 @@ func (t *tracer) look(x *tracee) bool {
 	code, status, err := waitID(x.tid, options)
 	switch {
 	case err != nil:
-		// ddtop traces no thread with this tid now: the thread ended, or called exec and has another tid.
+		// ddtop traces no thread with this tid now: the thread has ended, or it has called exec and now has another
+		// tid.
 		x.state = traceEnded
 		t.unclean = true
 		return true

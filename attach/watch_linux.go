@@ -15,7 +15,7 @@ const watchPeriod = 250 * time.Millisecond
 // Check returns nil if the process is still the one that was opened. Otherwise the error is ErrGone (all its threads
 // have ended) or ErrReplaced (exec: everything learned about its memory is invalid). Any other error means that the
 // kernel did not answer, and proves nothing about the process. Check costs two system calls, about 3 µs, or 10 µs if
-// the kernel has no pidfd. Once or twice per second is enough.
+// the kernel has no pidfd. It is enough to call Check once or twice per second.
 func (p *procFolder) Check() error {
 	if err := p.stillThere(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (p *procFolder) Alive() bool {
 	err = raw.Control(func(fd uintptr) {
 		fds := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 		var now unix.Timespec
-		// This call never waits, so Go's scheduler need not know of it. See liveMemory.readv.
+		// This call never waits. So it can bypass Go's scheduler (see liveMemory.readv for calls that wait).
 		n, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 1,
 			uintptr(unsafe.Pointer(&now)), 0, 0, 0)
 		alive = errno == 0 && n == 0
@@ -66,9 +66,9 @@ func (p *procFolder) Alive() bool {
 }
 
 // stillThere returns ErrGone if all threads of the process have ended. It returns nil if a thread lives, even after an
-// exec, and if it cannot find out. Only the pidfd, ESRCH and ENOENT prove that a process has ended. A read of /proc can
-// also fail because ddtop has no descriptors left, or the machine has no memory. kill(2) needs neither, so stillThere
-// also uses kill(2).
+// exec, and also if it cannot find out. Only the pidfd, ESRCH and ENOENT prove that a process has ended. A read of
+// /proc can also fail because ddtop has no descriptors left, or the machine has no memory. kill(2) needs neither
+// descriptors nor memory, so stillThere also uses kill(2).
 func (p *procFolder) stillThere() error {
 	if p.Alive() {
 		return nil
@@ -98,8 +98,8 @@ func (p *procFolder) stillThere() error {
 	return nil
 }
 
-// allEnded reports whether all threads have ended in a process whose first thread has ended. It is false if that
-// cannot be found out.
+// allEnded reports whether all threads have ended in a process whose first thread has ended. It returns false if it
+// cannot find this out.
 func (p *procFolder) allEnded() bool {
 	fd, _, err := OpenLiving(int(p.dir.Fd()), p.pid)
 	if err == nil {
@@ -109,7 +109,7 @@ func (p *procFolder) allEnded() bool {
 }
 
 // Exited returns a channel that is closed when the process has ended, even if it is still a zombie. The first call
-// starts one goroutine, which ends with the process or at Close.
+// starts one goroutine, which ends when the process ends or Close is called.
 func (p *procFolder) Exited() <-chan struct{} {
 	p.watch.Do(func() { go p.waitForExit() })
 	return p.exited

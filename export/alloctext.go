@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// Limits of the text that lists the classes with the most new objects.
+// These are limits of the text that lists the classes with the most new objects.
 const (
 	// maxAllocText limits how many classes are named.
 	maxAllocText = 8

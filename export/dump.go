@@ -25,7 +25,7 @@ type Dump struct {
 
 	texts []string // the states in words, parallel to Threads
 	// The next three fields have an element for each thread of Threads. sinceNS is when the thread's state began, if
-	// ddtop saw its beginning. leastNS is the shortest time that the state can have lasted. lasted is the state's
+	// ddtop saw its beginning. leastNS is the least time for which the state must have lasted. lasted is the state's
 	// length in words.
 	sinceNS, leastNS []int64
 	lasted           []string
@@ -90,8 +90,8 @@ func Verdicts(s *sampler.Sample, states []gvl.ThreadState) func(i int) gvl.Threa
 }
 
 // SetMeasured adds the findings of a measurement that began ns nanoseconds before the dump. If a thread was already in
-// its state when the measurement began, the beginning of the state is unknown. For such a thread, the known length of
-// the state is a lower bound.
+// its state when the measurement began, the beginning of the state is unknown. For such a thread, the dump gives the
+// least time for which the state must have lasted.
 func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 	d.MeasuredNS = ns
 	for i, text := range d.texts {
@@ -100,7 +100,7 @@ func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 			continue
 		}
 		if t.StateBound == gvl.AtMost {
-			t.StateNS = d.leastNS[i] // the thread may have left the state in the meantime
+			t.StateNS = d.leastNS[i] // a lower bound, because the thread may have left the state for a moment since
 		}
 		t.StateBound = gvl.AtLeast
 		if t.StateNS == 0 { // no duration is known
@@ -137,7 +137,8 @@ func NewDumpRactor(r *sampler.Ractor, s *sampler.Sample, verdict func(int) gvl.T
 		}
 	}
 	if g.Owner == nil && r.OwnerEnd != 0 && !listed {
-		g.Owner = &r.OwnerEnd // this thread was not yet in the list of threads, which was read before the holder
+		// this thread is missing in the list of threads, because the list was read before the holder
+		g.Owner = &r.OwnerEnd
 	}
 	g.Owner, g.Handover = copied(g.Owner), copied(g.Handover)
 	g.WaitingCount = max(g.WaitingCount, len(g.Waiting))
@@ -199,9 +200,9 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []report.DumpFr
 func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
 // OnlyEndpoints keeps only the threads that work for a request or job whose endpoint match accepts. The endpoint is a
-// route or a class of jobs. A thread also stays if match accepts one of its suspended fibers. Other suspended fibers
-// are removed. If match is nil, nothing is removed. The dump still names the holders of the GVL and of locks. Call
-// OnlyEndpoints after SetFibers, which adds the fibers.
+// route or a class of jobs. A thread also stays if match accepts the endpoint of one of its suspended fibers. Other
+// suspended fibers are removed. If match is nil, nothing is removed. The dump still names the holders of the GVL and of
+// locks. Call OnlyEndpoints after SetFibers, which adds the fibers.
 func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	if match == nil {
 		return
@@ -227,8 +228,7 @@ func isFor(q *report.StatServing, match func(name string) bool) bool {
 	return q != nil && q.Endpoint != nil && match(*q.Endpoint)
 }
 
-// onlyEndpointsOf returns the suspended fibers that work for certain requests or jobs: match is true for their
-// endpoint.
+// onlyEndpointsOf returns the suspended fibers that work for a request or job whose endpoint match accepts.
 func onlyEndpointsOf(list []report.DumpSuspendedFibers, match func(name string) bool) []report.DumpSuspendedFibers {
 	var out []report.DumpSuspendedFibers
 	for _, x := range list {

@@ -38,8 +38,8 @@ func TestDumpGolden(t *testing.T) {
 	golden.Check(t, "dump.txt", b.Bytes())
 }
 
-// contract lists the keys of a dump's JSON that scripts can rely on, each by its path. A number in a path is an index
-// of an array.
+// contract lists the keys of a dump's JSON that scripts can rely on. Each key is given by its path. A number in a path
+// is an index of an array.
 var contract = []string{
 	"pid", "ruby.version", "ruby.description", "ruby.jit", "time", "ractors.0.id", "ractors.0.gvl.owner", "ractors.0.gvl.handover",
 	"ractors.0.gvl.waiting", "ractors.0.gvl.waiting_count", "threads.0.id", "threads.0.tid", "threads.0.name", "threads.0.main",
@@ -218,8 +218,8 @@ func FuzzDump(f *testing.F) {
 	})
 }
 
-// TestDumpOfPauses: ddtop can stop the process while it reads a dump. If the process runs again before the reading
-// ends, the dump mixes different instants. The dump then says how many stops were cut short.
+// TestDumpOfPauses: ddtop can stop the process while it reads a dump. If the process runs again before ddtop has read
+// everything, the parts of the dump are from different times. The dump then says how many stops were cut short.
 func TestDumpOfPauses(t *testing.T) {
 	s := exporttest.NewShop()
 	s.Sample.PauseNS, s.Sample.Reads.Pauses = 2_500_000, 3
@@ -235,8 +235,8 @@ func TestDumpOfPauses(t *testing.T) {
 	}
 }
 
-// TestDumpOnlyEndpoints: with a filter (OnlyEndpoints), a dump must leave out every thread whose request or job the
-// filter does not accept.
+// TestDumpOnlyEndpoints: with a filter (OnlyEndpoints), a dump must leave out every thread that does not work for a
+// request or job that the filter accepts.
 func TestDumpOnlyEndpoints(t *testing.T) {
 	d := shopDump()
 	d.OnlyEndpoints(func(name string) bool { return name == "MailJob" })

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// SetNative adds the native threads that Ruby does not know. It also adds native stacks: ruby has the stacks of Ruby's
-// threads, and others the stacks of other threads by TID. If no stacks could be read, missing is the reason. Otherwise
-// missing is empty.
+// SetNative adds the native threads that Ruby does not know. It also adds native stacks: the parameter ruby has the
+// stacks of Ruby's threads, and others has the stacks of other threads by TID. If no stacks could be read, missing is
+// the reason. Otherwise missing is empty.
 func (d *Dump) SetNative(threads []report.StatNative, ruby map[sampler.ThreadID]sampler.NativeStack,
 	others map[int32]sampler.NativeStack,
 	missing string) {
@@ -61,8 +61,8 @@ func (t *dumpText) writeNativeLocks() {
 	}
 }
 
-// native writes the C functions of a native stack. The caller writes the Ruby frames after them, because these frames
-// called the C functions.
+// native writes the C functions of a native stack. The caller of native writes the Ruby frames after them, because the
+// stack is written innermost first, and Ruby frames called the C functions.
 func (t *dumpText) native(n *report.DumpNative) {
 	if n == nil || t.d.ownOnly {
 		return
@@ -72,8 +72,8 @@ func (t *dumpText) native(n *report.DumpNative) {
 	}
 }
 
-// nativeNote writes what the kernel does for the innermost C function of a native stack. It also writes which frames
-// are missing.
+// nativeNote writes what the kernel does for the innermost C function of a native stack, such as a system call. It also
+// writes which frames are missing.
 func (t *dumpText) nativeNote(n *report.DumpNative) {
 	if n != nil && n.Kernel != nil {
 		t.printf("  (kernel: %s)\n", flamegraph.Printable(*n.Kernel))

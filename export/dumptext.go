@@ -109,8 +109,8 @@ func (t *dumpText) ractor(r report.DumpRactor) {
 	t.printf("\n")
 }
 
-// stateText describes a thread's state and how long the state has lasted. The first sample after an attach cannot show
-// how long a state has lasted. For this sample, gvl.Describe writes "0 µs", and stateText removes it.
+// stateText describes a thread's state and how long the state has lasted. The first sample after ddtop has attached
+// cannot show how long a state has lasted. For this sample, gvl.Describe writes "0 µs", and stateText removes it.
 func stateText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 	text, lasted := gvl.Describe(v, dict), v.Lasted().Prose()
 	switch {

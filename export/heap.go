@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/growth"
 )
 
-// Limits of the text that describes a Heap, in rows of its tables.
+// These are limits of the text that describes a Heap, in rows of its tables.
 const (
 	maxHeapClasses = 30
 	maxHeapGrowing = 10
@@ -25,7 +25,7 @@ const (
 type Heap struct {
 	report.Heap
 	program string
-	// askRows are the rows of the table of code that asked the kernel for memory.
+	// askRows are the rows of the table that shows which code asked the kernel for memory.
 	askRows []code.Ask
 	// asked is a sentence about the code that asked the kernel for the most memory (AskedText).
 	asked string
@@ -142,7 +142,8 @@ func (h *Heap) WriteText(w io.Writer) error {
 	return err
 }
 
-// Read returns two things about how the heap was read: a sentence (how), and lines about why the figures may be wrong.
+// Read returns two texts about the reading of the heap. how is a sentence that describes how the heap was read. doubts
+// are lines with the reasons why the figures may be wrong.
 func (h *Heap) Read() (how string, doubts []string) {
 	var b strings.Builder
 	h.doubts(&b)
@@ -233,8 +234,8 @@ func (h *Heap) SlotLines() []string {
 	return linesOf(&b)
 }
 
-// sparseShare is the share of sparse pages from which on the text explains that such pages cost memory. A page is
-// sparse if less than a tenth of it is filled.
+// sparseShare is a threshold for the share of sparse pages. From this share on, the text explains that sparse pages
+// cost memory. A page is sparse if less than a tenth of it is filled.
 const sparseShare = 0.1
 
 func (h *Heap) slots(b *strings.Builder) {

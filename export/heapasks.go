@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxAskStacks limits the stacks that asked the kernel for memory in JSON, and maxAskRows limits their rows in
-	// text.
+	// maxAskStacks limits how many stacks that asked the kernel for memory the JSON has. maxAskRows limits the rows of
+	// the table in the text.
 	maxAskStacks, maxAskRows = 200, 10
 )
 
-// Asks adds the code that asked the kernel for memory. dict has the stacks of a. If nothing is known, a is nil and
-// missing is the reason. Call Asks after Memory, because it adds to the result of Memory.
+// Asks adds the code that asked the kernel for memory. dict has the stacks of a. If it is not known which code asked, a
+// is nil and missing is the reason. Call Asks after Memory, because it adds to the result of Memory.
 func (h *Heap) Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing string) {
 	m := h.Heap.Memory
 	if m == nil || a == nil && missing == "" {
@@ -40,7 +40,8 @@ func (h *Heap) Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing str
 const askedPart = 0.5
 
 // AskedText returns a sentence about the code that asked the kernel for most of the memory that is still mapped. It is
-// empty if no code asked for half of that memory. If nothing is known, the sentence gives the reason in missing.
+// empty if no code asked for half of that memory. If it is not known which code asked, the sentence gives the reason in
+// missing.
 func AskedText(dict *sampler.Dictionary, a *sampler.MemoryAsks, missing string) string {
 	switch {
 	case a == nil && missing == "":

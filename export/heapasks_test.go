@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestHeapAsks: the table is sorted by memory that is still mapped, the code with the most first. The heading says for
-// how many calls there are stacks. A sentence names the first code only if that code has at least half of this memory.
+// TestHeapAsks: the table is sorted by memory that is still mapped, the code with the most first. The heading gives the
+// number of calls whose stacks are known. A sentence names the first code only if that code has at least half of this
+// memory.
 func TestHeapAsks(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(label string) sampler.StackID {

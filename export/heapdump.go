@@ -19,12 +19,13 @@ import (
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 )
 
-// Limits that apply when a heap dump file is read.
+// These limits apply when a heap dump file is read.
 const (
 	// maxDumpLine limits a line of the file, in bytes. A reference takes 22 bytes of it, so an Array can have three
 	// million elements.
 	maxDumpLine = 64 << 20
-	// maxSuperclasses limits how many singleton classes may lie between an object and a class with a name.
+	// maxSuperclasses limits how many singleton classes (hidden classes of single objects) may lie between an object
+	// and a class with a name.
 	maxSuperclasses = 64
 	// dumpNodeBytes and dumpReferenceBytes are the bytes that an object and a reference take in ddtop's memory.
 	dumpNodeBytes, dumpReferenceBytes = 200, 32
@@ -59,7 +60,8 @@ func addressOf(text string) (addr uint64, ok bool) {
 	return addr, ok && err == nil && addr != 0
 }
 
-// lengthOf returns the field with the length of an object of type typ. It returns nil for types without a length.
+// lengthOf returns a pointer to the field of l with the length of an object of type typ. It returns nil for types
+// without a length.
 func (l *dumpLine) lengthOf(typ string) **uint64 {
 	switch typ {
 	case heapgraph.TypeString:

@@ -21,8 +21,8 @@ const heapDump = `{"type":"ROOT","root":"vm","references":["0x10"]}
 
 var dumpLimits = sampler.HolderOptions{MaxObjects: 100, MaxBytes: 1 << 20}
 
-// TestReadHeapDump reads a heap dump, writes it, and reads the result again. If an object has a singleton class, it
-// must count as an object of the superclass.
+// TestReadHeapDump reads a heap dump, writes it, and reads the result again. An object with a singleton class must be
+// counted under the superclass.
 func TestReadHeapDump(t *testing.T) {
 	text := heapDump
 	for range 2 {

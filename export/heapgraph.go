@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/heapgraph"
 )
 
-// Limits of a HeapGraph, in rows.
+// These are limits of a HeapGraph, in rows.
 const (
 	maxHolderPaths = 20
 	maxBiggest     = heapgraph.ShownBig
@@ -184,7 +184,8 @@ func writeBiggest(b *strings.Builder, list []report.HeapBig, equal bool, values 
 // ValueMark begins the lines of WriteText that show bytes of a String. No other line begins with it.
 const ValueMark = "    \""
 
-// valueText returns a line with the first bytes of a String of the given length. No byte in it can control a terminal.
+// valueText returns a line with the first bytes of a String. length is the String's whole length. No byte of the line
+// can control a terminal.
 func valueText(value string, length uint64) string {
 	text := strconv.Quote(value)
 	if uint64(len(value)) < length {

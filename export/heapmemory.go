@@ -11,14 +11,14 @@ import (
 
 // These thresholds decide whether the text gives advice about memory.
 const (
-	// adviceBytes and adviceShare decide when the text has advice on how to save memory. The saving must be at least
+	// adviceBytes and adviceShare decide whether the text has advice on how to save memory. The saving must be at least
 	// adviceBytes, in bytes. It must also be at least adviceShare of all memory of its kind, such as malloc's.
 	adviceBytes, adviceShare = 10_000_000, 0.3
 )
 
 const (
-	// grownBytes and grownShare are the least growth of resident memory that is mentioned. The growth must reach both:
-	// grownBytes in bytes, and grownShare as a share of the earlier resident memory.
+	// grownBytes and grownShare decide whether a growth of resident memory is mentioned. The growth must be at least
+	// grownBytes, in bytes. It must also be at least grownShare of the earlier resident memory.
 	grownBytes, grownShare = 8_000_000, 0.02
 	// rubyShare and freeShare decide what the text names as the reason of the growth. If Ruby's objects make up at
 	// least rubyShare of it, the text names them. Otherwise, if malloc's free memory makes up at least freeShare, the
@@ -115,7 +115,7 @@ func (h *Heap) GrownText() string {
 	default:
 		text += fmt.Sprintf("Ruby's objects account for %s of it: it is memory of C code, so no class shows it.", size(g.RubyBytes))
 		switch {
-		case len(h.askRows) > 0: // the code comes first, because a line of the screen can be cut at its end
+		case len(h.askRows) > 0: // the code comes first, because the screen can cut off the end of a line
 			text = strings.TrimSpace(h.asked + " " + text)
 		case h.asked != "":
 			text += " " + h.asked

@@ -88,8 +88,8 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// textFormats are the export formats that are not JSON, by the first word of their names in the test. All other formats
-// must be valid JSON.
+// textFormats are the export formats that are not JSON. Each is named by the first word of the format's name in the
+// test. All other formats must be valid JSON.
 var textFormats = []string{"collapsed", "diff", "svg", "callgrind", "html"}
 
 // TestHostileNamesInExports: no export may contain a name as an escape sequence for a terminal, so that a user can

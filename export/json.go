@@ -10,9 +10,9 @@ import (
 )
 
 // WriteJSON writes v as indented JSON that cannot control a terminal. Characters that flamegraph.Printable would
-// replace become \u escapes, so a reader gets every name exactly. encoding/json alone does not escape DEL and the
-// characters that change the direction of text. It also does not escape control characters from U+0080 on, which some
-// terminals take for escape sequences.
+// replace become \u escapes, so a reader of the JSON gets every name exactly. encoding/json alone does not escape DEL
+// and the characters that change the direction of text. It also does not escape control characters from U+0080 on,
+// which some terminals interpret as escape sequences.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(asciiControls{w})
 	e.SetEscapeHTML(false)

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Limits of the lists in a Markdown summary, in entries. Together the lists have less than 200 lines. maxMarkdownCell
-// limits the text of an entry, in bytes.
+// These are limits of the lists in a Markdown summary, in entries. Together the lists have less than 200 lines.
+// maxMarkdownCell limits the text of an entry, in bytes.
 const (
 	maxMarkdownFindings  = 20
 	maxMarkdownNotes     = 10

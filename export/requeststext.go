@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Limits of the text in which `ddtop stat` describes requests. They bound the number of rows, the width of names and
-// statements in cells, and the number of states and peers in a row. The JSON has more.
+// These are limits of the text in which `ddtop stat` describes requests. They bound the number of rows, the width of
+// names and statements in cells, and the number of states and peers in a row. The JSON has more.
 const (
 	maxEndpointRows = 15
 	maxRunningRows  = 15
@@ -111,7 +111,7 @@ func EndpointSpan(e *report.StatEndpoint, ns int64) string {
 	return units.ProseDuration(ns)
 }
 
-// seenText describes which requests the figures cover.
+// seenText describes which requests the figures cover. If atLeast is true, ddtop has missed some requests.
 func seenText(atLeast bool) string {
 	if atLeast {
 		return ": some were missed, so lengths are of those seen, and ≥ is a lower bound"
@@ -129,8 +129,7 @@ func PerSecondText(e *report.StatEndpoint) string {
 	return text
 }
 
-// slackText returns by how much the times of requests in an endpoint's row can be wrong. It returns "" if the error is
-// small.
+// slackText returns by how much the times in an endpoint's row can be wrong. It returns "" if the error is small.
 func slackText(e *report.StatEndpoint) string {
 	shortest := e.P50NS
 	if e.Measured == 0 && !e.LongestAtLeast {
@@ -153,7 +152,7 @@ func LongestText(e *report.StatEndpoint) string {
 	return units.ProseDuration(e.LongestNS)
 }
 
-// WhereText describes in which states the time of requests went, the largest part first: "io 52 % (10.0.0.5:5432
+// WhereText describes in which states the time of requests was spent, the largest part first: "io 52 % (10.0.0.5:5432
 // PostgreSQL), waiting 40 %". fiberNS is the time in which a request's fiber waited and no thread worked for the
 // request.
 func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime) string {
@@ -173,7 +172,7 @@ func WhereText(n *report.StatStates, fiberNS int64, peers []report.StatPeerTime)
 	return strings.Join(words, ", ")
 }
 
-// oldLookNS is an age of the list of fibers, in ns. If the list is at least this old, the text mentions its age.
+// oldLookNS is the age from which on the text mentions how old the list of fibers is, in ns.
 const oldLookNS = int64(2e9)
 
 // statRunning writes the requests and jobs that were still in progress when the measurement ended, the oldest first.
@@ -202,8 +201,8 @@ func statRunning(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// AgeText returns how long ago a request began. If the beginning lies between two samples that are 20 ms apart, and
-// nothing more is known, it returns "≤20 ms". If nothing is known yet, it returns "new".
+// AgeText returns how long ago a request began. If ddtop knows only that it began between two samples that are 20 ms
+// apart, AgeText returns "≤20 ms". If nothing is known yet, it returns "new".
 func AgeText(q *report.StatServing) string {
 	switch {
 	case q.AtLeast && q.AgeNS == 0:

@@ -107,7 +107,8 @@ func WriteDumpsJSON(w io.Writer, list []ProcessDump, relatives []sampler.Relativ
 	return WriteJSON(w, report.Several{Processes: dumps, Children: children(relatives), Forgotten: forgotten})
 }
 
-// WriteStats writes `ddtop stat` of several processes for people: a table with a row each, then each process in full.
+// WriteStats writes `ddtop stat` of several processes for people: first a table with a row for each process, then the
+// full text about each process.
 func WriteStats(w io.Writer, list []ProcessStat, relatives []sampler.Relative, forgotten int) error {
 	var b strings.Builder
 	rows := [][]string{{"program", "pid", "ruby", "threads", "GVL", "waiting", "p99", "CPU", "GC", "RSS", "worst finding"}}
@@ -212,8 +213,8 @@ func processRow(p *ProcessStat) []string {
 	return append(row, heldText, waitingText, p99, CPUText(&s.Process), gc, units.FineBytes(s.Process.RSSBytes), finding)
 }
 
-// worstFinding returns the first finding of the highest severity. It returns an ended finding only if no finding is
-// active.
+// worstFinding returns the first finding of the highest severity among the active findings. It returns an ended finding
+// only if no finding is active.
 func worstFinding(list []report.StatFinding) *report.StatFinding {
 	if n := slices.IndexFunc(list, func(f report.StatFinding) bool { return f.UntilNS != nil }); n > 0 {
 		list = list[:n]

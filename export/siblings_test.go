@@ -21,9 +21,9 @@ func worker(pid int, queued, busy int64, routes ...string) ProcessStat {
 	return ProcessStat{sampler.Process{PID: pid, Title: "puma", Part: "w3"}, s}
 }
 
-// TestSiblings: if requests are queued in one process while others of its program are idle, the text names the
-// process. The text also names the route that keeps its threads busy. There is no text if all processes are busy, or
-// if an idle thread of the process can take the queued request.
+// TestSiblings: if requests are queued in one process while other processes of its program are idle, the text names the
+// process. The text also names the route that keeps its threads busy. There is no text if all processes are busy, or if
+// an idle thread of the process can take the queued request.
 func TestSiblings(t *testing.T) {
 	other := worker(15, 0, 0)
 	other.Process.Title = "unicorn"

@@ -131,7 +131,7 @@ func SelfText(self *report.StatSelf) string {
 	return Share(*self.CPUNS, self.SpanNS) + " of a CPU"
 }
 
-// OverheadText describes how much of a CPU ddtop may take, why, and what this changes: "it may take 1.5 % (half of
+// OverheadText describes how much of a CPU ddtop may use, why, and what this changes: "it may take 1.5 % (half of
 // --overhead 3%, since no CPU is free), for which it read less often".
 func OverheadText(self *report.StatSelf) string {
 	most, why := *self.Overhead, "--overhead"
@@ -172,7 +172,8 @@ func statHalted(b *strings.Builder, p *report.StatProcess) {
 	}
 }
 
-// statPressure writes how long tasks waited for CPU, memory or I/O (pressure stall information), if any did.
+// statPressure writes how long tasks waited for CPU, memory or I/O (pressure stall information). It writes nothing if
+// no task waited.
 func statPressure(b *strings.Builder, s *report.Stat) {
 	p := &s.Process.Pressure
 	if p.CPUSomeNS+p.MemorySomeNS+p.IOSomeNS == 0 {
@@ -310,8 +311,8 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// statSource writes how ddtop learned the states of threads, such as from thread switches. It writes nothing if ddtop
-// only polled, unless there is a reason why ddtop could not use a better source.
+// statSource writes how ddtop learned the states of threads, such as from thread switches. If ddtop only polled, it
+// writes why no better source was used. It writes nothing if there is no such reason.
 func statSource(b *strings.Builder, s *report.Stat) {
 	x := s.Source
 	if x == nil || x.Kind == "polling" && x.Why == "" {
@@ -408,7 +409,8 @@ func LacksText(l *report.StatLacks) []string {
 	return out
 }
 
-// statLacks writes which figures stat does not show because of their quality, and what would improve it.
+// statLacks writes which figures stat does not show because their quality is too low, and what would improve the
+// quality.
 func statLacks(b *strings.Builder, s *report.Stat) {
 	list := LacksText(&s.Quality.Lacks)
 	for _, text := range list {
@@ -427,5 +429,5 @@ func moreQuality(self *report.StatSelf) string {
 	return "they take a longer measurement, or higher rates (--rate, --lock-rate)"
 }
 
-// RateText returns how often per second ddtop read the process, and how often it should have.
+// RateText returns how often per second ddtop read the process, and how often it was meant to read it.
 func RateText(r report.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }

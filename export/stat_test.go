@@ -133,7 +133,7 @@ func TestStatGolden(t *testing.T) {
 	}
 	golden.Check(t, "stat.txt", b.Bytes())
 	width := 0
-	// in a line of the table, the columns are aligned: its width must be the heading's
+	// The columns are aligned, so a line of the table is as wide as the heading.
 	for _, l := range strings.Split(b.String(), "\n") {
 		if strings.HasPrefix(l, "thread") {
 			width = ansi.StringWidth(l)
@@ -178,9 +178,9 @@ func TestStatJSONContract(t *testing.T) {
 	}
 }
 
-// TestShortWindowsSayTooShort: a share of a CPU needs two readings of the CPU time. Without them, stat must say that
-// the time was too short, and must not print 0 %. The kernel counts CPU time in units of 10 ms, so a share in a short
-// measurement has a margin of error.
+// TestShortWindowsSayTooShort: a share of a CPU needs two readings of the CPU time. Without two readings, stat must say
+// that the time was too short, and must not print 0 %. The kernel counts CPU time in units of 10 ms, so a share in a
+// short measurement has a margin of error.
 func TestShortWindowsSayTooShort(t *testing.T) {
 	s := demoStat()
 	s.Self.CPUNS, s.Self.SpanNS = nil, 0

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statExact writes how often threads got the GVL, as exact mode has counted it. It also writes how well the probes of
-// exact mode worked: BPF programs that record every change of the GVL.
+// statExact writes how often threads got the GVL, as exact mode has counted it. It also writes how well exact mode's
+// probes worked, which record every change of the GVL.
 func statExact(b *strings.Builder, s *report.Stat) {
 	x := s.Exact
 	if x == nil {
@@ -31,7 +31,7 @@ func statExact(b *strings.Builder, s *report.Stat) {
 	}
 	seconds := float64(max(x.DurationNS, 1)) / 1e9
 	cost := ""
-	if p.CPUNS > p.CostNS { // otherwise the CPU time was not read, because the process ended at once
+	if p.CPUNS > p.CostNS { // otherwise CPUNS was not read, because the process ended at once
 		cost = fmt.Sprintf("some %s of the process's CPU time; ", units.Percent(float64(p.CostNS)/float64(p.CPUNS)))
 	}
 	fmt.Fprintf(b, "probes: %.0f hits and %.0f records a second, %d lost; %ssampling agreed in %d of %d turns that it saw\n\n",

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Limits of the lists in the text of `ddtop stat`, in rows. The JSON has more entries.
+// These are limits of the lists in the text of `ddtop stat`, in rows. The JSON has more entries.
 const (
 	maxBlamedPlaces = 5
 	maxListedWaits  = 5
@@ -25,7 +25,7 @@ const SmallShare = .01
 
 // waitingText writes a line about the time in which threads waited for the GVL. The line has the shares of special
 // kinds of waiting. Examples are the hand-over (a thread was chosen as the next holder, but does not have the GVL yet)
-// and the wait for a CPU. The line also says what the threads did before they waited.
+// and the wait for a CPU. The line also has what the threads did before they waited.
 func waitingText(b *strings.Builder, w *report.StatWaits) {
 	total := w.QueueNS + w.HandoverNS + w.YieldNS + w.CPUSlotNS
 	if total == 0 {
@@ -229,7 +229,7 @@ func statLongest(b *strings.Builder, s report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// beforeText names the state in which a thread was before a wait. The words in w end with the time in that state.
+// beforeText names the state in which a thread was before a wait. The text w.Words ends with the time in that state.
 // beforeText removes this time, because the caller writes it itself.
 func beforeText(w *report.StatBefore) string {
 	return strings.TrimSuffix(w.Words, " "+units.ProseDuration(w.NS))

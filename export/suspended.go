@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxFiberServing limits how many requests and jobs of suspended fibers are listed. The text joins fibers with the
-	// same stack into a group. maxFiberEndpoints limits how many different requests and jobs it names for a group.
+	// maxFiberServing limits how many requests and jobs of suspended fibers are listed. The text puts fibers with the
+	// same stack into one group. maxFiberEndpoints limits how many different requests and jobs it names for a group.
 	maxFiberServing   = 5000
 	maxFiberEndpoints = 6
 )

@@ -6,12 +6,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MinAllocTicks is the number of ticks that must have seen an allocation before ddtop shows shares of allocations. With
-// fewer ticks, the relative error of a share is above 10 %, because the error is 1/sqrt(ticks).
+// MinAllocTicks is the number of ticks with at least one seen allocation that ddtop needs to show shares of
+// allocations. With fewer ticks, the relative error of a share is above 10 %, because the error is 1/sqrt(ticks).
 const MinAllocTicks = 100
 
-// AllocEstimate is the number of allocated objects, with the evidence for which code allocated them. Objects is exact.
-// The number of objects that one stack allocated is an estimate: the stack's share of Seen, multiplied by Objects.
+// AllocEstimate is the number of allocated objects, with the data from which each stack's part of them is estimated.
+// Objects is exact. The number of objects that one stack allocated is an estimate: the stack's share of Seen,
+// multiplied by Objects.
 type AllocEstimate struct {
 	// Objects is the number of objects allocated in the period, by the collector's own counter.
 	Objects int64
@@ -33,8 +34,8 @@ func (s *Snapshot) Allocations() AllocEstimate {
 	return AllocEstimate{Objects: max(0, t.AllocTotal), Seen: t.AllocSeen, Ticks: t.AllocTicks}
 }
 
-// Values returns a function that converts an entry's weights to a value of the metric m. Call that function once for
-// each entry. For Allocations the value is the estimated number of objects, rounded so that all values sum to
+// Values returns a function that converts an entry's weights to a value of the metric m. Call the returned function
+// once for each entry. For Allocations the value is the estimated number of objects, rounded so that all values sum to
 // AllocEstimate.Objects. For other metrics it is the weight itself.
 func (s *Snapshot) Values(m Metric) func(Weights) int64 {
 	if m != Allocations {
@@ -60,7 +61,8 @@ type allocState struct {
 	last, moved int64 // the counters of the last sample
 	held        int64 // counted objects that are not charged to a key yet
 	// key is the Key of the last stack in which a sample counted new objects (sampler.AllocPair). found is true if the
-	// current sample counted some. had is true if any sample so far did: only then is key set.
+	// current sample counted new objects. had is true if any sample so far has counted some. key is set only if had is
+	// true.
 	key        Key
 	found, had bool
 }

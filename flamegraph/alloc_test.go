@@ -22,8 +22,8 @@ func allocSample(at int64, owner sampler.ThreadID, stack sampler.StackID, alloca
 	return s, states
 }
 
-// TestAllocations: for random samples, the estimates of all stacks add up to the exact count. Each estimate is in
-// proportion to the objects that samples saw in its stack.
+// TestAllocations: for random samples, the estimates of all stacks add up to the exact count. A stack's estimate is in
+// proportion to the objects that samples saw in this stack.
 func TestAllocations(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(100)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 3))
@@ -119,8 +119,8 @@ func TestAllocationsTree(t *testing.T) {
 	}
 }
 
-// TestAllocationsCompaction: if compaction moves objects, Ruby's counter counts them as allocated. They must not count
-// as new objects.
+// TestAllocationsCompaction: if compaction moves objects, Ruby's counter counts them as allocated. A Collector must not
+// count them as new objects.
 func TestAllocationsCompaction(t *testing.T) {
 	r, c := everything(t)
 	feed := func(at int64, allocated uint64, moved int64) {
@@ -141,7 +141,7 @@ func TestAllocationsCompaction(t *testing.T) {
 }
 
 // TestAllocationsUnknown: if no sample shows which stack allocates (sampler.AllocPair), there is no estimate. There is
-// also none if the garbage collector's counters are missing at times.
+// also no estimate if some samples lack the garbage collector's counters.
 func TestAllocationsUnknown(t *testing.T) {
 	r, c := everything(t)
 	for i := range 300 {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Labels of the nodes that are not frames.
+// These are labels of the nodes that are not frames.
 const (
 	rootLabel = "all"
 	cutLabel  = "… (cut)"
@@ -17,7 +17,7 @@ const (
 	NoStack = "(no stack)"
 )
 
-// funcInfo is what a Builder remembers about a frame from one tree to the next.
+// funcInfo is the data about a frame that a Builder keeps from one tree to the next.
 type funcInfo struct {
 	known      bool
 	hide, keep bool
@@ -30,12 +30,13 @@ type funcInfo struct {
 	function, line int32
 }
 
-// childKey identifies a child node by the index of its parent and by the number of its FuncKey.
+// childKey identifies a child node. parent is the index of its parent, and key is the number of its FuncKey.
 type childKey struct {
 	parent, key int32
 }
 
-// A trieStep is a stack and its innermost frame. A walk from a stack outward keeps a trieStep for each frame.
+// A trieStep is a stack and its innermost frame. When the Builder walks from a stack outward, it keeps a trieStep for
+// each frame.
 type trieStep struct {
 	stack sampler.StackID
 	frame sampler.FrameID
@@ -46,13 +47,13 @@ type stackRoot struct {
 	stack sampler.StackID
 }
 
-// maxInfos is the largest number of frames about which a Builder keeps data (infos). Above it, the Builder drops all
-// infos. The Builder also drops them if old entries were removed from the Dictionary, which then has a new generation.
+// maxInfos is the largest number of frames about which a Builder keeps data (infos). If there are more, the Builder
+// drops all infos. It also drops them if old entries were removed from the Dictionary, which then has a new generation.
 const maxInfos = 1 << 16
 
-// Builder builds Trees. Between builds it keeps memory and data that do not change: the frames of a Dictionary and the
-// numbers of functions. A Tree stays valid when the Builder builds another one. One goroutine at a time may use a
-// Builder.
+// Builder builds Trees. Between builds it keeps memory to use again, and data that do not change: the frames of a
+// Dictionary and the numbers of functions. A Tree stays valid when the Builder builds another one. Only one goroutine
+// at a time may use a Builder.
 type Builder struct {
 	dict    *sampler.Dictionary
 	infos   map[sampler.FrameID]*funcInfo
@@ -93,8 +94,9 @@ func (b *Builder) number(k FuncKey) int32 {
 	return n
 }
 
-// Build builds a tree from a snapshot. It does not fail. Time without a stack is in one special node. The same node has
-// the time of stacks that the snapshot lacks because of a limit. When MaxNodes is reached, the lightest stacks are cut.
+// Build builds a tree from a snapshot. It does not fail. One special node has the time without a stack. The same node
+// has the time of stacks that the snapshot lacks because of a limit. When MaxNodes is reached, the inner frames of the
+// lightest stacks are cut.
 func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = defaultMaxDepth
@@ -128,7 +130,7 @@ func (b *Builder) Build(s *Snapshot, o Options) *Tree {
 
 func (b *Builder) forget(o Options) {
 	b.opt, b.full = o, false
-	clear(b.nodes) // otherwise nodes of an earlier, larger tree would keep all of it in memory
+	clear(b.nodes) // without this, the pointers to an earlier, larger tree would keep all of it in memory
 	b.nodes, b.kids, b.slab = b.nodes[:0], b.kids[:0], nil
 	clear(b.children)
 	clear(b.memo)

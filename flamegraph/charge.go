@@ -6,8 +6,8 @@ import (
 )
 
 // share notes that a thread was seen with the stack and state of k for ns nanoseconds. When the thread's CPU time is
-// read next, it is divided in proportion to these notes. The table of notes is small. If it is full, a new stack gets
-// no note, and its CPU time goes to the stacks with notes.
+// read next, it is divided in proportion to the times in these notes. The table of notes is small. If it is full, a new
+// stack gets no note, and its CPU time goes to the stacks with notes.
 func (st *threadState) share(k Key, ns int64) {
 	for i := len(st.shares) - 1; i >= 0; i-- {
 		if st.shares[i].key == k {
@@ -20,9 +20,9 @@ func (st *threadState) share(k Key, ns int64) {
 	}
 }
 
-// cpu charges a thread's CPU time since the last reading of the kernel's counter (schedstat). If the native thread has
-// changed (M:N threads) or the counter went back, it charges nothing: the difference would be the time of another
-// thread.
+// cpu charges the CPU time that a thread has used since the last reading of the kernel's counter (schedstat). If the
+// native thread has changed (M:N threads) or the counter went back, cpu charges nothing. The difference of the counters
+// would then include the time of another thread.
 func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState) {
 	k := &t.Kernel
 	if k.CPUAtNS == 0 || k.CPUAtNS == st.cpuAtNS {
@@ -40,8 +40,8 @@ func (c *Collector) cpu(st *threadState, t *sampler.Thread, ts *gvl.ThreadState)
 	st.shares = st.shares[:0]
 }
 
-// shareCPU divides delta among the keys, in proportion to the time for which the thread was seen under each key. The
-// parts sum to delta exactly.
+// shareCPU divides delta, a thread's CPU time, among the keys. Each key gets a part in proportion to the time for which
+// the thread was seen with this key. The parts sum to delta exactly.
 func (c *Collector) shareCPU(st *threadState, delta, atNS int64) {
 	able := onCPU
 	total := st.seenWith(able)

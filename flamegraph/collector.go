@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxCPUShares limits the number of stacks among which a thread's CPU time is divided. The CPU time is known only when
-// the kernel's counter (schedstat) is read.
+// maxCPUShares limits the number of stacks among which a thread's CPU time is divided. The division is necessary
+// because the CPU time is read from the kernel (schedstat) less often than stacks are.
 const maxCPUShares = 64
 
 // onCPU has the states in which a thread can use a CPU. A thread's CPU time is charged to the stacks seen in these
@@ -39,9 +39,10 @@ type Sink interface {
 
 // Collector turns the intervals of a stream.Stream into weights, for one or more Sinks:
 //
-//   - WallNS is the length of the intervals. If a thread stays in known C functions, they get its time.
-//   - A thread's CPU time is known from schedstat, at a lower rate. It is divided among the stacks seen since the last
-//     reading, by their time in states that can use a CPU. If there was no such state, their time in any state counts.
+//   - WallNS is the length of the intervals. If a thread stays in known C functions, its time is charged to them.
+//   - CPUNS is the thread's CPU time. It is read from schedstat, less often than stacks. It is divided among the stacks
+//     seen since the last reading, by their time in states that can use a CPU. If there was no such state, it is
+//     divided by their time in any state.
 //   - BlameNS is the time that other threads of the ractor wait for the GVL, charged to the holder's stack.
 //   - Stacks of running threads with C functions are counted under separate keys (Key.Ran).
 //   - AllocSeen is the number of objects allocated just before a stack was read (sampler.AllocPair).
@@ -80,16 +81,16 @@ func (c *Collector) ByEndpoint(dict *sampler.Dictionary) {
 	c.charges.begin()
 }
 
-// ByEndpointNow is like ByEndpoint, but gives weights to the Sinks at once. The Sinks must accept negative weights.
-// When a request changes its name, its weights are subtracted from the old name and added to the new one.
+// ByEndpointNow is like ByEndpoint, but passes weights to the Sinks at once. When a request changes its name, its
+// weights are subtracted from the old name and added to the new one. So the Sinks must accept negative weights.
 func (c *Collector) ByEndpointNow(dict *sampler.Dictionary) {
 	c.ByEndpoint(dict)
 	c.charges.now, c.charges.limit = true, maxNowCharges
 }
 
 // BySpan does the same as ByEndpoint, and also separates weights by the tracer's spans. The function crowded reports
-// whether there is no room for new spans. The weights of a new span then count only for its endpoint. crowded may be
-// nil.
+// whether the Sinks have no space for new spans. If crowded returns true, the weights of a new span are charged to its
+// endpoint without the span. crowded may be nil.
 func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 	c.served.begin(dict, true)
 	c.charges.begin()
@@ -99,8 +100,8 @@ func (c *Collector) BySpan(dict *sampler.Dictionary, crowded func() bool) {
 // ByGC separates the time of garbage collections by their reason (Key.GC). Call it before the first sample.
 func (c *Collector) ByGC() { c.byGC = true }
 
-// ByRest separates the time in which a thread has nothing to do, under keys with Key.Rests. The function rests reports
-// whether a thread has nothing to do. Call ByRest before the first sample.
+// ByRest separates the time in which a thread has nothing to do: this time is charged to keys with Key.Rests. The
+// function rests reports whether a thread has nothing to do. Call ByRest before the first sample.
 func (c *Collector) ByRest(rests func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool) {
 	c.rests = rests
 }
@@ -124,8 +125,8 @@ func (c *Collector) Endpoint(e Endpoint) EndpointID {
 	return c.Standing(c.served.ids[Served{Endpoint: e}])
 }
 
-// renamed is called after names of requests may have changed. If a name has changed, each Rolling gets the new table
-// that says which EndpointID represents which others.
+// renamed is called after names of requests may have changed. If a name has changed, renamed passes the new table of
+// names to each Rolling. The table says which EndpointID represents which others.
 func (c *Collector) renamed() {
 	if !c.served.rename() {
 		return
@@ -172,7 +173,7 @@ func (c *Collector) Lock(i *gvl.LockInterval) {
 	}
 }
 
-// Ended forgets a thread.
+// Ended forgets a thread that has ended.
 func (c *Collector) Ended(slot int, _ int64) {
 	st := c.thread(slot)
 	*st = threadState{shares: st.shares[:0]}

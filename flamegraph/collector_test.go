@@ -58,8 +58,9 @@ func weightsOf(r *Rolling) map[Key]Weights {
 }
 
 // TestCollectorConservation: for every stream, no time is lost or counted twice. A thread's wall time is the time for
-// which samples list it, with half of the interval before and half of the interval after. Its CPU time is the
-// difference of the kernel's counter. In the state Waiting, WaitNS equals WallNS.
+// which samples list the thread. Half of the interval before its first sample and half of the interval after its last
+// one are part of it. The thread's CPU time is the difference of the kernel's counter. In the state Waiting, WaitNS
+// equals WallNS.
 func TestCollectorConservation(t *testing.T) {
 	for seed := uint64(0); seed < uint64(rounds(200)); seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 7))
@@ -208,7 +209,7 @@ func TestCollectorHalves(t *testing.T) {
 }
 
 // TestCollectorTagTellsStack: ddtop reads stacks less often than states. Between two readings of the stack, time in a
-// state goes to the stack that was read in the same state.
+// state goes to the stack that was read when the thread was in the same state.
 func TestCollectorTagTellsStack(t *testing.T) {
 	r, c := everything(t)
 	th := func(stack sampler.StackID) sampler.Thread { return sampler.Thread{ID: 1, Ractor: 1, Stack: stack} }

@@ -14,12 +14,13 @@ type Diff struct {
 	// BeforeWhole and AfterWhole are the weights that count as 100 % of the earlier and of the later tree.
 	BeforeWhole, AfterWhole float64
 	// ByName compares nodes only by their labels, because files and lines can move between two recordings. If ByName is
-	// set, several children of a node can have the same label. The heaviest such child in the later tree is compared
-	// with the sum of all such children in the earlier tree. All other such children of the later tree count as new.
+	// set, several children of a node can have the same label. Of these children in the later tree, only the heaviest
+	// is compared. It is compared with the sum of all children with this label in the earlier tree. The others in the
+	// later tree count as new.
 	ByName bool
 	// Visit is called for each node. self and total are the growth of the node's own weight and of its Total. Growth is
-	// the share of the later tree minus the share of the earlier tree. after is the node in the later tree. It is nil
-	// for a node that only the earlier tree has.
+	// the node's share of the later tree minus its share of the earlier tree. after is the node in the later tree. It
+	// is nil for a node that only the earlier tree has.
 	Visit func(after *Node, label string, self, total float64)
 }
 

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// maxEndpoints limits the routes and classes of jobs that get an EndpointID each. All further ones share the
+	// maxEndpoints limits how many routes and classes of jobs get their own EndpointID. All further ones share the
 	// EndpointID 0.
 	maxEndpoints = 1024
-	// maxSpans limits the pairs of an endpoint and a span that get an EndpointID each. A later span gets the EndpointID
-	// of its endpoint. The same happens when half of the keys of a Rolling are used (Rolling.Crowded), so that keys
-	// remain for the stacks of later spans.
+	// maxSpans limits how many pairs of an endpoint and a span get their own EndpointID. A later span gets the
+	// EndpointID of its endpoint. The same happens when half of the keys of a Rolling are used (Rolling.Crowded), so
+	// that keys remain for the stacks of later spans.
 	maxSpans = 1 << 16
 	// worksRemembered is the number of recent requests and jobs in the cache endpoints.recent. It is a power of two.
 	worksRemembered = 256
@@ -22,7 +22,7 @@ const (
 // It is zero if the thread works for no request or job, or if there are too many routes to separate.
 type EndpointID uint32
 
-// NoEndpoint is an EndpointID that is never given to a weight. A filter by it shows nothing.
+// NoEndpoint is an EndpointID that no weight has. A filter for NoEndpoint shows nothing.
 const NoEndpoint EndpointID = 1<<32 - 1
 
 // Endpoint is a route or a class of jobs. Kind and Name are the fields of sampler.Work. Name is "" while it is not
@@ -50,9 +50,9 @@ type endpoints struct {
 	// list has the endpoint and span of each ID, indexed by the ID. named is the number of IDs without a span.
 	list  []Served
 	named int
-	// The slice as maps each EndpointID (the index) to the ID that represents it. For example, the route of a request
-	// becomes known late. Then the entry of the request's ID is the ID of this route. IDs beyond the slice's end
-	// represent themselves. renames is the Dictionary's number of renames when the slice was made.
+	// as maps each EndpointID (the index in the slice) to the ID that represents it. For example, the route of a
+	// request becomes known late. Then the entry of the request's ID is the ID of this route. IDs beyond the slice's
+	// end represent themselves. renames is the Dictionary's number of renames when the slice was made.
 	as      []EndpointID
 	renames uint64
 	// recent caches the EndpointIDs of recent requests and jobs. The index is the WorkID modulo the length.
@@ -86,8 +86,8 @@ func (e *endpoints) of(s *sampler.Serving) EndpointID {
 	return e.anew(s)
 }
 
-// anew does what endpoints.of does, but without the cache, in which a name may be out of date. So it also finds a name
-// that became known after the last call.
+// anew does what endpoints.of does, but without the cache. A name in the cache may be out of date, so anew also finds a
+// name that became known after the last call.
 func (e *endpoints) anew(s *sampler.Serving) EndpointID {
 	span, root, trace := s.Span, s.RootSpan, s.Trace
 	if !e.spans || span|root == 0 {

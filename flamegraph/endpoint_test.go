@@ -91,8 +91,8 @@ func TestManySpans(t *testing.T) {
 	}
 }
 
-// TestSpansTakeNoStacks: each request is a new span with its own stacks. In a long measurement, spans must not use all
-// keys: later requests still have their stacks and their routes.
+// TestSpansTakeNoStacks: each request is a new span with its own stacks. In a long measurement, the spans must not use
+// up all keys, because later requests still need keys for their stacks and routes.
 func TestSpansTakeNoStacks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	r, err := NewRolling(0, 0)

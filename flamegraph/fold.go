@@ -15,22 +15,24 @@ import (
 // shorter run is shown in full.
 const minRun = 3
 
-// Folded is a tree in which each run of frames that are not the program's own (Node.Own) is one row. A run begins at a
-// frame and includes everything that it calls, in all branches, up to the program's own code. The own code that a run
-// calls is below the run's row. Each own function has one node there, even if several branches of the run call it.
+// Folded is a tree in which each run is one row. A run is several consecutive frames that are not the program's own
+// code (Node.Own). It begins at a frame and includes everything that this frame calls, in all branches, up to the
+// program's own code. The own code that a run calls is below the run's row. Each own function has one node there, even
+// if several branches of the run call it.
 //
 // Two kinds of C functions keep their own nodes: functions that own code calls, and functions in which a run spends
 // time. No frame of the program's own is folded, and no time is lost. As in the whole tree, a node's Total is its Self
 // plus the Totals of its children. The Self of a run is the time spent in its frames.
 //
 // In a tree with callees first (Options.Inverted) the first row is never folded, because it shows the code that was
-// executed. The own code below a run then calls the run.
+// executed. The own code below a run is then the code that calls the run.
 type Folded struct {
 	Tree *Tree
 	// Whole is the tree that was folded.
 	Whole *Tree
 
-	// by node, the nodes of Whole that it represents; for a row of folded frames (a run), its outermost frames
+	// of maps each node to the nodes of Whole that it represents. For a row of folded frames (a run), these are its
+	// outermost frames.
 	of   map[*Node][]*Node
 	in   map[*Node]*Node // for a frame that is folded into a run, the run's node
 	leaf map[*Node]*Node // for a frame in which a run spends time, its LeafNode
@@ -43,8 +45,8 @@ type run struct {
 }
 
 // Fold folds a tree: each run of frames that are not the program's own becomes one row. If open returns true for a run,
-// the run is not folded, and its frames are below its row. open may be nil. The node that open gets has its Parent, but
-// no children yet.
+// the run is not folded, and its frames are below its row. open may be nil. The node that is passed to open has its
+// Parent, but no children yet.
 func Fold(t *Tree, open func(run *Node) bool) *Folded {
 	b := newFolder(t)
 	b.open = open
@@ -153,7 +155,8 @@ func sortChildren(c *Node) {
 // be in a run if it is the program's own code, or a C function of a native stack.
 func (n *Node) folds() bool { return n.Kind == FrameNode && !n.Own && !n.Native }
 
-// native returns the children that are C functions, known from a copy of the native stack (the stack of C code).
+// native returns the children of n that are C functions. These functions are known from a copy of the native stack (the
+// stack of C code).
 func (n *Node) native() (out []*Node) {
 	for _, k := range n.Children {
 		if k.Native {
@@ -166,8 +169,8 @@ func (n *Node) native() (out []*Node) {
 // coreLibrary is the name (Node.Library) under which Ruby's core and C functions appear.
 const coreLibrary = "ruby"
 
-// depthOfRun returns the number of frames on the longest path through a run (frames that become one row) that begins
-// with nodes. It counts up to the parameter most, and follows no path beyond this depth.
+// depthOfRun returns the number of frames on the longest path through a run (frames that become one row). nodes are the
+// frames with which the run begins. depthOfRun counts up to the parameter most, and follows no path beyond this depth.
 func depthOfRun(nodes []*Node, most int) (depth int) {
 	if most == 0 {
 		return 0
@@ -345,8 +348,8 @@ func (n *Node) Fit(width int) string {
 	return cut(text, width)
 }
 
-// PathIn returns the path of a frame in an open run: the path of the run, then the frames down to the node inside.
-// inside is a node of Whole, the tree before folding.
+// PathIn returns the path of a frame in an open run (a row whose frames are shown). It is the path of the run, followed
+// by the frames of the run down to inside. inside is a node of Whole, the tree before folding.
 func (f *Folded) PathIn(run, inside *Node) Path {
 	var p Path
 	for n := inside; n != nil; n = n.Parent {
@@ -373,7 +376,7 @@ func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node
 	m.Nodes, inside = make(map[*Node]bool), make(map[*Node]*Node)
 	whole := Matches{Nodes: make(map[*Node]bool)}
 	memo := make(map[FuncKey]bool)
-	if n.Kind == LeafNode { // a leaf does not include its callees, except for C functions of native stacks
+	if n.Kind == LeafNode { // a leaf stands for a function without its callees, except C functions of native stacks
 		m = n.Search(re)
 		if frameMatches(re, n.Label, n.File) {
 			m.Nodes[n], m.Total, m.Self, m.Share = true, n.Total, m.Self+n.Self, 1

@@ -194,8 +194,8 @@ func checkFolded(t *testing.T, f *Folded, dict *sampler.Dictionary, s *Snapshot)
 	walk(f.Whole.Root)
 	var look func(*Node)
 	look = func(c *Node) {
-		// Node c is an opened row of folded frames (a run). The run's first frame, which has the same label, is checked
-		// instead.
+		// Node c is an opened row of folded frames (a run). Its only child, which is the run's first frame and has the
+		// same label, is checked instead.
 		if c.Kind == RunNode && len(c.Children) == 1 && c.Children[0].FuncKey.Label == c.Label {
 			look(c.Children[0])
 			return

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// StackRow is a row of a folded stack. Frames From to To-1 are in this row. A run of frames outside the program's own
-// code is one row. A row may also be a single frame.
+// StackRow is a row of a folded stack. It shows the frames with the numbers From to To-1. Several consecutive frames
+// outside the program's own code (a run) become one row. Each other row is a single frame.
 type StackRow struct {
 	From, To int
 	// Text is the text of a row for several frames. It is empty for a single frame.
@@ -14,7 +14,7 @@ type StackRow struct {
 }
 
 // FoldStack folds a stack of n frames, innermost first, as Fold folds a tree. Three kinds of frames are not folded: own
-// code, the C functions that it calls, and the innermost frame, which is the current activity. The function frame
+// code, the C functions that own code calls, and the innermost frame, which is the current activity. The function frame
 // reports whether frame number i is own code. If it is not, library is its sampler.Frame.Library.
 func FoldStack(n int, frame func(i int) (own bool, library string)) []StackRow {
 	rows := make([]StackRow, 0, n)

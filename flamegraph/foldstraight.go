@@ -3,19 +3,20 @@ package flamegraph
 import "fmt"
 
 const (
-	// A straight run is a chain of frames, each with one callee and almost no time in its own code. A straight run of
-	// at least minStraight frames is shortened: all frames except the first and the last become one row.
+	// minStraight is the least length of a straight run that is shortened, in frames. A straight run is a chain of
+	// frames, each with one callee and almost no time in its own code. All frames of the run except the first and the
+	// last become one row.
 	minStraight = 4
-	// straightShare is the smallest share of a frame's time that its only callee must have. Only then may the frame be
-	// left out.
+	// straightShare decides whether a frame may be left out. Its only callee must have at least this share of the
+	// frame's time.
 	straightShare = 0.999
 )
 
 // FoldStraight shortens long runs without a branch. It keeps their first frame, a CutNode with the number of frames
-// left out, and their last frame. So only the informative frames remain of the eighty frames of a web framework. It
-// hides no branch, and no frame that spent more than a thousandth of its time in its own code. It never hides the node
-// keep or its ancestors, nor a node for which stay returns true. Folded.Of returns one node for each row: for a
-// CutNode, the outermost node that it hides.
+// left out, and their last frame. For example, a web framework often adds eighty frames to a stack, and only the few
+// informative frames remain. FoldStraight hides no branch, and no frame that spent more than a thousandth of its time
+// in its own code. It never hides the node keep or its ancestors, nor a node for which stay returns true. Folded.Of
+// returns one node for each row: for a CutNode, the outermost node that it hides.
 func FoldStraight(t *Tree, keep *Node, stay func(*Node) bool) *Folded {
 	onPath := make(map[*Node]bool)
 	for n := keep; n != nil; n = n.Parent {

@@ -29,7 +29,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// isPlain reports whether s is printable ASCII. Nearly every label is.
+// isPlain reports whether s is printable ASCII. It saves time, because nearly every label is.
 func isPlain(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < 0x20 || s[i] >= 0x7f {
@@ -56,15 +56,16 @@ func Unprintable(r rune) bool {
 }
 
 const (
-	// leastClass is the smallest number of characters of a class name that still help the reader.
+	// leastClass is the smallest number of characters to which a class name is shortened. A shorter beginning would not
+	// help the reader.
 	leastClass = 3
-	// leastBoth is the smallest width in which a class and a long method name are both shown, each by its beginning.
+	// leastBoth is the smallest width at which the beginnings of both a class and a long method name are shown.
 	leastBoth = 20
 )
 
 // LabelFit shortens a label to width columns and keeps the method's name longest: Foo::Barber#baz, Barber#baz,
 // Bar…#baz, #baz, ba…. If even the method's name is too long, and the width is at least leastBoth, the beginnings of
-// class and method remain: Bar…#bazinga_and…. A prefix ("block in Foo#baz") is dropped before the class. If there is no
+// class and method remain: Bar…#bazinga_and…. A prefix ("block in Foo#baz") is removed before the class. If there is no
 // class, a part of the prefix remains (block <main>). The result is Printable and never wider than width.
 func LabelFit(label string, width int) string {
 	if width <= 0 {
@@ -132,8 +133,8 @@ func splitDecoration(s string) (deco, rest string) {
 	return "", s
 }
 
-// separator returns the index of the # or . between class and method in a qualified label, or -1. There must be the
-// name of a constant before the separator. This rule excludes operators such as #.. and file names such as "a.b".
+// separator returns the index of the # or . between class and method in a qualified label, or -1. The text before the
+// separator must be the name of a constant. This rule excludes operators such as #.. and file names such as "a.b".
 func separator(s string) int {
 	if s == "" || !unicode.IsUpper(rune(s[0])) && s[0] < 0x80 {
 		return -1

@@ -45,9 +45,9 @@ type Picture struct {
 
 // Layout arranges a tree in rows. First come the nodes above the zoomed node, each in a row of full width. Then come
 // the zoomed node and the nodes below it. If zoom is nil, the root is the zoomed node. If there are too few rows for
-// all ancestors, the outermost ancestors are left out. Within each parent, widths are distributed by largest remainder,
-// so that no child is wider than its parent. Children narrower than a column are merged into one cellMore after their
-// siblings. If together they have less than half a column, they are not drawn.
+// all ancestors, the outermost ancestors are left out. The children of a node get whole columns by the method of the
+// largest remainder, so that together they are never wider than their parent. Children narrower than a column are
+// merged into one cellMore after their siblings. If together they have less than half a column, they are not drawn.
 func Layout(t *Tree, zoom *Node, width, maxRows int) Picture {
 	if zoom == nil {
 		zoom = t.Root

@@ -8,24 +8,26 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxHeld limits the number of keys for which nativeWeights holds back the weights of one thread.
+// maxHeld limits how many keys of one thread nativeWeights can hold back. The weights of further keys are not held
+// back.
 const maxHeld = 4
 
-// nativeWeights gives weights to the C functions below a Ruby stack, as children of its innermost frame. The total of
-// the Ruby frame does not change. C functions get weights only if the thread's counters show that it stayed in them.
-// The counters are read up to 250 ms after the memory, or later if ddtop lowers its rates. Until then the weights are
-// held back.
+// nativeWeights gives weights to the C functions that a Ruby method calls, as children of the Ruby stack's innermost
+// frame. The total of the Ruby frame does not change. C functions get weights only if the thread's counters show that
+// it stayed in them. The counters are read up to 250 ms after the memory, or later if ddtop lowers its rates. Until
+// then the weights are held back.
 type nativeWeights struct {
 	stays gvl.NativeStays
 	held  map[sampler.ThreadID][]charge
 }
 
-// put passes on the weights of the time from fromNS to toNS. It holds them back while a later reading of the thread's
-// counters may still prove that the thread stayed in its C functions.
+// put passes the weights of the time from fromNS to toNS on to the Sinks. If a later reading of the thread's counters
+// may still prove that the thread stayed in its C functions, put holds the weights back.
 func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	x := &c.native
 	stay := x.stays.Of(k.Thread)
-	// the stay began within this period, because samples of an idle process are a second apart
+	// Samples of an idle process are a second apart, so a stay in C functions can begin within this period. Divide the
+	// weights at this time.
 	if stay != nil && fromNS < stay.FromNS && stay.FromNS < toNS {
 		before := w.timesOf(stay.FromNS-fromNS, toNS-fromNS)
 		c.put(fromNS, stay.FromNS, k, before)
@@ -96,6 +98,6 @@ func (c *Collector) releaseAll() {
 	}
 }
 
-// late reports whether a request will soon be forgotten. Only the last maxServed requests can still change their names,
-// and late is true for the older half of them. The weights of such a request are not held back.
+// late reports whether the Collector will soon forget a request. Only the last maxServed requests can still change
+// their names, and late is true for the older half of them. The weights of such a request are not held back.
 func (x *servedCharges) late(id EndpointID) bool { return id != 0 && x.last-id >= maxServed/2 }

@@ -2,7 +2,8 @@ package flamegraph
 
 import "encoding/binary"
 
-// Bits of one byte in a packed delta. The byte comes after the number of the entry. Its bits say which weights follow.
+// These are the bits of one byte in a packed delta. The byte comes after the number of the entry. Its bits say which
+// weights follow.
 const (
 	hasWall = 1 << iota
 	hasCPU
@@ -14,8 +15,9 @@ const (
 	hasAllocTotal
 )
 
-// appendDelta packs a delta, the weights that one slot adds to an entry. It writes the entry, a byte that marks the
-// weights that are not 0, and these weights as varints. A packed delta takes 8 to 15 bytes, while the struct takes 72.
+// appendDelta packs a delta, the weights that one slot adds to an entry. It writes the number of the entry, a byte that
+// marks the weights that are not 0, and these weights as varints. A packed delta takes 8 to 15 bytes, while the struct
+// takes 72.
 func appendDelta(b []byte, d delta) []byte {
 	b = binary.AppendUvarint(b, uint64(d.entry))
 	at := len(b)

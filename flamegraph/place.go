@@ -68,8 +68,8 @@ type PlaceSum struct {
 	Threads int
 }
 
-// Places adds up the weights of all entries by place. weight returns an entry's weight in ns. Names have the form that
-// Frame.Marked returns. The largest sum comes first.
+// Places adds up the weights of all entries by place. The function weight returns an entry's weight in ns. Names have
+// the same form as in the result of Frame.Marked. The largest sum comes first.
 func (s *Snapshot) Places(dict *sampler.Dictionary, weight func(*Entry) int64) []PlaceSum {
 	type at struct {
 		Place

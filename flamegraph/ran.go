@@ -29,9 +29,9 @@ func (c *Collector) runs(s *sampler.Sample) {
 }
 
 // A Ran has the C functions in which threads ran below each Ruby stack. It divides the time of a Ruby stack among these
-// C functions, in proportion to the number of stacks that the kernel copied. If it copied none below a Ruby stack, Ran
-// uses the stacks with the same innermost method, of any thread and caller. A nil Ran divides nothing. Only one
-// goroutine at a time may use the Rans of a Rolling, because they share a cache.
+// C functions, in proportion to the number of stacks that the kernel copied. If the kernel copied no stack below a Ruby
+// stack, Ran uses the copied stacks with the same innermost method, of any thread and caller. A nil Ran divides
+// nothing. Only one goroutine at a time may use the Rans of a Rolling, because they share a cache.
 type Ran struct {
 	known *ranStacks
 	// places has, for each Ruby stack, the whole stacks that the kernel copied while a thread was in it. methods has,
@@ -63,8 +63,8 @@ type ranPart struct {
 	n     int64
 }
 
-// ranPool counts the stacks that the kernel copied in one method, by their C functions. total also includes stacks
-// without C functions.
+// ranPool counts the stacks that the kernel copied in one method. parts has the number for each group of C functions.
+// total also includes stacks without C functions.
 type ranPool struct {
 	parts map[int32]int64
 	list  []ranPart
@@ -111,7 +111,7 @@ func (x *ranStacks) ran(entries []Entry) *Ran {
 	return r
 }
 
-// add adds a stack, with its C functions, that was taken n times.
+// add adds a stack, with its C functions, that the kernel copied n times.
 func (r *Ran) add(k *Key, n int64) {
 	s := r.known.of(k.Stack)
 	at := ranPlace{k.Thread, s.ruby, k.State}
@@ -167,7 +167,7 @@ func (r *Ran) Divide(e Entry, emit func(Entry)) {
 		left.Weights = left.Weights.minus(part.Weights)
 		emit(part)
 	}
-	// If every taken stack has C functions, the Ruby stack itself keeps only what rounding has left over.
+	// If every copied stack has C functions, the Ruby stack itself keeps only what rounding has left over.
 	if left.Weights != (Weights{}) || len(list) == 0 {
 		emit(left)
 	}
@@ -176,8 +176,8 @@ func (r *Ran) Divide(e Entry, emit func(Entry)) {
 // maxRanStacks limits the stacks that are remembered between two Snapshots.
 const maxRanStacks = 1 << 16
 
-// ranStacks caches how stacks split into Ruby frames and C functions, because a screen makes several Snapshots a
-// second.
+// ranStacks caches how stacks split into Ruby frames and C functions. The cache saves time, because a screen makes
+// several Snapshots per second.
 type ranStacks struct {
 	dict *sampler.Dictionary
 	// in is the Dictionary's generation to which the IDs belong. The Dictionary gets a new generation when it drops
@@ -258,7 +258,7 @@ func (x *ranStacks) join(ruby sampler.StackID, chain int32) sampler.StackID {
 }
 
 // timesOf returns only the times and the number of samples in w, each multiplied by n/total and rounded down. A time in
-// w can be negative, because it was moved to another request. It then counts as zero.
+// w is negative if it was moved to another request. timesOf treats a negative time as zero.
 func (w Weights) timesOf(n, total int64) Weights {
 	part := func(a int64) int64 { return mulDiv(max(a, 0), n, total) }
 	return Weights{WallNS: part(w.WallNS), CPUNS: part(w.CPUNS), WaitNS: part(w.WaitNS), BlameNS: part(w.BlameNS),

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRanDivides: the time of a Ruby stack is divided among C functions in which the thread ran. It is divided in
-// proportion to the native stacks that were taken. If no native stack was taken below this Ruby stack, the stacks with
-// the same innermost method count. The totals of Ruby frames stay the same to the ns. Other states and methods are not
+// TestRanDivides: the time of a Ruby stack is divided among C functions in which the thread ran, in proportion to the
+// native stacks that were copied. If no native stack was copied below this Ruby stack, the native stacks in the same
+// innermost method are used. The totals of Ruby frames stay the same to the ns. Other states and methods are not
 // divided.
 func TestRanDivides(t *testing.T) {
 	d := sampler.NewDictionary()

@@ -17,8 +17,9 @@ const (
 	// with the same thread and state and the empty stack. Snapshot.Overflow counts these additions. Sums remain
 	// correct, but detail is lost.
 	MaxKeys = 1 << 19
-	// maxStackless limits the keys with an empty stack that are made beyond MaxKeys. A program that keeps creating
-	// threads needs more and more such keys. Weights beyond this limit go to the thread ID 0, which no thread has.
+	// maxStackless limits the keys with an empty stack that are made beyond MaxKeys. Such keys have a thread, so a
+	// program that keeps creating threads needs more and more of them. Weights beyond this limit go to the thread ID 0,
+	// which no thread has.
 	maxStackless = 1 << 16
 	// MaxHistoryBytes limits the memory of a Rolling's slots. Beyond this limit, the oldest slots are dropped although
 	// they are still in the window. Snapshot.FromNS is the time from which the data is complete.
@@ -41,17 +42,17 @@ type delta struct {
 	w     Weights
 }
 
-// slot holds the additions of one period, as deltas. A delta is the weights that a slot adds to one entry. The newest
-// slot's deltas are in Rolling.current. The deltas of older slots are packed, because ten minutes of a hundred threads
-// have millions of them.
+// slot holds the additions of one period, as deltas. A delta is the weights that were added to one entry in this
+// period. The newest slot's deltas are in Rolling.current. The deltas of older slots are packed, because ten minutes of
+// a hundred threads have millions of deltas.
 type slot struct {
 	number int64 // the slot's beginning divided by slotNS
 	packed []byte
 }
 
-// Rolling keeps Weights per Key over a window of time. The window ends at the newest time that Add got. One goroutine
-// may add, and any number of goroutines may take snapshots. If all keys are known and a slot has no more keys than
-// earlier slots, Add allocates no memory.
+// Rolling keeps Weights per Key over a window of time. The window ends at the newest time that was passed to Add. One
+// goroutine may add, and any number of goroutines may take snapshots. If all keys are known and a slot has no more keys
+// than earlier slots, Add allocates no memory.
 type Rolling struct {
 	mu       sync.Mutex
 	windowNS int64
@@ -86,7 +87,7 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 	}
 	n := int64(0)
 	if windowNS > 0 {
-		n = (windowNS-1)/slotNS + 2 // a window that begins within a slot touches one slot more
+		n = (windowNS-1)/slotNS + 2 // a window that begins within a slot needs one slot more
 		if n > maxSlots {
 			return nil, fmt.Errorf("a window of %d ns in slots of %d ns needs %d slots, more than %d: use larger slots", windowNS, slotNS, n, maxSlots)
 		}
@@ -103,7 +104,8 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 // Dictionary of the keys' stacks.
 func (r *Rolling) DivideBy(dict *sampler.Dictionary) { r.stacks = &ranStacks{dict: dict} }
 
-// rename moves the weights of each EndpointID to the ID that now represents it, because a request has changed its name.
+// rename moves the weights of each EndpointID to the ID that now represents this EndpointID. It is called because a
+// request has changed its name.
 func (r *Rolling) rename(as []EndpointID) {
 	r.mu.Lock()
 	r.as = as
@@ -272,12 +274,12 @@ type Snapshot struct {
 	// Entries are in no particular order. Each Key occurs once, with two exceptions: a Key whose request has changed
 	// its name, and a Key that Ran has divided, can occur several times.
 	Entries []Entry
-	// Overflow counts additions that lost their stack because of MaxKeys. Dropped is the sum of weights that came too
-	// late: their time was before the window.
+	// Overflow counts additions that lost their stack because of MaxKeys. Dropped is the sum of weights that were added
+	// too late: their time was before the window.
 	Overflow uint64
 	Dropped  Weights
 	// Ran has the C functions among which the time of running threads in Entries was divided. It is nil if no C stacks
-	// of running threads were taken.
+	// of running threads were copied.
 	Ran *Ran
 
 	merge []int32 // scratch of SnapshotRange: 1 + index in Entries, by index in Rolling.entries
@@ -330,7 +332,7 @@ func (r *Rolling) SnapshotRange(fromNS, toNS int64, s *Snapshot) {
 	clear(s.merge)
 	r.describe(s)
 	first, last := r.each(fromNS, toNS, func(_ int64, d delta) { s.merged(r, d) })
-	// Remove entries without weights: their weights have moved to a new name of their request.
+	// Remove entries without weights. Their weights were moved, because their request has a new name.
 	s.Entries = slices.DeleteFunc(s.Entries, func(e Entry) bool { return e.Weights == Weights{} })
 	s.divide(r.stacks)
 	s.FromNS = max(s.FromNS, first*r.slotNS)

@@ -124,7 +124,7 @@ func TestNewRollingRefuses(t *testing.T) {
 }
 
 // TestRollingOverflow: beyond MaxKeys, weights lose their stacks, but no weight is lost. When old keys leave the
-// window, new keys have room again.
+// window, new keys keep their stacks again.
 func TestRollingOverflow(t *testing.T) {
 	r := newRolling(t, 1000, 100)
 	r.maxKeys = 50

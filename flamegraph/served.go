@@ -10,11 +10,12 @@ const (
 	// firstServed is the initial size of the ring of recent requests and jobs (servedCharges.ring). It is a power of
 	// two.
 	firstServed = 1 << 4
-	// maxServed limits the requests and jobs whose weights can still move to another name. It is a power of two.
+	// maxServed limits how many requests and jobs have weights that can still move to another name. It is a power of
+	// two.
 	maxServed = 1 << 10
 	// maxCharges limits the weights that wait for the final name of their request (7 MB). Beyond this limit, the oldest
 	// weights get the name that is known at that time. maxNowCharges is the same limit for ByEndpointNow (1 MB, about
-	// four seconds of a busy server). Most requests get their final name sooner.
+	// four seconds of a busy server). Most requests have their final name before their weights reach the limit.
 	maxCharges, maxNowCharges = 1 << 16, 1 << 13
 	// maxRequestCharges limits how many charges (calls of Sink.Add) of one request are kept.
 	maxRequestCharges = 1 << 12
@@ -27,7 +28,7 @@ type charge struct {
 	w    Weights
 }
 
-// servedKey identifies requests and jobs, and their spans if weights are separated by span. If a request has no
+// servedKey identifies a request or job, together with its span if weights are separated by span. If a request has no
 // number, work identifies it.
 type servedKey struct {
 	number     sampler.WorkNumber
@@ -40,7 +41,7 @@ type servedKey struct {
 type servedWork struct {
 	servedKey
 	id EndpointID // its ID inside the Collector
-	// serving describes the request as it was last seen. name is the EndpointID of the name that it then had.
+	// serving describes the request as it was last seen. name is the EndpointID of the name that the request had then.
 	serving sampler.Serving
 	name    EndpointID
 	list    []charge
@@ -53,7 +54,7 @@ type servedCharges struct {
 	now bool
 	// ring has the last requests, indexed by id modulo the length of ring. kept is the number of charges of all
 	// requests. While kept exceeds limit, requests are settled in the order of their ids: their weights go to the Sinks
-	// (settle). oldest is the last id that was tried.
+	// (settle). oldest is the last id for which this was tried.
 	ring         []servedWork
 	ids          map[servedKey]EndpointID
 	last, oldest EndpointID
@@ -64,7 +65,7 @@ func (x *servedCharges) begin() {
 	x.ring, x.ids, x.oldest, x.limit = make([]servedWork, firstServed), make(map[servedKey]EndpointID), 1, maxCharges
 }
 
-// get returns the request with an id. It returns nil if another request has taken its place in the ring.
+// get returns the request with an id. It returns nil if another request is now stored at this place of the ring.
 func (x *servedCharges) get(id EndpointID) *servedWork {
 	if id == 0 || x.at(id).id != id {
 		return nil
@@ -138,8 +139,9 @@ func (k Key) as(e EndpointID) Key {
 	return k
 }
 
-// emit keeps the weights of a request until its name is final (settle). If now is true, it also gives them to the Sinks
-// at once, under the present name. If the request is already forgotten, its weights go to the Sinks without a name.
+// emit keeps the weights of a request until its name is final (settle). If the field now is true, it also passes them
+// to the Sinks at once, under the present name. If the request is already forgotten, its weights go to the Sinks
+// without a name.
 func (c *Collector) emit(atNS int64, k Key, w Weights) {
 	x := &c.charges
 	r := x.get(k.Endpoint)
@@ -164,12 +166,12 @@ func (c *Collector) emit(atNS int64, k Key, w Weights) {
 	}
 }
 
-// settle gives the kept weights of a request to the Sinks, under the name that is known now, and drops them. If now is
-// true, the Sinks already have these weights, so settle only drops them.
+// settle passes the kept weights of a request to the Sinks, under the name that is known now, and drops the kept
+// weights. If the field now is true, the Sinks already have these weights, so settle only drops them.
 func (c *Collector) settle(r *servedWork) {
 	if c.charges.kept -= len(r.list); !c.charges.now && len(r.list) > 0 {
-		// If the Dictionary has evicted the request, it knows no name for it. The result would be a span without a
-		// name, which must not replace the known name.
+		// If the Dictionary has evicted the request, it does not have the request's name. Then anew would return a span
+		// without a name, which must not replace the known name.
 		if s := &r.serving; s.Work == 0 || c.served.dict.Work(s.Work).Kind != sampler.WorkNone {
 			r.name = cmp.Or(c.served.anew(s), r.name)
 		}
@@ -180,7 +182,7 @@ func (c *Collector) settle(r *servedWork) {
 	r.list = nil
 }
 
-// settleAll gives the kept weights of all requests to the Sinks (settle), the oldest request first.
+// settleAll settles all requests, the oldest first: it passes their kept weights to the Sinks.
 func (c *Collector) settleAll() {
 	x := &c.charges
 	for id := max(int64(x.last)-maxServed+1, 1); id <= int64(x.last); id++ {

@@ -8,9 +8,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestNameKnownLate: all time of a request goes to its last name, also the time before this name was known. This must
-// be true whether Sinks get the time at once or late. It must also be true both in the whole window and in a range of
-// it.
+// TestNameKnownLate: all time of a request goes to its last name, also the time before this name was known. The Sinks
+// can get the time at once or late, and both ways must have this result. The result must be the same for the whole
+// window and for a range of it.
 func TestNameKnownLate(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		dict := sampler.NewDictionary()
@@ -95,8 +95,8 @@ func TestNamesHaveALimit(t *testing.T) {
 	}
 }
 
-// TestRouteOfOthers: a request has a path, but its route never became known. If all other requests with this path have
-// the same route, the request gets this route too, and its earlier weights move there. If the other requests have two
+// TestRouteOfOthers: the path of a request is known, but not its route. If all other requests with this path have the
+// same route, the request gets this route too, and its earlier weights move there. If the other requests have two
 // different routes, requests without a route get their own name back.
 func TestRouteOfOthers(t *testing.T) {
 	dict := sampler.NewDictionary()

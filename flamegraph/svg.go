@@ -24,7 +24,7 @@ var svgScript string
 // maxSVGNodes limits how many nodes are drawn. If a tree has more, its narrowest nodes are left out.
 const maxSVGNodes = 40_000
 
-// Sizes of the picture in SVG user units.
+// These are sizes in the picture, in SVG user units.
 const (
 	svgWidth     = 1200 // a browser scales it
 	svgPad       = 10
@@ -62,7 +62,7 @@ func (t *Tree) WriteSVGIn(w io.Writer, title string, colors *SVGColors) error {
 
 func (t *Tree) writeSVG(w io.Writer, title string, colors *SVGColors, minWidth float64) error {
 	s := svgWriter{t: t, colors: colors, title: title, out: bufio.NewWriter(w), scale: float64(svgWidth-2*svgPad) / float64(max(t.Root.Total, 1)), minWidth: minWidth}
-	for s.count(t.Root) > maxSVGNodes { // this ends when minWidth exceeds the width of the picture
+	for s.count(t.Root) > maxSVGNodes { // ends at the latest when minWidth exceeds the width of the picture
 		s.minWidth *= 2
 		s.coarse = true
 	}
@@ -77,7 +77,7 @@ type svgWriter struct {
 	out      *bufio.Writer
 	scale    float64 // pixels per unit of weight
 	minWidth float64
-	coarse   bool // minWidth was raised
+	coarse   bool // minWidth was raised, because the tree has too many nodes
 	depth    int  // the largest depth that is drawn
 }
 
@@ -98,7 +98,7 @@ func (s *svgWriter) count(n *Node) int {
 		if s.drawn(k) {
 			c += s.count(k)
 		} else {
-			s.depth = max(s.depth, k.Depth) // the row of the cell that represents nodes left out
+			s.depth = max(s.depth, k.Depth) // reserve a row for the cell that represents the nodes left out
 		}
 	}
 	return c
@@ -246,7 +246,7 @@ func (s *svgWriter) details(n *Node) string {
 	return b.String()
 }
 
-// originColors has hue, saturation and lightness for each origin of code. Lightness also differs, for readers who
+// originColors has hue, saturation and lightness for each origin of code. Lightness differs, too, to help readers who
 // cannot distinguish hues. OriginUnknown is for nodes that are no frames.
 var originColors = [sampler.NumOrigins][3]int{
 	sampler.OriginApp: {28, 85, 66}, sampler.OriginGem: {205, 60, 72}, sampler.OriginStdlib: {140, 32, 76}, sampler.OriginCore: {50, 55, 82},

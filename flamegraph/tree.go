@@ -10,19 +10,21 @@ import (
 const (
 	// defaultMaxDepth is the depth beyond which a Tree cuts stacks if Options.MaxDepth is 0.
 	defaultMaxDepth = 1024
-	// defaultMaxNodes is used if Options.MaxNodes is 0. If a Tree has this many nodes, only CutNodes are added.
+	// defaultMaxNodes is the limit of nodes if Options.MaxNodes is 0. If a Tree has this many nodes, only CutNodes are
+	// added.
 	defaultMaxNodes = 200_000
 )
 
-// FuncKey identifies a node among its siblings. It stays the same when the tree is built again, and when ddtop
-// restarts.
+// FuncKey identifies a node among its siblings. When the tree is built again, or ddtop restarts, the node of the same
+// function has the same FuncKey.
 type FuncKey struct {
 	// Label is the frame's qualified label, or the text of a root or cut node.
 	Label string
 	// File is the absolute path of the file, or Ruby's own path if the absolute one is not known. It is empty for C
 	// functions, because Ruby gives them the path of their caller.
 	File string
-	// Line is the executed line when merging by line, else the first line of the method. It is zero for C functions.
+	// Line is the executed line if the tree merges by line. Otherwise it is the first line of the method. It is zero
+	// for C functions.
 	Line int32
 	Kind NodeKind
 }
@@ -75,8 +77,8 @@ type Node struct {
 	StateTotal, StateSelf [gvl.NumStates]int64
 	Depth                 int
 	Parent                *Node
-	// Children are sorted by Label, File, Line, Kind, with LeafNodes last. This order does not depend on weights, so
-	// that rows of a live picture keep their place.
+	// Children are sorted by Label, File, Line, Kind, with LeafNodes last. The order does not depend on weights, so
+	// that the rows of a live picture do not move when weights change.
 	Children []*Node
 }
 
@@ -124,8 +126,9 @@ type Options struct {
 	// Root returns the label of the node that is the parent of a thread's stacks, such as the thread's name, its group
 	// or its ractor. It may be nil.
 	Root func(sampler.ThreadID) string
-	// Inverted puts callees first: the root's children are the innermost frames, and their children are the callers. C
-	// functions of native stacks (stacks of C code) are left out, so that the time of a Ruby frame is in one place.
+	// Inverted puts callees first. The root's children are the innermost frames, and each frame's children are its
+	// callers. C functions of native stacks (stacks of C code) are left out, so that the time of a Ruby frame is in one
+	// place.
 	Inverted bool
 	// Hide, if set, leaves frames out. Their own weight goes to the nearest shown frame outward.
 	Hide func(*sampler.Frame) bool
@@ -154,6 +157,7 @@ type Tree struct {
 	Cut int64
 	// Excluded is the weight that the filters left out, in the tree's metric.
 	Excluded int64
-	// Allocations is the evidence behind the metric Allocations. It is the zero value for other metrics.
+	// Allocations is the estimate behind the metric Allocations, which shows how exact the metric is. It is the zero
+	// value for other metrics.
 	Allocations AllocEstimate
 }

@@ -109,7 +109,7 @@ func TestTreeInvariants(t *testing.T) {
 		w := newWorld(rnd, 40, 200, 25)
 		s := w.snapshot(rnd, 600, 8)
 		b := NewBuilder(w.dict)
-		for range 4 { // one Builder, different options: nothing may leak from one build into the next
+		for range 4 { // one Builder builds with different options; no build may affect the next
 			o := randomOptions(rnd)
 			tr := b.Build(s, o)
 			checkTree(t, tr, tr.Options.MaxDepth)

@@ -22,8 +22,8 @@ func (f *Folded) Under(d *sampler.Dictionary, n *Node) func(Key) bool {
 	return f.Whole.underAny(d, f.of[n], n.Kind == LeafNode)
 }
 
-// underAny does the same as Under for several nodes. If selfOnly is true, it tests whether the weight is a part of the
-// Self of one of these nodes.
+// underAny is like Under for several nodes. If selfOnly is true, it tests whether the weight is a part of the Self of
+// one of these nodes.
 func (t *Tree) underAny(d *sampler.Dictionary, nodes []*Node, selfOnly bool) func(Key) bool {
 	u := &under{dict: d, opt: &t.Options, keeps: make(map[sampler.StackID]bool), root: t.Root, selfOnly: selfOnly,
 		nodes: make(map[*Node]bool, len(nodes)), reached: make(map[rootStack]reached)}
@@ -51,7 +51,7 @@ type rootStack struct {
 }
 
 // reached is the node of the tree to which a stack leads. It is nil if the tree has no such stack. hit is true if the
-// way to this node passes one of the nodes that the caller asks about.
+// path to this node contains one of the nodes that Under was called with.
 type reached struct {
 	n   *Node
 	hit bool
@@ -111,8 +111,9 @@ func (u *under) along(from reached, stack sampler.StackID) reached {
 	return at
 }
 
-// call goes one frame further down the tree. If selfOnly is false, it stops at one of the wanted nodes, because all
-// frames below such a node are a part of its Total.
+// call goes one frame further down the tree. If selfOnly is false and the node is already one of the wanted nodes or
+// below one, call stops. All frames below a wanted node are a part of its Total, so the rest of the stack does not
+// matter.
 func (u *under) call(at reached, id sampler.FrameID) reached {
 	if at.n == nil || at.hit && !u.selfOnly {
 		return at

@@ -36,7 +36,7 @@ type Key struct {
 	GC uint16
 	// Rests is true if the thread had nothing to do. It is false unless Collector.ByRest was called.
 	Rests bool
-	// Ran marks a stack with C functions that was taken while the thread ran. Weights.Samples counts such stacks, and
+	// Ran marks a stack with C functions that was copied while the thread ran. Weights.Samples counts such stacks, and
 	// all other weights are zero. A Collector passes such keys to its Sinks, but no Snapshot has them.
 	Ran      bool
 	Endpoint EndpointID
@@ -70,9 +70,9 @@ type Weights struct {
 	// Samples is the number of samples that read the stack (stack ticks).
 	Samples int64
 	// AllocSeen is the number of objects allocated in this stack just before it was read. AllocTicks is the number of
-	// readings that saw at least one object. AllocTotal is the growth of the collector's exact counter that was charged
-	// to this key by chance: only its sum over all keys has a meaning. Snapshot.Allocations computes an estimate from
-	// the three.
+	// readings that saw at least one object. AllocTotal is the part of the growth of the collector's exact counter that
+	// was charged to this key. Which key is charged is chance, so only the sum over all keys has a meaning.
+	// Snapshot.Allocations computes an estimate from the three.
 	AllocSeen, AllocTicks, AllocTotal int64
 }
 
@@ -118,7 +118,7 @@ func (w Weights) Of(m Metric) int64 {
 // Metric selects one number of Weights.
 type Metric uint8
 
-// The metrics of a tree.
+// These are the metrics of a tree.
 const (
 	Wall Metric = iota
 	CPU

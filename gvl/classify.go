@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// heldAnswerTicks is how long ddtop believes the kernel's answer that a thread sleeps while it holds the GVL. The
-	// unit is stack ticks: ticks that read all stacks. At each of these ticks, ddtop asks the kernel again.
+	// heldAnswerTicks is how long ddtop trusts the kernel's answer that a thread sleeps while it holds the GVL. The
+	// unit is stack ticks: samples that read all stacks. At each of these samples, ddtop asks the kernel again.
 	heldAnswerTicks = 3
 	// minHeldAnswerNS and maxHeldAnswerNS are bounds, in ns, of the time that heldAnswerTicks ticks take. Outside these
 	// bounds, the nearer bound is used.
 	minHeldAnswerNS = 30e6
 	maxHeldAnswerNS = 2e9
-	// releasedAnswerNS is how long ddtop believes the kernel's answer about a thread that has released the GVL, in ns.
-	// ddtop believes it only while memory and stacks show the thread in the same place.
+	// releasedAnswerNS is how long ddtop trusts the kernel's answer about a thread that has released the GVL, in ns.
+	// ddtop trusts it only while memory and stacks show the thread in the same place.
 	releasedAnswerNS = 30e9
-	// wokeNS is a CPU time, in ns. If a thread that slept in a system call has used at least this much between two
-	// readings, it has left the call. wokeNS is used only if the number of times that a thread got a CPU is not known
-	// (recordings of version 1). It lies between two times measured on Ruby 3.1. A request and its answer of one line
-	// over a socket took 80 µs of CPU time. Being stopped and continued by signals took 30 µs.
+	// wokeNS is a threshold for CPU time, in ns. If a thread that slept in a system call has used at least this much
+	// between two readings, it has left the call. wokeNS is used only if the number of times that a thread got a CPU is
+	// not known (recordings of version 1). It lies between two times measured on Ruby 3.1. A request and its answer of
+	// one line over a socket took 80 µs of CPU time. Being stopped and continued by signals took 30 µs.
 	wokeNS = 50_000
 )
 
@@ -33,11 +33,11 @@ const (
 	PlaceReleased
 )
 
-// Classifier decides the state of every thread of one target from its samples. It remembers each thread's past
+// Classifier decides the state of every thread of one target from its samples. It remembers what each thread did before
 // (episode), so samples must come in order of time. It is not safe for concurrent use.
 //
-// Its rules use sampler.ThreadBits, which mean the same on all releases. They were checked against Ruby's own thread
-// events. docs/reference/states.md explains the rules, and docs/internals/threads.md the facts behind them.
+// Its rules use sampler.ThreadBits, which have the same meaning on all releases. The rules were checked against Ruby's
+// own thread events. docs/reference/states.md explains the rules, and docs/internals/threads.md the facts behind them.
 type Classifier struct {
 	proc   sampler.Process
 	dict   *sampler.Dictionary
@@ -48,8 +48,8 @@ type Classifier struct {
 	// last found, or -1 for a ractor without a holder.
 	places []int
 	out    []ThreadState
-	// twice is set if the last sample listed a thread twice. The next sample then does not reuse the entries of out,
-	// because an entry may describe the second listing.
+	// twice is set if the last sample listed a thread twice. In this case, an entry of out may describe the second
+	// listing. So the classification of the next sample does not reuse the entries of out.
 	twice  bool
 	lastNS int64
 	low    bool
@@ -124,7 +124,8 @@ func (c *Classifier) Classify(s *sampler.Sample) []ThreadState {
 			continue
 		}
 		// The last result is kept only if ddtop's rates are as in the last sample. A change of the rates also changes
-		// readNS, the time until which a wait for a lock is certain. So the thread is then classified again.
+		// readNS, the time until which a wait for a lock is certain. So after such a change the thread is classified
+		// again.
 		if s.Depth == sampler.LockTick && s.Self.Lowered == c.low && e.place == PlaceReleased && out.Thread == t.ID &&
 			c.unchanged(s, t, i, ri, e) {
 			out.AtNS, out.Unchanged = now, true
@@ -207,18 +208,18 @@ func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 	return -1
 }
 
-// unchanged reports whether a thread without the GVL is still in its last state. This is true of most threads in most
-// samples. So it saves most of the work in a sample without stacks (lock tick). It is not used in samples with stacks
-// (stack ticks): they bring new answers of the kernel, so each thread is classified again.
+// unchanged reports whether a thread without the GVL is still in its last state. This is true for most threads in most
+// samples, so unchanged saves most of the work in a sample without stacks (lock tick). It is not used in samples with
+// stacks (stack ticks). They bring new answers of the kernel, so each thread is classified again.
 func (c *Classifier) unchanged(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	return ri >= 0 && t.Bits&(sampler.BitQueued|sampler.BitLinked) == 0 && c.owners[ri].place != i &&
 		!c.named(t.ID, &s.Ractors[ri]) && evidenceOf(t) == e.seen
 }
 
 // stillQueued reports whether a thread is still in the queue for the GVL. Such a thread need not be classified again,
-// because only its stack can have changed. In a process with hundreds of threads, which mostly wait in the queue, this
-// saves much work. For the head of the queue, stillQueued returns false: the head may have been woken (WaitHandover),
-// so it must be classified again.
+// because only its stack can have changed. In a process with hundreds of threads, most threads are in the queue, so
+// this saves much work. For the head of the queue, stillQueued returns false. The head may have been woken
+// (WaitHandover), so it must be classified again.
 func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode) bool {
 	if ri < 0 || e.last.State != Waiting || e.last.Detail.Wait != WaitQueue || e.last.Ractor != t.Ractor ||
 		t.Bits&(sampler.BitQueued|sampler.BitNoStatus|sampler.BitInferred) != sampler.BitQueued || c.owners[ri].place == i {
@@ -228,10 +229,10 @@ func (c *Classifier) stillQueued(s *sampler.Sample, t *sampler.Thread, i, ri int
 	return len(queue) == 0 || queue[0] != t.ID
 }
 
-// atBarrier reports whether a holder waits at a barrier of the collector. Either it has stopped because another ractor
-// collects, or it wants to collect and waits until the others have stopped. Such a holder sleeps in a futex. If the
-// kernel gives no answer, the collector's phase is enough: marking and compacting begin when all others have stopped
-// (docs/internals/threads.md#ractors). While a thread sweeps, the others run.
+// atBarrier reports whether a holder waits at a barrier of the garbage collector. Either it has stopped because another
+// ractor collects, or it wants to collect and waits until the others have stopped. Such a holder sleeps in a futex. If
+// the kernel gives no answer, the collector's phase is enough: marking and compacting begin when all others have
+// stopped (docs/internals/threads.md#ractors). While a thread sweeps, the others run.
 func (c *Classifier) atBarrier(s *sampler.Sample, t *sampler.Thread, place int) bool {
 	collecting := s.GC.Valid && s.GC.During
 	if len(c.owners) < 2 || place == c.collector || !collecting && t.Bits&sampler.BitBarrier == 0 {
@@ -246,7 +247,7 @@ func (c *Classifier) inFutex(s *sampler.Sample, t *sampler.Thread) bool {
 	return t.Kernel.Syscall == "futex" && c.asleep(s, &t.Kernel)
 }
 
-// classify decides one thread's state, and updates what the Classifier remembers of the thread (its episode).
+// classify decides one thread's state, and updates what the Classifier remembers about the thread (its episode).
 func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e *episode, mid, now int64, out *ThreadState) {
 	if t.Bits&sampler.BitNoStatus != 0 && e.known && t.Bits&(sampler.BitLinked|sampler.BitQueued) == 0 && e.place == PlaceReleased {
 		// The thread has released the GVL, and its status could not be read. So nothing new is known: keep the last
@@ -288,8 +289,8 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	case prev.State == st:
 		since = prev.SinceNS
 		if woke {
-			// The counters show that the thread left its system call and came back since their last reading. The
-			// kernel's answer is about the call in which the thread is now.
+			// The counters show that since their last reading the thread left its system call and made another one. The
+			// kernel's answer is about the new call.
 			e.sinceNS = min(max(since, before+(t.Kernel.CPUAtNS-before)/2)+1, now)
 		}
 		if p == PlaceReleased && e.sinceNS > since {
@@ -297,7 +298,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 		}
 	case p == PlaceReleased && prev.State == Unknown && prev.Detail.Reason == ReasonNotAsked && prev.SinceNS >= e.sinceNS:
 		// An episode is the time in which a thread stays in one place. The kernel's answer came after the episode's
-		// first sample, but is true of the whole episode. So the state counts from the episode's beginning.
+		// first sample, but is true for the whole episode. So the state begins with the episode.
 		since = prev.SinceNS
 	}
 	if t.Bits&sampler.BitMain != 0 && t.Status != sampler.Killed {
@@ -315,7 +316,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	if forOthers(st, &d) || e.lock.fromNS != 0 {
 		turns := t.Kernel.Turns
 		if c.proc.Pauses {
-			turns = 0 // turns prove nothing: each stop for a sample gives every thread a CPU once
+			turns = 0 // the stop for a sample gives every thread a CPU once, so the number of turns proves nothing
 		}
 		e.lock.seen(t, out, turns)
 		if s.Self.Lowered && st == Lock && turns != 0 {
@@ -325,7 +326,7 @@ func (c *Classifier) classify(s *sampler.Sample, t *sampler.Thread, i, ri int, e
 	e.known, e.last = true, *out
 }
 
-// placeAtGVL returns whether a thread holds the GVL, wants it, or neither. It uses only the data of Ruby's scheduler.
+// placeAtGVL decides whether a thread holds the GVL, wants it, or neither. It uses only the data of Ruby's scheduler.
 // The state and detail that it returns are final only if the state is Waiting.
 func (c *Classifier) placeAtGVL(s *sampler.Sample, t *sampler.Thread, i, ri int) (State, Detail, Place) {
 	d := Detail{FD: -1}
@@ -392,8 +393,8 @@ func (c *Classifier) held(s *sampler.Sample, t *sampler.Thread, place int, e *ep
 	return Stalled, d
 }
 
-// asleep reports whether the kernel found a holder asleep. The answer must be recent. Memory that was read after the
-// answer must show that the thread still held the GVL.
+// asleep reports whether the kernel found a holder asleep. The answer must be recent. The thread must also have held
+// the GVL when ddtop read memory after the answer.
 func (c *Classifier) asleep(s *sampler.Sample, k *sampler.Kernel) bool {
 	limit := c.heldAnswerNS
 	if s.Slow {

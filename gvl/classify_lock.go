@@ -3,7 +3,7 @@ package gvl
 import "github.com/ddtop/ddtop/sampler"
 
 // A lockWait is a wait for a lock, a Queue or a ConditionVariable. If the thread is woken but another thread takes the
-// object first, the thread goes on waiting. This still counts as the same wait.
+// object first, the same wait continues.
 type lockWait struct {
 	object uint64
 	stack  sampler.StackID
@@ -13,8 +13,8 @@ type lockWait struct {
 	turns int64
 }
 
-// forOthers reports whether a thread in this state waits for an action of other threads. Such a wait continues if the
-// thread is woken, but does not get what it waits for.
+// forOthers reports whether a thread in this state waits for an action of other threads. If such a thread is woken, but
+// does not get what it waits for, its wait continues.
 func forOthers(s State, d *Detail) bool {
 	return s == Lock || InQueue(s, d)
 }
@@ -24,9 +24,9 @@ func InQueue(s State, d *Detail) bool {
 	return (s == Parked || s == Sleeping) && (d.Kind == "Queue" || d.Kind == "SizedQueue" || d.Kind == "ConditionVariable")
 }
 
-// seen adds a sample of the thread, and sets SinceNS and MovedNS of ts. If the thread holds or wants the GVL at the
-// place in the code where it waited, its wait continues: it is only entering or leaving the lock, or going back to
-// sleep. turns is how often the thread got a CPU, or zero if not known.
+// seen adds a sample of the thread, and sets SinceNS and MovedNS of ts. If the thread now holds or wants the GVL, but
+// is still at the place in the code where it waited, its wait continues. It is then only entering or leaving the lock,
+// or going back to sleep. turns is how often the thread got a CPU, or zero if not known.
 func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
 	waits := forOthers(ts.State, &ts.Detail)
 	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack

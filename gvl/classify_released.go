@@ -27,8 +27,8 @@ const (
 )
 
 // callsOf lists the system calls of Linux in which threads sleep, by their meaning. It leaves out calls that handle
-// memory, and calls that read and set data in the kernel. If a thread sleeps in one of these, screens show the call's
-// name.
+// memory, and calls that read and set data in the kernel. If a thread sleeps in a call that is left out, screens show
+// the call's name.
 var callsOf = map[callClass][]string{
 	callRead: {"read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "recvmmsg", "getrandom", "msgrcv", "mq_timedreceive",
 		"process_vm_readv", "syslog"},
@@ -82,8 +82,9 @@ var blockWords = [...]string{
 	sampler.BlockRactor: "Ractor", sampler.BlockIO: "", sampler.BlockSelect: "",
 }
 
-// released returns the state of a thread that neither holds nor wants the GVL. It uses the first evidence that says
-// something, in this order: objects in memory, the kernel's answer, the innermost frames, and Ruby's own status.
+// released returns the state of a thread that neither holds nor wants the GVL. It examines four kinds of evidence, in
+// this order: objects in memory, the kernel's answer, the innermost frames, and Ruby's own status. The first kind that
+// shows a state decides.
 func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) (State, Detail) {
 	d := Detail{FD: -1}
 	switch {
@@ -128,8 +129,8 @@ func (c *Classifier) released(s *sampler.Sample, t *sampler.Thread, e *episode) 
 		return IO, d
 	}
 	k := &t.Kernel
-	// Rechecked is set only on answers that the kernel gave while the thread held the GVL. This thread has released the
-	// GVL, so such an answer is about an earlier time.
+	// Rechecked is set only in answers that the kernel gave while the thread held the GVL. Now the thread has released
+	// the GVL, so such an answer is about an earlier time.
 	answered := k.StateAtNS > e.fromNS && k.Syscall != "" && !k.Rechecked
 	old := answered && s.TimeNS-k.StateAtNS > releasedAnswerNS
 	if b.Kind == sampler.BlockIO || b.Kind == sampler.BlockSelect {
@@ -190,8 +191,8 @@ var ioOps = [...]string{
 	callFile: OpFile, callSemaphore: OpSemaphore, callSocket: OpIO,
 }
 
-// refineOp replaces the operation "poll" in d by the operation that the thread is about to do. Since 3.0, Ruby polls a
-// descriptor before it reads, writes or accepts.
+// refineOp replaces the operation "poll" in d by the operation that the thread will do after it. Since 3.0, Ruby polls
+// a descriptor before it reads, writes or accepts.
 func (c *Classifier) refineOp(e *episode, d *Detail) {
 	if (d.Op == OpPoll || d.Op == OpIO) && d.FDs <= 1 && e.hint.state == IO && e.hint.op != "" {
 		d.Op = e.hint.op
@@ -218,8 +219,8 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 	case sampler.SyscallRunning:
 		d.Syscall = ""
 		if !region && e.hint.state == Unknown && t.Status != sampler.Runnable {
-			// The kernel reports that the thread runs, so it is about to sleep or was just woken. Ruby's own status
-			// decides what it waits for.
+			// The kernel reports that the thread runs, so it is about to sleep or was just woken. So the kernel cannot
+			// say what the thread waits for, and Ruby's own status decides.
 			return c.withoutRegion(t, e, d)
 		}
 		if !region && e.hint.state != Unknown {
@@ -289,8 +290,8 @@ func (c *Classifier) byKernel(t *sampler.Thread, e *episode, d Detail) (State, D
 // for time and signals, so the thread sleeps.
 var sleepsWithout = map[string]bool{"poll": true, "ppoll": true, "select": true, "pselect6": true}
 
-// pollsEventFD reports whether the thread polls only Ruby's own eventfds, to be woken for signals. Up to 3.2, a
-// sleeping thread does so in ppoll on one or two eventfds (docs/internals/threads.md#what-a-thread-waits-for).
+// pollsEventFD reports whether the thread polls only Ruby's own eventfds, through which signals wake it. Up to 3.2, a
+// sleeping thread waits in ppoll on one or two eventfds (docs/internals/threads.md#what-a-thread-waits-for).
 func (c *Classifier) pollsEventFD(k *sampler.Kernel) bool {
 	if k.FDs > 2 {
 		return false
@@ -301,9 +302,9 @@ func (c *Classifier) pollsEventFD(k *sampler.Kernel) bool {
 	return c.proc.Era != sampler.EraSched
 }
 
-// withoutRegion returns the state of a thread that has released the GVL outside any blocking region, if no object in
-// memory explains why it waits. Ruby's status of the thread then decides. STOPPED_FOREVER means a wait for another
-// thread, and STOPPED means a sleep.
+// withoutRegion returns the state of a thread that has released the GVL outside any blocking region (Ruby's code around
+// a blocking call). It is used if no object in memory explains why the thread waits. Ruby's status of the thread then
+// decides. STOPPED_FOREVER means a wait for another thread, and STOPPED means a sleep.
 func (c *Classifier) withoutRegion(t *sampler.Thread, e *episode, d Detail) (State, Detail) {
 	if e.hint.state != Unknown {
 		return c.byHint(e, d)
@@ -324,8 +325,8 @@ func (c *Classifier) byHint(e *episode, d Detail) (State, Detail) {
 	return e.hint.state, d
 }
 
-// Doing returns the state of a thread that has released the GVL. It uses no sample, only one record of what the thread
-// did in the kernel.
+// Doing returns the state of a thread that has released the GVL. It needs no sample, only d, one record of what the
+// thread did in the kernel.
 func (c *Classifier) Doing(d *sampler.Doing, atNS int64) (State, Detail) {
 	t := sampler.Thread{TID: 1, Status: d.Status, Blocked: sampler.Blocked{FD: -1}}
 	t.Kernel = sampler.Kernel{StateAtNS: atNS, Syscall: d.Syscall, FD: d.FD, FDs: d.FDs}

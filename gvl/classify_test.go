@@ -207,8 +207,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// TestOwnerChangesDuringRead: if the owner changes during the read, two threads look like holders of the GVL. Only one
-// of them is running.
+// TestOwnerChangesDuringRead: if the owner of the GVL changes while ddtop reads a sample, two threads look like holders
+// of the GVL. Only one of them is running.
 func TestOwnerChangesDuringRead(t *testing.T) {
 	for _, era := range gvltest.Eras {
 		s := gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1), gvltest.Holder(2))
@@ -223,7 +223,7 @@ func TestOwnerChangesDuringRead(t *testing.T) {
 			t.Errorf("era %d, other order: %v, %v", era, got[0].State, got[1].State)
 		}
 	}
-	// The GVL is released while memory is being read. The last holder still counts as the holder at this time.
+	// The GVL is released while memory is being read. For this sample, the last holder still counts as the holder.
 	s := gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1))
 	s.Ractors[0].OwnerEnd = 0
 	if got := NewClassifier(gvltest.ProcOf(sampler.EraOwner), nil).Classify(s)[0].State; got != Running {
@@ -244,8 +244,8 @@ func TestOwnerChangesDuringRead(t *testing.T) {
 	if !got[0].State.Released() && got[0].State != Unknown || got[1].State != Waiting {
 		t.Errorf("let go during the read: %v, %v", got[0], got[1])
 	}
-	// BitLinked is not set, so nothing proves that the first thread runs. It was about to run when its words in memory
-	// were read. These words do not show what it did later.
+	// BitLinked is not set, so nothing proves that the first thread runs. When its words in memory were read, it was
+	// about to run. They do not show what it did later.
 	s.Threads[0].Bits &^= sampler.BitLinked
 	got = NewClassifier(gvltest.ProcOf(sampler.EraSched), nil).Classify(s)
 	if got[0].State != Waiting || got[0].Detail.Wait != WaitHandover || got[1].State != Waiting {
@@ -292,9 +292,9 @@ func TestAfterAndSince(t *testing.T) {
 	}
 }
 
-// TestAnswersBelongToEpisodes: an answer of the kernel counts for one episode, a thread's time in one place. An answer
-// from an earlier episode does not count for the current one. An answer that comes late counts from the beginning of
-// its episode.
+// TestAnswersBelongToEpisodes: an answer of the kernel is valid for one episode, a thread's time in one place. An
+// answer from an earlier episode is not valid for the current one. An answer that comes late is valid from the
+// beginning of its episode.
 func TestAnswersBelongToEpisodes(t *testing.T) {
 	c := NewClassifier(gvltest.ProcOf(sampler.EraSched), nil)
 	at := int64(gvltest.Base)
@@ -320,7 +320,7 @@ func TestAnswersBelongToEpisodes(t *testing.T) {
 		t.Errorf("kept answer: %+v", got)
 	}
 	// If memory names another descriptor than in the last sample, the thread waits for something else: a new episode
-	// has begun. So the kernel's answer about the old descriptor does not count.
+	// has begun. So the kernel's answer about the old descriptor is not valid for it.
 	th := gvltest.Answered(gvltest.Released(1), now, "write", 3, 0)
 	th.Blocked = sampler.Blocked{Kind: sampler.BlockIO, FD: 8}
 	if got := step(0, th); got.Detail.FD != 8 || got.Detail.Op != OpIO || got.SinceNS == began {

@@ -31,20 +31,21 @@ type WaitSpan struct {
 // stillNS returns how long the thread is known not to have run, in ns.
 func (w *WaitSpan) stillNS() int64 { return max(w.ReadNS-w.SinceNS, 0) }
 
-// waitEvidence is what the Classifier remembers of a wait for the GVL. If two consecutive samples show the thread
-// waiting, this evidence shows whether it had the GVL in between.
+// waitEvidence is what the Classifier remembers about a wait for the GVL. If two consecutive samples show the thread
+// waiting, it may have had the GVL in between. This evidence shows whether it did.
 type waitEvidence struct {
 	WaitSpan
-	// cpuAtNS is when the thread's counters were last read. cpuNS and turns are the values read then: its CPU time, and
-	// how often it got a CPU. cpuAtNS is zero if the counters were read neither in this wait nor in the wait before it.
+	// cpuAtNS is when the thread's counters were last read. cpuNS and turns are the values read at that time: the
+	// thread's CPU time, and how often it got a CPU. cpuAtNS is zero if the counters were read neither in this wait nor
+	// in the wait before it.
 	cpuAtNS, cpuNS, turns int64
 	tid                   int32
 	stack                 sampler.StackID // last stack read in this wait, or zero
 	// queued is set if a sample showed the thread in the queue. chosen is set if a sample showed it as the next holder.
-	// left is set if a later sample found it neither in the queue nor chosen.
+	// left is set if a later sample showed it neither in the queue nor chosen.
 	queued, chosen, left bool
-	// ranNS is when the thread's place in the queue last proved that it had run. It is zero if no sample of this wait
-	// proved this.
+	// ranNS is the last time at which the thread's place in the queue proved that the thread had run. It is zero if no
+	// sample of this wait proved this.
 	ranNS  int64
 	pauses uint64
 }
@@ -65,8 +66,8 @@ type queueSeen struct {
 }
 
 // findRequeued finds the threads that left the queue for the GVL since its last reading and came back. Threads leave
-// the queue at its head and join at its end (docs/internals/threads.md#the-gvl-and-its-queue). So a thread came back if
-// it is now behind a thread that was behind it before. It also came back if it was first, and is in the queue but not
+// the queue at its head and join at its end (docs/internals/threads.md#the-gvl-and-its-queue). So a thread came back in
+// two cases. It is now behind a thread that was behind it before. Or it was first, and is still in the queue but not
 // first now.
 func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	c.requeued = c.requeued[:0]
@@ -136,8 +137,8 @@ func (e *episode) beginWait(lastNS, now int64) {
 	e.wait = waitEvidence{WaitSpan: WaitSpan{afterNS: lastNS, ByNS: now}}
 }
 
-// seeWait adds a sample of a thread that waits for the GVL. It reports whether the thread certainly had the GVL since
-// the last sample. If so, this is a new wait.
+// seeWait adds a sample of a thread that waits for the GVL. ran is true if the thread certainly had the GVL since the
+// last sample. In this case a new wait has begun.
 func (c *Classifier) seeWait(s *sampler.Sample, t *sampler.Thread, e *episode, d *Detail, now int64) (ran bool) {
 	w := &e.wait
 	read := t.Quality&^sampler.WorkUnknown == sampler.StackFresh
@@ -179,7 +180,7 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 	case first:
 		w.SinceNS = k.CPUAtNS
 		if b := &e.read; b.held && b.tid == t.TID && b.turns != 0 && b.turns == k.Turns {
-			// The thread last got a CPU before the wait, while it held the GVL. So it has slept since the wait began.
+			// The thread last got a CPU before the wait, when it held the GVL. So it has slept since the wait began.
 			w.SinceNS = w.ByNS
 		}
 	case w.ranNS > w.cpuAtNS: // the queue showed that it ran
@@ -200,8 +201,9 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 }
 
 // moved reports whether a waiting thread has had a CPU since its counters were last read. known is set if it certainly
-// also had the GVL. In two cases, the thread can get a CPU without the GVL. Up to Ruby 3.2, waiting threads are woken
-// to end the holder's time slice. And if the target is stopped for samples, every thread gets a CPU when it continues.
+// also had the GVL. There are two reasons why the thread can get a CPU without the GVL. Up to Ruby 3.2, waiting threads
+// are woken to end the holder's time slice. And if the target is stopped for samples, every thread gets a CPU when it
+// continues.
 func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence) (moved, known bool) {
 	turns, ranNS := k.Turns-w.turns, k.CPUNS-w.cpuNS
 	switch {
@@ -210,7 +212,7 @@ func (c *Classifier) moved(s *sampler.Sample, k *sampler.Kernel, w *waitEvidence
 	case k.Turns == 0 || w.turns == 0:
 		return ranNS > 0, ranNS >= wokeNS
 	case turns == 0:
-		// the kernel adds the CPU time of a thread's last turn late, so more CPU time proves nothing
+		// The kernel can add the CPU time of a thread's last turn late, so a growth of the CPU time proves nothing.
 		return false, false
 	case c.proc.Era == sampler.EraSched:
 		return true, true
@@ -229,9 +231,9 @@ func (e *episode) seeReading(t *sampler.Thread, p Place) {
 // middle returns the likely beginning of a wait that began between two samples.
 func (w *WaitSpan) middle(now int64) int64 { return min(w.afterNS+(w.ByNS-w.afterNS)/2, now) }
 
-// unfairQueue reports whether a thread can return to the head of the queue. From Ruby 4.1 on, a thread that comes back
-// from a short call may take the GVL from the thread that was chosen next. The chosen thread then returns to the head
-// (thread_pthread.c).
+// unfairQueue reports whether, in this version of Ruby, a thread can return to the head of the queue. From Ruby 4.1 on,
+// a thread that comes back from a short call may take the GVL from the thread that was chosen next. The chosen thread
+// then returns to the head (thread_pthread.c).
 func unfairQueue(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ThreadName returns a thread's name on screens: its own name, "main", or "thread 12". ID 0 means short-lived threads
-// that no sample listed.
+// ThreadName returns a thread's name on screens: its own name, "main", or "thread 12". The ID 0 stands for short-lived
+// threads that no sample listed.
 func ThreadName(id sampler.ThreadID, dict *sampler.Dictionary) string {
 	var info sampler.ThreadInfo
 	if dict != nil {
@@ -114,12 +114,12 @@ func describe(ts ThreadState, dict *sampler.Dictionary) string {
 	return "unknown"
 }
 
-// LostLock reports whether a thread waits for a lock in C code that no thread can release: its holder has ended, or was
-// not copied by fork.
+// LostLock reports whether a thread waits for a lock in C code that no thread can release. Its holder has ended, or
+// fork has not copied the holder into this process.
 func LostLock(d *Detail) bool { return lostText(d) != "" }
 
-// lostText describes a wait for a lock in C code whose holder has ended or was not copied by fork. It returns "" for
-// other waits.
+// lostText describes a wait for a lock in C code whose holder has ended or was not copied by fork (LostLock). It
+// returns "" for other waits.
 func lostText(d *Detail) string {
 	switch {
 	case d.Syscall == sampler.SyscallLostLock:

@@ -8,7 +8,8 @@ import (
 )
 
 // DescribeFit returns texts of different length about a thread's state and how long it has lasted. The longest text
-// comes first, so that a screen can take the first that fits. Numbers of descriptors are left out. dict may be nil.
+// comes first, so that a screen can take the first text that fits. Numbers of descriptors are left out. dict may be
+// nil.
 //
 //	waiting 706 ms for Mutex (web-0 has it)
 //	io 612 ms ← read 10.0.0.5:5432 PostgreSQL
@@ -76,8 +77,8 @@ func DescribeFit(ts ThreadState, dict *sampler.Dictionary) []string {
 	return []string{Describe(ts, dict)}
 }
 
-// DescribeIdle does the same as DescribeFit for a thread in state IO that has no work. The parameter what says what the
-// thread waits for (Resting.Idle). dict may be nil.
+// DescribeIdle is like DescribeFit for a thread in state IO that has no work. The parameter what is a text about what
+// the thread waits for (Resting.Idle). dict may be nil.
 //
 //	idle 2.3 s, accepts connections at 0.0.0.0:9292
 func DescribeIdle(ts ThreadState, what string, dict *sampler.Dictionary) []string {
@@ -107,9 +108,9 @@ func plainPeer(s string) string { return kernelName.ReplaceAllString(s, "$1$2") 
 // lasted returns the length of the state as text, with "≤" or "≥" if it is only a bound.
 func (t ThreadState) lasted() string { return t.Lasted().Prose() }
 
-// Told returns the length of a thread's wait as texts and sorted lists show it. The thread may have had the object for
-// a moment between two samples that show it waiting (MovedNS). Told then returns a lower bound of the present wait, or
-// zero if no lower bound is known. An upper bound would only show how long the lock was busy.
+// Told returns the length of a thread's wait as texts and sorted lists show it. Between two samples that show the
+// thread waiting, it may have had the object for a moment (MovedNS). Told then returns a lower bound for the present
+// wait, or zero if no lower bound is known. An upper bound would only show how long the lock was busy.
 func (t *ThreadState) Told() Bounded {
 	if least := t.LeastNS(); t.AtMost() && (least > 0 || t.MovedNS != 0) {
 		return Bounded{least, AtLeast}

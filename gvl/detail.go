@@ -64,8 +64,9 @@ type Detail struct {
 	Syscall string
 	// Reason says why the state is Unknown.
 	Reason string
-	// Within describes code of the main thread outside the program's normal course: a hook at the program's end, or a
-	// handler that has interrupted the thread. It is empty if the thread runs no such code, or if this is not known.
+	// Within describes code that the main thread runs outside the program's normal course: a hook at the program's end,
+	// or a handler that has interrupted the thread. It is empty if the thread runs no such code, or if this is not
+	// known.
 	Within string
 	// Object is the address of the object that the thread waits for.
 	Object uint64
@@ -86,11 +87,11 @@ type Detail struct {
 	// GCMode and GCMinor describe the garbage collection that a thread in state GC does.
 	GCMode  sampler.GCMode
 	GCMinor bool
-	// GCReason is set only for the state GC. It has the bits of sampler.GC.Reason, which show why the collection began
-	// and why it is a major one.
+	// GCReason is set only for the state GC. It has the bits of sampler.GC.Reason, which show why the collection began.
+	// For a major collection, they also show why it is a major one.
 	GCReason uint16
-	// Inferred is set if Ruby's memory does not name this thread as a waiting one. ddtop concludes from a count of
-	// waiting threads that it waits for the GVL (Ruby 2.5).
+	// Inferred is set if Ruby's memory does not name this thread as a waiting one. Instead, ddtop concludes from a
+	// count of waiting threads that this thread waits for the GVL (Ruby 2.5).
 	Inferred bool
 }
 
@@ -111,13 +112,13 @@ type ThreadState struct {
 	Stack  sampler.StackID
 	Detail Detail
 	// MovedNS is set while a thread waits for a lock, a Queue or a ConditionVariable. It is when the thread last had a
-	// CPU since SinceNS, or zero if it had none. All samples since SinceNS show it waiting, so there are two
-	// possibilities. Either it was woken, did not get the object, and has waited since SinceNS. Or it got the object,
-	// and its present wait began at MovedNS or later.
+	// CPU since SinceNS, or zero if it had none. All samples since SinceNS show the thread waiting, so there are two
+	// possibilities. Either the thread was woken, did not get the object, and has waited since SinceNS. Or it got the
+	// object, and its present wait began at MovedNS or later.
 	MovedNS int64
-	// readNS is when the thread's counters last proved that it still waits for the same lock. Later than readNS, the
+	// readNS is when the thread's counters last proved that the thread still waits for the same lock. After readNS, the
 	// wait is not certain. readNS is set only while ddtop reads less often than the user asked for. At full rates it is
-	// zero, and the wait counts as certain until AtNS, because the next reading soon corrects an error.
+	// zero. Then the wait counts as certain until AtNS, because the next reading soon corrects an error.
 	readNS int64
 	// StillNS is a lower bound of the length of a wait in IO or a sleep, in ns. AtNS - SinceNS is an upper bound.
 	StillNS int64
@@ -133,8 +134,8 @@ func (t *ThreadState) Open() bool { return t.State == Unknown && t.Detail.Reason
 // DurationNS returns how long the state has lasted, as samples show it, in ns.
 func (t ThreadState) DurationNS() int64 { return t.AtNS - t.SinceNS }
 
-// SureNS returns how long the thread is known to have been in its state without a break, in ns. Time before MovedNS
-// does not count, because the thread may have left the state at MovedNS.
+// SureNS returns how long the thread is known to have been in its state without a break, in ns. Time before MovedNS is
+// not included, because the thread may have left the state at MovedNS.
 func (t ThreadState) SureNS() int64 {
 	until := t.AtNS
 	if t.readNS != 0 {
@@ -195,7 +196,7 @@ func (t *ThreadState) WaitsExactly(fromNS, atNS int64) {
 func (t *ThreadState) waited() Bounded {
 	w := t.Wait()
 	if w.Cut && w.LeastNS > 0 {
-		return Bounded{w.LeastNS, AtLeast} // the wait began before samples saw it
+		return Bounded{w.LeastNS, AtLeast} // the wait began before the first sample that shows it
 	}
 	return BoundedOf(w.LeastNS, w.MostNS, false)
 }

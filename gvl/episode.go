@@ -4,12 +4,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// episode is what the Classifier remembers of a thread while the thread stays in one Place: it holds the GVL, wants it,
-// or neither. For a thread that does neither (PlaceReleased), a new episode also begins when it waits for something
-// else.
+// episode is what the Classifier remembers about a thread while the thread stays in one Place: it holds the GVL, wants
+// it, or neither. If it neither holds nor wants the GVL (PlaceReleased), a new episode also begins when the thread
+// waits for something else.
 type episode struct {
-	// place, known and seen are used with each sample. They are next to each other in memory, so that they share lines
-	// of the CPU's cache.
+	// place, known and seen are used with each sample. They are next to each other in memory, so that they are in the
+	// same lines of the CPU's cache.
 	place Place
 	known bool
 	seen  evidence
@@ -23,7 +23,7 @@ type episode struct {
 	// after is the state in which the thread was before it wanted the GVL.
 	after State
 	// stack is the last stack that was read. hint is what this stack shows about the thread's state. hinted is set if
-	// the stack was read within the episode: only then hint is valid.
+	// the stack was read within the episode. hint is valid only if hinted is set.
 	stack  sampler.StackID
 	hint   hint
 	hinted bool
@@ -59,8 +59,8 @@ func evidenceOf(t *sampler.Thread) evidence {
 	}
 }
 
-// episodeFor begins a new episode if a thread has changed its place at the GVL, or if a released thread now waits for
-// something else.
+// episodeFor begins a new episode (a thread's time in one place) if the thread has changed its place at the GVL. It
+// also begins one if a thread that has released the GVL now waits for something else.
 func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int64) {
 	fresh := t.Quality&sampler.StackFresh != 0
 	moved := p != e.place
@@ -91,8 +91,8 @@ func (c *Classifier) episodeFor(t *sampler.Thread, e *episode, p Place, mid int6
 // woke reports whether a waiting or sleeping thread has left its system call since its counters were last read. It
 // stores the new reading. In two cases woke returns false although the thread got a CPU. Up to Ruby 3.2, a thread that
 // waits for a child process also gets a CPU to end time slices. And if ddtop stops the target for samples (pauses),
-// each stop gives every thread a CPU once. After such stops, the thread counts as still asleep (stillNS) unless it took
-// more CPU time than the stops take.
+// each stop gives every thread a CPU once. After such stops, the thread counts as still asleep (stillNS) unless it used
+// more CPU time than the stops need.
 func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail, pauses bool) bool {
 	if k.CPUAtNS == e.cpuAtNS || k.CPUAtNS == 0 || d.Op == OpChild {
 		return false
@@ -104,8 +104,8 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 		moved = ranNS >= wokeNS*int64(max(s.Reads.Pauses-min(e.pauses, s.Reads.Pauses), 1))
 	}
 	first := e.cpuAtNS == 0
-	// A thread in sleep or parked needs no answer of the kernel: memory, which is read before the counters, already
-	// shows that it sleeps. ddtop does not ask the kernel for its system call.
+	// A thread in state sleep or parked needs no answer of the kernel, and ddtop does not ask for its system call.
+	// Memory, which is read before the counters, already shows that it sleeps.
 	inCall := k.StateAtNS > e.fromNS && k.StateAtNS <= k.CPUAtNS && k.Syscall != sampler.SyscallRunning
 	if inCall || st == Sleeping || st == Parked {
 		e.cpuNS, e.turns, e.cpuAtNS, e.pauses = k.CPUNS, k.Turns, k.CPUAtNS, s.Reads.Pauses
@@ -119,8 +119,8 @@ func (e *episode) woke(s *sampler.Sample, k *sampler.Kernel, st State, d *Detail
 }
 
 // still returns a lower bound of the length of a wait in input or output, or of a sleep, in ns. It is the time between
-// the first and the last reading of counters that have not changed. If a Ruby thread has no native thread, it has no
-// counters, and counts as still while samples come at the requested rate.
+// the first and the last reading of counters that have not changed. A Ruby thread without a native thread has no
+// counters. It counts as still while samples arrive at the requested rate.
 func (e *episode) still(s *sampler.Sample, t *sampler.Thread, ts *ThreadState) int64 {
 	switch {
 	case e.cpuAtNS != 0:

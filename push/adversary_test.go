@@ -38,7 +38,7 @@ type agent struct {
 
 	mu    sync.Mutex
 	does  func(c net.Conn) // answers a request; if it is nil, the agent answers that it has accepted the payload
-	takes bool             // the agent counts a payload as accepted even if the function does answers it
+	takes bool             // the agent counts a payload as accepted even if does is not nil
 	took  []string
 	tries int
 	open  map[net.Conn]bool
@@ -110,7 +110,7 @@ func (a *agent) serve(c net.Conn) {
 		}
 		a.mu.Unlock()
 		switch {
-		case err != nil || !open: // the request was cut off
+		case err != nil || !open: // the request was incomplete, or heal has closed the connection
 			return
 		case does == nil:
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
@@ -208,9 +208,9 @@ func await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// TestAdversaries: one destination misbehaves, on a TCP port or on a unix socket. Another destination still gets every
-// payload. When the bad one works again, it gets the payloads that it did not accept, once and in order. A payload that
-// it refuses permanently is dropped and counted.
+// TestAdversaries: one destination misbehaves, on a TCP port or on a unix socket. Meanwhile another destination still
+// gets every payload. When the bad destination works again, it gets the payloads that it did not accept, each once and
+// in order. ddtop drops and counts a payload that the destination refuses for good.
 func TestAdversaries(t *testing.T) {
 	say := func(text string) func(net.Conn) {
 		// an error is allowed: the client may have closed the connection after a part of the text
@@ -227,8 +227,8 @@ func TestAdversaries(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		does func(net.Conn)
-		// refuses is true if the server answers that it will never accept a payload. takes is true if the server
-		// answers that it has accepted the payload.
+		// refuses is true if the agent's answer means that it will never accept this payload. takes is true if the
+		// answer means that it has accepted the payload.
 		refuses, takes bool
 	}{
 		{"says 500", say("HTTP/1.1 500 No\r\nContent-Length: 5\r\n\r\npanic"), false, false},
@@ -282,7 +282,8 @@ func TestAdversaries(t *testing.T) {
 				}
 				got := bad.taken()
 				if c.takes {
-					got = slices.Compact(got) // a payload may come again if the recovery cut off its answer
+					// heal may cut off the answer to a payload, so that ddtop sends this payload again
+					got = slices.Compact(got)
 				}
 				if !slices.Equal(got, want) {
 					t.Errorf("it took %v, want %v", got, want)
@@ -292,7 +293,7 @@ func TestAdversaries(t *testing.T) {
 	}
 }
 
-// TestOutageInRestarts: if one run of ddtop cannot send its profiles, a later run sends them before its own profiles,
+// TestOutageInRestarts: one run of ddtop cannot send its profiles. A later run sends them before its own profiles, each
 // once and in order.
 func TestOutageInRestarts(t *testing.T) {
 	a := startAgent(t, "tcp")

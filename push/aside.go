@@ -10,28 +10,31 @@ import (
 )
 
 // These limits help to find out why a payload fails. Either the destination refuses only this payload, or it accepts
-// nothing at all. The oldest payload is tried first. If it has failed headTries times, ddtop tries others right after
-// it. If the destination accepts one of them, it works. Then ddtop sets the oldest payload aside, together with all
-// payloads of its service, and sends them again later. If it accepts none of them, it cannot be reached. Then the next
-// round begins with the oldest payload again, so that all payloads arrive in order when the destination is back.
+// nothing at all. ddtop tries the oldest payload first. If it has failed headTries times, ddtop tries other payloads,
+// without a pause.
+//
+// If the destination accepts another payload, the destination works. Then ddtop sets the oldest payload and all
+// payloads of its service aside, and sends them again later. If the destination accepts no payload, it cannot be
+// reached. Then the next round begins with the oldest payload again, so that all payloads arrive in order later.
 const (
 	// headTries is how often the oldest payload must fail before ddtop also tries others. With the pauses between
 	// tries, this takes three seconds.
 	headTries = 3
-	// maxProbes limits how many other payloads are tried in one round. This limits the cost while a destination cannot
-	// be reached.
+	// maxProbes limits how many payloads are tried in one round after the oldest one. While a destination cannot be
+	// reached, this keeps the cost low.
 	maxProbes = 3
 	// firstAside is how long a payload or a service is set aside at first. The time doubles with each further failure,
 	// up to longestAside.
 	firstAside   = 10 * time.Second
 	longestAside = 5 * time.Minute
-	// maxBlamed is how often a payload may fail while others are accepted, before it is dropped. With the pauses
-	// between tries, this takes 40 minutes.
+	// maxBlamed is how often a payload may fail while the destination accepts other payloads. Then it is dropped. With
+	// the pauses between tries, this takes 40 minutes.
 	maxBlamed = 10
-	// maxAge is the age from which a payload is dropped after a failure, because destinations refuse older ones.
+	// maxAge limits the age of payloads. Destinations refuse older payloads, so ddtop drops an older one after a failed
+	// try.
 	maxAge = 7 * 24 * time.Hour
-	// maxApart limits how many services may be set aside as a whole. ddtop tries no payload of such a service for a
-	// while.
+	// maxApart limits how many services may be set aside at the same time. While a service is set aside, ddtop tries
+	// none of its payloads.
 	maxApart = 1024
 )
 
@@ -43,9 +46,9 @@ type round struct {
 	mark   spool.Mark
 	probes int
 	err    error // of the last try
-	// tried has the names of the payloads that were tried since a payload was last accepted. groups has the services of
-	// these payloads. At first, only one payload of each service is tried. anyGroup is true after all services were
-	// tried. From then on, further payloads of the same services may be tried.
+	// tried has the names of the payloads that were tried since the destination last accepted one. groups has the
+	// services of these payloads. At first, ddtop tries only one payload of each service. anyGroup is true after it has
+	// tried all services. Then it may try more payloads of the same services.
 	tried, groups map[string]bool
 	anyGroup      bool
 }
@@ -54,13 +57,13 @@ type round struct {
 type apart struct {
 	failed int
 	until  time.Time
-	gaveUp bool // it was logged that a payload of the service was dropped
+	gaveUp bool // the log already has a line about a dropped payload of the service
 }
 
 // try is what happened in one attempt to send a payload.
 type try struct {
-	// tried is false if there was no payload to try. In that case wait is how long to wait. Zero means until a new
-	// payload comes.
+	// tried is false if there was no payload to try. Then wait is the pause before the next try. If wait is zero, the
+	// next try is made when a new payload comes.
 	tried bool
 	wait  time.Duration
 	// err is not nil if the payload must be tried again. If goOn is true, the next payload is tried without a pause.
@@ -71,7 +74,7 @@ type try struct {
 // group returns the service of a payload. Payloads are grouped by service because they probably fail together.
 func (p *Payload) group() string { return cmp.Or(p.Service, p.Title, "unknown") }
 
-// tryNext tries to send the next payload. It skips payloads that are set aside.
+// tryNext tries to send the oldest payload that is not set aside and that the round has not tried yet.
 func (l *lane) tryNext(now time.Time) try {
 	for {
 		var wake time.Time
@@ -85,7 +88,7 @@ func (l *lane) tryNext(now time.Time) try {
 		case name == "" && r.head != "" && !r.anyGroup:
 			r.anyGroup = true
 		case name == "" && r.head != "":
-			// All payloads were tried.
+			// All payloads were tried, so the round ends.
 			err := r.err
 			l.round = round{}
 			return try{err: err}
@@ -126,9 +129,9 @@ func (l *lane) tryLast(tried map[string]bool) try {
 	return try{tried: true, err: err}
 }
 
-// read reads the oldest payload for which may(name, mark) is true. A mark is what the spool stores about the tries of a
-// payload. If the mark does not name the payload's group yet, read adds it. broken is an error if the data cannot be
-// decoded as a payload.
+// read reads the oldest payload for which may(name, mark) is true. A mark is what the spool stores about the failed
+// tries of a payload. If the mark does not name the payload's service yet, read adds it. broken is an error if the data
+// cannot be decoded as a payload.
 func (l *lane) read(may func(string, spool.Mark) bool) (name string, p *Payload, mark spool.Mark, broken, err error) {
 	for {
 		var data []byte
@@ -165,9 +168,8 @@ func (l *lane) note(name string, m spool.Mark) {
 	}
 }
 
-// mayTry reports whether a payload may be tried now. If it is set aside until a time before *wake, mayTry sets *wake to
-// this time. The caller calls mayTry for all payloads. After that, *wake is the earliest time at which a payload may be
-// tried again.
+// mayTry reports whether a payload may be tried now. If the payload is set aside until a time before *wake, mayTry sets
+// *wake to this time. After calls for all payloads, *wake is the earliest time at which one of them may be tried again.
 func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time) bool {
 	until := m.Until
 	if a := l.apart[m.Group]; a != nil && a.until.After(until) {
@@ -186,8 +188,8 @@ func (l *lane) mayTry(name string, m spool.Mark, now time.Time, wake *time.Time)
 	return !r.tried[name] && (r.anyGroup || m.Group == "" || !r.groups[m.Group])
 }
 
-// taken is called when a payload was accepted, so that the destination is known to work. It ends the round. If the
-// round began with another payload, which failed, taken sets that payload and its service aside.
+// taken is called when the destination has accepted a payload. This shows that the destination works, so the round
+// ends. If the round began with another payload, that payload has failed. Then taken sets it and its service aside.
 func (l *lane) taken(name, group string, now time.Time, broken error) {
 	if broken != nil {
 		return // the payload could not be decoded, so it was not sent
@@ -247,8 +249,8 @@ func (l *lane) notTaken(name string, p *Payload, m spool.Mark, err error, now ti
 	return l.round.next(name, m, err, asked)
 }
 
-// next decides how a round continues after a failed try. asked is true if the destination has requested a pause. In
-// that case only one more payload is tried after the pause, and then the round ends.
+// next decides how a round continues after a failed try. asked is true if the destination has requested a pause. Then
+// ddtop tries only one more payload after the pause, and the round ends.
 func (r *round) next(name string, m spool.Mark, err error, asked bool) try {
 	r.err = err
 	if r.head == "" {
@@ -294,14 +296,14 @@ func (l *lane) giveUp(name string, p *Payload, m spool.Mark, err error) {
 // random.
 func (l *lane) asideFor(failed int) time.Duration {
 	d := longestAside
-	if failed < 6 { // 10 s << 5 is more than five minutes
+	if failed < 6 { // 10 s << 5 is more than longestAside, which is five minutes
 		d = min(firstAside<<(max(failed, 1)-1), longestAside)
 	}
 	return d/2 + time.Duration(l.random()*float64(d/2))
 }
 
-// noteAside sets Stats.AsideError, the reason why payloads are set aside. An empty text means that a payload was
-// accepted. It does not clear the error while other payloads are still set aside.
+// noteAside sets Stats.AsideError, the reason why payloads are set aside. An empty text is passed when a payload was
+// accepted. It clears the error, unless other payloads are still set aside.
 func (l *lane) noteAside(text string) {
 	if text == "" && (len(l.apart) > 0 || l.Queue.Stats().Aside > 0) {
 		return

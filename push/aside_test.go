@@ -19,7 +19,7 @@ import (
 type picky struct {
 	mu    sync.Mutex
 	err   error // what Send returns for a bad payload; if it is nil, picky accepts everything
-	hangs bool  // Send waits until its context ends, and does not return err
+	hangs bool  // for a bad payload, Send waits until its context ends, instead of returning err
 	down  bool  // err is also returned for good payloads
 	took  []string
 	tries int // how often Send got a bad payload
@@ -131,9 +131,9 @@ func cmpNumbers(a, b string) int {
 	return x - y
 }
 
-// TestPoisonedServices: a destination accepts no payload of many services. The other services lose no profile, although
-// the spool is small. ddtop tries the failing services less and less often. When the destination accepts them again,
-// their latest profiles arrive.
+// TestPoisonedServices: a destination refuses the payloads of many services for a while, and accepts the payloads of
+// other services. The other services lose no profile, although the spool is small. ddtop tries the failing services
+// less and less often. When the destination accepts them again, their latest profiles arrive.
 func TestPoisonedServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -156,7 +156,7 @@ func TestPoisonedServices(t *testing.T) {
 		if len(got) < minutes-1 || !slices.IsSortedFunc(got, cmpNumbers) {
 			t.Errorf("%d of %d were taken", len(got), minutes)
 		}
-		// ddtop may try each failing service once in half of longestAside, and more often only at the beginning.
+		// ddtop may try each failing service once per half of longestAside, plus some extra tries at the beginning.
 		if most := services * (minutes/2 + 20); tries > most {
 			t.Errorf("%d tries of what is not taken, %d are the most", tries, most)
 		}
@@ -229,8 +229,8 @@ func TestTooOld(t *testing.T) {
 	})
 }
 
-// TestPoisonedSpool: the spool has payloads of an earlier run of ddtop, and the destination accepts some of them never.
-// After the start, these do not delay the others. When ddtop ends, it sends everything that can be sent.
+// TestPoisonedSpool: an earlier run of ddtop has left payloads in the spool, and the destination never accepts some of
+// them. After the start, these payloads do not delay the others. When ddtop ends, it sends everything that can be sent.
 func TestPoisonedSpool(t *testing.T) {
 	dir := t.TempDir()
 	run := func(d *picky, length time.Duration, texts ...string) (s Stats) {

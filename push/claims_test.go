@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/push/pyroscope"
 )
 
-// lies are keys of tags that a process must not set itself, because they identify a process or a machine. The list has
-// all spellings of each key that a destination accepts.
+// lies are keys of tags that identify a process or a machine, so a process must not set them itself. The list has all
+// spellings of each key that a destination accepts.
 var lies = []string{
 	"container_id", "container-id", "Container_ID", "container.id", "process_id", "process.pid", "PID", "host",
 	"HOST", "hostname", "host.name", "pod", "pod_name", "k8s.pod.name", "kube_pod_name", "pod_uid", "k8s.pod.uid",
@@ -32,8 +32,8 @@ var lies = []string{
 // lie is the value of all lies.
 const lie = "evil-claim"
 
-// claimed returns the facts about a process that tries to set all tags in lies. A process can set tags in several ways,
-// so there is a result for each way.
+// claimed returns the facts about a process that tries to set all tags in lies. The map has an entry for each way in
+// which a process can set tags.
 func claimed() map[string]push.Facts {
 	var dd, otel []string
 	var published push.Tags
@@ -120,7 +120,7 @@ func TestSeenComesFirst(t *testing.T) {
 			if got := tags.Get("runtime-id"); !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(got) {
 				t.Errorf("%s: runtime-id is %q", way, got)
 			}
-			if isPod { // a process names its pod itself, because ddtop cannot see the name of a pod
+			if isPod { // ddtop cannot see the name of a pod, so a process in a pod may set it
 				tags = slices.DeleteFunc(tags, func(t push.Tag) bool { return strings.Contains(t.Key, "pod") && t.Key != "pod_uid" })
 			}
 			for to, text := range sent(t, tags) {
@@ -135,8 +135,8 @@ func TestSeenComesFirst(t *testing.T) {
 	}
 }
 
-// TestPublishedRuntimeID: the tag runtime-id connects a profile with traces. It is the ID that the process's tracer has
-// published. The variable DD_TAGS cannot replace it.
+// TestPublishedRuntimeID: the tag runtime-id connects a profile with traces. Its value is the ID that the process's
+// tracer has published. The variable DD_TAGS cannot change it.
 func TestPublishedRuntimeID(t *testing.T) {
 	const id = "11111111-2222-3333-4444-555555555555"
 	f := push.Facts{Process: push.Process{PID: 1}, Published: push.Tags{{Key: "runtime-id", Value: id}}}
@@ -155,8 +155,8 @@ func TestContainerOfTheCgroup(t *testing.T) {
 	}
 }
 
-// TestOTLPNamesTheProcess: in OTLP, the name and ID of the process are those that ddtop itself has read, whatever the
-// tags say.
+// TestOTLPNamesTheProcess: an OTLP profile has the process's name and ID that ddtop itself has read. Tags cannot change
+// them.
 func TestOTLPNamesTheProcess(t *testing.T) {
 	text := sent(t, push.Tags{{Key: "process_id", Value: "99"}, {Key: "process.executable.name", Value: lie}})["otlp+http"]
 	if strings.Contains(text, lie) {

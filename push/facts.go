@@ -8,10 +8,12 @@ import (
 	"unicode"
 )
 
-// Facts are what ddtop knows about a process, from which its tags are made. An unknown fact is "" or nil.
+// Facts are what ddtop has found out about a process. The method Tags makes the process's tags from them. An unknown
+// fact is "" or nil.
 type Facts struct {
 	Process Process
-	// StartTicks is when the process started, in the unit of /proc/PID/stat. Host is the machine's name.
+	// StartTicks is the start time of the process as /proc/PID/stat shows it, in clock ticks after the boot. Host is
+	// the machine's name.
 	StartTicks uint64
 	Host       string
 	// Platform is Ruby's platform, such as "x86_64-linux". Version is ddtop's version.
@@ -26,15 +28,21 @@ type Facts struct {
 	Cgroup string
 }
 
-// Tags returns the tags of a process's profiles. The tags have the same names as in Datadog's profiler for Ruby. If
-// several sources have the same tag, the first of this list has priority: the command line, ddtop's own observation,
-// the process's environment, what the process publishes. A process cannot set the tags in seenKeys. The container's ID
-// comes only from the cgroup. Tags leaves out a value that resembles a key or a password.
+// Tags returns the tags of a process's profiles. The tags have the same names as in Datadog's profiler for Ruby.
+// Several sources can have the same tag. The priority of the sources is:
+//
+// - the command line
+// - what ddtop itself has observed
+// - the process's environment
+// - what the process publishes
+//
+// A process cannot set the tags in seenKeys. The container's ID comes only from the cgroup. Tags leaves out a value
+// that resembles a key or a password.
 func (f *Facts) Tags() Tags {
 	var all Tags
 	add := func(key, value string) {
 		value = withoutPassword(strings.TrimSpace(value))
-		if LooksSecret(Tag{key, value}) { // checked before clean limits the length
+		if LooksSecret(Tag{key, value}) { // check before clean cuts off a long value
 			return
 		}
 		if tag, err := ParseTag(key + ":" + clean(value)); err == nil {
@@ -72,7 +80,7 @@ func (f *Facts) Tags() Tags {
 const ContainerKey = "container_id"
 
 // seenKeys are the keys of tags that identify a profile's process and machine, in the form of plainKey. ddtop observes
-// their values itself. If a process could set them, it could make its profiles appear as another process's. The list
+// their values itself. If a process could set them, its profiles could appear as profiles of another process. The list
 // has every name that a destination uses for such a tag.
 var seenKeys = setOf(
 	"host", "hostname", "host_name", "host_id", "dd_hostname",
@@ -93,7 +101,8 @@ var podKeys = setOf("pod", "pod_name", "k8s_pod_name", "kube_pod_name", "kuberne
 // cgroup shows that it is in a pod.
 func mayClaim(key string, inPod bool) bool {
 	plain := plainKey(key)
-	for _, of := range []string{"datadog_", "dd_", "internal_"} { // dd.internal.entity_id names the container for Datadog
+	// Datadog also accepts a key with such a prefix, for example dd.internal.entity_id, which names the container
+	for _, of := range []string{"datadog_", "dd_", "internal_"} {
 		plain = strings.TrimPrefix(plain, of)
 	}
 	return !seenKeys[plain] && (inPod || !podKeys[plain])
@@ -141,8 +150,8 @@ var userInfo = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://)[^/]*@`)
 
 func withoutPassword(value string) string { return userInfo.ReplaceAllString(value, "$1") }
 
-// variables has the environment variables that set a tag. If two variables of a process set the same tag, the one that
-// comes first in this list counts.
+// variables has the environment variables that set a tag. If a process has two variables for the same tag, the first
+// one in this list sets it.
 var variables = []struct{ variable, tag string }{
 	{"DD_SERVICE", "service"}, {"DD_ENV", "env"}, {"DD_VERSION", "version"},
 	{"DD_GIT_REPOSITORY_URL", "git.repository_url"}, {"DD_GIT_COMMIT_SHA", "git.commit.sha"}, {"OTEL_SERVICE_NAME", "service"},
@@ -184,9 +193,9 @@ func (f *Facts) fromEnvironment(add func(key, value string)) {
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // runtimeID returns an ID that no other process on any machine has. If the process's tracer publishes an ID, runtimeID
-// returns that ID, so that profiles and traces have the same one. The environment cannot set the ID, because forked
-// processes share the environment. If no ID is published, runtimeID computes one from host, PID and start, so that
-// every ddtop gets the same ID.
+// returns it, so that profiles and traces have the same ID. runtimeID ignores an ID in the environment, because forked
+// processes share the environment. If no ID is published, runtimeID computes one from host, PID and start time. So
+// every run of ddtop gets the same ID.
 func (f *Facts) runtimeID() string {
 	if id := f.Published.Get("runtime-id"); uuid.MatchString(id) {
 		return id

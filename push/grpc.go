@@ -22,7 +22,7 @@ import (
 // GRPCCode is the status code of a gRPC call.
 type GRPCCode int
 
-// The status codes that the code uses.
+// The status codes that ddtop uses by name.
 const (
 	GRPCDeadlineExceeded  GRPCCode = 4
 	GRPCPermissionDenied  GRPCCode = 7
@@ -46,8 +46,9 @@ func (c GRPCCode) String() string {
 	return "code " + strconv.Itoa(int(c))
 }
 
-// again reports whether another try could succeed, by the rules of OTLP. after is how long the server's answer asks to
-// wait, or zero. For GRPCResourceExhausted, another try makes sense only if the answer asks to wait.
+// again reports whether another try could succeed, by the rules of OTLP. after is the pause that the server requests.
+// It is zero if the server requests none. For GRPCResourceExhausted, OTLP allows another try only if the server
+// requests a pause.
 func (c GRPCCode) again(after time.Duration) bool {
 	switch c {
 	case 1, GRPCDeadlineExceeded, GRPCAborted, GRPCOutOfRange, GRPCUnavailable, GRPCDataLoss:
@@ -59,7 +60,8 @@ func (c GRPCCode) again(after time.Duration) bool {
 // GRPCError is a gRPC server's answer with a status other than OK.
 type GRPCError struct {
 	Code GRPCCode
-	// Said is the server's message. Secrets of the request that the server repeated in it are replaced.
+	// Said is the server's message. The server may repeat secrets of the request in it. ddtop has replaced these
+	// secrets.
 	Said string
 }
 
@@ -71,8 +73,8 @@ func (e *GRPCError) Error() string {
 	return fmt.Sprintf("gRPC status %v: %q", e.Code, e.Said)
 }
 
-// GRPC makes gRPC calls with one request and one answer, over net/http's HTTP/2. With TLS it chooses its proxy in the
-// same way as the type Web. Without TLS it uses the proxy in HTTPS_PROXY, as other gRPC clients do.
+// GRPC makes gRPC calls with one request and one answer, over the HTTP/2 of net/http. With TLS it chooses its proxy in
+// the same way as the type Web. Without TLS it uses the proxy in HTTPS_PROXY, as other gRPC clients do.
 type GRPC struct {
 	client *http.Client
 	scheme string
@@ -96,12 +98,14 @@ func NewGRPC(tls bool) *GRPC {
 	return &GRPC{&http.Client{Transport: transport, CheckRedirect: noRedirect}, scheme}
 }
 
-// grpcHead is the length of the header before each message, in bytes: a flag for compression, and the message's length.
+// grpcHead is the length of the header before each message, in bytes. The header is a byte that says whether the
+// message is compressed, and four bytes with the message's length.
 const grpcHead = 5
 
-// Call calls a procedure ("/package.Service/Method") of host:port with a gzip-compressed message. It returns the
-// message of the answer. The error is a *RefusedError if another attempt would get the same answer, and a *LaterError
-// if the answer asks to wait. If the server answered by gRPC, the error wraps a *GRPCError.
+// Call calls a procedure ("/package.Service/Method") of host:port. The request is a message that is already compressed
+// with gzip. Call returns the message of the answer. The error is a *RefusedError if another attempt would get the same
+// answer, and a *LaterError if the server requests a pause. If the server answered by gRPC, the error wraps a
+// *GRPCError.
 func (g *GRPC) Call(ctx context.Context, host, procedure string, header http.Header, gzipped []byte) ([]byte, error) {
 	body := make([]byte, grpcHead, grpcHead+len(gzipped))
 	body[0] = 1
@@ -139,8 +143,8 @@ func (g *GRPC) Call(ctx context.Context, host, procedure string, header http.Hea
 	return grpcMessage(answer)
 }
 
-// judgeGRPC returns the status of a gRPC answer as an error, or nil. The status is in the trailer. If the answer has no
-// message, the status is in the header instead.
+// judgeGRPC returns the status of a gRPC answer as an error. It returns nil if the status is OK. The status is in the
+// HTTP trailer, or in the header if the answer has no message.
 func judgeGRPC(resp *http.Response, asked http.Header) error {
 	from := resp.Trailer
 	if from.Get("Grpc-Status") == "" {
@@ -169,8 +173,8 @@ func judgeGRPC(resp *http.Response, asked http.Header) error {
 	return told
 }
 
-// retryInfo returns how long a server asks to wait before the next try. details is an encoded google.rpc.Status, which
-// may contain a google.rpc.RetryInfo with this time. Otherwise the result is zero.
+// retryInfo returns the pause that a server requests before the next try. details is an encoded google.rpc.Status,
+// which may contain a google.rpc.RetryInfo with this pause. Otherwise the result is zero.
 func retryInfo(details string) (after time.Duration) {
 	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
 	if err != nil {
@@ -216,7 +220,7 @@ func retryInfo(details string) (after time.Duration) {
 	return time.Duration(min(max(seconds, 0), longest))*time.Second + time.Duration(min(max(nanos, 0), int64(time.Second)))
 }
 
-// grpcMessage returns the message in an answer, decompressed.
+// grpcMessage returns the message in an answer, after decompression.
 func grpcMessage(answer []byte) ([]byte, error) {
 	if len(answer) < grpcHead || uint64(len(answer)-grpcHead) < uint64(binary.BigEndian.Uint32(answer[1:])) {
 		return nil, errors.New("the answer's message is cut off")

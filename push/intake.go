@@ -8,10 +8,11 @@ import (
 	"github.com/ddtop/ddtop/push/spool"
 )
 
-// maxIntake limits the payloads in memory that are not written to the disk yet: their total size, in bytes.
+// maxIntake limits the total size of the payloads in memory that are not on the disk yet, in bytes.
 const maxIntake = 32 << 20
 
-// intake holds new payloads in memory until they are in the queue on the disk, which may take long.
+// intake holds new payloads in memory until they are written to the queue on the disk. A slow disk can make this take
+// long.
 type intake struct {
 	mu     sync.Mutex
 	list   [][]byte
@@ -21,7 +22,7 @@ type intake struct {
 	more   chan struct{}
 }
 
-// add appends a payload. If there is no room, it first drops the oldest payloads. dropped is the number of these.
+// add appends a payload. If there is no room, it first drops the oldest payloads, and returns their number.
 func (i *intake) add(data []byte) (dropped int) {
 	i.mu.Lock()
 	for len(i.list) > 0 && i.bytes+len(data) > maxIntake {

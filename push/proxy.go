@@ -12,7 +12,7 @@ import (
 )
 
 // dialThroughProxy connects to an address. It uses the proxy in HTTPS_PROXY, unless NO_PROXY excludes the address.
-// net/http does the same for HTTP/1, but not for HTTP/2 without TLS, so ddtop does it here.
+// net/http itself does this for HTTP/1, but not for HTTP/2 without TLS.
 func dialThroughProxy(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: connectPatience}
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: address}})
@@ -51,8 +51,8 @@ func dialProxy(ctx context.Context, dialer *net.Dialer, proxy *url.URL) (net.Con
 	return nil, fmt.Errorf("gRPC without TLS goes through http:// and https:// proxies alone, not %s://", proxy.Scheme)
 }
 
-// connectTunnel asks a proxy for a tunnel to an address (HTTP's CONNECT). c is the connection to the proxy.
-// connectTunnel returns the connection through the tunnel.
+// connectTunnel asks a proxy for a tunnel to an address, by HTTP's CONNECT. c is the connection to the proxy.
+// connectTunnel returns a connection through the tunnel.
 func connectTunnel(ctx context.Context, c net.Conn, proxy *url.URL, address string) (net.Conn, error) {
 	deadline := time.Now().Add(connectPatience)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -81,8 +81,8 @@ func connectTunnel(ctx context.Context, c net.Conn, proxy *url.URL, address stri
 	return &tunnel{c, r}, c.SetDeadline(time.Time{})
 }
 
-// tunnel is a connection through a proxy. r is a buffered reader. While it read the proxy's answer, it may also have
-// read the first bytes that came through the tunnel.
+// tunnel is a connection through a proxy. r is the buffered reader that has read the proxy's answer. Its buffer may
+// already have the first bytes from the other end of the tunnel. So Read must use r.
 type tunnel struct {
 	net.Conn
 	r *bufio.Reader

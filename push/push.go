@@ -2,8 +2,8 @@
 // and sends profiles. A Pusher has a queue and a sender for each destination, so that a broken destination does not
 // delay the others.
 //
-// The packages in the folders below push are the destinations, and push/spool, which stores unsent profiles. None of
-// them measures anything.
+// Each destination is a package in a folder below push. The package push/spool stores unsent profiles. None of these
+// packages measures anything.
 package push
 
 import (
@@ -20,8 +20,8 @@ type Process struct {
 	Title       string // the program's name without its arguments
 	RubyVersion string // "3.4.11"
 	StartedAt   time.Time
-	// StartTicks is when the process started, in the kernel's clock ticks. It stays the same if the process executes
-	// another program.
+	// StartTicks is when the process started, in the kernel's clock ticks. It stays the same if the process replaces
+	// its program (exec).
 	StartTicks uint64
 }
 
@@ -35,13 +35,13 @@ type Period struct {
 	Tags Tags
 	// Pprof is the profile, compressed with gzip.
 	Pprof []byte
-	// Ended counts the requests and jobs that ended in the period while ddtop watched. Its key is the value of the
-	// profile's label "trace endpoint". It is nil if none ended.
+	// Ended counts the requests and jobs whose end ddtop saw in the period. The key is their value of the profile's
+	// label "trace endpoint". Ended is nil if none ended.
 	Ended map[string]int64
 }
 
-// ID returns a UUID of the period. The same period always has the same ID, so that a receiver can recognize a period
-// that is sent twice.
+// ID returns a UUID of the period. The same period always has the same ID. So a receiver can recognize a period that it
+// gets twice.
 func (p *Period) ID() string {
 	return uuidText(p.IDBytes())
 }
@@ -52,7 +52,7 @@ func (p *Period) IDBytes() [16]byte {
 		p.Tags.Get("runtime-id"), p.Tags.Get("host"), p.Process.PID, p.From.UnixNano(), p.Seq)
 }
 
-// uuidOf returns a UUID of version 8 that is computed from a text. The same text always gives the same UUID.
+// uuidOf computes a UUID of version 8 from a text. The same text always has the same UUID.
 func uuidOf(format string, args ...any) [16]byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, format, args...))
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
@@ -85,8 +85,8 @@ type Destination interface {
 	// caller sets the other fields.
 	Encode(*Period) (Payload, error)
 	// Send tries once to send a payload. The error is a *RefusedError if another attempt would fail too, and a
-	// *LaterError if the destination asked to wait. A *RemarkError means that the destination accepted the payload, but
-	// with a remark. After any other error the caller tries again.
+	// *LaterError if the destination requested a pause. A *RemarkError means that the destination accepted the payload,
+	// but sent a remark that a person should read. After any other error the caller tries again.
 	Send(context.Context, *Payload) error
 }
 
@@ -99,7 +99,7 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// A LaterError means that the destination has asked to wait before the next try.
+// A LaterError means that the destination has requested a pause before the next try.
 type LaterError struct {
 	After time.Duration
 	Err   error
@@ -111,7 +111,7 @@ func (e *LaterError) Error() string { return fmt.Sprintf("%v (asked to wait for 
 // Unwrap returns the reason.
 func (e *LaterError) Unwrap() error { return e.Err }
 
-// A RemarkError means that the destination accepted the payload, but with a remark that a person should read.
+// A RemarkError means that the destination accepted the payload, but sent a remark that a person should read.
 type RemarkError struct{ Err error }
 
 // Error returns the remark.
@@ -120,5 +120,5 @@ func (e *RemarkError) Error() string { return e.Err.Error() }
 // Unwrap returns the remark.
 func (e *RemarkError) Unwrap() error { return e.Err }
 
-// errFormat means that data in the spool cannot be decoded as a payload.
+// errFormat is returned if data in the spool cannot be decoded as a payload.
 var errFormat = errors.New("it is not a payload of this ddtop's")

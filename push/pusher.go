@@ -23,10 +23,11 @@ type Stats struct {
 	// Sent counts payloads that the destination accepted, and SentBytes their size. Failures counts failed attempts.
 	Sent, SentBytes, Failures int64
 	// Refused counts payloads that the destination will never accept. Lost counts three kinds of payloads: those that
-	// came faster than the disk could write, could not be encoded, or were only in memory when ddtop ended.
+	// came faster than the disk could write, those that could not be encoded, and those that were only in memory when
+	// ddtop ended.
 	Refused, Lost int64
-	// GivenUp counts payloads that were dropped after failed tries. Either they failed too often while others were
-	// accepted, or they became too old.
+	// GivenUp counts payloads that were dropped after failed tries. Such a payload either failed too often while others
+	// were accepted, or it became too old.
 	GivenUp int64
 	// LastSent is when the destination last accepted a payload. It is zero if it has accepted none yet. LastError is
 	// empty if the last attempt succeeded.
@@ -49,14 +50,14 @@ type Pusher struct {
 // Kind is the kind of payload that a Pusher sends, for example profiles. It decides which word the log uses.
 type Kind uint8
 
-// The kinds.
+// The kinds of payloads.
 const (
 	Profiles Kind = iota
 	Alerts
 	Captures
 )
 
-// words returns the word that the log uses for one payload of the kind (one), and for several (many).
+// words returns the words that the log uses for payloads of this kind: one for a single payload, and many for several.
 func (k Kind) words() (one, many string) {
 	switch k {
 	case Alerts:
@@ -71,7 +72,7 @@ func (k Kind) words() (one, many string) {
 // It logs when payloads cannot be sent or are lost, and when sending works again.
 func New(routes []Route, log *slog.Logger) *Pusher { return NewOf(Profiles, routes, log) }
 
-// NewOf is New for payloads of any kind.
+// NewOf is like New, for payloads of any kind.
 func NewOf(kind Kind, routes []Route, log *slog.Logger) *Pusher {
 	p := new(Pusher)
 	for _, r := range routes {
@@ -113,9 +114,9 @@ func (p *Pusher) Offer(pid int, encode func(Destination) (Payload, error)) {
 	}
 }
 
-// Close tries to send each queued payload once, and stops. It logs how many payloads were not sent. It also logs how
-// many of these are lost, because they are not on the disk. It returns when ctx ends, even if the disk or the network
-// hangs. Callers must not call Add after Close.
+// Close tries to send each queued payload once, and stops. It logs how many payloads were not sent. Payloads that are
+// not on the disk are lost, and Close logs their number, too. If the disk or the network hangs, Close returns when ctx
+// ends. Callers must not call Add after Close.
 func (p *Pusher) Close(ctx context.Context) {
 	for _, l := range p.lanes {
 		l.intake.close()
@@ -146,15 +147,15 @@ func (p *Pusher) Stats() []Stats {
 }
 
 // lane is a Route together with two goroutines. One runs the method spool, which writes new payloads to the queue. The
-// other runs the method send, which sends payloads from the queue.
+// other one runs the method send, which sends the payloads in the queue to the destination.
 type lane struct {
 	Route
 	log *slog.Logger
 	// one and many are the words that the log uses for one payload and for several. They depend on the Kind.
 	one, many string
 	intake    intake
-	// changed signals that the queue has a new payload. closing is closed when the lane must end. ctx stops a try to
-	// send that still runs.
+	// changed signals that the queue has a new payload. closing is closed when the lane must end. The end of ctx
+	// interrupts a try to send that still runs.
 	changed chan struct{}
 	closing chan struct{}
 	ctx     context.Context
@@ -162,15 +163,15 @@ type lane struct {
 	random  func() float64 // a number from 0 to 1
 	remark  string         // the last remark; used by send only
 	round   round          // used by send only
-	unkept  bool           // it was logged that the spool cannot store marks (spool.Mark) on the disk
+	unkept  bool           // the log already has a line that the disk cannot store marks (spool.Mark)
 	apart   map[string]*apart
 
 	mu       sync.Mutex
 	stats    Stats
 	spooled  bool      // the goroutine of spool has ended
-	troubled time.Time // since when sending fails; zero if it does not
+	troubled time.Time // when sending began to fail; zero if it works
 	sayAt    time.Time // the earliest time at which the log may report the failure again
-	disk     bool      // it was logged that the disk fails
+	disk     bool      // the log already has a line that the disk fails
 	// sayFullAt is the earliest time at which the log may say again that the queue is full.
 	sayFullAt time.Time
 }

@@ -99,8 +99,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// TestOneDeadTheOtherUnaffected: if a payload is not accepted by one of two destinations, it waits only for that
-// destination. When the destination is back, it gets the payloads in order. The other destination is not affected.
+// TestOneDeadTheOtherUnaffected: one of two destinations accepts nothing for a while, so its payloads wait. When it
+// works again, it gets its payloads in order. The other destination gets its payloads without a delay.
 func TestOneDeadTheOtherUnaffected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, said := logged()
@@ -152,7 +152,7 @@ func TestOneDeadTheOtherUnaffected(t *testing.T) {
 }
 
 // TestRests: the pause between two tries to send doubles up to a limit, minus a random part. If the destination asks
-// for a longer pause, ddtop makes that pause.
+// for a longer pause, ddtop waits this long.
 func TestRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logged()
@@ -191,7 +191,7 @@ func TestRests(t *testing.T) {
 	})
 }
 
-// TestRefused: if a destination refuses a payload permanently, ddtop drops it and reports this. No other payload is
+// TestRefused: if a destination refuses a payload for good, ddtop drops it and reports this. Other payloads are not
 // delayed.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -265,8 +265,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestIntake: while the disk accepts nothing, the intake does not grow beyond its limit, and add never waits. The
-// oldest payloads are dropped.
+// TestIntake: the disk accepts nothing for a while. The intake does not grow beyond its limit, because it drops the
+// oldest payloads. add never waits.
 func TestIntake(t *testing.T) {
 	i := intake{more: make(chan struct{}, 1)}
 	big := make([]byte, maxIntake/4)
@@ -283,8 +283,8 @@ func TestIntake(t *testing.T) {
 }
 
 // TestADay simulates a day in fast time. There are three destinations: one is out of reach now and then, one is slow,
-// and one never answers. ddtop is restarted every two hours. Everything that can be sent arrives once and in order.
-// ddtop's memory, its open files and its spools do not grow.
+// and one never answers. ddtop is restarted every two hours. Everything that can be sent arrives, each payload once and
+// in order. ddtop's memory, its open files and its spools do not grow.
 func TestADay(t *testing.T) {
 	minutes := 24 * 60
 	if rubytest.Short(t) {
@@ -345,18 +345,18 @@ func TestADay(t *testing.T) {
 	}
 	first, last := heap[1], heap[len(heap)-1]
 	t.Logf("heap %d KB after four hours, %d KB at the end; descriptors %v", first>>10, last>>10, descriptors)
-	// ddtop itself needs 100 KB, so the limit is above this. A leak must exceed the limit: a hundred bytes kept from
-	// each profile would be 400 KB in a day.
+	// The limit is above the 100 KB that ddtop itself needs, and below what a leak would need: a hundred bytes kept
+	// from each profile would be 400 KB in a day.
 	if last-first > 300<<10 {
 		t.Errorf("the heap grew from %d KB to %d KB", first>>10, last>>10)
 	}
-	// a smaller number is no error: an idle connection may have ended
+	// The number may become smaller, because an idle connection may have ended.
 	if n := len(descriptors); descriptors[n-1] > descriptors[0] {
 		t.Errorf("descriptors: %v", descriptors)
 	}
 }
 
-// openDescriptors returns the number of descriptors of this process. It returns 0 if they cannot be counted.
+// openDescriptors returns the number of open file descriptors of this process. It returns 0 if they cannot be counted.
 func openDescriptors() int64 {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -365,9 +365,10 @@ func openDescriptors() int64 {
 	return int64(len(list))
 }
 
-// daily is a destination for TestADay. It expects the payloads of all minutes in order, and does not keep them.
+// daily is a destination for TestADay. It checks that the payloads of all minutes come in order, and does not keep
+// them.
 type daily struct {
-	each time.Duration // the time that a payload takes
+	each time.Duration // how long one payload takes
 
 	mu    sync.Mutex
 	err   error

@@ -11,8 +11,8 @@ type format struct {
 	like string
 }
 
-// formats are the formats of the keys of well-known services. Such a key begins with a few characters that only this
-// service uses. ddtop finds the key anywhere in a value.
+// formats are the formats of the keys of well-known services. Such a key begins with characters that only this service
+// uses, for example "aio_". ddtop finds the key anywhere in a value.
 var formats = []format{
 	{"Adafruit", `aio_[A-Za-z0-9]{20,}`},
 	{"age", `AGE-SECRET-KEY-1`},
@@ -152,8 +152,8 @@ var formats = []format{
 // path or a name.
 const passwordLike = `(?:[A-Za-z]+[0-9]|[A-Za-z]*[0-9]+[A-Za-z]|\w+[!$%&*#?@+~^]\w?)[\w!$%&*#?@+~^-]*`
 
-// others are formats of secrets that do not fit into the list formats. Some can be in the middle of a word. Some can
-// only be recognized by the words around them.
+// others are formats of secrets that the list formats cannot express. Some of these secrets can be in the middle of a
+// word. Others can be recognized only by the words around them.
 var others = []format{
 	{"AWS", `(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}`},
 	{"a private key", `-----BEGIN`},
@@ -177,8 +177,8 @@ var others = []format{
 	{"a hash of a password", `\$(?:2[abxy]|[156y]|apr1|argon2(?:id|i|d)|scrypt|pbkdf2(?:-\w+)?)\$`},
 }
 
-// The variables beginnings and anywhere are compiled from the lists formats and others. An expression in beginnings
-// matches only at the beginning of a text. An expression in anywhere matches at any place.
+// beginnings and anywhere are compiled from the lists formats and others. An expression in beginnings matches only at
+// the beginning of a text. An expression in anywhere matches at any place.
 var beginnings, anywhere = compiled(formats, "^(?:", ")"), compiled(others, "", "")
 
 func compiled(list []format, before, after string) []*regexp.Regexp {
@@ -189,7 +189,7 @@ func compiled(list []format, before, after string) []*regexp.Regexp {
 	return all
 }
 
-// harmless matches values that only look like user:password@host. They are an image with its digest
+// harmless matches values that only look like user:password@host. There are three kinds: an image with its digest
 // (shop:1.2@sha256:…), a mail address, and a package (pkg:gem/rails@8.0.1).
 var harmless = regexp.MustCompile(`^(?:[\w./:-]+@sha\d+:[0-9a-f]+|mailto:[\w.+-]+@[\w.-]+|pkg:[\w./%-]+@[\w.+-]+)$`)
 

@@ -24,8 +24,8 @@ var plainHeaders = []string{
 // concealed is the text that replaces a secret.
 const concealed = "[secret]"
 
-// Conceal replaces the secrets of a request in the server's answer. A server may repeat the request in its answer. The
-// secrets are values of the request's headers.
+// Conceal replaces the secrets of a request in the server's answer, because a server may repeat the request there. The
+// secrets are the values of the request's headers.
 func Conceal(answer string, header http.Header) string {
 	for key, values := range header {
 		if slices.Contains(plainHeaders, http.CanonicalHeaderKey(key)) {
@@ -47,8 +47,8 @@ func conceal(text string, header http.Header, hidden []string) string {
 	return text
 }
 
-// concealSecret replaces a secret in a text. It also replaces the secret in quoted form, with the escapes of
-// strconv.Quote.
+// concealSecret replaces a secret in a text. It also replaces the form of the secret that strconv.Quote makes, with its
+// escapes.
 func concealSecret(text, secret string) string {
 	quoted := strconv.Quote(secret)
 	return strings.NewReplacer(secret, concealed, quoted[1:len(quoted)-1], concealed).Replace(text)
@@ -82,7 +82,8 @@ func ParseHeaders(text string) (http.Header, error) {
 		name = strings.TrimSpace(name)
 		plain, err := url.PathUnescape(strings.TrimSpace(value))
 		if !ok || err != nil || name == "" || strings.ContainsFunc(name, noHeaderName) || strings.ContainsFunc(plain, isControl) {
-			return nil, errors.New("it is not name=value,name=value") // does not quote the text, which is secret
+			// the error does not quote the text, because it may be secret
+			return nil, errors.New("it is not name=value,name=value")
 		}
 		out.Add(name, plain)
 	}

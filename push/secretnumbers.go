@@ -6,11 +6,12 @@ import (
 )
 
 var (
-	// card matches what may be the number of a payment card: a number with a brand's first digits and length. It can
-	// be written with or without separators between its groups. card matches no part of a longer number or of a UUID.
+	// card matches what may be the number of a payment card: a number with the first digits and the length of a card
+	// brand. Its groups may be separated. card matches no part of a longer number or of a UUID.
 	card = regexp.MustCompile(`(?:^|[^\w-])((?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|4[4-9]\d|5\d\d))[ -]?\d{4}[ -]?\d{4}[ -]?\d{4}` +
 		`|3[47]\d\d[ -]?\d{6}[ -]?\d{5})(?:$|[^\w-])`)
-	// iban matches what may be the number of a bank account (ISO 13616), whole or in groups of four.
+	// iban matches what may be the number of a bank account (ISO 13616). It is written without blanks, or in groups of
+	// four.
 	iban = regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b`)
 )
 
@@ -51,8 +52,8 @@ func luhn(digits string) bool {
 // minIBAN is the length of the shortest bank account numbers, Norway's, in characters.
 const minIBAN = 15
 
-// validIBAN reports whether the two check digits of a bank account number are right. The rule: move the first four
-// characters to the end, and read letters as 10 to 35. The resulting number must be 1 modulo 97.
+// validIBAN reports whether the two check digits of a bank account number are right. To check them, it moves the first
+// four characters to the end, and reads letters as 10 to 35. The resulting number modulo 97 must be 1.
 func validIBAN(text string) bool {
 	if len(text) < minIBAN {
 		return false

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// maxLooked limits how much of a value is searched for secrets, in bytes. It is far more than the part of a value that
-// is sent (maxTag).
+// maxLooked limits how much of a value is searched for secrets, in bytes. ddtop sends only the beginning of a value
+// (maxTag), which is far shorter.
 const maxLooked = 4096
 
 // LooksSecret reports whether a tag's value looks like a key or a password, or whether the tag's key names a secret.
@@ -34,8 +34,8 @@ func LooksSecret(t Tag) bool {
 	return inBase64(t.Value) || looksRandom(t.Key, t.Value)
 }
 
-// maxDecoded limits how often a value is decoded. More than once is necessary: a URL can contain an encoded URL, which
-// can contain another one.
+// maxDecoded limits how many times a value is decoded. Once is not enough: a URL can contain an encoded URL, which can
+// contain another encoded URL.
 const maxDecoded = 3
 
 // escaped matches a character that JSON writes as its code number, such as \u0026 for &.
@@ -58,7 +58,7 @@ func decoded(value string) string {
 // encoded matches text that may be a secret in base64.
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{16,}`)
 
-// inBase64 reports whether a part of a value is the base64 of a secret, or of a text like user:password.
+// inBase64 reports whether a part of a value, decoded from base64, is a secret or a text like user:password.
 func inBase64(value string) bool {
 	for _, part := range encoded.FindAllString(value, -1) {
 		text, err := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(part))
@@ -75,10 +75,11 @@ func inBase64(value string) bool {
 // secretValue reports whether a value itself contains a secret. It does not consider the tag's key.
 func secretValue(value string) bool { return hasFormat(value) || hasPair(value) || hasAccount(value) }
 
-// These are words in a tag's key that show that its value is a secret. wordsOf splits a key into words. For example,
-// DB_Pass, dbPass and db.pass all have the words db and pass.
+// These are words in a tag's key that show that the tag's value is a secret. wordsOf splits a key into words. For
+// example, DB_Pass, dbPass and db.pass all have the words db and pass.
 var (
-	// secretParts are texts that show a secret if they occur anywhere in a word of the key: dbpassword, myapikeys.
+	// secretParts are parts of words. A key shows a secret if one of them occurs anywhere in a word of the key:
+	// dbpassword, myapikeys.
 	secretParts = []string{
 		"passw", "passphrase", "passcode", "secret", "credential", "apikey", "accesskey", "privatekey", "secretkey",
 		"accountkey", "signingkey", "encryptionkey", "masterkey", "authkey", "authtoken", "accesstoken",
@@ -87,16 +88,16 @@ var (
 		"privkey", "basicauth", "httpauth", "redisauth", "masterauth", "dockerconfig", "wachtwoord", "losenord",
 		"salasana", "adgangskode",
 	}
-	// secretEnds are texts that show a secret if a word of the key ends with them: dbpwd, usertoken.
+	// secretEnds are ends of words. A key shows a secret if a word of the key ends with one of them: dbpwd, usertoken.
 	secretEnds = []string{"pass", "pwd", "pswd", "pw", "token", "tokens", "creds"}
-	// secretWords are words that show a secret if they are the last word of a key.
+	// secretWords are whole words. A key shows a secret if its last word is one of them.
 	secretWords = setOf(
 		"auth", "pw", "psw", "cred", "jwt", "otp", "totp", "senha", "sig", "signature", "hmac", "webhook",
 		"netrc", "cvv", "cvc", "pat", "pem", "pfx", "p12", "psk", "pincode", "pkey", "sas", "oauth", "csrf", "xsrf",
 		"pepper", "salt", "ssn", "dek", "kek", "jks", "parola", "heslo", "haslo", "sifre",
 	)
-	// harmlessKeys are words that may come before "key" at the end of a tag's key. They show that the value is no
-	// secret: primary_key, cache_key.
+	// harmlessKeys are words before "key" at the end of a tag's key. With such a word, the value is no secret:
+	// primary_key, cache_key.
 	harmlessKeys = setOf(
 		"alias", "answer", "attribute", "blob", "bucket", "business", "cache", "column", "composite", "config",
 		"context", "correlation", "dedup", "dedupe", "deduplication", "dictionary", "distribution", "env", "event",
@@ -107,7 +108,7 @@ var (
 		"sorting", "space", "surrogate", "tag", "team", "tenant", "throttle", "tracking", "translation", "unique",
 		"user",
 	)
-	// keyKinds are words before "key" that show that the value is a secret: api_key, or as one word licensekey.
+	// keyKinds are words before "key". With such a word, the value is a secret: api_key, or as one word licensekey.
 	keyKinds = setOf(
 		"access", "account", "activation", "admin", "aes", "algolia", "anthropic", "api", "apns", "app",
 		"application", "auth", "aws", "azure", "bot", "bugsnag", "cert", "certificate", "client", "cloudflare",
@@ -120,7 +121,7 @@ var (
 		"shared", "shopify", "sign", "signing", "slack", "square", "ssh", "ssl", "storage", "stripe",
 		"subscription", "tls", "twilio", "unlock", "vapid", "vault", "webhook", "write",
 	)
-	// codeKinds are words before "code" or "phrase" that show that the value is a secret: recovery_code.
+	// codeKinds are words before "code" or "phrase". With such a word, the value is a secret: recovery_code.
 	codeKinds = setOf(
 		"access", "activation", "auth", "backup", "confirm", "confirmation", "invitation", "invite", "login",
 		"magic", "mfa", "otp", "pass", "pin", "recovery", "reset", "security", "seed", "unlock", "unsubscribe",
@@ -132,8 +133,8 @@ var (
 		"bypass", "compass", "encompass", "overpass", "passwordless", "secretariat", "secretary", "surpass",
 		"trespass", "underpass", "detoken",
 	)
-	// propertyWords are words at the end of a key. A key that ends with one of them names only a property of a secret,
-	// and not the secret itself: token_type, password_policy.
+	// propertyWords are words at the end of a key. Such a key names only a property of a secret, and not the secret
+	// itself: token_type, password_policy.
 	propertyWords = setOf(
 		"age", "alg", "algorithm", "arn", "audience", "backend", "bits", "bucket", "budget", "consent", "count",
 		"dir", "disabled", "domain", "enabled", "endpoint", "engine", "expiration", "expires", "expiry", "file",
@@ -146,8 +147,7 @@ var (
 	plainWords = setOf("true", "false", "yes", "no", "on", "off", "enabled", "disabled", "none", "null", "nil")
 )
 
-// secretName reports whether a tag's key is the name of a secret. It also looks at the value, because some values
-// cannot be secrets.
+// secretName reports whether a tag's key is the name of a secret. It returns false if the value cannot be a secret.
 func secretName(key, value string) bool {
 	words := wordsOf(key)
 	if len(words) == 0 || value == "" || plainWords[strings.ToLower(value)] {
@@ -155,13 +155,13 @@ func secretName(key, value string) bool {
 	}
 	last := words[len(words)-1]
 	if last == "otp" && len(value) < 4 && strings.Trim(value, "0123456789") == "" {
-		return false // the value is a release of Erlang's OTP, such as 27
+		return false // the value is a release of Erlang/OTP, such as 27, and not a one-time password
 	}
 	if propertyWords[last] && len(words) > 1 || strings.HasSuffix(last, "pwd") && strings.HasPrefix(value, "/") {
 		return false // token_type is only a property of a secret, and PWD=/app is a folder
 	}
 	if last == "tokens" && strings.Trim(value, "0123456789.") == "" {
-		return false // the value is a number of a language model's tokens, as in max_tokens: 4096
+		return false // the value is a number of tokens for a language model, as in max_tokens: 4096
 	}
 	for i, w := range words {
 		if plain := strings.TrimRight(w, "0123456789"); plain != "" && plain != "p" && plain != "ed" {
@@ -267,22 +267,23 @@ func joined(words []string) []string {
 func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
 
 var (
-	// assigned matches name=value in a connection string, a query or a command line, and "--name value".
+	// assigned matches name=value in a connection string, in a URL's query or in a command line. It also matches
+	// "--name value".
 	assigned = regexp.MustCompile(`([A-Za-z][\w.-]*(?: ?[A-Za-z][\w.-]*)?)["'\\]{0,2}\s*=\s*["'\\]{0,2}([^\s&;,|"'\\]+)` +
 		`|--([A-Za-z][\w-]*) +([^\s-]\S*)`)
 	// named matches name: value in JSON and YAML, but not the tag of an image (shop/token:1.2).
 	named = regexp.MustCompile(`(?:^|[\s{,;|"'])([A-Za-z][\w-]*)["'\\]{0,2}\s*:\s*["'\\]{0,2}([^\s"',}|\\]+)`)
 	// element matches <name>value in XML, up to the next tag.
 	element = regexp.MustCompile(`<([A-Za-z][\w.-]*)[^<>]*>([^<]+)`)
-	// ofQuery matches those parameters in the query of a URL whose names, such as key or code, show a secret only in a
-	// URL.
+	// ofQuery matches a parameter in a URL's query, such as key=… or code=…. In a URL the value of such a parameter is
+	// a secret, but elsewhere such a name does not show a secret.
 	ofQuery = regexp.MustCompile(`(?i)[?&;](?:key|code|sig|signature|x-amz-\w*)=[^&\s]`)
 )
 
-// minSession is the least length of a session cookie's value that counts as a secret, in bytes.
+// minSession is the shortest length of a session cookie's value that is a secret, in bytes.
 const minSession = 8
 
-// hasPair reports whether a value contains a pair such as "Pwd=hunter2", with a name that shows a secret.
+// hasPair reports whether a value contains a name and a value, such as "Pwd=hunter2", and the name shows a secret.
 func hasPair(value string) bool {
 	for _, m := range assigned.FindAllStringSubmatch(value, -1) {
 		name, of := m[1]+m[3], m[2]+m[4]
@@ -306,19 +307,19 @@ func hasPair(value string) bool {
 var (
 	// identifiers are keys of tags whose values look random, but are no secrets.
 	identifiers = setOf("git.commit.sha", "container_id", "pod_uid", "runtime-id", "version", "host", "traceparent")
-	// identifierWords are last words of tags' keys, such as image_digest or node_uid. Their values may be hexadecimal
-	// digits, and still are no secrets.
+	// identifierWords are last words of tags' keys, such as image_digest or node_uid. If the value of such a tag has
+	// only hexadecimal digits, it is no secret.
 	identifierWords = setOf(
 		"alloc", "allocation", "build", "checksum", "commit", "container", "digest", "etag", "fingerprint", "guid", "hash", "id", "image", "md5",
 		"md5sum", "release", "rev", "revision", "sha", "sha1", "sha256", "tag", "uid", "uuid", "version",
 	)
-	// random matches a value that looks like a key: 24 or more characters, only letters, digits and the signs of
-	// base64.
+	// random matches a value that looks like a key: 24 or more characters, which are only letters, digits and the signs
+	// of base64.
 	random = regexp.MustCompile(`^[A-Za-z0-9+/=_-]{24,}$`)
-	// randomPart matches a run of letters, digits and the signs of base64 in a value. The run has at least the length
-	// of a key of 24 bytes in base64.
+	// randomPart matches a run of letters, digits and the signs of base64 in a value. The minimum of 32 characters is
+	// the length of a key of 24 bytes in base64.
 	randomPart = regexp.MustCompile(`[A-Za-z0-9+/_]{32,}`)
-	// path matches the beginning of a path or a URL. Its parts often have long runs of letters, which are no keys.
+	// path matches the beginning of a path or a URL. Paths often have long runs of letters that are no keys.
 	path = regexp.MustCompile(`^(?:[a-zA-Z][a-zA-Z0-9+.-]*:/)?/`)
 )
 
@@ -347,9 +348,9 @@ func looksRandom(key, value string) bool {
 // isHex reports whether a value has only hexadecimal digits and "-", as a UUID has.
 func isHex(text string) bool { return strings.Trim(strings.ToLower(text), "0123456789abcdef-") == "" }
 
-// mixed reports whether a text looks like a random mix of letters and digits. There are two kinds. One is 24 or more
-// hexadecimal digits. The other is a part of 20 or more characters without "-" and "_", in which lower case, upper case
-// and digits alternate often: at least one change for every three characters.
+// mixed reports whether a text looks like a random mix of letters and digits. Such a text has one of two forms. The
+// first form is 24 or more hexadecimal digits. The second form is a part of 20 or more characters without "-" and "_",
+// in which lower case, upper case and digits alternate often: at least one change for every three characters.
 func mixed(text string) bool {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(text)
 	if len(plain) >= 24 && isHex(plain) {
@@ -363,8 +364,8 @@ func mixed(text string) bool {
 	return false
 }
 
-// changes counts the places in a text where lower case, upper case and digits meet, as in aB3. It returns zero for a
-// text without digits.
+// changes counts the places in a text where the kind of character changes between lower case, upper case and digit, as
+// in aB3. It returns zero for a text without digits.
 func changes(text string) int {
 	kind := func(c byte) int {
 		switch {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// These are the ends of keys of well-known services. The test adds the beginning of each key only when it runs. So a
-// tool that searches source files for secrets reports nothing in this file.
+// These are the ends of keys of well-known services. The test adds the beginning of each key only when it runs.
+// Otherwise a tool that searches source files for secrets would report this file.
 const (
 	hex32  = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 	lower  = "q7w2e8r4t1y9u3i6o5p0a8s2d4f6g7h1j3k5"
@@ -58,7 +58,7 @@ var secretForms = [][]string{
 	{"x", "laravel_", "session=eyJpdiI6"}, {"x", "mysql -uroot -p", "hunter2"}, {"x", "redis-cli -a ", "hunter2"},
 	{"x", "machine h login u pass", "word p"}, {"x", "{S", "HA}W6ph5Mm5Pz8GgiULbPgzG37mj9g="}, {"x", "user:$ap", "r1$abc$def"},
 	{"x", "pbkdf2_", "sha256$260000$abc$def="},
-	// Keys of services.
+	// In these tags the value is a key of a well-known service.
 	{"x", "re", "_", lower[:8], "_", lower[:24]}, {"x", "vercel_blob", "_rw_", mixed_}, {"x", "FlyV1 f", "m2_", mixed_},
 	{"x", "base", "64:", mixed_, "="}, {"x", "gAA", "AAA", mixed_}, {"x", "https://outlook.off", "ice.com/webhook/", hex32},
 	{"x", "https://api.telegram.org/bot", "123456789:AA", mixed_, "/getMe"},
@@ -109,7 +109,7 @@ var secretForms = [][]string{
 	{"x", "pat", "-na1-", hex32[:8]}, {"x", "CCI", "PAT_", mixed_}, {"x", "bk", "ua_", lower},
 	{"x", "AGE-SEC", "RET-KEY-1", upper},
 	{"x", "ops_", "ey", "J", mixed_}, {"x", "sq", "p_", hex32}, {"x", "s", "k.ey", "Jhbcd"},
-	// Passwords in other forms.
+	// In these tags the value is a password or key in another form.
 	{"x", "-----BEGIN RSA PRIVATE KEY-----"}, {"x", "-----BEGIN OPENSSH PRIVATE KEY-----"},
 	{"x", "LS0tLS1CR", "UdJTiBSU0E"},
 	{"x", "postgres://app:hunter2@db/shop"}, {"x", "postgres://app:hun/ter2@db/shop"},
@@ -133,7 +133,7 @@ var secretForms = [][]string{
 	{"x", "SECRET_KEY_BASE=abc"}, {"x", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}, {"x", "$2a$10$", mixed_[:20]},
 	{"x", "_authToken=abc"},
 	{"x", "//registry.npmjs.org/:_authToken=abc"}, {"x", "my key: ", mixed_}, {"ghp_" + mixed_, "x"},
-	// These are numbers of cards and of bank accounts, and passwords for which no name shows that they are secret.
+	// In these tags the value is the number of a card or of a bank account, or a password whose name shows no secret.
 	{"x", "41111", "11111111111"}, {"x", "4111 1111 ", "1111 1111"}, {"x", "paid by 5555-5555-", "5555-4444 today"}, {"x", "37828", "2246310005"},
 	{"x", "60111", "11111111117"}, {"x", "DE89", "370400440532013000"}, {"x", "GB29 NWBK ", "6016 1331 9268 19"}, {"x", "NO93", "86011117947"},
 	{"x", "nats://", "hunter2@mq:4222"}, {"x", "-p hun", "ter2"}, {"x", "client -phun", "ter2 shop"}, {"x", "client -p '", "s3cr3t!' shop"},
@@ -201,7 +201,7 @@ description:checkout_and_payment_service_of_the_shop_in_europe
 motto:move-fast-and-fix-things-while-everybody-sleeps-at-home
 `
 
-// TestSecretForms: a secret in any of its well-known forms is found, by the tag's key or by its value.
+// TestSecretForms: ddtop finds a secret in any of its well-known forms, by the tag's key or by its value.
 func TestSecretForms(t *testing.T) {
 	const least = 120
 	if len(secretForms) < least {
@@ -212,11 +212,11 @@ func TestSecretForms(t *testing.T) {
 		if !LooksSecret(tag) {
 			t.Errorf("%v is taken for harmless", tag)
 		}
-		// The secret must not get into the profile's tags if the process's environment contains such a tag. Neither the
-		// whole secret nor a part of it may appear, not even as the value of another tag.
+		// If the process's environment contains such a tag, the secret must not get into the profile's tags. Neither
+		// the whole secret nor a part of it may appear, not even as the value of another tag.
 		for _, key := range []string{tag.Key, "note"} {
 			if key == "note" && tag.Key != "x" {
-				continue // this value is recognized as a secret only by its key, so the key note would not show it
+				continue // only the key shows that this value is a secret, so ddtop cannot find it under the key note
 			}
 			for _, value := range []string{tag.Value, " " + tag.Value} {
 				f := Facts{Environment: map[string]string{"OTEL_RESOURCE_ATTRIBUTES": key + "=" + strings.ReplaceAll(value, "%", "%25")}}

@@ -14,17 +14,17 @@ const (
 	firstRest    = time.Second
 	longestRest  = 5 * time.Minute
 	longestAsked = time.Hour
-	// lateRest limits the pause between two tries if the destination accepted a payload in the last ten minutes (the
-	// constant lately). Such a destination may refuse only the payloads that wait now. So it may accept new payloads,
-	// and these must not wait for minutes.
+	// lateRest limits the pause between two tries if the destination accepted a payload in the last ten minutes
+	// (lately). Such a destination may refuse only the payloads that wait now, and accept new ones. So new payloads
+	// must not wait for minutes.
 	lateRest = 10 * time.Second
 	lately   = 10 * time.Minute
-	// reminder is the interval at which the log repeats a line about a trouble that goes on: a destination out of
-	// reach, or a full spool.
+	// reminder is the interval at which the log repeats a line about a lasting problem. Examples are a destination out
+	// of reach and a full spool.
 	reminder = time.Hour
 )
 
-// maxLastTries limits how many tries may fail after Close was called. After that, the lane ends.
+// maxLastTries limits how many tries may fail after Close was called. After the last of them, the lane ends.
 const maxLastTries = 3
 
 // send sends the payloads in the queue, the oldest first. It ends when the lane is closed and everything that can be
@@ -33,7 +33,7 @@ func (l *lane) send() {
 	rest := time.Duration(0)
 	lastTried := make(map[string]bool) // payloads that failed after the lane was closed
 	for l.ctx.Err() == nil {
-		// both are read before the try: if they change during the try, send tries once more
+		// Read both before the try. If one of them changes during the try, send tries once more.
 		all, closing := l.hasSpooled(), l.isClosing()
 		var t try
 		if closing {
@@ -58,8 +58,8 @@ func (l *lane) send() {
 	}
 }
 
-// after returns how long to wait after a failed try (wait), and the value to pass as last at the next failure (rest).
-// rest is twice the parameter last, up to a limit. wait is rest minus a random part, which is up to half of it.
+// after returns two times after a failed try. wait is how long to wait now. rest is the value of last for the next
+// call. rest is twice last, up to a limit. wait is rest minus a random part, which is up to half of it.
 func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	longest := longestRest
 	if last := l.figures().LastSent; !last.IsZero() && time.Since(last) < lately {
@@ -74,12 +74,13 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	return wait, rest
 }
 
-// pauseForNews waits until the queue has a new payload or the lane must end. If the parameter wait is not zero, it
-// limits this time.
+// pauseForNews waits until the queue has a new payload or the lane must end. If wait is not zero, pauseForNews waits at
+// most this long.
 func (l *lane) pauseForNews(wait time.Duration) {
 	closing := l.closing
 	if l.isClosing() {
-		closing = nil // the channel is closed, so it would end the wait at once; but payloads are still being spooled
+		// ignore the closed channel, which would end the wait at once: the goroutine of spool still adds payloads
+		closing = nil
 	}
 	var over <-chan time.Time
 	if wait > 0 {
@@ -117,8 +118,9 @@ func (l *lane) hasSpooled() bool {
 	return l.spooled
 }
 
-// deliver sends a payload. If the payload was accepted or refused, deliver removes it from the queue. deliver returns
-// an error if the payload must be sent again later. The parameter broken is the error of decoding the payload, or nil.
+// deliver sends a payload. If the destination accepts or refuses the payload, deliver removes it from the queue.
+// deliver returns an error if the payload must be sent again later. broken is the error of decoding the payload, or
+// nil.
 func (l *lane) deliver(name string, payload *Payload, broken error) error {
 	err := broken
 	if err == nil {
@@ -135,7 +137,7 @@ func (l *lane) deliver(name string, payload *Payload, broken error) error {
 	case errors.As(err, &refused):
 		l.refused(payload, err)
 	default:
-		l.Queue.Return() // from now on a full queue may drop the payload
+		l.Queue.Return() // nothing is being sent now, so a full queue may drop the payload again
 		return err
 	}
 	l.remove(name)
@@ -197,8 +199,8 @@ func (l *lane) failed(err error) {
 	}
 }
 
-// refused records that a payload was refused permanently. It logs the reason, but does not repeat the same reason until
-// a payload is accepted.
+// refused records that the destination refused a payload for good. It logs the reason. If the next payload is refused
+// for the same reason, it logs nothing, until a payload is accepted.
 func (l *lane) refused(p *Payload, err error) {
 	l.mu.Lock()
 	l.stats.Refused++

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Tag is a name and a value.
+// Tag is a fact about a process, such as service: shop.
 type Tag struct{ Key, Value string }
 
 // Tags are a process's tags in the order in which they were added. Each key occurs once.
 type Tags []Tag
 
-// Get returns the value of a key, or "" if there is none.
+// Get returns the value of a key, or "" if there is no tag with this key.
 func (t Tags) Get(key string) string {
 	for _, tag := range t {
 		if tag.Key == key {
@@ -34,8 +34,8 @@ func (t Tags) With(key, value string) Tags {
 // maxTag limits the length of a key, and of a value, in bytes.
 const maxTag = 200
 
-// ParseTag parses "key:value". A key has letters, digits, "_", "-", "." and "/". A value may have all characters
-// except control characters and commas, because destinations separate tags by commas.
+// ParseTag parses "key:value". A key may have letters, digits, "_", "-", "." and "/". A value may not have control
+// characters. It may not have commas either, because destinations separate tags by commas.
 func ParseTag(text string) (Tag, error) {
 	key, value, ok := strings.Cut(text, ":")
 	switch {

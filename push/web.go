@@ -23,12 +23,12 @@ const (
 	maxAnswerSaid = 200
 	// connectPatience limits the time to make a connection, and the time of the TLS handshake.
 	connectPatience = 10 * time.Second
-	// idleFor is how long an idle connection is kept. Servers keep idle connections for longer. So ddtop does not send
-	// a request on a connection that the server is about to close.
+	// idleFor is how long an idle connection is kept. It is shorter than the time for which servers keep idle
+	// connections. So ddtop does not send a request on a connection that the server is about to close.
 	idleFor = 30 * time.Second
 )
 
-// Web sends payloads by HTTP. It trusts the authorities whose certificates this machine trusts. It uses the proxies of
+// Web sends payloads by HTTP. It trusts the certificate authorities that this machine trusts. It uses the proxies of
 // the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY). It follows no redirect to another host, and limits how much of
 // an answer it reads.
 type Web struct {
@@ -39,8 +39,8 @@ type Web struct {
 	statusOnly bool
 }
 
-// NewWeb returns a Web. If socket is not empty, it connects to the unix socket with this path instead of the URL's
-// host.
+// NewWeb returns a Web. If socket is not empty, the Web connects to the unix socket with this path, whatever the URL's
+// host is.
 func NewWeb(socket string) *Web {
 	dialer := &net.Dialer{Timeout: connectPatience}
 	transport := &http.Transport{
@@ -59,8 +59,8 @@ func NewWeb(socket string) *Web {
 // maxRedirects limits how many redirects are followed.
 const maxRedirects = 3
 
-// sameHost is a function for http.Client.CheckRedirect. It allows a redirect only if the new request goes to the same
-// host and is otherwise unchanged.
+// sameHost checks redirects for http.Client.CheckRedirect. It allows a redirect only if the new request goes to the
+// same host and is otherwise unchanged.
 func sameHost(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	if len(via) > maxRedirects || next.Method != first.Method || next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host {
@@ -69,12 +69,12 @@ func sameHost(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// minHidden is the least length of a part of a URL that is hidden in errors, in bytes. Shorter parts are often words or
-// numbers that are no secret.
+// minHidden is the shortest length of a part of a URL that is hidden in errors, in bytes. Shorter parts are often words
+// or numbers that are no secret.
 const minHidden = 6
 
-// Hide keeps the URL's path and query out of error texts, as a whole and in parts. This is needed because a server may
-// repeat them in its answer, and ddtop logs the answer.
+// Hide keeps the URL's path and query out of error texts, both as a whole and in parts. This is necessary because a
+// server may repeat them in its answer, and the error text quotes the answer.
 func (w *Web) Hide(u *url.URL) *Web {
 	for _, s := range []string{u.RequestURI(), strings.Trim(u.EscapedPath(), "/"), strings.Trim(u.Path, "/"), u.RawQuery} {
 		if s != "" && s != "/" {
@@ -100,20 +100,20 @@ func (w *Web) NoRedirects() *Web {
 	return w
 }
 
-// StatusOnly makes Post return as soon as it has the status of a successful answer. It is for servers whose answers may
-// never end. A server with such a status has accepted the body, and must not get it again.
+// StatusOnly makes Post return as soon as it has the status of a successful answer, because some servers send answers
+// that never end. With such a status, the server has accepted the body, and must not get it again.
 func (w *Web) StatusOnly() *Web {
 	w.statusOnly = true
 	return w
 }
 
 // Post sends a body and returns the answer. The error is a *RefusedError if another attempt would get the same answer,
-// and a *LaterError if the answer asks to wait.
+// and a *LaterError if the server requests a pause.
 func (w *Web) Post(ctx context.Context, to string, header http.Header, body []byte) ([]byte, error) {
 	return w.Request(ctx, http.MethodPost, to, header, body)
 }
 
-// Request is Post with another method.
+// Request is like Post, but with any HTTP method.
 func (w *Web) Request(ctx context.Context, method, to string, header http.Header, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
@@ -133,7 +133,7 @@ func (w *Web) Request(ctx context.Context, method, to string, header http.Header
 	return answer, nil
 }
 
-// A CutError means that the status of an answer reports success, but the rest of the answer could not be read.
+// A CutError means that the rest of an answer could not be read, after its status has reported success.
 type CutError struct{ Err error }
 
 // Error returns the reason.
@@ -146,8 +146,8 @@ func (e *CutError) Unwrap() error { return e.Err }
 // that does not speak HTTP.
 const maxErrorSaid = 300
 
-// cleanError is an error of net/http from which the secrets of the request are removed. net/http quotes an answer that
-// it cannot parse, and the server may have repeated the request in this answer.
+// cleanError is an error of net/http without the secrets of the request. net/http quotes an answer that it cannot
+// parse, and the server may have repeated the request in this answer.
 type cleanError struct {
 	text string
 	err  error
@@ -181,8 +181,8 @@ func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...stri
 	return resp, answer, readErr, nil
 }
 
-// asked returns the headers of a request, including the header Proxy-Authorization. net/http adds that header from the
-// proxy's URL.
+// asked returns the headers of a request as the proxy gets them. They include Proxy-Authorization, which net/http makes
+// from the proxy's URL.
 func asked(client *http.Client, req *http.Request) http.Header {
 	transport, ok := client.Transport.(*http.Transport)
 	if !ok || transport.Proxy == nil {
@@ -214,8 +214,8 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP status %d: %q", e.Status, e.Said)
 }
 
-// said returns the text of an answer that reports a failure. If the answer is a google.rpc.Status in Protocol Buffers,
-// said returns only its message.
+// said returns the text of an answer that reports a failure. If the answer is an encoded google.rpc.Status, said
+// returns only the message in it.
 func said(resp *http.Response, answer []byte) string {
 	const statusMessage = 2
 	text := string(answer)
@@ -231,8 +231,8 @@ func said(resp *http.Response, answer []byte) string {
 	return text
 }
 
-// judge returns an error for an answer's status, or nil. The error leaves out the secrets of the request's header
-// (asked) and of its URL (hidden).
+// judge returns an error for an answer's status, or nil if the status is a success. asked is the request's header, and
+// hidden are the secret parts of its URL. The error leaves out these secrets.
 func judge(resp *http.Response, answer []byte, asked http.Header, hidden ...string) error {
 	status := resp.StatusCode
 	if status/100 == 2 {
@@ -254,8 +254,8 @@ func judge(resp *http.Response, answer []byte, asked http.Header, hidden ...stri
 
 func cut(said string) string { return said[:min(len(said), maxAnswerSaid)] }
 
-// retryAfter returns the time that a Retry-After header asks to wait, in seconds or as a date. It is zero if there is
-// none, or if the date is in the past.
+// retryAfter returns the pause that a Retry-After header requests. The header has a number of seconds or a date. The
+// pause is zero if the header is missing, or if the date is in the past.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(min(max(seconds, 0), int(longestAsked/time.Second))) * time.Second

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestAnswers: a server's answer decides what happens to a payload: it is done, is sent again, or is dropped as
-// refused.
+// TestAnswers: a server's answer decides what happens to a payload. ddtop counts it as sent, sends it again, or drops
+// it as refused.
 func TestAnswers(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other host was asked") }))
 	defer other.Close()
@@ -96,8 +96,8 @@ func TestRetryAfterDate(t *testing.T) {
 	}
 }
 
-// TestServersThatAreNone: if a server does not speak HTTP, never answers or hangs up, the error is not final. ddtop
-// tries again later.
+// TestServersThatAreNone: a server does not speak HTTP, never answers or closes the connection. The error is not final,
+// so ddtop tries again later.
 func TestServersThatAreNone(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
 		"hangs up": func(c net.Conn) { c.Close() },
@@ -153,7 +153,7 @@ func TestUnixSocket(t *testing.T) {
 	})}}
 	s.Start()
 	defer s.Close()
-	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // this proxy must not be asked
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // ddtop must not use this proxy
 	got, err := NewWeb(path).Post(t.Context(), "http://unix/profiling", http.Header{}, nil)
 	if err != nil || string(got) != "by unix" {
 		t.Errorf("%q, %v", got, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// minute is the number of samples in a minute, if ddtop reads the GVL's state 1,000 times per second. Every tenth of
-// these samples has all stacks.
+// minute is the number of samples in a minute, if ddtop reads the GVL's state 1,000 times per second. Every tenth
+// sample also has all stacks.
 const minute = 60_000
 
 // TestSizeOfAMinute: a recording of one minute and 100 threads takes less than 2 MB. Stacks are read at 100 Hz, and the
@@ -66,8 +66,8 @@ func samplesOf(n, threads int) (*generator, []*sampler.Sample) {
 	return g, out
 }
 
-// feed passes the samples to the function one, again and again until the benchmark ends. In each round, the samples get
-// later times than in the round before.
+// feed passes the samples to the function one, again and again until the benchmark ends. For each repetition, feed
+// moves the samples' times forward, so that times always grow.
 func feed(b *testing.B, samples []*sampler.Sample, one func(*sampler.Sample) error) {
 	b.Helper()
 	span := samples[len(samples)-1].TimeNS - samples[0].TimeNS + 1e6
@@ -120,7 +120,8 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkWrite measures the work of a Writer in the sampling goroutine. Another goroutine compresses in parallel.
+// BenchmarkWrite measures what a Writer costs the goroutine that takes samples. Another goroutine compresses in
+// parallel.
 func BenchmarkWrite(b *testing.B) {
 	g, samples := samplesOf(4000, 100)
 	w, err := NewWriter(io.Discard, testProcess, g.d)
@@ -243,8 +244,8 @@ func BenchmarkTenMinutes(b *testing.B) {
 	})
 }
 
-// BenchmarkEncodeChanges measures the encoding of one second, in which threads take and release the GVL about 28,000
-// times (sampler.Changes).
+// BenchmarkEncodeChanges measures the encoding of one second in which the GVL changes about 28,000 times. A change is
+// the moment at which a thread asks for the GVL, gets it or releases it (sampler.Changes).
 func BenchmarkEncodeChanges(b *testing.B) {
 	m := newLockModel(5)
 	m.holdNS, m.outsideNS = 60_000, 1_000_000

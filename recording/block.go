@@ -73,7 +73,8 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return h, h.stored <= maxBlockData && h.raw <= maxBlockData
 }
 
-// checksum returns the value of the header's crc field. b is the block's header, data is its data as stored.
+// checksum returns the value of the field crc in a block's header. b is the header, and data is the block's data as
+// stored.
 func checksum(b, data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:blockHeader-4], castagnoli), castagnoli, data)
 }

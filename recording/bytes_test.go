@@ -16,13 +16,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// bytesGolden has a line for each recording under testdata. The line has the size and the hash of its samples after
-// they are read and written again, before compression.
+// bytesGolden has a line for each recording under testdata. The test reads a recording and writes it again. The line
+// has the size and the hash of the written samples before compression.
 const bytesGolden = "testdata/bytes.golden"
 
 // TestBytes reads each recording under testdata and writes it again. The bytes must be the same as those that the first
-// build of the present version wrote. The test does the same with samples that have every field, and many more changes
-// of the GVL than the recordings.
+// build of the present version wrote. The test also writes generated samples, which have every field, and many more
+// changes of the GVL than the recordings.
 func TestBytes(t *testing.T) {
 	written := make(map[string]string)
 	files, err := filepath.Glob("testdata/*.ddtop")
@@ -39,7 +39,8 @@ func TestBytes(t *testing.T) {
 	}
 	for seed := range uint64(8) {
 		g := newGenerator(seed)
-		var samples []*sampler.Sample // all are made before the first is written, because they change the Dictionary
+		// making samples changes the Dictionary, so make all of them before the first one is written
+		var samples []*sampler.Sample
 		for range 300 {
 			samples = append(samples, g.wild().Clone())
 		}

@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// maxRecent limits the length of changesState.recent. In a file, a change names its thread by the index in this
-	// list.
+	// maxRecent limits the length of changesState.recent. In a file, a change of the GVL names its thread by the index
+	// in recent.
 	maxRecent = 128
-	// changesUnit is the unit of the times at which the GVL changes, in ns. It is used if all times in a sample are
-	// multiples of it, as in samples of a live process.
+	// changesUnit is the unit of the times at which the GVL changes, in ns. It is used if all these times in a sample
+	// are multiples of it, as in samples of a live process.
 	changesUnit = 100
 )
 
-// changesState is the data from which an encoder predicts the next changes of the GVL: which thread asks for it, gets
-// it or releases it. A file contains only what differs from the prediction.
+// changesState predicts the next changes of the GVL: which thread asks for the GVL, gets it or releases it. A file
+// contains only what differs from the prediction.
 type changesState struct {
-	// toNS is the previous sample's ToNS, the time up to which it has the changes of the GVL. It is zero if that sample
-	// had no changes.
+	// toNS is ToNS of the previous sample, the time up to which this sample has the changes of the GVL. It is zero if
+	// the sample had no changes.
 	toNS int64
 	// begun is true if an earlier sample of the block had changes of the GVL. complete is true if threads has the state
-	// of each thread at toNS. It is false after a gap, a time whose changes are missing. In this case threads has only
-	// the threads that have changed since the gap.
+	// of each thread at toNS. After a time whose changes are missing, complete is false. Then threads has only the
+	// threads that have changed since.
 	begun, complete bool
 	// threads are the living threads, by the ID of their native thread. Each native thread runs one Ruby thread at a
 	// time.
@@ -38,7 +38,7 @@ type changesState struct {
 	listed int
 }
 
-// changing is a thread with the state that it has had since its last change: whether it wants, holds or has released
+// changing is a thread with its latest state towards the GVL. The state is that the thread wants, holds or has released
 // the GVL.
 type changing struct {
 	thread sampler.ThreadID
@@ -46,13 +46,13 @@ type changing struct {
 	state  sampler.GVLState
 	// known is true if the thread is one of changesState.threads.
 	known bool
-	// next is, for each state of this thread, the state that last followed it. The same state is likely to follow
+	// next has, for each state of this thread, the state that followed it the last time. That state is likely to follow
 	// again.
 	next [sampler.GVLHeld + 1]sampler.GVLState
 }
 
-// usualNext is, for each state, the state that usually follows it. A thread releases the GVL, waits for it and holds
-// it, in turn.
+// usualNext has, for each state, the state that usually follows it. A thread releases the GVL, waits for it and holds
+// it, again and again.
 var usualNext = [sampler.GVLHeld + 1]sampler.GVLState{
 	sampler.GVLGone: sampler.GVLQueued, sampler.GVLReleased: sampler.GVLQueued, sampler.GVLQueued: sampler.GVLChosen,
 	sampler.GVLChosen: sampler.GVLHeld, sampler.GVLHeld: sampler.GVLReleased,
@@ -64,12 +64,12 @@ const (
 	changesFine              // times are in ns, not in changesUnit
 	changesFrom              // FromNS is not the previous sample's ToNS
 	changesTo                // ToNS is not TimeNS
-	// the states at FromNS follow, for readers that read this block without the block before
+	// the states of all threads at FromNS follow; a reader needs them if it reads this block without the block before
 	changesStates
 )
 
-// Bits of the number that begins each change of the GVL. The higher bits of the number are the index of the thread in
-// changesState.recent plus one. They are zero if the thread's ID follows.
+// Bits of the number that begins each change of the GVL. The higher bits are the index of the thread in
+// changesState.recent plus one. They are zero if the thread is not in recent. Then the thread's ID follows.
 const (
 	changeNoCPU = 1 << iota // NoCPUNS is not 0
 	changeOdd               // the state is not the likely one, or the change is doubtful
@@ -77,8 +77,8 @@ const (
 	changeBits  = iota
 )
 
-// oddDoing is a bit in the number with the state of an odd change: one whose state is not the likely one (changeOdd).
-// The bit means that Doing follows (since version 7).
+// oddDoing is a bit in the number with the state of an odd change. A change is odd if its state is not the likely one
+// (changeOdd). The bit means that the field Doing follows (since version 7).
 const oddDoing = 1 << 4
 
 // checkChanges returns an error for changes of the GVL that a reader of the recording would refuse.
@@ -96,13 +96,13 @@ func checkChanges(c *sampler.Changes) error {
 	return nil
 }
 
-// reset prepares for a new block. An encoder keeps the threads' states. If the new block has changes, the encoder
-// writes these states before the changes.
+// reset prepares for a new block. An encoder remembers the threads' states from the block before. It writes them before
+// the first changes of the new block.
 func (st *changesState) reset() {
 	st.recent, st.begun, st.listed = st.recent[:0], false, 0
 }
 
-// forget drops all knowledge of the threads.
+// forget drops the states of all threads.
 func (st *changesState) forget() {
 	st.recent, st.complete = st.recent[:0], false
 	if st.threads == nil {
@@ -121,8 +121,8 @@ func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int
 	return t, slices.Index(st.recent, t)
 }
 
-// move notes that the thread t now has the given state towards the GVL. at is the index of t in recent, or -1 if it is
-// not there.
+// move notes the new state of the thread t towards the GVL. at is the index of t in recent, or -1 if t is not in
+// recent.
 func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	if at < 0 {
 		if len(st.recent) < maxRecent {
@@ -145,7 +145,7 @@ func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	}
 }
 
-// know adds a thread to threads. If another thread was known for the same native thread, it is replaced.
+// know adds a thread to threads. It replaces another Ruby thread that ran on the same native thread.
 func (st *changesState) know(t *changing) {
 	if before := st.threads[t.tid]; before != nil {
 		before.known = false
@@ -154,8 +154,8 @@ func (st *changesState) know(t *changing) {
 }
 
 // changes writes the changes of the GVL in a sample, or reads them if w.reading is true. It is called only if all
-// changes since the sample before are known, even if there were none. The order is: flags, times, and then each change
-// with its thread, its state if it is not the likely one, and its times.
+// changes since the sample before are known. There may be none. The order is: flags, times, and each change. A change
+// has its thread, its state if it is not the likely one, and its times.
 func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 	st := &w.changed
 	scale := int64(changesUnit)
@@ -183,8 +183,8 @@ func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 		c.ToNS += w.time(next.ToNS - w.sample.TimeNS)
 	}
 	states := flags&changesStates != 0
-	// If the states of the threads do not follow in the file, a reader knows no thread's state from here on. So the
-	// writer must forget the states as well.
+	// Without the threads' states in the file, a reader knows no thread's state from here on. So the writer must forget
+	// the states as well.
 	if (flags&changesFrom != 0 || c.Fresh) && (w.reading || !states) {
 		st.forget()
 	}
@@ -237,8 +237,8 @@ func (st *changesState) noChanges() {
 	}
 }
 
-// change writes or reads a change without its time. When it writes, it does not modify x, because x belongs to a sample
-// that other code may read.
+// change writes or reads a change of the GVL without its time. When it writes, it does not modify x, because other code
+// may read the sample with x.
 func (w *wire) change(x *sampler.Change, scale int64) {
 	c, st := &w.c, &w.changed
 	var t *changing
@@ -331,7 +331,7 @@ func (w *wire) gvlState(v uint64) sampler.GVLState {
 	return sampler.GVLState(v)
 }
 
-// states writes or reads the state of each thread towards the GVL, in the order of the native threads' ids.
+// states writes or reads the state of each thread towards the GVL, in the order of the native threads' IDs.
 func (w *wire) states() {
 	var list []*changing
 	if !w.reading {
@@ -352,7 +352,7 @@ func (w *wire) states() {
 		if w.c.err != nil {
 			return
 		}
-		t.next = usualNext // a reader of this block knows no better prediction
+		t.next = usualNext // a reader that begins with this block has no better prediction
 		w.name(sampler.ThreadID(thread))
 		if w.reading {
 			t.thread, t.tid, t.state = sampler.ThreadID(thread), int32(tid), state
@@ -371,18 +371,18 @@ func (st *changesState) sorted() []*changing {
 	return list
 }
 
-// joint is the time up to which a receiver of samples knows the changes of the GVL. The next samples must continue from
-// there.
+// joint describes a receiver of samples: the time up to which it knows the changes of the GVL. The next samples must
+// continue from there.
 type joint struct {
-	// toNS is ToNS of the last sample that the receiver has. begun is true if the receiver has such a sample, or if the
-	// recording begins with the next sample.
+	// toNS is ToNS of the last sample that the receiver has. begun is true if the receiver has such a sample. It is
+	// also true if the recording begins with the next sample.
 	toNS  int64
 	begun bool
 }
 
-// join changes the first sample that a receiver gets, if the receiver lacks the changes just before it. The changes of
-// this sample are replaced by the state of each thread at the sample's ToNS. Later changes continue from these states.
-// If the states are not known, the sample gets no changes.
+// join changes the first sample for a receiver that lacks the changes of the GVL just before this sample. It replaces
+// the sample's changes by the state of each thread at the sample's ToNS. Later changes continue from these states. If
+// the states are not known, the sample gets no changes.
 func (d *decoder) join(j joint) {
 	c, st := &d.sample.Changes, &d.changed
 	if !c.Known() || c.Fresh || c.FromNS == j.toNS || j.begun && !st.complete {

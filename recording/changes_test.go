@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// statesAt returns each thread's state towards the GVL after the changes of sample i, computed from all changes up to
-// there. ok is false if the states are not known, because some changes are missing.
+// statesAt returns each thread's state towards the GVL after the changes of sample i. It computes the states from the
+// changes of all samples up to i. ok is false if the states are not known, because some changes are missing.
 func statesAt(all []resolved, i int) (list []sampler.Change, ok bool) {
 	states, before := map[int32]sampler.Change{}, int64(0)
 	for _, s := range all[:i+1] {
@@ -37,9 +37,8 @@ func statesAt(all []resolved, i int) (list []sampler.Change, ok bool) {
 	return list, ok
 }
 
-// joined returns what a reader must get for sample i, if it has all changes up to beforeNS but none between beforeNS
-// and this sample. begun is true if the reader began at the beginning of the recording. It is false if it reads only a
-// part.
+// joined returns what a reader must get for sample i. The reader has all changes of the GVL up to beforeNS, but no
+// changes between beforeNS and this sample. begun is false if the reader began in the middle of the recording.
 func joined(all []resolved, i int, beforeNS int64, begun bool) resolved {
 	s := all[i]
 	c := &s.sample.Changes
@@ -54,7 +53,7 @@ func joined(all []resolved, i int, beforeNS int64, begun bool) resolved {
 	return s
 }
 
-// lockSamples makes n samples, 100 per second, with the changes of a GVL. The first sample has the states of all
+// lockSamples makes n samples, 100 per second, with the changes of a GVL. The first sample also has the states of all
 // threads (Fresh).
 func lockSamples(m *lockModel, n int) []*sampler.Sample {
 	var list []*sampler.Sample
@@ -69,8 +68,8 @@ func lockSamples(m *lockModel, n int) []*sampler.Sample {
 	return list
 }
 
-// TestHistoryAfter: if a reader reads the history in several calls of After, it must get the same changes of the GVL as
-// in one call.
+// TestHistoryAfter: one reader reads the history by several calls of After, and another one by a single call. Both must
+// get the same changes of the GVL.
 func TestHistoryAfter(t *testing.T) {
 	m := newLockModel(3)
 	for range 20 {
@@ -107,8 +106,9 @@ func TestHistoryAfter(t *testing.T) {
 	compare(t, "after what was no sample's time", got, want[300:])
 }
 
-// TestPartsStandAlone: the screen and record --when write a part of a recording as a new recording. The part must have
-// the states of all threads, and all changes of its time. The same must be true for a part of this part.
+// TestPartsStandAlone: the screen and record --when write a part of a recording as a new recording. The new recording
+// must have the states of all threads, and all changes of the GVL in its time. The same must be true for a part of the
+// new recording.
 func TestPartsStandAlone(t *testing.T) {
 	m := newLockModel(4)
 	for range 200 { // more threads than changesState.recent can hold
@@ -144,8 +144,8 @@ func TestPartsStandAlone(t *testing.T) {
 	compare(t, "part of it", got, append([]resolved{joined(want, 700, 0, false)}, want[701:800]...))
 }
 
-// TestThreadsOfChanges: if samples have changes of the GVL by threads that no sample lists, the block must still have
-// the names of these threads.
+// TestThreadsOfChanges: a thread gets and releases the GVL between two samples, but no sample lists this thread. The
+// block must still have the thread's name.
 func TestThreadsOfChanges(t *testing.T) {
 	d := sampler.NewDictionary()
 	d.SetThread(sampler.ThreadInfo{ID: 7, Name: "short", HasName: true})
@@ -159,7 +159,7 @@ func TestThreadsOfChanges(t *testing.T) {
 	if n := len(r.Blocks()); n != 2 {
 		t.Fatalf("%d blocks", n)
 	}
-	if err := r.Range(4e9, 5e9, func(s *sampler.Sample) { // the second block alone
+	if err := r.Range(4e9, 5e9, func(s *sampler.Sample) { // reads only the second block
 		if list := s.Changes.List; len(list) != 1 || list[0].Thread != 8 || !s.Changes.Fresh {
 			t.Errorf("%+v", s.Changes)
 		}
@@ -208,8 +208,8 @@ func TestRefusedChanges(t *testing.T) {
 	}
 }
 
-// TestLyingChanges: some changes of the GVL in a file were made by hand. A reader refuses them with an error, unless
-// they follow all rules of the format.
+// TestLyingChanges: some changes of the GVL in a file were made by hand. A reader accepts them if they follow all rules
+// of the format. Otherwise it refuses them with an error.
 func TestLyingChanges(t *testing.T) {
 	head := func(flags uint64, rest ...uint64) *craft {
 		return new(craft).uints(append([]uint64{sampleChanges, 0, flags}, rest...)...)
@@ -262,7 +262,7 @@ func TestLyingChangesWork(t *testing.T) {
 	for i := range maxListedChanges/sampler.MaxChanges + 8 {
 		flags := uint64(changesFresh | changesFrom)
 		structure.uints(sampleChanges, uint64(0), flags, sampler.MaxChanges)
-		for n := range sampler.MaxChanges { // each is of another thread
+		for n := range sampler.MaxChanges { // each change is of another thread
 			structure.uints(0, uint64(n), uint64(2*(n+i)))
 		}
 		times.uints(2, 0, 0).times(sampler.MaxChanges, 0)
@@ -288,7 +288,7 @@ func TestLyingChangesWork(t *testing.T) {
 	}
 }
 
-// TestSizeOfChanges: if the GVL changes 15,000 or 20,000 times per second, each change takes at most 4 bytes before
+// TestSizeOfChanges: the GVL changes 15,000 or 20,000 times per second. Each change takes at most 4 bytes before
 // compression, and less after compression.
 func TestSizeOfChanges(t *testing.T) {
 	if raceDivisor > 1 {

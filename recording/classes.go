@@ -7,12 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Allocations by class are an estimate (sampler.AllocClasses), so they are rounded before they are written. Numbers of
-// objects are rounded to 1/objectParts of an object, and the sums of squares to a float32. The totals are rounded, and
-// not their differences, so rounding errors do not add up.
+// The numbers of allocations by class are an estimate (sampler.AllocClasses), so they are rounded before they are
+// written. Numbers of objects are rounded to 1/objectParts of an object, and the sums of squares to a float32. The file
+// has the differences of rounded totals, so that rounding errors do not add up.
 const objectParts = 1024
 
-// maxObjects limits a number of objects, in units of 1/objectParts. If a sum were larger, a float64 could not represent
+// maxObjects limits a number of objects, in units of 1/objectParts. In a larger number, a float64 could not represent
 // single objects.
 const maxObjects = 1 << 62
 
@@ -22,7 +22,8 @@ type classFigures struct {
 	squares, products uint32 // bits of a float32
 }
 
-// classState is the previous estimate in a block. The next estimate is written as the difference to it.
+// classState is the previous estimate of allocations by class in a block. The next estimate is written as the
+// difference to it.
 type classState struct {
 	instants, seen uint64
 	all            classFigures
@@ -49,7 +50,7 @@ func (f *classFigures) values() (objects, squares, products float64) {
 	return float64(f.objects) / objectParts, float64(math.Float32frombits(f.squares)), float64(math.Float32frombits(f.products))
 }
 
-// checkClasses returns an error for an estimate that a reader would refuse to read.
+// checkClasses returns an error if a reader would refuse an estimate of allocations by class.
 func checkClasses(a *sampler.AllocClasses) error {
 	if a != nil && len(a.Classes) > sampler.MaxAllocClasses {
 		return fmt.Errorf("%w: allocations of %d classes in a sample", errLimit, len(a.Classes))
@@ -57,10 +58,12 @@ func checkClasses(a *sampler.AllocClasses) error {
 	return nil
 }
 
-// allocClasses writes or reads an estimate: the number of classes plus one (zero if there is no estimate), the totals,
-// and each class in order. A class of the previous estimate is identified by how far it has moved in the list. If its
-// figures have changed, their differences follow. A new class has its name and its figures. When reading, allocClasses
-// makes a new object, because callers may have kept the previous one.
+// allocClasses writes or reads an estimate of allocations by class. First comes the number of classes plus one, or zero
+// if there is no estimate. Then come the totals, and each class in order.
+//
+// A class of the previous estimate is written as the number of places that it has moved in the list. If its figures
+// have changed, the differences follow. A new class has its name and its figures. When reading, allocClasses makes a
+// new object, because callers may have kept the previous one.
 func (w *wire) allocClasses(a *sampler.AllocClasses) *sampler.AllocClasses {
 	c, st := &w.c, &w.classes
 	var next sampler.AllocClasses
@@ -132,8 +135,8 @@ func (st *classState) index() {
 	}
 }
 
-// classRef encodes two facts in a number: how far a class has moved in the list, and whether its figures have changed.
-// For a new class the number is 0.
+// classRef encodes two facts in one number: how far a class has moved in the list, and whether its figures have
+// changed. The number 0 is left for a new class.
 func classRef(moved int, changed bool) uint64 {
 	return (zigzag(int64(moved))<<1 | bit(changed, 1)) + 1
 }

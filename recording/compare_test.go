@@ -95,7 +95,7 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 		}
 		for _, id := range []*sampler.StackID{&x.Stack, &x.Resumes} {
 			if *id != 0 {
-				// the hash is stored in the change and not in a list, because tests replace the changes
+				// Tests replace the changes, so the hash is stored in the change itself.
 				*id = sampler.StackID(h.hash(*id))
 			}
 		}
@@ -122,7 +122,7 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 	return out
 }
 
-// asWritten returns a sample as a recording keeps it: the kernel's figures are rounded up to µs, and estimates of
+// asWritten returns a sample as a recording keeps it. Times of the kernel are rounded up to µs, and estimates of
 // allocations are rounded.
 func asWritten(s *sampler.Sample) *sampler.Sample {
 	up := func(ns *int64) {
@@ -157,7 +157,7 @@ func asWritten(s *sampler.Sample) *sampler.Sample {
 // rounded returns a number of objects as a recording keeps it, in units of 1/1024.
 func rounded(objects float64) float64 { return math.Round(objects*1024) / 1024 }
 
-// record writes n samples to a recording. It returns the file, and the samples that were written.
+// record writes n samples to a recording. It returns the file and the samples.
 func record(t testing.TB, n int, next func() *sampler.Sample, d *sampler.Dictionary, end *sampler.End) ([]byte, []resolved) {
 	t.Helper()
 	var buf bytes.Buffer

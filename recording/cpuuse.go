@@ -6,7 +6,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// checkCPUUse returns an error for a list that a reader would refuse.
+// checkCPUUse returns an error if a reader would refuse the list of processes that used the CPUs.
 func checkCPUUse(u *sampler.CPUUse) error {
 	if u != nil && len(u.Users) > sampler.MaxCPUUsers {
 		return fmt.Errorf("%w: %d processes that used the CPUs in a sample", errLimit, len(u.Users))
@@ -14,9 +14,9 @@ func checkCPUUse(u *sampler.CPUUse) error {
 	return nil
 }
 
-// carryCPUUse writes or reads which processes used the CPUs: the number 1 if this is known, and then all fields. The
-// fields change every few seconds, so differences would save little. When reading, carryCPUUse makes a new object,
-// because callers may have kept the previous one.
+// carryCPUUse writes or reads which processes used the CPUs. If this is known, the number 1 comes first, and then all
+// fields. The fields change only every few seconds, so differences to the previous list would save little. When
+// reading, carryCPUUse makes a new object, because callers may have kept the previous one.
 func carryCPUUse(w *wire, u *sampler.CPUUse) *sampler.CPUUse {
 	var next sampler.CPUUse
 	if u != nil {

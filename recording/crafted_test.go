@@ -33,7 +33,7 @@ func (c *craft) texts(values ...string) *craft {
 	return c
 }
 
-// times appends bytes n times.
+// times appends the same bytes n times.
 func (c *craft) times(n int, values ...byte) *craft {
 	c.b = append(c.b, bytes.Repeat(values, n)...)
 	return c
@@ -79,9 +79,9 @@ func craftFile(t testing.TB, samples uint32, blocks ...*craft) []byte {
 	return b
 }
 
-// most returns how many bytes may be allocated in total to read a recording, including memory that is freed meanwhile.
-// The sum has two parts: the uncompressed size of each block, and a multiple of it for the data made from it. The
-// limits of the block's tables bound this data.
+// most returns the limit for the memory that is allocated to read a recording, in bytes. It includes memory that is
+// freed meanwhile. For each block, it adds the uncompressed size, and a multiple of it for the data made from the
+// block. The limits of the block's tables bound this data.
 func most(file []byte) uint64 {
 	sum := uint64(32<<20) + uint64(len(file))
 	for at := fileHeader; at+blockHeader <= len(file); {
@@ -110,8 +110,8 @@ func allocated(f func()) uint64 {
 }
 
 // TestLyingCounts: a crafted file of some KB can have tables that claim to have millions of elements, or really have
-// them. Reading it must take no more memory than most allows. If a file is refused, the error names the place in the
-// file.
+// them. Reading it must not allocate more memory than most returns. If a reader refuses a file, the error names the
+// place in the file.
 func TestLyingCounts(t *testing.T) {
 	rubytest.Long(t)
 	const many = 60_000_000

@@ -15,7 +15,7 @@ func TestTruncated(t *testing.T) {
 	file, want := record(t, 150, g.wild, g.d, nil)
 	whole := openBytes(t, file)
 	blocks := whole.Blocks()
-	start := blocks[0].Offset // without this block there is no process to show
+	start := blocks[0].Offset // without this block, the recording has no process
 	step := max(1, (len(file)-int(start))/rounds(150))
 	for n := start; n < int64(len(file)); n += int64(step) {
 		r := openBytes(t, file[:n])
@@ -158,8 +158,8 @@ func (r *readCounter) ReadAt(b []byte, at int64) (int, error) {
 }
 
 // TestResyncReadsOnce: after damage, a reader searches for the next block. It must read each skipped byte at most
-// twice, and find the block behind the damage. The skipped bytes are zeros, the beginnings of many blocks without a
-// header, or many headers that each claim to have a block.
+// twice, and find the block behind the damage. The test uses three kinds of damage: zeros, many beginnings of a block
+// without the rest of its header, and many headers with a wrong checksum.
 func TestResyncReadsOnce(t *testing.T) {
 	g := newGenerator(10)
 	file, want := record(t, 150, g.wild, g.d, nil)
@@ -167,11 +167,11 @@ func TestResyncReadsOnce(t *testing.T) {
 	last := blocks[len(blocks)-1]
 	const length = 3 << 20
 	promise := appendBlock(nil, header{kind: kindSamples}, make([]byte, 1<<10))
-	promise[44]++ // makes the checksum wrong
+	promise[44]++ // make the checksum wrong
 	for name, filler := range map[string][]byte{
 		"zeros": make([]byte, length), "magics": bytes.Repeat([]byte(blockMagic), length/4), "promises": bytes.Repeat(promise, length/len(promise)),
 	} {
-		// the reader searches in chunks; 47 more bytes give the last block another place in its chunk
+		// The reader searches in chunks. With 47 more bytes, the last block lies at another place of its chunk.
 		for _, odd := range []int{0, 47} {
 			bad := bytes.Join([][]byte{file[:last.Offset], filler, make([]byte, odd), file[last.Offset:]}, nil)
 			in := &readCounter{ReaderAt: bytes.NewReader(bad)}

@@ -13,7 +13,7 @@ type decoder struct {
 
 func newDecoder() *decoder { return &decoder{wire: wire{state: newState(), reading: true}} }
 
-// peekTime returns the TimeNS of the sample that the next call of next reads. ok is false at the end of the block.
+// peekTime returns the TimeNS of the sample that the method next will read. ok is false at the end of the block.
 func (d *decoder) peekTime() (ns int64, ok bool) {
 	if !d.c.more() {
 		return 0, false
@@ -34,8 +34,8 @@ func (d *decoder) skipTo(t int64) (ok bool) {
 	}
 }
 
-// inRange passes to fn the samples with times in [t0, t1). It stops before the first sample at or after t1. j is the
-// time up to which the receiver knows the changes of the GVL. inRange updates j.
+// inRange passes to fn the samples with times in [t0, t1). It stops before the first sample at or after t1. j says up
+// to which time the receiver knows the changes of the GVL. inRange updates j.
 func (d *decoder) inRange(t0, t1 int64, j *joint, fn func(*sampler.Sample)) error {
 	for first := true; ; {
 		if ns, ok := d.peekTime(); ok && ns >= t1 || !d.next() {

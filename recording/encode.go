@@ -8,19 +8,19 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// encoder writes the samples of one block, one after the other. A value that equals the one in the previous sample
+// encoder writes the samples of one block, one after the other. If a value is the same as in the previous sample, it
 // takes almost no bytes. The block's tables are made later, from the IDs that the encoder has collected.
 type encoder struct {
 	wire
 	samples uint32
 	firstNS int64
-	// local is true if each block numbers its IDs separately, as in a file. It is false if blocks use the Dictionary's
-	// IDs.
+	// local is true if each block has its own numbers for IDs, as in a file. It is false if blocks use the Dictionary's
+	// IDs, as in memory.
 	local bool
 }
 
-// blockIDs has the Dictionary's IDs that the samples of a block refer to. The index of an ID is its number in the
-// block. The first ID of each list is 0, which means none.
+// blockIDs has the Dictionary's IDs to which the samples of a block refer. In the block, an ID is written as its index
+// in these lists. The first ID of each list is 0, which means none.
 type blockIDs struct {
 	stacks                 []sampler.StackID
 	peers                  []sampler.PeerID
@@ -117,9 +117,8 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 	return bit(s.Depth == sampler.StackTick, sampleStackTick) | bit(s.Slow, sampleSlow) | bit((s.TimeNS-p.TimeNS)%unit != 0, sampleFineTime) |
 		bit(s.Self.Halved, sampleHalved) | bit(s.Self.Lowered, sampleLowered) | bit(s.Self.Extended, sampleExtended) | bit(s.PauseNS != 0, samplePause) |
 		bit(s.Reads != e.predictReads(s.Depth), sampleReads) |
-		// predictPair predicts GC.Pair from the threads that hold a GVL in this sample. But e still has the threads of
-		// the previous sample here. So the prediction is not used, and sampleGC is set whenever the GC may differ from
-		// it.
+		// The prediction of GC.Pair cannot be used here. It needs the threads that hold a GVL in this sample, but e
+		// still has the threads of the previous sample. So sampleGC is set whenever GC may differ from the prediction.
 		bit(s.GC != p.GC || s.GC.Pair != (sampler.AllocPair{}) || e.pairs, sampleGC) |
 		bit(s.GCDetail.AtNS != p.GCDetail.AtNS || s.GCDetail != p.GCDetail, sampleGCDetail) |
 		bit(s.Proc != p.Proc, sampleProc) | bit(s.Self != p.Self, sampleSelf) |
@@ -133,7 +132,7 @@ func (e *encoder) flags(s *sampler.Sample) uint64 {
 }
 
 // sameThreads reports whether two samples list the same threads in the same order. It is called a thousand times per
-// second. It gets slices, so that the threads are not copied.
+// second. Its parameters are slices, so that the threads are not copied.
 func sameThreads(a, b []sampler.Thread) bool {
 	if len(a) != len(b) {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// fibersState has the previous list of waiting fibers. The next list is written as the difference to it.
+// fibersState has the previous list of waiting fibers. The next list is written as the difference to the previous one.
 type fibersState struct {
 	list, spare  []sampler.Fiber
 	atNS, readNS int64
@@ -15,11 +15,11 @@ type fibersState struct {
 	listed int
 }
 
-// fibersCut is the flag for the value of Fibers.Cut.
+// fibersCut is a flag of the waiting fibers. It is the value of Fibers.Cut.
 const fibersCut = 1
 
-// Bits of a fiber's mask. A bit is set if the value differs from the fiber's previous value. A new fiber's previous
-// values are zero.
+// Bits of a fiber's mask. A bit is set if a value of the fiber differs from the previous value. For a new fiber, the
+// previous values are zero.
 const (
 	fiberCreated = 1 << iota // this bit is the value of Created
 	fiberThread
@@ -39,9 +39,9 @@ func checkFibers(f *sampler.Fibers) error {
 	return nil
 }
 
-// same returns the previous values of the fiber with number n, or zero values for a new fiber. The previous list is in
-// the order of these numbers. same searches it from the index from on. next is the index from which to search for the
-// next fiber.
+// same returns the previous values of the fiber with number n, or zero values for a new fiber. It searches the previous
+// list from the index from on. The list is sorted by number. So the search for the next fiber can begin at the index
+// next.
 func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber, next int) {
 	for ; from < len(st.list); from++ {
 		switch f := &st.list[from]; {
@@ -54,9 +54,10 @@ func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber,
 	return sampler.Fiber{}, from
 }
 
-// waiting writes or reads the waiting fibers: their number plus one (zero if there are no Fibers), flags, times and
-// each fiber. A fiber is the difference of its number to the previous one, its changed values, and its time. When
-// reading, waiting makes a new object, because callers may have kept the previous one.
+// waiting writes or reads the waiting fibers. First comes their number plus one, or zero if there are no Fibers. Then
+// come flags, times and each fiber. A fiber consists of three parts: its number as the difference to the previous
+// fiber's number, its changed values, and its time. When reading, waiting makes a new object, because callers may have
+// kept the previous one.
 func (w *wire) waiting(f *sampler.Fibers) *sampler.Fibers {
 	c, st := &w.c, &w.fibers
 	var next sampler.Fibers

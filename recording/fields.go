@@ -115,8 +115,8 @@ func (w *wire) ractorList(next []sampler.Ractor) {
 	}
 }
 
-// threadList writes or reads how the list of threads differs from the previous sample's list: how many of the first and
-// of the last threads are the same, and the IDs of the threads in between.
+// threadList writes or reads the list of threads. First come two numbers: how many threads at the beginning and at the
+// end are the same as in the previous sample. Then come the IDs of the threads in between.
 func (w *wire) threadList(next []sampler.Thread) {
 	old := w.sample.Threads
 	prefix, suffix := 0, 0
@@ -161,9 +161,10 @@ func (w *wire) threadList(next []sampler.Thread) {
 	}
 }
 
-// writeThreads writes each thread that differs from its prediction, the same thread in the previous sample. Before each
-// such thread it writes the number of unchanged threads that come before it, and then the changed values. At the end it
-// writes the number of unchanged threads that are left. This shows a reader that no changed thread follows.
+// writeThreads writes the threads that differ from their predictions. A thread's prediction is the same thread in the
+// previous sample. Before such a thread comes the number of unchanged threads before it. Then come the changed values.
+// At the end comes the number of unchanged threads that are left, so that a reader knows that no changed thread
+// follows.
 func (w *wire) writeThreads(next []sampler.Thread) {
 	gap := uint64(0)
 	for i := range next {
@@ -257,7 +258,7 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	if mask&threadOmitted != 0 {
 		small(w, &p.Omitted, t.Omitted)
 	}
-	// These two values are bools. So a bit in mask means that the value is the opposite of the previous value.
+	// These two values are bools. So a bit in mask means that the value has changed to the opposite.
 	if mask&threadRechecked != 0 {
 		pk.Rechecked = !pk.Rechecked
 	}
@@ -273,8 +274,8 @@ func (w *wire) thread(p, t *sampler.Thread, m *memory, mask uint64) {
 	w.serving(&p.Serving, &t.Serving, mask)
 }
 
-// serving writes or reads those values of a thread's Serving that have changed. mask is the thread's mask, in which
-// each bit stands for a changed value.
+// serving writes or reads the values of a thread's Serving that have changed. Each bit of mask stands for a changed
+// value.
 func (w *wire) serving(p, s *sampler.Serving, mask uint64) {
 	if mask&threadWork != 0 {
 		p.Work = w.works.carry(w, s.Work)
@@ -302,7 +303,7 @@ func servingMask(p, s *sampler.Serving) uint64 {
 		bit(p.Trace != s.Trace, threadTrace)
 }
 
-// kernelTime writes or reads the time, in ns, at which ddtop asked the kernel about a thread. It returns this time.
+// kernelTime writes or reads the time at which ddtop asked the kernel about a thread. It returns this time, in ns.
 func (w *wire) kernelTime(ns int64) int64 {
 	if w.reading {
 		w.atTime(w.at + w.times.int())
@@ -324,8 +325,8 @@ func (w *wire) kernelSum(field *int64, next int64) {
 	}
 }
 
-// call writes or reads a thread's call: the system call in which it waits. back is the call before the last one.
-// Threads often return to it, so it takes fewer bytes.
+// call writes or reads a thread's call, which is the system call in which it waits. back is the call before the last
+// one. A thread often alternates between two calls, so back is written in fewer bytes than other calls.
 func (w *wire) call(c, back call) call {
 	if w.uint(bit(!w.reading && c != back, changeOther)) == changeBack {
 		return back
@@ -338,8 +339,8 @@ func (w *wire) call(c, back call) call {
 	return c
 }
 
-// blocked writes or reads what a thread is blocked on (Thread.Blocked). back is the value before the last one. Threads
-// often return to it, so it takes fewer bytes.
+// blocked writes or reads what a thread is blocked on (Thread.Blocked). back is the value before the last one. A thread
+// often alternates between two values, so back is written in fewer bytes than other values.
 func (w *wire) blocked(b, back sampler.Blocked) sampler.Blocked {
 	if w.uint(bit(!w.reading && b != back, changeOther)) == changeBack {
 		return back
@@ -395,8 +396,8 @@ func (w *wire) ractor(p, r *sampler.Ractor) {
 	p.Torn = mask&ractorTorn != 0
 }
 
-// overlap returns how many entries the end of the old queue and the beginning of the new one share. Threads leave a
-// queue at its front and join it at its end.
+// overlap returns the number of entries that are both at the end of the old queue and at the beginning of the new one.
+// Threads leave a queue at its front and join it at its end.
 func overlap(old, list []sampler.ThreadID) int {
 	if len(list) == 0 {
 		return 0
@@ -412,8 +413,8 @@ func overlap(old, list []sampler.ThreadID) int {
 	return len(kept)
 }
 
-// procStopped and procFrozen are the bits for Proc.Stopped and Proc.Frozen. They are in the same number as the
-// PressureSource.
+// procStopped and procFrozen are the bits for Proc.Stopped and Proc.Frozen. They are in the same number as the source
+// of the pressure figures (PressureSource).
 const (
 	procStopped = 1 << 4
 	procFrozen  = 1 << 5

@@ -35,7 +35,7 @@ func TestEveryField(t *testing.T) {
 	for i := range s.Changes.List {
 		x := &s.Changes.List[i]
 		x.AtNS, x.Stack, x.Resumes = 1e15-3, g.stacks[3+2*i], g.stacks[4+2*i]
-		x.Doing.Unfound = false // Unfound is set only in a Doing of kind DoingWorks, whose other fields are empty
+		x.Doing.Unfound = false // only a Doing of kind DoingWorks, whose other fields are empty, can have Unfound
 	}
 	s.Proc.Pressure.Source = sampler.PressureMachine
 	file, want := record(t, 1, func() *sampler.Sample { return &s }, g.d, nil)
@@ -46,7 +46,7 @@ func TestEveryField(t *testing.T) {
 func TestEveryWord(t *testing.T) {
 	d := sampler.NewDictionary()
 	s := &sampler.Sample{TimeNS: 1e15, Depth: sampler.StackTick}
-	for range 2 { // the second one is written as the difference to the first
+	for range 2 { // the second thread is written as the difference to the first one
 		var w sampler.Work
 		n := int64(len(s.Threads) * 50)
 		fillIn(reflect.ValueOf(&w).Elem(), &n)

@@ -67,8 +67,8 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(readEverything)
 }
 
-// FuzzSamples reads random bytes as the contents of a block with a correct checksum. Such damage, which no checksum can
-// find, must do no harm either.
+// FuzzSamples reads random bytes as the contents of a block. The block's checksum is correct, so the checksum does not
+// show the damage. Reading the block must still do no harm.
 func FuzzSamples(f *testing.F) {
 	file := fuzzSeed(f, 22, 3)
 	r, err := NewReader(bytes.NewReader(file), int64(len(file)), "seed")
@@ -92,8 +92,8 @@ func aroundSamples(raw []byte) []byte {
 	return appendBlock(b, header{kind: kindSamples, raw: uint32(len(raw)), samples: 3}, raw)
 }
 
-// TestFuzzSeeds: the fuzz tests begin with files that can be read in full. Otherwise the fuzzing would end at the first
-// checks of a file.
+// TestFuzzSeeds: the fuzz tests begin with files that a reader can read in full. With other files, the fuzzing would
+// not get past the first checks of a file.
 func TestFuzzSeeds(t *testing.T) {
 	g := newGenerator(22)
 	file, want := record(t, 3, g.wild, g.d, nil)

@@ -4,8 +4,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// reads writes or reads sampler.Reads. It predicts all counters. The recording has a mask of the counters that differ
-// from their prediction, and the differences.
+// reads writes or reads sampler.Reads. Each counter has a prediction. The recording has a mask of the counters that
+// differ from their prediction, and the differences.
 func (w *wire) reads(next *sampler.Reads, flags uint64) {
 	before := w.sample.Reads.Calls
 	r := w.predictReads(w.sample.Depth)
@@ -66,9 +66,12 @@ func (w *wire) gc(p, g *sampler.GC) {
 	w.notePair(pair)
 }
 
-// gcDetail writes or reads what has changed since the last sample. First comes a mask of the changed parts: the flags,
-// the reason for the next major collection, and the heaps. The changed flags and reason follow. Then come a mask of the
-// changed figures, and their differences. If the heaps have changed, each heap's figures follow in the same form.
+// gcDetail writes or reads what has changed in GCDetail since the last sample. It consists of these parts:
+//
+// - a mask of what has changed: the flags, the reason for the next major collection, the heaps
+// - the flags and the reason, if they have changed
+// - a mask of the changed figures, and their differences
+// - if the heaps have changed, the same for the figures of each heap
 func (w *wire) gcDetail(p, d *sampler.GCDetail) {
 	var flags uint64
 	a, b := p.Flags(), d.Flags()
@@ -110,7 +113,7 @@ func (w *wire) proc(p, n *sampler.Proc) {
 	p.Stopped, p.Frozen = flags&procStopped != 0, flags&procFrozen != 0
 	source := sampler.PressureSource(flags &^ (procStopped | procFrozen))
 	if source > sampler.PressureMachine {
-		source = sampler.PressureNone // a later version has more sources
+		source = sampler.PressureNone // a later version may have more sources; this version cannot interpret them
 	}
 	p.Pressure.Source = source
 }

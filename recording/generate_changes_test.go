@@ -6,10 +6,11 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// lockModel makes the changes of a GVL: threads do not want it, queue for it, are chosen and hold it. It has a separate
-// source of random numbers, so that the generated files of older versions stay the same.
+// lockModel makes the changes of a GVL. In turn, a thread does not want the GVL, queues for it, is chosen to get it,
+// and holds it. lockModel has a separate source of random numbers, so that the generated files of older versions stay
+// the same.
 type lockModel struct {
-	doings  bool // changes say what threads do
+	doings  bool // changes also say what threads do
 	r       *rand.Rand
 	threads []modelThread
 	queue   []int // indices of the threads that wait for the GVL; the first one gets it next
@@ -26,7 +27,7 @@ type modelThread struct {
 	id       sampler.ThreadID
 	tid      int32
 	state    sampler.GVLState
-	changeNS int64 // when the state ends; a thread in the queue does not know this time
+	changeNS int64 // when the state ends; it is not known for a thread in the queue
 	delayNS  int64
 }
 

@@ -45,9 +45,9 @@ func (g *generator) wildClasses() {
 	s.Classes = &n
 }
 
-// programClasses makes the next estimate of the allocations by class. It simulates ten moments at which new objects
-// were counted. A few classes have most of the allocations. There are a hundred classes, and most of them were not seen
-// at these moments.
+// programClasses makes the next estimate of the allocations by class. ddtop estimates them from moments at which it
+// counts new objects, and programClasses simulates ten such moments. There are a hundred classes. A few of them have
+// most of the allocations, and most were not seen at these moments.
 func (g *generator) programClasses() {
 	s, r := &g.s, g.r
 	n := sampler.AllocClasses{}

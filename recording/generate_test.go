@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// generator makes samples of two kinds. In wild samples, each field can have any value. The samples of a program look
-// like those that ddtop takes.
+// generator makes samples of two kinds. A wild sample can have any value in each field. A sample of a program looks
+// like a real one.
 type generator struct {
 	r      *rand.Rand
 	d      *sampler.Dictionary
@@ -59,9 +59,9 @@ func newGenerator(seed uint64) *generator {
 		frames = append(frames, g.d.InternFrame(f))
 	}
 	for i := range 400 {
-		// The innermost frame comes first. All stacks share the 15 outermost frames, of the server and the framework.
-		// There are 40 actions, and all stacks of an action share 7 more. The inner 8 frames are different in each
-		// stack. They come from a few hundred methods.
+		// The innermost frame comes first. A stack has 8 frames of its own, from a few hundred methods. The next 7
+		// frames belong to one of 40 actions, and all stacks of an action share them. The 15 outermost frames are of
+		// the server and the framework, and all stacks share them.
 		var stack []sampler.FrameID
 		for depth := range 30 {
 			n := depth
@@ -121,8 +121,8 @@ func (g *generator) serving(id sampler.StackID) sampler.Serving {
 	return s
 }
 
-// native returns, for every third stack, the stack with the C functions that it has called. It uses no random numbers,
-// so that the generated files of older versions stay the same.
+// native adds C functions to every third stack, and returns the new stack. It returns 0 for the other stacks. It uses
+// no random numbers, so that the generated files of older versions stay the same.
 func (g *generator) native(id sampler.StackID) sampler.StackID {
 	if g.noNative || id%3 != 0 {
 		return 0
@@ -155,7 +155,7 @@ func (g *generator) runs() {
 	}
 }
 
-// queues makes the queues of a sample. They are new in every fifth sample. It uses no random numbers, so that the
+// queues makes the queues of a sample. They are new in every fifth sample. queues uses no random numbers, so that the
 // generated files of older versions stay the same.
 func (g *generator) queues() {
 	n := int64(g.looks)
@@ -185,8 +185,8 @@ func (g *generator) queues() {
 	}
 }
 
-// nativeLocks makes the locks of C code in a sample. They are new in every fourth sample. It uses no random numbers, so
-// that the generated files of older versions stay the same.
+// nativeLocks makes the locks of C code in a sample. They are new in every fourth sample. nativeLocks uses no random
+// numbers, so that the generated files of older versions stay the same.
 func (g *generator) nativeLocks() {
 	n := g.looks
 	if n%4 != 1 || g.noLocks {
@@ -207,8 +207,8 @@ func (g *generator) nativeLocks() {
 	}
 }
 
-// cpuUse makes the list of processes that used the CPUs. It is new in every sixth sample. It uses no random numbers, so
-// that the generated files of older versions stay the same.
+// cpuUse makes the list of processes that used the CPUs. The list is new in every sixth sample. cpuUse uses no random
+// numbers, so that the generated files of older versions stay the same.
 func (g *generator) cpuUse() {
 	n := int64(g.looks)
 	if n%6 != 1 || g.noUse {
@@ -224,8 +224,8 @@ func (g *generator) cpuUse() {
 	}
 }
 
-// waiting makes the sample's reading of the fibers that wait. It is new in every third sample. waiting uses no random
-// numbers, so that the generated files of older versions stay the same.
+// waiting makes the fibers that wait in a sample. They are new in every third sample. waiting uses no random numbers,
+// so that the generated files of older versions stay the same.
 func (g *generator) waiting() {
 	s, n := &g.s, g.looks
 	if g.looks++; n%3 > 0 || g.noFibers {
@@ -368,7 +368,7 @@ func (g *generator) wildThread(t *sampler.Thread) {
 			t.Serving, t.Native = g.serving(t.Stack), g.native(t.Stack)
 		case 3:
 			t.Kernel.CPUAtNS, t.Kernel.CPUNS, t.Kernel.RunDelayNS = int64(r.Uint64()), int64(r.Uint64()), int64(r.Uint64())
-			// This uses no further random numbers, so that version1.ddtop stays the same.
+			// Random numbers would change version1.ddtop, so use none here.
 			t.Kernel.Turns = t.Kernel.CPUNS ^ t.Kernel.RunDelayNS
 			t.Kernel.Listens = t.Kernel.Turns&1 != 0
 		case 4:
@@ -431,9 +431,9 @@ func (g *generator) wildRactors() {
 	}
 }
 
-// program makes the next sample of a program with n threads, some of which are busy. Ticks are 1 ms apart, and every
-// tenth is a stack tick. Stack ticks have the CPU time of those threads that may run. Ten times per second, they have
-// the CPU time of all threads.
+// program makes the next sample of a program with n threads, some of which are busy. Samples are 1 ms apart. Every
+// tenth sample has the stacks, and the CPU time of those threads that may run. Ten times per second, a sample has the
+// CPU time of all threads.
 func (g *generator) program(n int) *sampler.Sample {
 	s, r := &g.s, g.r
 	if len(s.Threads) == 0 {
@@ -455,7 +455,8 @@ func (g *generator) program(n int) *sampler.Sample {
 		s.Depth = sampler.StackTick
 	}
 	g.tick++
-	g.after = s.ReadNS/2 + 5000 // the kernel is read after the memory, for one thread after the other
+	// ddtop reads the memory first, and then asks the kernel about one thread after the other
+	g.after = s.ReadNS/2 + 5000
 	ra := &s.Ractors[0]
 	if g.chance(0.4) || ra.OwnerStart == 0 { // the GVL goes to another thread
 		next := sampler.ThreadID(1 + r.IntN(g.busy))
@@ -523,7 +524,8 @@ func (g *generator) programThread(i int, t *sampler.Thread, owner sampler.Thread
 	if running || s.Depth == sampler.StackTick && i < g.busy {
 		t.Kernel.CPUAtNS = s.TimeNS + g.after + int64(r.IntN(300))
 		g.after += 1200
-		// the kernel updates a thread's CPU time at its timer tick, every 4 ms, and when the thread leaves a CPU
+		// The kernel updates a thread's CPU time at its timer tick, every 4 ms. It also does so when the thread leaves
+		// a CPU.
 		if running && g.chance(0.4) {
 			t.Kernel.CPUNS += int64(r.IntN(4_000_000))
 		} else if g.chance(0.3) {

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// History keeps the last samples in memory. It uses the same blocks as a file, but with the Dictionary's IDs. One
+// History keeps the latest samples in memory. It uses the same blocks as a file, but with the Dictionary's IDs. One
 // goroutine appends, and any number of others may read. A reader waits at most while one sample is encoded. The
 // appending goroutine never waits for a reader.
 type History struct {
@@ -54,8 +54,8 @@ func NewHistory(limitNS, limitBytes int64) (*History, error) {
 	return h, nil
 }
 
-// Append adds a sample. It only encodes the sample, which takes a few microseconds. Another goroutine compresses. If a
-// sample exceeds the format's limits, Append leaves it out and returns errLimit.
+// Append adds a sample. It only encodes the sample, which takes a few microseconds. Another goroutine compresses
+// samples later. If a sample exceeds the format's limits, Append leaves it out and returns errLimit.
 func (h *History) Append(s *sampler.Sample) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +82,7 @@ func (h *History) seal() {
 	e.begin(bufs)
 	h.evict(b.header.lastNS)
 	if h.pending >= maxPending {
-		// samples from a file can come faster than the other goroutine compresses them, so this goroutine compresses
+		// Samples from a file can come faster than other goroutines compress them. Then this goroutine compresses, too.
 		h.replace(b, h.packed(b.fresh))
 		return
 	}
@@ -96,8 +96,8 @@ func (h *History) seal() {
 	}(b.fresh)
 }
 
-// maxPending limits the closed blocks that wait to be compressed. If there are more, the appending goroutine itself
-// compresses.
+// maxPending limits the number of closed blocks that wait to be compressed. If there are more, the appending goroutine
+// itself compresses.
 const maxPending = 4
 
 // evict drops the oldest blocks until the History is within its limits.
@@ -134,7 +134,7 @@ func (h *History) replace(b *memoryBlock, p packed) {
 	}
 }
 
-// blockCopy is a copy of a block for a reader. The block itself may change later.
+// blockCopy is a copy of a block for a reader. The block itself may change while the reader uses the copy.
 type blockCopy struct {
 	header header
 	fresh  streams
@@ -154,21 +154,21 @@ func (h *History) copies(t0, t1 int64) []blockCopy {
 	for _, b := range h.blocks {
 		add(blockCopy{b.header, b.fresh, b.data})
 	}
-	// Later samples are appended behind the bytes of this copy, so the copy does not change.
+	// Later samples are appended behind these bytes, so the copy does not change.
 	e := h.enc
 	add(blockCopy{header: header{firstNS: e.firstNS, lastNS: e.sample.TimeNS, samples: e.samples}, fresh: e.out})
 	return out
 }
 
-// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. The last one is the last sample that was
-// appended before the call. fn must not keep the Sample. The changes of the GVL in the first sample are Fresh: they
-// have the states of all threads. An error means that the history's memory was damaged.
+// Range calls fn with the samples whose TimeNS is in [t0, t1), in order. It does not include samples that are appended
+// after the call. fn must not keep the Sample. The changes of the GVL in the first sample are Fresh: they have the
+// states of all threads. An error means that the history's memory was damaged.
 func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	return h.inRange(t0, t1, joint{}, fn)
 }
 
-// After is like Range, for a caller that already has all samples up to lastNS. It begins with the next sample. The
-// changes of the GVL continue those that the caller has, unless a sample is missing in between.
+// After is like Range, for a caller that already has all samples up to lastNS. It begins with the first sample after
+// lastNS. The changes of the GVL in it continue the caller's changes, unless a sample is missing in between.
 func (h *History) After(lastNS, t1 int64, fn func(*sampler.Sample)) error {
 	return h.inRange(lastNS+1, t1, joint{toNS: lastNS, begun: true}, fn)
 }

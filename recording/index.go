@@ -11,12 +11,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// resyncFactor limits how many bytes are checksummed in the search for complete blocks after damage. It is a multiple
-// of the file's size. Without this limit, a malicious file with the beginning of a block at every byte would take very
-// long.
+// resyncFactor limits the search for whole blocks after damage. It limits how many bytes are checksummed, as a multiple
+// of the file's size. Without this limit, a malicious file could make the search take very long, with the beginning of
+// a block at every byte.
 const resyncFactor = 4
 
-// resyncChunk is the number of bytes that are searched for a block at a time.
+// resyncChunk is the size of the chunks that are searched for a block, in bytes.
 const resyncChunk = 1 << 20
 
 // scanner goes through a file's blocks.
@@ -30,7 +30,8 @@ type scanner struct {
 	progress func(done, size int64)
 }
 
-// at reports the progress of the scan: all bytes before pos were scanned. It returns an error if ctx has ended.
+// at reports the progress of the scan to its caller: all bytes before pos were scanned. It returns an error if ctx has
+// ended.
 func (s *scanner) at(pos int64) error {
 	if s.progress != nil {
 		s.progress(pos, s.size)
@@ -38,7 +39,8 @@ func (s *scanner) at(pos int64) error {
 	return s.ctx.Err()
 }
 
-// index reads the header, the process, the end and the notes, finds the other blocks, and checks all checksums.
+// index reads the header, the process, the end and the notes of a recording. It finds the other blocks, and checks all
+// checksums.
 func (r *Reader) index(ctx context.Context, size int64, progress func(done, size int64)) error {
 	s := &scanner{r: r, size: size, budget: resyncFactor*size + 1<<20, buf: make([]byte, 256<<10), ctx: ctx, progress: progress}
 	head, err := s.read(0, fileHeader)
@@ -103,8 +105,8 @@ func (s *scanner) lost(pos, next int64) {
 	d.Truncated = next == s.size
 }
 
-// take stores what the Reader needs of a complete block: the place of a block of samples, and the content of an end or
-// a note. It returns false if the block's content is invalid.
+// take stores what the Reader needs of a whole block. For samples, this is the place of the block. For an end or a
+// note, it is the content. take returns false if the block's content is invalid.
 func (s *scanner) take(pos int64, h header) (bool, error) {
 	if (h.kind == kindEnd || h.kind == kindNote) && h.stored > maxDescription {
 		return false, nil
@@ -200,7 +202,8 @@ func (s *scanner) resync(pos int64) (int64, error) {
 		if pos+int64(n) >= s.size {
 			break
 		}
-		pos += int64(n - blockHeader + 1) // a header may begin in this chunk and end in the next
+		// go back a little, because a header may begin in this chunk and end in the next
+		pos += int64(n - blockHeader + 1)
 	}
 	return s.size, nil
 }

@@ -22,9 +22,9 @@ func checkNativeLocks(n *sampler.NativeLocks) error {
 	return nil
 }
 
-// carryNativeLocks writes or reads the locks of C code: the number 1 if there are any, and then all of their fields.
-// The locks change once a second, so they are not written as differences. When reading, carryNativeLocks makes a new
-// object, because callers may have kept the previous one.
+// carryNativeLocks writes or reads the locks of C code. If there are any, the number 1 comes first, and then all of
+// their fields. The locks change once a second, so they are not written as differences. When reading, carryNativeLocks
+// makes a new object, because callers may have kept the previous one.
 func carryNativeLocks(w *wire, n *sampler.NativeLocks) *sampler.NativeLocks {
 	var next sampler.NativeLocks
 	if n != nil {

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxNotes limits the notes that a Reader keeps of a recording. If there are more, it keeps the first ones in the
+	// maxNotes limits how many notes of a recording a Reader keeps. If there are more, it keeps the first ones in the
 	// file.
 	maxNotes = 10_000
 	// maxNoteText limits a note's text, in bytes.
 	maxNoteText = 4096
 )
 
-// Note writes a note into the recording, as a separate block. It returns errLimit for a text of more than 4096 bytes,
-// and ErrSlow if the disk is too slow. After an error of the disk, a later call returns this error, as Write does.
+// Note writes a note into the recording, as a separate block. It returns errLimit if the text has more than 4096 bytes,
+// and ErrSlow if the disk is too slow. If the disk returns an error, a later call returns this error, as Write does.
 func (w *Writer) Note(n sampler.Note) error {
 	if w.closed {
 		return errClosed

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Flags of Queues.
+// Flags that are written before the Queues of a sample.
 const (
 	queuesKnown = 1 << iota
 	queuesCut
@@ -41,9 +41,9 @@ func carryThreads(w *wire, ids []sampler.ThreadID, limit int) (list []sampler.Th
 	return list
 }
 
-// carryQueues writes or reads the process's queues: the number 1 if there are any, and then all numbers in the order of
-// their fields. The numbers change once a second, so differences would save little. When reading, carryQueues makes a
-// new object, because callers may have kept the previous one.
+// carryQueues writes or reads the process's queues. If there are any, the number 1 comes first, and then all numbers in
+// the order of their fields. The numbers change once a second, so differences would save little. When reading,
+// carryQueues makes a new object, because callers may have kept the previous one.
 func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 	var next sampler.Queues
 	if q != nil {
@@ -83,7 +83,7 @@ func carryQueues(w *wire, q *sampler.Queues) *sampler.Queues {
 			l := at(next.Lists, i)
 			l.Object, l.Name, l.Length = uint64(w.count(int64(l.Object))), w.text(l.Name), w.int(l.Length)
 			array := bit(l.Array, 1)
-			if w.reading { // l may still have the values of the previous sample's list at this index
+			if w.reading { // l may have the values of the list at this index in the previous sample
 				l.Array, l.Putters, l.Takers = false, nil, nil
 			}
 			if flags&queuesUsers != 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/redact"
 )
 
-// TestQueuesRead: queues that are read equal those that were written. In a redacted recording, their names are
-// pseudonyms. A recording with too many listening sockets is refused.
+// TestQueuesRead: a reader gets the same queues that were written. In a redacted recording, their names are pseudonyms.
+// A recording with too many listening sockets is refused.
 func TestQueuesRead(t *testing.T) {
 	q := &sampler.Queues{AtNS: 5, Accept: sampler.Accept{Known: true, Cut: true, Overflows: 3, Drops: sampler.UnknownCount,
 		Listeners: []sampler.Listener{{Inode: 1 << 40, Address: "/srv/acme/app.sock", Queued: 7, Limit: sampler.UnknownCount}}},

@@ -29,7 +29,7 @@ type Block struct {
 	header header
 }
 
-// Reader reads a recording. It is a sampler.Source: Run delivers the complete recording without pauses. Range and At
+// Reader reads a recording. It is a sampler.Source: Run passes on the complete recording without pauses. Range and At
 // read parts of it. Several goroutines may call its methods.
 type Reader struct {
 	path    string
@@ -40,21 +40,21 @@ type Reader struct {
 	end     *sampler.End
 	notes   []sampler.Note
 	dict    *sampler.Dictionary
-	shown   *sampler.Dictionary // dict as callers see it, after Redact and Own
+	shown   *sampler.Dictionary // dict with the changes of Redact and Own, as callers see it
 	names   *redact.Redactor
 	blocks  []Block
 	damage  *Damage
 	comp    *zstd.Decoder
 
 	mu sync.Mutex
-	// threads has, for each thread, the index of the block from which the Dictionary has the thread's ThreadInfo. The
+	// threads maps each thread in the Dictionary to the index of the block from which its ThreadInfo comes. The
 	// ThreadInfo of a later block replaces it. The ThreadInfo of an earlier block does not.
 	threads map[sampler.ThreadID]int
 }
 
-// Open opens a recording and checks all of it. It returns errNotRecording, errVersion or an error of the file system.
-// If the description of the process cannot be read, it returns errDamaged. If other parts are damaged, Open succeeds,
-// and the method Damage describes the damage.
+// Open opens a recording and checks all of it. The error is errNotRecording, errVersion or an error of the file system.
+// It is errDamaged if the description of the process cannot be read. If other parts are damaged, Open succeeds, and the
+// method Damage describes the damage.
 func Open(path string) (*Reader, error) { return OpenContext(context.Background(), path, nil) }
 
 // OpenContext is like Open, for a file that may be large. If progress is not nil, it is called from time to time with
@@ -109,21 +109,21 @@ func (r *Reader) Close() error {
 	return r.closer.Close()
 }
 
-// Redact makes the Reader hide everything that can identify a person, in all that it returns later. Call it once,
-// before any other use of the Reader.
+// Redact makes the Reader hide everything that can identify a person, in all that it returns from then on. Call it
+// once, before any other use of the Reader.
 func (r *Reader) Redact(names *redact.Redactor) {
 	r.names, r.shown = names, names.View(r.shown)
 	r.process, r.notes = names.Process(r.process), names.Notes(r.notes)
 }
 
-// Own sets the patterns that decide which code is the program's own. They apply to everything that the Reader returns
-// from now on.
+// Own sets the patterns by which ddtop recognizes the program's own code. They apply to everything that the Reader
+// returns from now on.
 func (r *Reader) Own(code *own.Code) { r.shown = code.View(r.shown) }
 
 // Process returns the description of the target at the time when it was recorded.
 func (r *Reader) Process() sampler.Process { return r.process }
 
-// Dictionary returns the Dictionary of the samples' IDs. It gets new entries while blocks are read.
+// Dictionary returns the Dictionary for the IDs in the samples. It gets new entries while blocks are read.
 func (r *Reader) Dictionary() *sampler.Dictionary { return r.shown }
 
 // End returns how the target ended. ok is false if the recording ended before the target.
@@ -134,7 +134,8 @@ func (r *Reader) End() (end sampler.End, ok bool) {
 	return r.names.End(*r.end), true
 }
 
-// Damage describes the parts of the file that cannot be read (*Damage, errDamaged). It returns nil if all can be read.
+// Damage describes the parts of the file that cannot be read (*Damage, errDamaged). It returns nil if the whole file
+// can be read.
 func (r *Reader) Damage() error {
 	if r.damage == nil {
 		return nil
@@ -183,9 +184,9 @@ func (r *Reader) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 }
 
 // Range calls fn with the samples whose TimeNS is in [t0, t1), in order. fn must not keep the Sample. The changes of
-// the first sample continue the changes of earlier samples, which fn does not get. So Range replaces them by the
-// threads' states at the sample's end (Fresh), or leaves them out. The error is errDamaged or an error of the file
-// system.
+// the GVL in the first sample continue changes of earlier samples, which fn does not get. So Range replaces them by the
+// threads' states at the sample's end (Fresh). If these are not known, it leaves the changes out. The error is
+// errDamaged or an error of the file system.
 func (r *Reader) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 	var j joint
 	for i := range r.blocks {
@@ -219,8 +220,8 @@ func (r *Reader) At(t int64) (*sampler.Sample, error) {
 	return d.sample.Clone(), nil
 }
 
-// lastBlock returns the index of the last of n blocks that begins at t or earlier. It returns -1 if there is no such
-// block.
+// lastBlock returns the index of the last block that begins at t or earlier. n is the number of blocks, and first
+// returns the beginning of a block. lastBlock returns -1 if there is no such block.
 func lastBlock(n int, t int64, first func(int) int64) int {
 	for i := n - 1; i >= 0; i-- {
 		if first(i) <= t {
@@ -256,8 +257,8 @@ func (r *Reader) decoder(i int) (*decoder, error) {
 	return d, nil
 }
 
-// blockError returns an error that names the file, and the block in which decoding failed. It wraps err, or the
-// decoder's error if err is nil.
+// blockError returns an error that names the file and the block that cannot be decoded. It wraps err, or the decoder's
+// error if err is nil.
 func (r *Reader) blockError(i int, d *decoder, err error) error {
 	if err == nil && d != nil {
 		err = d.err()
@@ -268,8 +269,8 @@ func (r *Reader) blockError(i int, d *decoder, err error) error {
 	return fmt.Errorf("recording %s: the block at offset %d: %w", r.path, r.blocks[i].Offset, err)
 }
 
-// setThreads stores in the Dictionary what a block says about threads. It leaves out a thread if the ThreadInfo of a
-// later block was already stored.
+// setThreads stores in the Dictionary what a block says about threads. It leaves out a thread if the Dictionary already
+// has the ThreadInfo of a later block.
 func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,11 +281,13 @@ func (r *Reader) setThreads(block int, infos []sampler.ThreadInfo) {
 	}
 }
 
-// zstdRatio is the largest factor by which zstd data can grow when it is decompressed. A zstd block yields at most 128
-// KiB and takes at least four bytes (RFC 8878, section 3.1.1.2). unpack refuses data that claims to grow more.
+// zstdRatio is the largest factor by which zstd data can grow when it is decompressed. A zstd block has at most 128 KiB
+// of decompressed data, and takes at least four bytes (RFC 8878, section 3.1.1.2). unpack refuses data that claims to
+// grow more.
 const zstdRatio = 128 << 10 / 4
 
-// unpack returns a block's data uncompressed. It refuses data that does not have the length in the header.
+// unpack returns a block's data, decompressed if necessary. It refuses data whose length differs from the length in the
+// header.
 func unpack(comp *zstd.Decoder, h header, data []byte) ([]byte, error) {
 	if h.flags&flagCompressed == 0 {
 		return data, nil

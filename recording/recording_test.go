@@ -49,8 +49,8 @@ func TestFileRoundTrip(t *testing.T) {
 	}
 }
 
-// testGone checks that the recording knows the end of each thread that ended, unless the thread ended in the last
-// block.
+// testGone checks that the recording has the end of each thread that ended. It leaves out threads that ended in the
+// last block.
 func testGone(t *testing.T, g *generator, r *Reader) {
 	t.Helper()
 	lastBlock := r.Blocks()[len(r.Blocks())-1]
@@ -94,7 +94,7 @@ func testParts(t *testing.T, what string, want []resolved, d *sampler.Dictionary
 		}
 		for _, ns := range []int64{want[i].sample.TimeNS, next - 1} {
 			if ns < want[i].sample.TimeNS {
-				continue // two samples of the same time: the later one counts
+				continue // two samples have the same time, so At returns the later one
 			}
 			s, err := at(ns)
 			if err != nil || s == nil {
@@ -121,8 +121,8 @@ func TestProgramRoundTrip(t *testing.T) {
 	}
 }
 
-// TestEachBlockStandsAlone reads only one block of a file, with an empty Dictionary. This must give the same samples as
-// reading the whole file.
+// TestEachBlockStandsAlone reads only one block of a file, with an empty Dictionary. The samples must be the same as in
+// the whole file.
 func TestEachBlockStandsAlone(t *testing.T) {
 	g := newGenerator(3)
 	file, want := record(t, 400, g.wild, g.d, nil)
@@ -341,7 +341,7 @@ func TestFlush(t *testing.T) {
 }
 
 // TestNotes: notes are read in the order of their times, even if they were written in another order. If a part of the
-// history is saved, it has the notes of its time.
+// history is saved, the recording has the notes of this part's time.
 func TestNotes(t *testing.T) {
 	g := newGenerator(2)
 	var buf bytes.Buffer

@@ -6,13 +6,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Bits of the flags that a stack of a running thread has.
+// Bits of the flags that are written with each stack of a running thread.
 const (
 	runHolds = 1 << iota
 	runCollects
 )
 
-// checkRuns returns an error for a list that a reader of the recording would refuse.
+// checkRuns returns an error if a reader of the recording would refuse a list of running threads.
 func checkRuns(list []sampler.NativeRun) error {
 	if len(list) > sampler.MaxNativeRuns {
 		return fmt.Errorf("%w: %d stacks of running threads in a sample", errLimit, len(list))

@@ -6,7 +6,7 @@ import (
 )
 
 // TestManyHistoriesShareTheCompressor: apart from its samples, a History takes little memory. Each process has a
-// History, and there can be 64 processes. If each had its own encoder, it would take more than a megabyte.
+// History, and there can be 64 processes. With an encoder of its own, each History would take more than a megabyte.
 func TestManyHistoriesShareTheCompressor(t *testing.T) {
 	const histories, most = 32, 512 << 10
 	heap := func() int64 {
@@ -30,11 +30,11 @@ func TestManyHistoriesShareTheCompressor(t *testing.T) {
 		h.mu.Lock()
 		h.seal()
 		h.mu.Unlock()
-		// compress here, so that the shared encoder was used even if the other goroutine has not run yet
+		// Compress here, because the other goroutine may not have run yet. So the shared encoder was used in any case.
 		h.packed(h.enc.out)
 		return h
 	}
-	kept := []*History{fill()} // creates what all histories share
+	kept := []*History{fill()} // the first call of fill creates what all histories share
 	before := heap()
 	for range histories {
 		kept = append(kept, fill())

@@ -2,22 +2,23 @@ package recording
 
 import "github.com/ddtop/ddtop/sampler"
 
-// state is what the next sample is predicted from. It has the previous sample, because a sample is written as the
-// difference to it. Writer and reader have the same state at each sample.
+// state is the data from which the next sample is predicted. It has the previous sample, because each sample is written
+// as the difference to the previous one. Writer and reader have the same state at each sample.
 type state struct {
 	sample sampler.Sample
-	// callsStep is how many system calls the last tick made. The next tick probably makes the same number.
+	// callsStep is the number of system calls that ddtop made for the last sample. For the next sample it probably
+	// makes the same number.
 	callsStep uint64
-	// pairs is true if the last samples had counts of newly allocated objects (GC.Pair). The next sample then probably
-	// has such a count, too.
+	// pairs is true if the last samples had counts of newly allocated objects (GC.Pair). The next sample probably has
+	// such a count, too.
 	pairs bool
-	// at is when the kernel was last read in this sample, in units of 1 µs. The kernel is read for one thread after the
-	// other, so each thread has a different time. firstAfter is the time from the reading of memory to the first
-	// reading of the kernel, in the same unit. It is about the same in each sample.
+	// at is when ddtop last asked the kernel in this sample, in units of 1 µs. ddtop asks about one thread after the
+	// other, so each thread has a different time. firstAfter is the time from the read of memory to the first question
+	// to the kernel, in the same unit. It is about the same in each sample.
 	at, firstAfter int64
 	asked          bool
 
-	// memories has what is remembered of each thread (memory), at the thread's index in sample.Threads.
+	// memories has the earlier values of each thread (memory), at the thread's index in sample.Threads.
 	memories     []memory
 	classes      classState
 	fibers       fibersState
@@ -59,7 +60,7 @@ const (
 	sampleGCDetail
 	sampleFineTime // TimeNS is written in ns, not in units
 	sampleClasses
-	sampleHalved // ddtop halved its budget, because no CPU is free
+	sampleHalved // ddtop uses only half of its budget, because no CPU is free
 	sampleLowered
 	sampleFibers  // since version 4
 	sampleChanges // since version 6
@@ -98,14 +99,14 @@ const (
 	threadNative // since version 11
 )
 
-// These numbers say how a thread's call or Blocked has changed: back to the value before, or to another value. Most
-// threads alternate between two values, for example between reading from the database and no call.
+// These numbers say how a thread's call or Blocked has changed: back to the value before the present one, or to another
+// value. Most threads alternate between two values, for example between reading from the database and no call.
 const (
 	changeBack  = 0 // back to the value before the present one
 	changeOther = 1 // to another value, which follows
 )
 
-// call is the part of sampler.Kernel that shows which system call a thread waits in, and for what.
+// call is the part of sampler.Kernel that shows in which system call a thread waits, and for what.
 type call struct {
 	syscall string
 	fd, fds int32
@@ -119,7 +120,8 @@ func (c call) set(k *sampler.Kernel) {
 	k.Syscall, k.FD, k.FDs, k.Peer, k.Child = c.syscall, c.fd, c.fds, c.peer, c.child
 }
 
-// blockedOf returns a thread's Blocked without the deadline: the deadline is different each time.
+// blockedOf returns a thread's Blocked without the deadline. The deadline is left out because it is different each
+// time.
 func blockedOf(t *sampler.Thread) sampler.Blocked {
 	b := t.Blocked
 	b.DeadlineNS = 0
@@ -138,14 +140,14 @@ const (
 	ractorOwnerEnd
 	ractorQueue
 	ractorWaiting
-	ractorTorn // this bit is the value
+	ractorTorn // this bit itself is the value, so nothing follows
 )
 
 // Bits of the mask of GC.
 const (
-	gcValid  = 1 << iota // this bit is the value
-	gcDuring             // this bit is the value
-	gcMinor              // this bit is the value
+	gcValid  = 1 << iota // this bit itself is the value, so nothing follows
+	gcDuring             // this bit itself is the value, so nothing follows
+	gcMinor              // this bit itself is the value, so nothing follows
 	gcAllocated
 	gcMode
 	gcPairObjects // objects were allocated
@@ -155,9 +157,9 @@ const (
 	gcTime
 )
 
-// predictPair returns the most likely GC.Pair of the next sample: how many objects a thread allocated just before ddtop
-// read its stack. The thread is the holder of the first ractor's GVL. The number is zero, because it covers only a few
-// µs.
+// predictPair returns the most likely GC.Pair of the next sample. A GC.Pair says how many objects a thread allocated
+// just before ddtop read its stack. The thread is probably the holder of the first ractor's GVL. The number is probably
+// zero, because it covers only a few µs.
 func (st *state) predictPair() sampler.AllocPair {
 	if !st.pairs || len(st.sample.Ractors) == 0 {
 		return sampler.AllocPair{}
@@ -175,20 +177,20 @@ func (st *state) notePair(p sampler.AllocPair) {
 	}
 }
 
-// Bits of the mask of GCDetail: a bit is set if the value has changed. Values without a bit here have separate masks.
+// Bits of the mask of GCDetail. A bit is set if the value has changed. Other values of GCDetail have separate masks.
 const (
 	detailFlags = 1 << iota
 	detailNextMajor
 	detailHeaps
 )
 
-// maxPredictRactors limits the number of ractors with which predictQuality makes a prediction. With more ractors, it
-// would take too long to find out whether a thread holds one of the GVLs.
+// maxPredictRactors limits the number of ractors for which predictQuality looks for holders of a GVL. With more
+// ractors, this would take too long for each thread.
 const maxPredictRactors = 4
 
 // predictQuality returns the most likely StackQuality of a thread. A stack tick reads all stacks. A lock tick reads
-// only the stacks of the threads that hold a GVL. The Depth and Ractors in the state's sample must already be the new
-// ones.
+// only the stacks of the threads that hold a GVL. When predictQuality is called, the state's sample must already have
+// the Depth and Ractors of the new sample.
 func (st *state) predictQuality(t *sampler.Thread) sampler.StackQuality {
 	fresh := st.sample.Depth == sampler.StackTick
 	if rs := st.sample.Ractors; len(rs) <= maxPredictRactors {
@@ -216,8 +218,8 @@ func (st *state) predictReads(depth sampler.Depth) sampler.Reads {
 	return r
 }
 
-// units converts a time in ns to the unit in which it is written, rounded up, so only 0 becomes 0. All times are
-// rounded in the same direction, so they stay in order. The times are rounded, and not their differences, so errors do
+// units converts a time in ns to the unit in which it is written. It rounds up, so that only 0 becomes 0. All times are
+// rounded in the same direction, so they stay in order. A difference is computed from rounded times, so that errors do
 // not add up.
 func units(ns int64) int64 {
 	n := ns / unit
@@ -232,12 +234,12 @@ func (st *state) readEnd() int64 {
 	return units(st.sample.TimeNS + units(st.sample.ReadNS)*unit/2)
 }
 
-// startTimes predicts when this sample first reads the kernel.
+// startTimes predicts when ddtop first asks the kernel for this sample.
 func (st *state) startTimes() {
 	st.at, st.asked = st.readEnd()+st.firstAfter, false
 }
 
-// atTime notes when the kernel was read, in units.
+// atTime notes when ddtop asked the kernel about a thread. at is in units.
 func (st *state) atTime(at int64) {
 	if !st.asked {
 		st.firstAfter, st.asked = at-st.readEnd(), true
@@ -245,8 +247,8 @@ func (st *state) atTime(at int64) {
 	st.at = at
 }
 
-// editThreads replaces the middle of the list of threads by ids. It keeps the first prefix threads and the last suffix
-// threads. Threads that stay in the list keep their values.
+// editThreads replaces the middle of the list of threads by the threads with the given IDs. It keeps the first prefix
+// threads and the last suffix threads. Threads that stay in the list keep their values.
 func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 	old := st.sample.Threads
 	clear(st.threadIndex)
@@ -258,7 +260,7 @@ func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 		t, m := sampler.Thread{ID: id}, memory{}
 		if i, ok := st.threadIndex[id]; ok {
 			t, m = old[i], st.memories[i]
-			delete(st.threadIndex, id) // two elements must not share one list of Resumers
+			delete(st.threadIndex, id) // a second element with this ID must not share the list of Resumers
 		}
 		list, memories = append(list, t), append(memories, m)
 	}
@@ -268,7 +270,8 @@ func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 	st.sample.Threads, st.memories = list, memories
 }
 
-// editRactors replaces the list of ractors by ids. Ractors that stay in the list keep their values.
+// editRactors replaces the list of ractors by the ractors with the given IDs. Ractors that stay in the list keep their
+// values.
 func (st *state) editRactors(ids []sampler.RactorID) {
 	old := st.sample.Ractors
 	clear(st.ractorIndex)
@@ -287,7 +290,7 @@ func (st *state) editRactors(ids []sampler.RactorID) {
 	st.sample.Ractors, st.spareRactors = list, old[:0]
 }
 
-// setThread copies s to t, but reuses t's memory for Resumers.
+// setThread copies s to t. It reuses the memory of t.Resumers.
 func setThread(t *sampler.Thread, s *sampler.Thread) {
 	resumers := append(t.Resumers[:0], s.Resumers...)
 	*t = *s

@@ -6,8 +6,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// These are the streams of a block. Regular data and noise are kept and compressed separately, because together with
-// noise, regular data would compress worse.
+// These are the streams of a block. Numbers that follow a pattern are in other streams than numbers that look random,
+// because they compress better on their own.
 const (
 	streamStructure = iota // flags, masks, IDs and other data that rarely changes
 	streamTimes            // clock readings
@@ -15,8 +15,8 @@ const (
 	numStreams
 )
 
-// streams are the uncompressed samples of a block, in several streams. In the block the streams follow each other. The
-// lengths of the first two come before them.
+// streams are the uncompressed samples of a block, in several streams. In the block the streams follow each other.
+// Before them come the lengths of the first two streams.
 type streams [numStreams][]byte
 
 func (s streams) size() int {
@@ -27,7 +27,7 @@ func (s streams) size() int {
 	return n
 }
 
-// empty returns the streams with length zero. They keep their memory.
+// empty returns the streams with length zero. It keeps their memory for reuse.
 func (s streams) empty() streams {
 	for i := range s {
 		s[i] = s[i][:0]
@@ -35,7 +35,8 @@ func (s streams) empty() streams {
 	return s
 }
 
-// appendLengths appends the lengths of the streams. With them a reader finds where each stream begins.
+// appendLengths appends the lengths of the streams, except the last one. With them a reader finds where each stream
+// begins.
 func (s streams) appendLengths(b []byte) []byte {
 	for _, stream := range s[:numStreams-1] {
 		b = binary.AppendUvarint(b, uint64(len(stream)))
@@ -44,8 +45,8 @@ func (s streams) appendLengths(b []byte) []byte {
 }
 
 // pack compresses a block's data and appends it to dst. The parts in before come first, then the lengths and the
-// streams. Each of them becomes a separate zstd frame. A reader need not know where frames end: consecutive frames
-// decompress to their contents, one after the other. raw is the uncompressed length.
+// streams. Each part becomes a separate zstd frame. A reader need not know where a frame ends, because zstd
+// decompresses consecutive frames as one. raw is the uncompressed length.
 func (s streams) pack(comp *zstd.Encoder, dst []byte, before ...[]byte) (data []byte, raw int) {
 	for _, part := range append(before, s.appendLengths(nil), s[0], s[1], s[2]) {
 		dst = comp.EncodeAll(part, dst)
@@ -54,7 +55,7 @@ func (s streams) pack(comp *zstd.Encoder, dst []byte, before ...[]byte) (data []
 	return dst, raw
 }
 
-// open makes d read the streams at c's position. samples is the number of samples in their block.
+// open makes d read the streams at the position of c. samples is the number of samples in the block.
 func (d *decoder) open(c cursor, samples uint32) error {
 	var n [numStreams - 1]int
 	for i := range n {

@@ -12,21 +12,24 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// A block's tables, in this order, each with its length before it:
+// A block has these tables, in this order. Before each table comes the number of its elements. The list has the fields
+// of an element. A (string) is written as its number in the table of strings. A (difference) is the difference to the
+// element before it.
 //
-//	strings  the bytes of each, after their number
+//	strings  the length in bytes, and the bytes
 //	frames   label, name, path, absolute path, line, line minus first line, flags (1 C, 2 uncertain, 4 a gem, 64 only
 //	         its line is uncertain, 128 of a native stack; origin from the fourth to the sixth bit), the gem if there
-//	         is one. Since version 11 library, build id and places of a native stack follow. Strings are numbered in
-//	         the order in which frames use them first: 0 is the next new one, n the nth back
-//	nodes    of the trie of stacks, callers first: how far back the caller is (0: none), frame
-//	stacks   the node of each, in the order of the samples' IDs (from 1)
+//	         is one. Since version 11 library, build id and places of a native stack follow. Here, the number of a
+//	         string is 0 if it is the next string of the table that no frame has used yet. Otherwise the string is
+//	         this many places before the next one
+//	nodes    of the trie of stacks, callers first: how many nodes back the caller is (0: no caller), frame
+//	stacks   the number of the node, in the order of the samples' IDs (from 1)
 //	peers    kind, remote, local, service, path (strings); behind the path, after a zero byte, the process that
 //	         listens there, if it is known
-//	threads  ID (difference), name (string), flags (1 has a name, 2 main, 4 an exception ended it), ractor, tid, first
-//	         seen, gone, since version 14 the class of that exception (string)
+//	threads  ID (difference), name (string), flags (1 has a name, 2 main, 4 an exception ended it), ractor, tid,
+//	         first seen, gone, since version 14 the class of that exception (string)
 //
-// and since version 3
+// Since version 3, these tables follow:
 //
 //	works       number (difference), flags (1 before is known; kind from the second bit on), endpoint, values
 //	            (strings), since (difference), since minus before if that is known, queued; since version 10 the
@@ -83,7 +86,8 @@ func newTableBuilder(d *sampler.Dictionary) *tableBuilder {
 	}
 }
 
-// build makes a block's tables, in parts that are compressed separately. They are valid until the next call of build.
+// build makes a block's tables. It returns them in parts that are compressed separately. The parts are valid until the
+// next call of build.
 func (b *tableBuilder) build(ids *blockIDs) [][]byte {
 	clear(b.strings)
 	clear(b.frames)
@@ -128,7 +132,7 @@ func (b *tableBuilder) build(ids *blockIDs) [][]byte {
 	}
 }
 
-// check returns an error if a reader would refuse the tables that were built last.
+// check returns an error if a reader would refuse the tables from the last call of build.
 func (b *tableBuilder) check(ids *blockIDs) error {
 	stacks, peers, threads, works := len(ids.stacks)-1, len(ids.peers)-1, len(ids.threads), len(ids.works)-1
 	texts := max(len(ids.statements), len(ids.exceptions)) - 1
@@ -140,7 +144,7 @@ func (b *tableBuilder) check(ids *blockIDs) error {
 	return nil
 }
 
-// withLength returns the table with the number of its elements, n, before it. It reuses the memory of spare.
+// withLength returns a table with n, the number of its elements, before it. It reuses the memory of spare.
 func withLength(spare *[]byte, n int, table []byte) []byte {
 	*spare = append(binary.AppendUvarint((*spare)[:0], uint64(n)), table...)
 	return *spare
@@ -184,8 +188,8 @@ func (b *tableBuilder) frameIndex(id sampler.FrameID) uint64 {
 	return n
 }
 
-// frameText writes a string of a frame as a number. For a string that was written before, the number is how many
-// strings were added after it, plus one. For a new string it is zero.
+// frameText writes a string of a frame as a number. For a new string, the number is zero. For another string, it is the
+// number of strings that were added after it, plus one.
 func (b *tableBuilder) frameText(s string) string {
 	newest := uint64(len(b.strings))
 	if i := b.str(s); i == newest {
@@ -196,8 +200,8 @@ func (b *tableBuilder) frameText(s string) string {
 	return s
 }
 
-// stackNode returns the number of a stack's node in the block, counted from 1. It writes those nodes of the stack that
-// are new.
+// stackNode returns the number of a stack's node in the block, counted from 1. Nodes of the stack that the block does
+// not have yet are written first.
 func (b *tableBuilder) stackNode(id sampler.StackID) uint64 {
 	b.path = b.path[:0]
 	for id != 0 {
@@ -230,8 +234,8 @@ func bit(on bool, v uint64) uint64 {
 	return 0
 }
 
-// The methods below write or read an element of a table. They call the function str for each string of the element.
-// last is the element before it in the table.
+// The methods below write or read an element of a table. They call str for each string of the element. last is the
+// previous element in the table.
 
 func (w *wire) tablePeer(p *sampler.Peer, str func(string) string) {
 	small(w, &p.Kind, p.Kind)
@@ -267,7 +271,7 @@ func (w *wire) tableWork(last, x *sampler.Work, str func(string) string) {
 	flags := w.uint(bit(x.BeforeNS != 0, workBefore) | uint64(x.Kind)<<workKind)
 	if kind := flags >> workKind; kind <= uint64(sampler.WorkJob) {
 		x.Kind = sampler.WorkKind(kind)
-	} // a later version has more kinds
+	} // otherwise a later version has added this kind
 	x.Endpoint, x.Values = str(x.Endpoint), str(x.Values)
 	x.SinceNS = last.SinceNS + w.int(x.SinceNS-last.SinceNS)
 	if flags&workBefore != 0 {
@@ -292,7 +296,7 @@ func (w *wire) tableFrame(f *sampler.Frame, str func(string) string) {
 	f.UncertainLine = flags&frameLine != 0
 	if origin := flags >> frameOrigin & frameOrigins; origin < uint64(sampler.NumOrigins) {
 		f.Origin = sampler.Origin(origin)
-	} // an origin that only a later version has stays unknown
+	} // otherwise a later version has added this origin, and it stays unknown
 	if flags&frameGem != 0 {
 		f.Gem = str(f.Gem)
 	}

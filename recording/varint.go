@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// appendInt appends a signed number in zigzag form: small positive and negative numbers take few bytes.
+// appendInt appends a signed number in zigzag form, in which numbers near zero take few bytes.
 func appendInt(b []byte, v int64) []byte {
 	return binary.AppendUvarint(b, zigzag(v))
 }
@@ -57,8 +57,8 @@ func (c *cursor) uint32() uint32 {
 }
 
 // count reads the length of a list. It refuses more than limit elements. It also refuses a length for which too few
-// bytes remain. For this, least is the smallest size of an element in bytes. So a list takes at most a few times the
-// memory of the bytes that it is read from.
+// bytes remain. least is the smallest size of an element, in bytes. So a list takes at most a few times as much memory
+// as the bytes from which it is read.
 func (c *cursor) count(limit, least int) int {
 	v := c.uint()
 	if v > uint64(limit) || v > uint64((len(c.b)-c.pos)/least) {

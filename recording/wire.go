@@ -9,9 +9,9 @@ import (
 )
 
 // A wire writes samples to the streams of a block, or reads them. Each struct of a sample has one method for both
-// directions. The method gets the previous value from the state, and the next value as an argument. It writes or reads
-// the numbers that turn the previous value into the next one. When reading, the next value is not known yet, so the
-// argument has no effect.
+// directions. The method knows the previous value from the state, and gets the next value as an argument. It writes or
+// reads the numbers that turn the previous value into the next one. When reading, the next value is not known yet, so
+// the method ignores the argument.
 //
 // A method for a number gets the number, writes it, and returns it. When reading, the method ignores its argument, and
 // returns the number that it has read.
@@ -20,10 +20,11 @@ type wire struct {
 	reading bool
 	// out is the written data.
 	out streams
-	// c writes or reads the stream streamStructure. times and counts do the same for the streams of times and of
-	// counters.
+	// c writes or reads the stream streamStructure. times does the same for the stream of times, and counts for the
+	// stream of counters.
 	c, times, counts cursor
-	// texts has the number of each string in a block, for writing. strings has the string for each number, for reading.
+	// A writer uses texts, which has the number of each string in a block. A reader uses strings, which has the string
+	// for each number.
 	texts   map[string]uint32
 	strings []string
 
@@ -42,19 +43,21 @@ type wire struct {
 	// named has the threads that the samples of the block mention. It is nil if the block uses the IDs of the
 	// Dictionary.
 	named map[sampler.ThreadID]struct{}
-	// names replaces the names in what is read by pseudonyms. It is nil if nothing is redacted.
+	// names replaces names by pseudonyms while samples are read. It is nil if nothing is redacted.
 	names *redact.Redactor
 }
 
-// ids gives numbers to the IDs of one kind that a block uses, from 1 on, in the order of their first use. If list is
-// nil, the block uses the IDs of the Dictionary, and no numbers.
+// ids assigns numbers to the IDs of one kind that a block uses, such as the IDs of stacks. The numbers begin at 1, in
+// the order in which the IDs are first used. If list is nil, the block has no such numbers and uses the IDs of the
+// Dictionary.
 type ids[ID ~uint32] struct {
-	list    []ID // the ID of each number; the first element is none
+	list    []ID // the ID for each number; the first element stands for "none"
 	numbers map[ID]uint32
 	name    string
 }
 
-// begin drops all numbers. It makes a new list, because the tables are made later from the previous list.
+// begin drops all numbers. It makes a new list, because the tables of the previous block are made later, from the
+// previous list.
 func (x *ids[ID]) begin() {
 	x.list = []ID{0}
 	if x.numbers == nil {
@@ -133,8 +136,7 @@ func (w *wire) count(v int64) int64 {
 	return v
 }
 
-// small writes v. When reading, it reads a number instead, which must fit the field's type. It stores the number in the
-// field.
+// small writes v, or reads a number into field. A number that was read must fit the field's type.
 func small[T ~uint8 | ~uint16 | ~uint32](w *wire, field *T, v T) {
 	if !w.reading {
 		w.put(uint64(v))
@@ -149,7 +151,7 @@ func small[T ~uint8 | ~uint16 | ~uint32](w *wire, field *T, v T) {
 	*field = T(n)
 }
 
-// signed writes v. When reading, it reads a signed number instead. It stores the number in the field.
+// signed writes v, or reads a signed number. It stores the number in field.
 func (w *wire) signed(field *int32, v int32) {
 	n := w.int(int64(v))
 	if n != int64(int32(n)) {
@@ -177,8 +179,8 @@ func (w *wire) figures(fields, next []*int64) {
 	}
 }
 
-// length writes the length n of a list, or reads it. When reading, it refuses more than limit elements, and a length
-// for which too few bytes are left. least is the smallest size of an element, in bytes.
+// length writes or reads the length n of a list. When reading, it refuses more than limit elements. It also refuses a
+// length for which too few bytes are left. least is the smallest size of an element, in bytes.
 func (w *wire) length(n, limit, least int) int {
 	if w.reading {
 		return w.c.count(limit, least)
@@ -230,7 +232,7 @@ func (w *wire) name(id sampler.ThreadID) {
 	}
 }
 
-// at returns element i of a list that is to be written. When reading, the list has no such element, and at returns the
+// at returns element i of a list that is being written. When reading, the list has no such element, and at returns the
 // zero value.
 func at[T any](list []T, i int) (v T) {
 	if i < len(list) {

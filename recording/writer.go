@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// queuedBlocks is how many blocks of samples may wait to be written. Each covers two seconds. If this many wait,
-	// Write waits for the disk, or drops the next block if Live is on.
+	// queuedBlocks is how many blocks of samples may wait to be written. Each block covers two seconds. If this many
+	// blocks wait, Write waits for the disk. If Live is on, Write drops the next block instead.
 	queuedBlocks = 8
-	// queuedOthers is how many blocks without samples may wait to be written: the first block, notes and the end.
+	// queuedOthers is how many blocks without samples may wait to be written. These are the first block, notes and the
+	// end.
 	queuedOthers = 8
 )
 
@@ -24,12 +25,12 @@ const (
 // writes to the file.
 type Writer struct {
 	enc    *encoder
-	before map[sampler.ThreadID]struct{} // the threads of the last block, which may have ended since
+	before map[sampler.ThreadID]struct{} // the threads of the last block; some may have ended since
 	jobs   chan job
 	free   chan streams
 	closed bool
 	live   bool
-	// given is the number of samples passed to Write. lost is how many of them were dropped.
+	// given is the number of samples that were passed to Write. lost is the number of those that were dropped.
 	given, lost uint64
 
 	mu      sync.Mutex
@@ -40,8 +41,8 @@ type Writer struct {
 	complete bool
 }
 
-// job is a block to write. If ack is not nil, there is no block: the goroutine closes ack to show that it has done all
-// jobs before this one.
+// job is a block to write. If ack is not nil, there is no block: the goroutine closes ack after it has done all jobs
+// before this one.
 type job struct {
 	block   header
 	samples streams
@@ -51,8 +52,7 @@ type job struct {
 }
 
 // NewWriter returns a Writer, and writes the header and the process block. The samples' IDs must belong to d. The
-// caller must close w. If p cannot be encoded, NewWriter returns an error. Errors of the disk are returned by later
-// calls.
+// caller must call Close. NewWriter returns an error if p cannot be encoded. Later calls return errors of the disk.
 func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -75,8 +75,8 @@ func NewWriter(w io.Writer, p sampler.Process, d *sampler.Dictionary) (*Writer, 
 }
 
 // Write appends a sample. It only encodes the sample, which takes a few microseconds. Every two seconds it passes a
-// block to the other goroutine. After an error of the disk, the Writer writes nothing more, and a later call returns
-// the error.
+// block to the other goroutine, which writes it. After an error of the disk, the Writer writes nothing more, and a
+// later call returns the error.
 func (w *Writer) Write(s *sampler.Sample) error {
 	if w.closed {
 		return errClosed
@@ -96,16 +96,16 @@ func (w *Writer) Write(s *sampler.Sample) error {
 	return nil
 }
 
-// Live sets whether the Writer drops samples so as not to wait for the disk. If on is true, it drops each block that it
-// cannot write in time, and counts the block's samples as lost. Later samples have this count, so a replay shows that
-// data is missing. Close still waits.
+// Live sets whether the Writer drops samples instead of waiting for the disk. If on is true, it drops each block that
+// it cannot write in time, and counts the block's samples as lost. Later samples have this count, so a replay shows
+// that data is missing. Close still waits for the disk.
 func (w *Writer) Live(on bool) { w.live = on }
 
 // Lost returns the number of samples that were dropped while Live was on.
 func (w *Writer) Lost() uint64 { return w.lost }
 
-// Unwritten returns ErrSlow with the number of samples that are missing in the file. It is for a caller that stops
-// waiting for Close.
+// Unwritten returns ErrSlow with the number of samples that are missing in the file. A caller that stops waiting for
+// Close can report this error.
 func (w *Writer) Unwritten() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +133,7 @@ func (w *Writer) Complete() bool {
 	return w.complete
 }
 
-// Flush ends the current block and waits until everything that was passed to Write has been written.
+// Flush ends the current block and waits until all samples that were passed to Write are written.
 func (w *Writer) Flush() error {
 	if w.closed {
 		return errClosed
@@ -147,9 +147,9 @@ func (w *Writer) Flush() error {
 	return w.failed()
 }
 
-// Close writes the remaining samples and, if end is not nil, how the target ended. It does not close the io.Writer. If
-// the disk hangs, Close can block forever. A caller that cannot wait must call it in a goroutine and abandon this
-// goroutine.
+// Close writes the remaining samples. If end is not nil, it also writes how the target ended. It does not close the
+// io.Writer. If the disk hangs, Close can block forever. A caller that cannot wait must call it in a goroutine of its
+// own and abandon this goroutine.
 func (w *Writer) Close(end *sampler.End) error {
 	if w.closed {
 		return errClosed
@@ -201,8 +201,8 @@ func (w *Writer) fail(err error) {
 	w.err = err
 }
 
-// seal passes the block to the other goroutine and begins the next block. If Live is on and seal would have to wait, it
-// drops the block.
+// seal passes the current block to the other goroutine and begins the next block. If Live is on, seal does not wait for
+// room in the queue, but drops the block.
 func (w *Writer) seal() error {
 	if err := w.failed(); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (w *Writer) seal() error {
 	if e.samples == 0 {
 		return nil
 	}
-	// Only this goroutine adds blocks. So if there is room now, there is still room when the block is added.
+	// Only this goroutine adds blocks of samples. So if there is room now, there is still room when the block is added.
 	if w.live && len(w.jobs) >= queuedBlocks {
 		w.lost += uint64(e.samples)
 		e.begin(e.out)
@@ -289,8 +289,8 @@ func (w *Writer) write(out io.Writer, block []byte, raw int, samples uint32) {
 }
 
 // compressor returns the encoder for whole blocks. All histories and recordings share it, because its tables take more
-// than a megabyte, and there can be a history for each of many processes. It encodes one block at a time. A block's
-// bytes do not depend on earlier blocks. The encoder's window is large enough for the largest usual block.
+// than a megabyte, and each of many processes can have a history. It encodes one block at a time. A block's bytes do
+// not depend on earlier blocks. The encoder's window is large enough for the largest usual block.
 var compressor = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(maxRawBlock),
 		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))

@@ -1,16 +1,16 @@
 package report
 
 // StatAlloc estimates how many objects of each class the process allocated in the measured time (sampler.AllocClasses).
-// StatGC.Allocated is the exact number of objects of all classes.
+// The exact number for all classes together is in StatGC.Allocated.
 type StatAlloc struct {
-	// Instants is how often ddtop looked for new objects. If this number is small, the shares are unreliable.
+	// Instants is the number of times that ddtop looked for new objects. If it is small, the shares are unreliable.
 	Instants uint64 `json:"instants"`
 	// Classes are the classes of the new objects, the one with the most objects first.
 	Classes []StatAllocClass `json:"classes"`
 }
 
-// StatAllocClass is one class of allocated objects. A name in parentheses is not the name of a class
-// (sampler.AllocInternal and others).
+// StatAllocClass is one class of allocated objects. A name in parentheses is not the name of a class, but of a group
+// such as Ruby's internal objects (sampler.AllocInternal and others).
 type StatAllocClass struct {
 	Name string `json:"name"`
 	// Objects is the estimated number of new objects of this class. Share (0 to 1) is their part of all new objects.
@@ -20,12 +20,12 @@ type StatAllocClass struct {
 	Error   *float64 `json:"error"`
 }
 
-// StatPauses counts how often and how long ddtop stopped the process to take samples (--pause) in the measured time.
-// All fields are zero if ddtop never stopped it.
+// StatPauses describes the pauses (--pause) in the measured time, in which ddtop stopped the process to take samples.
+// All fields are zero if ddtop never stopped the process.
 type StatPauses struct {
 	Count int64 `json:"count"`
-	// Cut counts pauses whose samples do not show all threads at the same instant. Either a thread could not be
-	// stopped, or the time for the pause ran out.
+	// Cut counts pauses whose samples do not show all threads at the same instant. In such a pause, a thread could not
+	// be stopped, or the time for the pause ran out.
 	Cut int64 `json:"cut"`
 	// These are quantiles of the lengths of pauses. They come from a histogram with a resolution of 3 %.
 	P50NS   int64 `json:"p50_ns"`

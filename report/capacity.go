@@ -14,14 +14,15 @@ type StatCapacity struct {
 	Why *string `json:"why"`
 	// Requests is the number of measured requests and jobs from which the prediction is computed.
 	Requests int `json:"requests"`
-	// HeldShare and OutsideShare divide a request's time: HeldShare is the part that needs the GVL, and OutsideShare
-	// the part that does not. Time in which the request waited for the GVL, a lock or a CPU is left out, so their sum
-	// is 1. WaitingShare is the part of the request's whole time in which it waited for the GVL.
+	// HeldShare and OutsideShare divide a request's time. HeldShare is the part that needs the GVL, and OutsideShare is
+	// the part that does not. Their sum is 1, because time in which the request waited for the GVL, a lock or a CPU is
+	// left out. WaitingShare is the part of the request's whole time in which it waited for the GVL.
 	HeldShare    float64 `json:"held_share"`
 	OutsideShare float64 `json:"outside_share"`
 	WaitingShare float64 `json:"waiting_share"`
-	// Variance says how much the lengths of holds of the GVL vary: it is their squared coefficient of variation,
-	// derived from the measured waits. It is 1 for exponentially distributed lengths, and 0 for equal ones.
+	// Variance says how much the lengths of holds of the GVL vary. It is the squared coefficient of variation of the
+	// lengths, derived from the measured waits. It is 1 for exponentially distributed lengths, and 0 if all lengths are
+	// equal.
 	Variance float64 `json:"variance"`
 	// Curve has a point for each number of threads, beginning with one thread.
 	Curve []CapacityPoint `json:"curve"`
@@ -47,11 +48,11 @@ func (c *StatCapacity) At(n int) (p CapacityPoint, ok bool) {
 // StatWorkers predicts how one more process would change a server of several processes, at full load.
 type StatWorkers struct {
 	// Workers is the number of processes that serve requests. CPUs is the number of CPUs that they may use. UsedCPUs is
-	// how many they would use at full load.
+	// the number of CPUs that they would use at full load.
 	Workers  int     `json:"workers"`
 	CPUs     int     `json:"cpus"`
 	UsedCPUs float64 `json:"used_cpus"`
-	// OneMore is how much the total throughput would grow with one more process, as a part of the present throughput.
-	// It is zero if the processes would already use all CPUs at full load.
+	// OneMore predicts how much the total throughput would grow with one more process, as a part of the present
+	// throughput. It is zero if the processes would already use all CPUs at full load.
 	OneMore float64 `json:"one_more"`
 }

@@ -4,8 +4,7 @@ import (
 	"time"
 )
 
-// Child is a process that ddtop found among the descendants of the processes that the user named. Times are in RFC
-// 3339.
+// Child is a descendant of one of the processes that the user named. Times are in RFC 3339.
 type Child struct {
 	PID    int    `json:"pid"`
 	Parent int    `json:"parent"`
@@ -16,7 +15,7 @@ type Child struct {
 	// Sampled is true if the process was measured.
 	Sampled bool `json:"sampled"`
 	// Ended is when the process ended. It is null while the process lives. Why is the reason why the process ended, or
-	// why it was not sampled.
+	// the reason why it was not sampled.
 	Ended *string `json:"ended"`
 	Why   *string `json:"why"`
 }
@@ -26,11 +25,11 @@ type Sum struct {
 	Processes int `json:"processes"`
 	Threads   int `json:"threads"`
 	// CPUShare is the mean number of CPUs that all processes together used. WaitingMean is the mean number of threads
-	// that waited for a GVL. Processes whose values are not known are left out.
+	// that waited for a GVL. A process is left out if its values are not known.
 	CPUShare    float64 `json:"cpu_share"`
 	WaitingMean float64 `json:"waiting_mean"`
-	// RSSBytes is the sum of the processes' resident memory. Memory that several processes share counts for each of
-	// them.
+	// RSSBytes is the sum of the processes' resident memory. Memory that several processes share is counted once for
+	// each of them.
 	RSSBytes int64 `json:"rss_bytes"`
 	Findings int   `json:"findings"`
 }
@@ -49,7 +48,7 @@ type Several struct {
 	// Findings are the findings of all processes, the worst first. Only `stat --json` has them.
 	Findings []SharedFinding `json:"findings,omitempty"`
 	Children []Child         `json:"children"`
-	// Forgotten is how many more child processes have ended. Children does not have them, because its length is
+	// Forgotten is the number of child processes that have ended and are not in Children, because its length is
 	// limited.
 	Forgotten int `json:"children_forgotten"`
 }
@@ -59,20 +58,20 @@ type Several struct {
 type Sibling struct {
 	PID    int   `json:"pid"`
 	Queued int64 `json:"queued"`
-	// Behind is the route of most of the running requests. The queued requests wait until these requests end. Behind is
-	// null if the route is not known.
+	// Behind is the route of most of the running requests, for whose end the queued requests wait. It is null if the
+	// route is not known.
 	Behind *string `json:"behind"`
 	// Idle is the number of processes of the same program that have idle threads.
 	Idle int `json:"idle"`
 }
 
-// SharedFinding is a finding, and how many of several processes have it.
+// SharedFinding is a finding of several processes, with the number of processes that have it.
 type SharedFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
 	Title    string `json:"title"`
-	// Program is the name of the processes' program. Of is the number of processes of this program, and Processes is
-	// how many of them have the finding. PID is the process in which the finding is most severe.
+	// Program is the name of the program that the processes run. Of is the number of processes of this program.
+	// Processes is the number of those that have the finding. PID is the process in which the finding is most severe.
 	Program   string `json:"program"`
 	Processes int    `json:"processes"`
 	Of        int    `json:"of"`
@@ -91,7 +90,7 @@ type StatNote struct {
 	Text string `json:"text"`
 }
 
-// TimedLine is a line of `ddtop stat --interval` as it is printed.
+// TimedLine is a line that `ddtop stat --interval` prints.
 type TimedLine struct {
 	// Time is when the interval ended, by the wall clock that the process sees.
 	Time time.Time `json:"time"`
@@ -108,7 +107,7 @@ type WatchEvent struct {
 	PID     int    `json:"pid"`
 	Program string `json:"program"`
 	// Condition is the condition that became true, as the user wrote it. Text is the value or the finding that made it
-	// true. If something failed, Text is the reason instead. Both are "" if a recording was removed.
+	// true. If something failed, Text is the reason for the failure. Both are "" if a recording was removed.
 	Condition string `json:"condition"`
 	Text      string `json:"text"`
 	// Path is the file of the recording. It is "" if there is no file yet.

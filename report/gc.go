@@ -4,14 +4,14 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatGCPhases divides the time inside the collector by phase. This time comes from samples. The phases sum to
-// StatGC.NS except for gaps.
+// StatGCPhases divides the time inside the collector by phase. The time comes from samples. The sum of the phases is
+// StatGC.NS, except for gaps.
 type StatGCPhases struct {
 	Mark    int64 `json:"mark"`
 	Sweep   int64 `json:"sweep"`
 	Compact int64 `json:"compact"`
-	// Other is the time inside the collector that belongs to no phase: to set up, and to update references after
-	// compaction.
+	// Other is the time inside the collector that belongs to no phase, such as the time to set up, and to update
+	// references after compaction.
 	Other int64 `json:"other"`
 }
 
@@ -22,12 +22,12 @@ type StatGCBy struct {
 	Method uint64 `json:"method"`
 	CAPI   uint64 `json:"capi"`
 	Stress uint64 `json:"stress"`
-	// Unknown counts collections whose reason is not known. Ruby keeps only the reason of the last collection, and the
-	// next one began before ddtop read it.
+	// Unknown counts collections whose reason is not known. Ruby keeps only the reason of the last collection. For
+	// these collections, the next collection began before ddtop read the reason.
 	Unknown uint64 `json:"unknown"`
 }
 
-// StatGCMajorBy counts major collections by the reason why they were not minor ones. The names are Ruby's.
+// StatGCMajorBy counts major collections by the reason why a minor collection was not enough. The names are Ruby's.
 type StatGCMajorBy struct {
 	NoFree    uint64 `json:"nofree"`
 	OldGen    uint64 `json:"oldgen"`
@@ -36,17 +36,17 @@ type StatGCMajorBy struct {
 	OldMalloc uint64 `json:"oldmalloc"`
 }
 
-// StatGCTrigger is code in which collections began. Seen counts the collections that still ran when a sample first saw
-// them, so their code is certain. Probable counts the collections that had already ended by then. They began in this
-// code or shortly before it ran.
+// StatGCTrigger is code in which collections began. Seen counts the collections that were still running in the first
+// sample after they began. For these, the code is certain. Probable counts the collections that had already ended at
+// this sample. They began in this code or shortly before it ran.
 type StatGCTrigger struct {
 	StatCode
 	Seen     uint64 `json:"seen"`
 	Probable uint64 `json:"probable"`
 }
 
-// StatGCPayer is code whose thread worked for the collector. NS is the time that it spent there. Share (0 to 1) is NS
-// divided by the time of all such code.
+// StatGCPayer is code whose thread worked for the collector. NS is the time that the thread spent there, in ns. Share
+// (0 to 1) is NS divided by the time of all such code.
 type StatGCPayer struct {
 	StatCode
 	NS    int64   `json:"ns"`
@@ -63,8 +63,8 @@ type GCFigures struct {
 	Stress      bool `json:"stress"`
 	Incremental bool `json:"incremental_marking"`
 	Measuring   bool `json:"measure_total_time"`
-	// Uncounted is set if ZJIT, a compiler of Ruby, makes objects that Ruby's counters do not include. The numbers of
-	// allocations and slots are then wrong, here and in GC.stat.
+	// Uncounted is set if ZJIT, a compiler of Ruby, creates objects that Ruby's counters do not include. Then the
+	// numbers of allocations and slots are wrong, here and in GC.stat.
 	Uncounted bool `json:"uncounted"`
 	// NeedMajorBy is the reason why the next collection will be a major one. It is null if there is no such reason.
 	NeedMajorBy *string `json:"need_major_by"`
@@ -100,7 +100,8 @@ type GCFigures struct {
 	Weak             *int64 `json:"weak_references_count"`
 	WeakRetained     *int64 `json:"retained_weak_references_count"`
 
-	// Heaps has the figures of each heap. The slots of one heap have the same size. Up to Ruby 3.1 there is one heap.
+	// Heaps has the figures of each heap. All slots of one heap have the same size. Up to Ruby 3.1 there is only one
+	// heap.
 	Heaps []GCHeapFigures `json:"heaps"`
 }
 

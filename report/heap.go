@@ -4,7 +4,7 @@ package report
 // the contents of objects.
 type Heap struct {
 	// File is the name of the file that was read. It is null if ddtop read a process. PID and the times are known only
-	// for a process or a core file.
+	// if ddtop read a process or a core file.
 	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
@@ -26,15 +26,15 @@ type Heap struct {
 	Pages        int  `json:"pages"`
 	PagesSkipped int  `json:"pages_skipped"`
 	Cut          bool `json:"cut"`
-	// Compacted means that Ruby moved objects during the count, so that the counts can be wrong. Repeated is how often
-	// ddtop discarded a count for this reason and counted again.
+	// Compacted means that Ruby moved objects during the count, so that the counts can be wrong. Repeated is the number
+	// of counts that ddtop discarded for this reason and repeated.
 	Compacted bool `json:"compacted"`
 	Repeated  int  `json:"repeated"`
-	// Marking means that the collector was marking live objects during the count. In this case many of the counted
-	// Objects can be garbage.
+	// Marking means that the collector was marking live objects during the count. Then many of the counted Objects can
+	// be garbage.
 	Marking bool `json:"marking"`
-	// Free counts the free slots. Objects counts the slots with objects. Unswept counts the slots with dead objects
-	// that Ruby has not swept yet.
+	// Free counts the free slots. Objects counts the slots with objects. Unswept counts the slots whose objects are
+	// dead, but which Ruby has not swept yet.
 	Objects uint64 `json:"objects"`
 	Unswept uint64 `json:"unswept"`
 	Free    uint64 `json:"free"`
@@ -43,7 +43,8 @@ type Heap struct {
 	Classes []HeapKind `json:"classes"`
 	Types   []HeapKind `json:"types"`
 	Slots   []HeapSlot `json:"slots"`
-	// Allocated says which lines of code allocated the objects. It is null unless the process itself records this.
+	// Allocated says on which lines of code the objects were allocated. It is null unless the process itself records
+	// this.
 	Allocated *HeapAllocated `json:"allocated"`
 	// Memory divides the resident memory of the process by kind. It is null if it could not be read.
 	Memory *HeapMemory `json:"memory"`
@@ -55,10 +56,10 @@ type Heap struct {
 type HeapKind struct {
 	Name    string `json:"name"`
 	Objects uint64 `json:"objects"`
-	// Old is the number of objects that the collector counts as old, because they have survived several collections.
+	// Old is the number of objects that the collector treats as old, because they have survived several collections.
 	Old uint64 `json:"old"`
-	// Survived is the number of objects that have survived one or two collections, but do not count as old yet. It is
-	// null if the objects come from a file.
+	// Survived is the number of objects that have survived one or two collections, but are not old yet. It is null if
+	// the objects come from a file.
 	Survived *uint64 `json:"survived"`
 	// Bytes is the sum of SlotBytes and OtherBytes. Share (0 to 1) is Bytes divided by the bytes of all classes.
 	// RSSShare is Bytes divided by the process's resident memory. RSSShare is null if this memory could not be read.
@@ -66,8 +67,8 @@ type HeapKind struct {
 	Share     float64  `json:"share"`
 	RSSShare  *float64 `json:"rss_share"`
 	SlotBytes uint64   `json:"slot_bytes"`
-	// OtherBytes is the memory that the objects have outside their slots. It is null if ddtop can determine this for
-	// none of the objects.
+	// OtherBytes is the memory that the objects have outside their slots. It is null if ddtop cannot determine this
+	// memory for any of the objects.
 	OtherBytes *uint64 `json:"other_bytes"`
 	// Unsized is the number of objects whose whole size is not known. They may have more memory than was counted.
 	Unsized uint64 `json:"unsized"`
@@ -77,16 +78,16 @@ type HeapKind struct {
 type HeapAllocated struct {
 	// Objects is the number of objects for which the line of allocation is known.
 	Objects uint64 `json:"objects"`
-	// Misfits is the number of records of allocations that are left out. They changed while they were read, or do not
-	// match their object. Cut means that the process has more records than ddtop reads, or replaced the table of
-	// records too often.
+	// Misfits is the number of records of allocations that are left out. A record is left out if it changed while ddtop
+	// read it, or does not match its object. Cut means that the process has more records than ddtop reads, or replaced
+	// the table of records too often.
 	Misfits uint64 `json:"misfits"`
 	Cut     bool   `json:"cut"`
 	// Places has at most 4,096 lines of code that allocated objects. The one with the most bytes comes first.
 	Places []HeapPlace `json:"places"`
 }
 
-// HeapPlace is the objects of one class that were allocated on one line of the program.
+// HeapPlace describes the objects of one class that were allocated on one line of the program.
 type HeapPlace struct {
 	Class string `json:"class"`
 	Path  string `json:"path"`
@@ -106,23 +107,24 @@ func (k *HeapKind) New() uint64 {
 	return k.Objects - min(k.Objects, k.Old+*k.Survived)
 }
 
-// HeapSlot is the slots of one size.
+// HeapSlot describes the slots of one size.
 type HeapSlot struct {
 	SlotSize int    `json:"slot_size"`
 	Pages    int    `json:"pages"`
 	Slots    uint64 `json:"slots"`
 	Filled   uint64 `json:"filled"`
-	// Fullness counts the pages of the heap by how full they are: empty, less than a tenth, less than a half, less than
-	// nine tenths, and more.
+	// Fullness counts the pages of the heap by how full they are. Its five numbers are for pages that are empty, less
+	// than a tenth full, less than half full, less than nine tenths full, and fuller.
 	Fullness [5]int `json:"fullness"`
 }
 
-// HeapGrowth compares several counts.
+// HeapGrowth compares several counts of the process's objects, to find classes that grow.
 type HeapGrowth struct {
 	// SpanNS is the time between the first and the last count of the objects, in ns.
 	SpanNS int64 `json:"span_ns"`
-	// Compared is how many of the Counts can be compared with the previous count. This needs a collection between the
-	// two. MajorCollections is how many major collections there were between the first and the last comparable count.
+	// Compared is how many of the Counts can be compared with the previous count. Two counts can be compared if a
+	// collection ran between them. MajorCollections is the number of major collections between the first and the last
+	// comparable count.
 	Counts           int    `json:"counts"`
 	Compared         int    `json:"compared"`
 	MajorCollections uint64 `json:"major_collections"`
@@ -140,19 +142,19 @@ type HeapGrowing struct {
 	To               uint64  `json:"to"`
 	ObjectsPerSecond float64 `json:"objects_per_second"`
 	BytesPerSecond   float64 `json:"bytes_per_second"`
-	// Confirmed means that the number of objects was higher after each of several major collections. If it is not set,
-	// some of the new objects can be garbage.
+	// Confirmed means that the number of objects was higher after each of several major collections. Otherwise some of
+	// the new objects can be garbage.
 	Confirmed bool `json:"confirmed"`
-	// Leak means that the class has grown for five minutes or more, and does not grow more slowly. In a shorter time, a
-	// cache that fills up would look the same.
+	// Leak means that the class has grown for five minutes or more, and its growth does not slow down. A cache that
+	// fills up would look the same if ddtop observed it for a shorter time.
 	Leak bool `json:"leak"`
-	// Place is the line of code that allocated most objects of the class, among the objects whose line is known. It is
-	// null if there are none.
+	// Place is the line of code that allocated the most objects of the class. Only objects whose line is known are
+	// counted. It is null if there are none.
 	Place *HeapPlace `json:"place"`
 }
 
-// HeapStopped is a class whose number of objects grew at first and then stopped growing. StoppedNS is the time from
-// then to the last count.
+// HeapStopped is a class that grew at first and then stopped growing. StoppedNS is the time from the end of the growth
+// to the last count, in ns.
 type HeapStopped struct {
 	Name             string  `json:"name"`
 	From             uint64  `json:"from"`
@@ -164,12 +166,12 @@ type HeapStopped struct {
 // HeapMemory divides the resident memory of a process by kind, in bytes.
 type HeapMemory struct {
 	RSSBytes uint64 `json:"rss_bytes"`
-	// PSSBytes counts only a proportional part of memory that is shared: its size divided by the number of processes
-	// that share it. PrivateBytes counts only memory that is not shared.
+	// PSSBytes is like RSSBytes, but the size of shared memory is divided by the number of processes that share it.
+	// PrivateBytes counts only memory that is not shared.
 	PSSBytes     uint64 `json:"pss_bytes"`
 	PrivateBytes uint64 `json:"private_bytes"`
 	SwapBytes    uint64 `json:"swap_bytes"`
-	// Parts add up to RSSBytes.
+	// Parts divides RSSBytes by kind of memory. The parts add up to RSSBytes.
 	Parts  []HeapMemoryPart `json:"parts"`
 	Malloc HeapMalloc       `json:"malloc"`
 	// Copied compares the memory of the process with the memory of its parent. It is null if the process was not
@@ -181,7 +183,7 @@ type HeapMemory struct {
 	// Asks lists the code that asked the kernel for memory during the measurement. It is null unless memory outside
 	// Ruby's objects grew.
 	Asks *HeapAsks `json:"asks"`
-	// Advice is one sentence that advises the user what to do about the memory. It is null if nothing is remarkable.
+	// Advice is one sentence that says what the user can do about the memory. It is null if nothing is remarkable.
 	Advice *string `json:"advice"`
 }
 
@@ -196,23 +198,23 @@ type HeapMemoryGrown struct {
 	// FreeBytes is the growth of free blocks in malloc's arenas. FreeBytes is null if it is not known.
 	RubyBytes int64  `json:"ruby_bytes"`
 	FreeBytes *int64 `json:"free_bytes"`
-	// Is says what caused the growth: "objects", "free" (fragmentation of malloc) or "c_code".
+	// Is names the cause of the growth: "objects", "free" (fragmentation of malloc) or "c_code".
 	Is string `json:"is"`
 }
 
-// HeapAsks counts the system calls with which the process got memory from the kernel: mmap, mremap and brk, and also
-// mprotect by malloc's arenas.
+// HeapAsks counts the system calls by which the process got memory from the kernel: mmap, mremap and brk, and also
+// calls of mprotect by malloc's arenas.
 type HeapAsks struct {
-	// Missing says why the calls could not be followed. In this case all other fields are zero. It is null if the calls
-	// were followed.
+	// Missing says why the calls could not be followed. Then all other fields are zero. It is null if the calls were
+	// followed.
 	Missing *string `json:"missing"`
-	// SpanNS is how long the calls were followed, in ns. Calls is their number. Bytes is how much memory they asked
-	// for.
+	// SpanNS is how long the calls were followed, in ns. Calls is the number of calls. Bytes is how much memory they
+	// requested.
 	SpanNS int64  `json:"span_ns"`
 	Calls  uint64 `json:"calls"`
 	Bytes  uint64 `json:"bytes"`
 	// CopiedCalls counts the calls whose stacks are in Stacks. HeldKnown is false if the process may have returned
-	// memory to the kernel unseen by ddtop. In this case HeldBytes is too high.
+	// memory to the kernel without ddtop's notice. Then HeldBytes is too high.
 	CopiedCalls uint64    `json:"copied_calls"`
 	HeldKnown   bool      `json:"held_known"`
 	Stacks      []HeapAsk `json:"stacks"`
@@ -231,7 +233,7 @@ type HeapAsk struct {
 type HeapMemoryPart struct {
 	Kind  string `json:"kind"`
 	Bytes uint64 `json:"bytes"`
-	// GrownBytes is the growth since the beginning of the measurement. It is null without -d.
+	// GrownBytes is the growth since the beginning of the measurement. It is null without the flag -d.
 	GrownBytes *int64 `json:"grown_bytes"`
 }
 
@@ -241,16 +243,15 @@ type HeapMalloc struct {
 	Allocator *string `json:"allocator"`
 	Arenas    int     `json:"arenas"`
 	Bytes     uint64  `json:"bytes"`
-	// FreeBytes is the part of Bytes that is in free blocks. It is null if this part is not known for every arena.
+	// FreeBytes is the part of Bytes that is in free blocks. It is null if this is not known for every arena.
 	FreeBytes *uint64 `json:"free_bytes"`
 }
 
 // HeapCopied compares the memory of a forked process with the memory of its parent.
 type HeapCopied struct {
 	Parent int `json:"parent"`
-	// InheritedBytes is memory in private mappings that the process and its parent both have. SharedBytes is the part
-	// of it that the two processes still share. CopiedBytes is an upper bound of the part that was copied since the
-	// fork.
+	// InheritedBytes is the size of private mappings that both the process and its parent have. SharedBytes is the part
+	// that the two processes still share. CopiedBytes is an upper bound of the part that was copied since the fork.
 	InheritedBytes uint64 `json:"inherited_bytes"`
 	SharedBytes    uint64 `json:"shared_bytes"`
 	CopiedBytes    uint64 `json:"copied_bytes"`

@@ -4,7 +4,7 @@ package report
 // It contains only names and sizes, never the contents of objects.
 type HeapGraph struct {
 	// File is the name of the file that was read. It is null if ddtop read a process. PID and the times are known only
-	// for a process or a core file.
+	// if ddtop read a process or a core file.
 	File  *string  `json:"file"`
 	PID   int      `json:"pid"`
 	Title string   `json:"title"`
@@ -24,13 +24,13 @@ type HeapGraph struct {
 	// Objects is the number of objects that were found. References is the number of references between them.
 	Objects    uint64 `json:"objects"`
 	References uint64 `json:"references"`
-	// PagesSkipped counts heap pages that changed while they were read. Unread counts other pieces of memory that could
+	// PagesSkipped counts heap pages that changed while they were read. Unread counts other areas of memory that could
 	// not be read. Cut means that the heap has more pages than ddtop reads.
 	PagesSkipped int  `json:"pages_skipped"`
 	Unread       int  `json:"unread"`
 	Cut          bool `json:"cut"`
 	// Compacted means that Ruby moved objects while ddtop copied the memory, so that many references can be wrong.
-	// Repeated is how often ddtop discarded a copy for this reason and copied again.
+	// Repeated is the number of copies that ddtop discarded for this reason and repeated.
 	Compacted bool `json:"compacted"`
 	Repeated  int  `json:"repeated"`
 	// Holders is null without the flag --holders. Biggest is null without the flag --biggest.
@@ -38,20 +38,20 @@ type HeapGraph struct {
 	Biggest *HeapBiggest `json:"biggest"`
 }
 
-// HeapHolders says which references keep the objects of a class, or a single object, alive.
+// HeapHolders says which references keep objects alive. The objects are all objects of a class, or a single object.
 type HeapHolders struct {
-	// Of is what the user asked about: the name of a class, or the address of an object.
+	// Of is the class or the object that the user asked about: the name of the class, or the address of the object.
 	Of      string `json:"of"`
 	Objects int    `json:"objects"`
 	Bytes   uint64 `json:"bytes"`
 	// RetainedBytes is the memory that the collector would free if these objects were garbage.
 	RetainedBytes uint64 `json:"retained_bytes"`
-	// Unreached is the number of objects to which no path of references was found. Either they are garbage, or only
-	// memory that ddtop did not read refers to them.
+	// Unreached is the number of objects to which no path of references leads. Such an object is garbage, or only
+	// memory that ddtop did not read refers to it.
 	Unreached      int        `json:"unreached"`
 	UnreachedBytes uint64     `json:"unreached_bytes"`
 	Paths          []HeapPath `json:"paths"`
-	// MorePaths is the number of further paths, which are not in Paths because there were too many.
+	// MorePaths is the number of paths that are missing in Paths, because there were too many.
 	MorePaths int `json:"more_paths"`
 }
 
@@ -61,7 +61,7 @@ type HeapPath struct {
 	Path  string     `json:"path"`
 	Root  string     `json:"root"`
 	Steps []HeapStep `json:"steps"`
-	// Cut means that the path was too long, so that steps in its middle are left out.
+	// Cut means that steps in the middle of the path are left out, because the path was too long.
 	Cut           bool   `json:"cut"`
 	Objects       int    `json:"objects"`
 	Bytes         uint64 `json:"bytes"`
@@ -76,11 +76,11 @@ type HeapStep struct {
 	// In is the constant or variable that refers to the object. It is null if the object is an element of another
 	// object.
 	In *string `json:"in"`
-	// Repeated means that several objects of this kind follow each other on the path. They are shown as one step.
+	// Repeated means that this step stands for several objects of the same kind, which follow each other on the path.
 	Repeated bool `json:"repeated"`
 }
 
-// HeapBiggest lists the largest objects.
+// HeapBiggest lists the largest objects of the process.
 type HeapBiggest struct {
 	Strings []HeapBig `json:"strings"`
 	Arrays  []HeapBig `json:"arrays"`
@@ -89,7 +89,7 @@ type HeapBiggest struct {
 	Copies HeapCopies `json:"copies"`
 }
 
-// HeapBig is one large object, or the first of several equal Strings.
+// HeapBig is one large object, or the first one of several equal Strings.
 type HeapBig struct {
 	Class   string `json:"class"`
 	Address string `json:"address"`
@@ -99,8 +99,8 @@ type HeapBig struct {
 	RetainedBytes uint64 `json:"retained_bytes"`
 	// Path is a path of references from a root to the object. It is null if there is no such path.
 	Path *string `json:"path"`
-	// Objects is the number of Strings with the same bytes. WastedBytes is the memory of all of them except the largest
-	// one. Both keys are missing if the entry is a single object.
+	// For a group of Strings with the same bytes, Objects is their number. WastedBytes is the memory of all of them
+	// except the largest one. If the entry is a single object, both keys are missing.
 	Objects     int    `json:"objects,omitempty"`
 	WastedBytes uint64 `json:"wasted_bytes,omitempty"`
 }
@@ -108,7 +108,7 @@ type HeapBig struct {
 // HeapCopies counts the Strings that have the same bytes as another String.
 type HeapCopies struct {
 	// Compared is the number of Strings that were compared. A String is left out if it has more than 4 KiB, or shares
-	// its bytes with another String. Different is how many different contents the compared Strings have.
+	// its bytes with another String. Different is the number of different contents among the compared Strings.
 	Compared    int       `json:"compared"`
 	Different   int       `json:"different"`
 	WastedBytes uint64    `json:"wasted_bytes"`

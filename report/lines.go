@@ -4,7 +4,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 )
 
-// StatLine is a line of `ddtop stat --interval`: what happened in one interval.
+// StatLine is a line of `ddtop stat --interval`. It says what happened in one interval.
 type StatLine struct {
 	PID        int    `json:"pid"`
 	StartNS    int64  `json:"start_monotonic_ns"`
@@ -14,7 +14,7 @@ type StatLine struct {
 	// Threads is the number of threads in the last sample of the interval.
 	Threads int `json:"threads"`
 	// NS is the time of all threads by state, in ns. HeldShare is the time in which GVLs were held, divided by
-	// DurationNS. Each ractor has a GVL of its own, and HeldShare is the sum over all, so it can be above 1.
+	// DurationNS. Each ractor has its own GVL, and HeldShare is the sum for all ractors. So it can be above 1.
 	// WaitingMean is the mean number of threads that waited for a GVL.
 	NS          StatStates `json:"ns"`
 	HeldShare   OrNull     `json:"held_share"`
@@ -28,25 +28,25 @@ type StatLine struct {
 	CPUShare *float64 `json:"cpu_share"`
 	// RSSBytes is the resident memory of the process. It is zero if it is not known.
 	RSSBytes int64 `json:"rss_bytes"`
-	// Backlog is how many connections and requests waited for a thread of the process at the end of the interval. It is
-	// null if this is not known.
+	// Backlog is the number of connections and requests that waited for a thread of the process at the end of the
+	// interval. It is null if this number is not known.
 	Backlog *int64 `json:"backlog"`
-	// ExactNS is the part of the interval in which ddtop knows every change of the GVL, in ns. In the remaining part it
-	// knows only samples.
+	// ExactNS is the part of the interval in which ddtop recorded every change of the GVL, in ns. From the rest of the
+	// interval, ddtop has only samples.
 	ExactNS int64 `json:"exact_ns"`
-	// Lacks has the reasons why figures of this line are null. It has reasons only for states and waits, because a line
-	// has no figures about stacks or requests.
+	// Lacks has the reasons why figures of this line are null. There are only reasons for states and waits, because a
+	// line has no figures about stacks or requests.
 	Lacks LineLacks `json:"lacks"`
 }
 
-// LineLacks says, for each kind of figure, why there were too few samples to compute it (sampler.LeastQualities). The
-// reason is null if there were enough samples.
+// LineLacks has a reason for each kind of figure that could not be computed, because there were too few samples
+// (sampler.LeastQualities). The reason is null if there were enough samples.
 type LineLacks struct {
 	States *string `json:"states"`
 	Waits  *string `json:"waits"`
 }
 
-// LineWaits describes the waits for the GVL that ended in the time of a StatLine.
+// LineWaits describes the waits for the GVL that ended in the interval of a StatLine.
 type LineWaits struct {
 	Count  int64      `json:"count"`
 	P50NS  int64      `json:"p50_ns"`
@@ -69,15 +69,16 @@ type LineBounds struct {
 	Max gvl.Bound `json:"max"`
 }
 
-// LineGC counts the garbage collections that began in the interval of a line. It also has the time that threads spent
-// inside the collector.
+// LineGC counts the garbage collections that began in the interval of a StatLine. It also has the time that threads
+// spent inside the collector.
 type LineGC struct {
 	Count uint64  `json:"count"`
 	Minor uint64  `json:"minor"`
 	Major uint64  `json:"major"`
 	NS    int64   `json:"ns"`
 	Share float64 `json:"share"`
-	// Unread is set if ddtop did not read the collector's counters twice in the interval.
+	// Unread is set if ddtop read the collector's counters less than twice in the interval. Then it has no differences
+	// to report.
 	Unread bool `json:"-"`
 	enough
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatFinding is a finding from the measured time. Its text and figures describe the moment at which the problem was
-// worst.
+// StatFinding is a problem that ddtop found in the measured time. Its text and figures describe the moment at which the
+// problem was worst.
 type StatFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
@@ -19,21 +19,21 @@ type StatFinding struct {
 	SinceNS int64  `json:"since_monotonic_ns"`
 	UntilNS *int64 `json:"until_monotonic_ns"`
 	// AgoNS is the time from the end of the finding to the end of the measured time, in ns. It is null while the
-	// finding is active. Title and Text of an ended finding are in the past tense.
+	// finding is active. If the finding has ended, Title and Text are in the past tense.
 	AgoNS *int64 `json:"ago_ns"`
-	// Threads are the threads that the finding is about. The thread that causes it comes first.
+	// Threads are the threads that have the problem. The thread that causes it comes first.
 	Threads []sampler.ThreadID `json:"threads"`
 	// Endpoint is the route or class of jobs that contributes most to the finding. It is null if there is no such
 	// endpoint.
 	Endpoint *string `json:"endpoint"`
-	// Evidence says how many samples the finding is based on.
+	// Evidence is the number of samples on which the finding is based.
 	Evidence StatEvidence `json:"evidence"`
-	// Stack is the stack of the first thread in Threads. It is zero if no stack is known.
+	// Stack is the stack of the first one of Threads. It is zero if this stack is not known.
 	Stack sampler.StackID `json:"-"`
 }
 
-// When returns a prefix for the title of an ended finding: how long before the end of the measured time it ended, such
-// as "12 s ago: ". It is empty while the finding is active.
+// When returns a prefix for the title of an ended finding, such as "12 s ago: ". The time is from the end of the
+// finding to the end of the measured time. The prefix is empty while the finding is active.
 func (f *StatFinding) When() string {
 	if f.AgoNS == nil {
 		return ""
@@ -41,35 +41,35 @@ func (f *StatFinding) When() string {
 	return Ago(*f.AgoNS)
 }
 
-// StatEvidence says how many samples a finding is based on. A finding uses the data of ten seconds. Samples is the
+// StatEvidence says on how many samples a finding is based. A finding uses the data of ten seconds. Samples is the
 // number of samples in this time, and Stacks is how many of them have stacks. ApartNS is the mean time between samples,
-// in ns. ApartNS is zero if ddtop saw each change of the GVL as it happened, and so did not depend on samples.
+// in ns. It is zero if ddtop recorded each change of the GVL as it happened, and so did not need samples.
 type StatEvidence struct {
 	Samples int64 `json:"samples"`
 	Stacks  int64 `json:"stacks"`
 	ApartNS int64 `json:"apart_ns"`
-	// Native names the C functions in which the first thread of the finding stays, outermost first. It is null if they
-	// are not known.
+	// Native names the C functions in which the first thread of the finding stays. The outermost function comes first.
+	// It is null if they are not known.
 	Native *string `json:"native"`
 }
 
-// StatBlame divides the time that all threads waited for the GVL by what the holder of the GVL did meanwhile. Times are
-// in ns, added up over the waiting threads: two threads that wait for 1 ns count 2. TotalNS = NobodyNS + OtherNS +
+// StatBlame divides the time that threads waited for the GVL by what the holder of the GVL did meanwhile. Times are in
+// ns, added up for the waiting threads: if two threads wait for 1 ns, the sum is 2. TotalNS = NobodyNS + OtherNS +
 // RunningNS + StalledNS + GCNS.
 type StatBlame struct {
 	TotalNS int64 `json:"total_ns"`
-	// NobodyNS is the waiting time in which no thread held the GVL, because the next holder did not run yet.
-	// account.Blame counts only a limited number of holders separately. OtherNS is the waiting time caused by holders
-	// beyond this limit, and by threads that no sample listed.
+	// NobodyNS is the waiting time in which no thread held the GVL, because the next holder did not run yet. OtherNS is
+	// the waiting time that two kinds of threads caused: threads that no sample listed, and holders that were not
+	// counted separately. account.Blame counts only a limited number of holders separately.
 	NobodyNS int64 `json:"nobody_ns"`
 	OtherNS  int64 `json:"other_ns"`
-	// RunningNS, StalledNS and GCNS are the rest of the waiting time. Each is the part in which the holder of the GVL
-	// was in this state.
+	// RunningNS, StalledNS and GCNS divide the rest of the waiting time by the state of the GVL's holder: running,
+	// stalled or gc.
 	RunningNS int64 `json:"running_ns"`
 	StalledNS int64 `json:"stalled_ns"`
 	GCNS      int64 `json:"gc_ns"`
-	// Frames has the innermost frames of the holders of the GVL, and Threads has the holders themselves. Each list
-	// begins with the entry that made other threads wait longest.
+	// Frames has the code of the holders of the GVL (the innermost frames), and Threads has the holders themselves. In
+	// both lists, the entry that made other threads wait longest comes first.
 	Frames  []StatPlace  `json:"frames"`
 	Threads []StatCharge `json:"threads"`
 	enough
@@ -84,8 +84,8 @@ type StatPlace struct {
 	Share  float64          `json:"share"`
 }
 
-// StatCode is the innermost frame of a stack. If this frame belongs to Ruby itself, StatCode also has the innermost
-// method of the program or of a library. Otherwise the name of this method is "".
+// StatCode is the innermost frame of a stack. If this frame belongs to Ruby itself, Caller is the innermost method of
+// the program or of a library. Otherwise Caller is "".
 type StatCode struct {
 	Label  string `json:"label"`
 	Path   string `json:"path"`
@@ -93,15 +93,15 @@ type StatCode struct {
 	Caller string `json:"caller"`
 	// Uncertain is set if the frame or its line number may be wrong.
 	Uncertain bool `json:"uncertain"`
-	// Mark is a sign that is appended to the label of a frame that may be wrong.
+	// Mark is appended to the label of a frame that may be wrong. For other frames it is "".
 	Mark string `json:"-"`
 }
 
 // Text returns the text that is displayed: the label, followed by Mark.
 func (c *StatCode) Text() string { return c.Label + c.Mark }
 
-// StatCharge is a thread that made other threads wait for the GVL, with the method in which it caused most of this
-// waiting.
+// StatCharge is a thread that made other threads wait for the GVL. Method is the method in which it made them wait
+// longest.
 type StatCharge struct {
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`
@@ -113,8 +113,9 @@ type StatCharge struct {
 type StatWait struct {
 	Thread  sampler.ThreadID `json:"thread"`
 	StartNS int64            `json:"start_monotonic_ns"`
-	// NS is the length of the wait. Bound says whether NS is exact, a lower bound or an upper bound. The true length
-	// lies between LeastNS and MostNS. MostNS is null if the wait may have begun before samples saw it.
+	// NS is the length of the wait, in ns. Bound says whether NS is exact, a lower bound or an upper bound. The true
+	// length lies between LeastNS and MostNS. MostNS is null if the wait may have begun before the first sample that
+	// shows it.
 	NS         int64     `json:"ns"`
 	Bound      gvl.Bound `json:"bound"`
 	LeastNS    int64     `json:"least_ns"`
@@ -122,8 +123,8 @@ type StatWait struct {
 	InProgress bool      `json:"in_progress"`
 	// Before is the state of the thread just before it waited. It is null if no sample saw this state.
 	Before *StatBefore `json:"before"`
-	// Method is the code in which the thread waited for the GVL: "Report#build → JSON.generate". It comes from the
-	// stack at the end of the wait (Wait.Stack). It is "" if it is not known.
+	// Method is the code in which the thread waited for the GVL, such as "Report#build → JSON.generate". It comes from
+	// the stack at the end of the wait (Wait.Stack). It is "" if it is not known.
 	Method string `json:"method"`
 	// Exact and the fields below have the same meaning as the fields of gvl.Wait with these names.
 	Exact       bool             `json:"exact"`
@@ -133,11 +134,12 @@ type StatWait struct {
 	LastHolder  sampler.ThreadID `json:"last_holder"`
 }
 
-// Told returns the length of the wait together with its Bound, so that a text can mark a length that is only a bound.
+// Told returns the length of the wait with its Bound. With the Bound, a text can show that a length is only a lower or
+// an upper bound.
 func (w *StatWait) Told() gvl.Bounded { return gvl.Bounded{NS: w.NS, Bound: w.Bound} }
 
-// StatBefore is the state of a thread before a wait, and how long the state lasted. Detail has more about the state
-// (docs/reference/json.md). Words says the same as a text.
+// StatBefore is the state of a thread before a wait, and how long the state lasted. Detail says more about the state
+// (docs/reference/json.md). Words describes the state as a text.
 type StatBefore struct {
 	State  string         `json:"state"`
 	Detail map[string]any `json:"detail"`
@@ -145,20 +147,20 @@ type StatBefore struct {
 	NS     int64          `json:"ns"`
 }
 
-// StatNative is a native thread that runs no Ruby thread. It has the kernel's name for the thread, and the thread's CPU
+// StatNative is a native thread that runs no Ruby thread. It has the thread's name in the kernel, and the thread's CPU
 // time in the measured time.
 type StatNative struct {
 	TID   int32  `json:"tid"`
 	Name  string `json:"name"`
 	CPUNS int64  `json:"cpu_ns"`
-	// Taken is how often ddtop copied the C stack of the thread while the thread ran. Ran lists the places in the code
-	// that these stacks show, the most frequent place first. Ran is null if no stacks were copied.
+	// Taken is the number of times that ddtop copied the C stack of the thread while the thread ran. Ran lists the
+	// places in the code that these stacks show, the most frequent place first. Ran is null if no stacks were copied.
 	Taken int         `json:"taken"`
 	Ran   []StatAlone `json:"ran"`
 }
 
-// StatAlone is a C stack of a running thread that is not a Ruby thread. Taken is how often the thread was seen with
-// this stack. Chain and Frames have the same meaning as in StatNativeWait.
+// StatAlone is a C stack of a running thread that is not a Ruby thread. Taken is the number of copies with this stack.
+// Chain and Frames have the same meaning as in StatNativeWait.
 type StatAlone struct {
 	Chain  string            `json:"chain"`
 	Frames []DumpNativeFrame `json:"frames"`
@@ -171,8 +173,8 @@ func (s *Stat) FillNative(list []StatNative) {
 	sorting.StableBy(s.NativeThreads, func(a, b StatNative) int { return int(min(max(b.CPUNS-a.CPUNS, -1), 1)) })
 }
 
-// Sampled removes the data of exact mode from waits, so that only data from samples remains. It is called if the
-// records of exact mode cannot be trusted.
+// Sampled removes the data of exact mode from waits. Only data from samples remains. Sampled is called if the records
+// of exact mode cannot be trusted.
 func (s *Stat) Sampled() {
 	for i := range s.LongestWaits {
 		w := &s.LongestWaits[i]
@@ -180,8 +182,8 @@ func (s *Stat) Sampled() {
 	}
 }
 
-// Ago returns a prefix for the title of a finding: how long ago it ended, such as "12 s ago: ". It is empty if agoNS is
-// zero.
+// Ago returns a prefix for the title of a finding that has ended, such as "12 s ago: ". agoNS is the time since the
+// end, in ns. The prefix is empty if agoNS is zero.
 func Ago(agoNS int64) string {
 	if agoNS == 0 {
 		return ""

@@ -2,21 +2,21 @@ package report
 
 import "github.com/ddtop/ddtop/sampler"
 
-// DumpNative is the native stack of a thread that did not run when it was read.
+// DumpNative is the native stack of a thread that was not running when ddtop read the stack.
 type DumpNative struct {
 	// Frames are the C functions on the stack, innermost first. For a Ruby thread, the list ends where functions of the
 	// Ruby interpreter begin.
 	Frames []DumpNativeFrame `json:"frames"`
 	// Missing says why frames are missing. It is null if no frames are missing.
 	Missing *string `json:"missing"`
-	// Kernel describes what the kernel does for the thread, if the thread is uninterruptible or in a system call on
-	// files. It is null if the name of the system call says enough. It is also null if the text is unknown. In that
-	// case, KernelMissing says why. Otherwise KernelMissing is null.
+	// Kernel describes what the kernel does for the thread. ddtop looks for this if the thread is uninterruptible, or
+	// in a system call on files. Kernel is null if the name of the system call says enough. If Kernel is null because
+	// the text is not known, KernelMissing is the reason. Otherwise KernelMissing is null.
 	Kernel        *string `json:"kernel"`
 	KernelMissing *string `json:"kernel_missing"`
 }
 
-// DumpNativeFrame is a C function.
+// DumpNativeFrame is a C function on a native stack.
 type DumpNativeFrame struct {
 	// Name is the name of the C function. It is null if no symbol table has it. Library is the short name of the file
 	// at Path.
@@ -24,8 +24,8 @@ type DumpNativeFrame struct {
 	Library string  `json:"library"`
 	Path    string  `json:"path"`
 	// BuildID is the ID that the linker gave the file, or null. Offset is the place in the file at which the function
-	// will continue. Function is the place at which the function begins, or null if unknown. With these three, another
-	// tool can find the function's name.
+	// will continue. Function is the place at which the function begins, or null if it is not known. With these three,
+	// another tool can find the function's name.
 	BuildID  *string `json:"build_id"`
 	Offset   uint64  `json:"offset"`
 	Function *uint64 `json:"function"`
@@ -58,7 +58,7 @@ func NewNativeFrames(frames []sampler.NativeFrame) []DumpNativeFrame {
 	return out
 }
 
-// NativeFrames converts C functions back from their form in JSON. It keeps only names and libraries.
+// NativeFrames converts C functions in JSON to the form of samples. It keeps only names and libraries.
 func NativeFrames(list []DumpNativeFrame) []sampler.NativeFrame {
 	out := make([]sampler.NativeFrame, len(list))
 	for i, f := range list {
@@ -72,13 +72,13 @@ func NativeFrames(list []DumpNativeFrame) []sampler.NativeFrame {
 // StatNativeWait is a place in C code where blocked threads waited, each time for a second or more.
 type StatNativeWait struct {
 	// Place is the innermost Ruby frame. It is null if the frame's name is not known. Chain has the names of the C
-	// functions that this frame called, outermost first, without functions whose name is unknown. Frames has all these
-	// functions, innermost first.
+	// functions that this frame called, outermost first. Functions without a known name are left out. Frames has all of
+	// these functions, innermost first.
 	Place  *string           `json:"place"`
 	Chain  string            `json:"chain"`
 	Frames []DumpNativeFrame `json:"frames"`
-	// NS is how long threads were seen at this place in all, in ns. The true time is at least NS. Stays is how often a
-	// thread stayed at this place. Threads is the number of different threads that did so.
+	// NS is how long ddtop saw threads at this place, in ns, added up. The true time is at least NS. Stays is the
+	// number of times that a thread stayed at this place. Threads is the number of different threads that did so.
 	NS      int64 `json:"ns"`
 	Stays   int   `json:"stays"`
 	Threads int   `json:"threads"`
@@ -87,8 +87,8 @@ type StatNativeWait struct {
 // StatNativeReads counts the native stacks that were read since ddtop attached.
 type StatNativeReads struct {
 	// Read counts the stacks that were kept. Cut counts the kept stacks that lack their outer functions. Moved counts
-	// readings that failed because the thread ran meanwhile. Refused counts stacks that do not fit the Ruby frames of
-	// the same thread.
+	// reads that failed because the thread ran meanwhile. Refused counts stacks that do not fit the Ruby frames of the
+	// same thread.
 	Read    uint64 `json:"read"`
 	Cut     uint64 `json:"cut"`
 	Moved   uint64 `json:"moved"`

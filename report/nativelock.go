@@ -13,11 +13,11 @@ type DumpNativeLock struct {
 	// null if it is not known.
 	Function *string `json:"function"`
 	Library  *string `json:"library"`
-	// State says what is known about the holder of the lock. It is held, lost, inherited or unknown.
+	// State says what is known about the holder of the lock. It is one of the words held, lost, inherited and unknown.
 	State string `json:"state"`
-	// OwnerTID is the thread that holds the lock, as the lock's memory says, in the target's PID namespace. Holder is
-	// the same thread, if it is a Ruby thread. ForkedBy is the process from which the lock was inherited. Each is null
-	// if it does not exist.
+	// OwnerTID is the ID of the thread that holds the lock, according to the lock's memory, in the target's PID
+	// namespace. If this thread is a Ruby thread, Holder is its number. ForkedBy is the process from which the lock was
+	// inherited. Each is null if it does not exist.
 	OwnerTID *int32            `json:"owner_tid"`
 	Holder   *sampler.ThreadID `json:"holder"`
 	ForkedBy *int32            `json:"forked_by"`

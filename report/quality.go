@@ -10,22 +10,22 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatQuality says how many samples the figures of the measured time are based on.
+// StatQuality says on how many samples the figures of the measured time are based.
 type StatQuality struct {
-	// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if ddtop saw each change
-	// of the GVL as it happened and so did not depend on samples. StacksApartNS is the mean time between two readings
+	// ApartNS is the mean time between two samples while the process worked, in ns. It is zero if ddtop recorded each
+	// change of the GVL as it happened, and so did not need samples. StacksApartNS is the mean time between two reads
 	// of stacks, in ns. It is zero if stacks were never read.
 	ApartNS       int64 `json:"apart_ns"`
 	StacksApartNS int64 `json:"stacks_apart_ns"`
-	// Lacks has a reason for each kind of figure that is null: why there were too few samples for it. If there were
-	// enough, the reason is null.
+	// Lacks says, for each kind of figure that is null, why there were too few samples. The reason is null if there
+	// were enough.
 	Lacks StatLacks `json:"lacks"`
-	// Of has the data from which the other fields were computed.
+	// Of is the quality in the form of package sampler. The other fields were computed from it.
 	Of sampler.Quality `json:"-"`
 }
 
-// StatLacks says, for each kind of figure, why there were too few samples to compute it (sampler.LeastQualities). The
-// reason is null if there were enough samples.
+// StatLacks has a reason for each kind of figure that could not be computed, because there were too few samples
+// (sampler.LeastQualities). The reason is null if there were enough samples.
 type StatLacks struct {
 	States   *string `json:"states"`
 	Waits    *string `json:"waits"`
@@ -33,7 +33,7 @@ type StatLacks struct {
 	Requests *string `json:"requests"`
 }
 
-// Why returns the reason why a kind of figure is null. It is empty if there were enough samples.
+// Why returns the reason why figures of a kind are null. It is empty if there were enough samples.
 func (l *StatLacks) Why(f sampler.Figure) string {
 	if p := *l.figure(f); p != nil {
 		return *p
@@ -45,12 +45,12 @@ func (l *StatLacks) figure(f sampler.Figure) **string {
 	return [sampler.NumFigures]**string{&l.States, &l.Waits, &l.Stacks, &l.Requests}[f]
 }
 
-// QualityOf converts q, the quality of a set of samples, to its form in JSON.
+// QualityOf converts the quality of a set of samples to its form in JSON.
 func QualityOf(q *sampler.Quality) StatQuality {
 	return StatQuality{ApartNS: q.ApartNS(), StacksApartNS: q.StacksApartNS(), Lacks: LacksOf(q), Of: *q}
 }
 
-// LacksOf returns the kinds of figures for which q has too few samples, with the reasons.
+// LacksOf returns the reasons why q has too few samples for some kinds of figures.
 func LacksOf(q *sampler.Quality) (l StatLacks) {
 	for f := range sampler.NumFigures {
 		*l.figure(f) = TextOrNil(q.Lacks(f))
@@ -58,14 +58,14 @@ func LacksOf(q *sampler.Quality) (l StatLacks) {
 	return l
 }
 
-// enough is embedded in structs of figures. low is true if the figures are based on too few samples. Such figures are
-// null in JSON.
+// enough is embedded in structs of figures. If low is true, there were too few samples, and the figures are null in
+// JSON.
 type enough struct{ low bool }
 
 // Enough reports whether the figures are based on enough samples.
 func (e enough) Enough() bool { return !e.low }
 
-// LeaveOut marks the figures that are based on too few samples, so that they are null in JSON.
+// LeaveOut marks the figures for which there were too few samples. Marked figures are null in JSON.
 func (s *Stat) LeaveOut() {
 	l := &s.Quality.Lacks
 	states, waits := l.States != nil, l.Waits != nil
@@ -115,9 +115,9 @@ func (g StatGVL) MarshalJSON() ([]byte, error) {
 	return withNulls(plain(g), nulls{"held_share", "waiting_mean", "unheld_ns"}, nil)
 }
 
-// MarshalJSON writes null for figures that were not read. It also writes null for times that come from samples, if the
-// samples were too few. Counts come from Ruby and do not depend on samples, so they are written whenever they were
-// read.
+// MarshalJSON writes null for figures that were not read. It also writes null for times that come from samples, if
+// there were too few samples. Counts come from Ruby and do not depend on samples. So they are written whenever they
+// were read.
 func (g StatGC) MarshalJSON() ([]byte, error) {
 	type plain StatGC
 	sampled := nulls{"ns", "share", "phase_ns"}
@@ -130,7 +130,7 @@ func (g StatGC) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(g))
 }
 
-// MarshalJSON writes null for values of which ddtop has fewer than two readings in the measured time.
+// MarshalJSON writes null for figures that ddtop read less than twice in the measured time.
 func (p StatProcess) MarshalJSON() ([]byte, error) {
 	type plain StatProcess
 	return withNulls(plain(p), nulls{"user_ns", "system_ns", "cpu_ns", "throttled_ns", "major_faults", "context_switches"}, func(key string) bool {
@@ -138,8 +138,8 @@ func (p StatProcess) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// MarshalJSON writes null for times that the kernel did not report, or of which ddtop has fewer than two readings in
-// the measured time.
+// MarshalJSON writes null for times that the kernel did not report, or that ddtop read less than twice in the measured
+// time.
 func (p StatPressure) MarshalJSON() ([]byte, error) {
 	type plain StatPressure
 	if p.Source != sampler.PressureNone.String() && !p.Unread {
@@ -164,10 +164,10 @@ type OrNull float64
 // MarshalJSON writes null for NaN.
 func (n OrNull) MarshalJSON() ([]byte, error) { return orNull(math.IsNaN(float64(n)), float64(n)) }
 
-// Told reports whether the number is known.
+// Told reports whether the number is known, so that it can be shown.
 func (n OrNull) Told() bool { return !math.IsNaN(float64(n)) }
 
-// LeaveOut marks the figures of a line that are based on too few samples, so that they are null in JSON.
+// LeaveOut marks the figures of a line for which there were too few samples. Marked figures are null in JSON.
 func (l *StatLine) LeaveOut() {
 	states, waits := l.Lacks.States != nil, l.Lacks.Waits != nil
 	if states {
@@ -194,8 +194,8 @@ func (g LineGC) MarshalJSON() ([]byte, error) {
 // nulls is a list of the JSON keys of figures that can be null.
 type nulls []string
 
-// withNulls writes the struct v as JSON. The fields whose JSON names are in keys come last. Such a field becomes null
-// unless told(name) is true. If told is nil, all of these fields become null.
+// withNulls writes the struct v as JSON. The fields whose JSON names are in keys come last. Such a field is null unless
+// told(name) is true. If told is nil, all of them are null.
 func withNulls(v any, keys nulls, told func(key string) bool) ([]byte, error) {
 	x := reflect.ValueOf(v)
 	fields := make(map[string]any)

@@ -2,20 +2,20 @@ package report
 
 import "github.com/ddtop/ddtop/sampler"
 
-// StatQueues counts what waits to be served by the process: connections that it has not accepted, and requests that no
-// thread has taken. A figure that is not known is null.
+// StatQueues counts the connections and requests that wait for the process. The process has not accepted these
+// connections yet, and no thread has taken these requests. A figure that is not known is null.
 type StatQueues struct {
-	// Backlog is how many connections and requests wait in all queues together, by the last reading. BacklogMax is the
-	// largest such number in the measured time.
+	// Backlog is the number of connections and requests that wait in all queues together, at the last reading.
+	// BacklogMax is the largest such number in the measured time.
 	Backlog    *int64 `json:"backlog"`
 	BacklogMax *int64 `json:"backlog_max"`
 	// Why is the reason why the backlog is not known. It is null if the backlog is known.
 	Why       *string        `json:"why"`
 	Listeners []StatListener `json:"listeners"`
 	Cut       bool           `json:"listeners_cut"`
-	// Overflows and Drops count the connections that the kernel refused in the measured time. They count for all
-	// sockets of the network namespace, not only the process's. Overflows counts connections that were refused because
-	// a queue was full. Drops counts all refused connections.
+	// Overflows and Drops count the connections that the kernel refused in the measured time. Overflows counts those
+	// that were refused because a queue was full. Drops counts all refused connections. Both include the sockets of all
+	// processes in the network namespace.
 	Overflows *int64     `json:"listen_overflows"`
 	Drops     *int64     `json:"listen_drops"`
 	Pools     []StatPool `json:"pools"`
@@ -39,7 +39,8 @@ type StatPool struct {
 }
 
 // QueuesOf describes the queues of the process in the measured time. first and last are the first and the last reading
-// of the queues. most is the largest backlog, or UnknownCount. If the queues were never read, QueuesOf returns nil.
+// of the queues. most is the largest backlog, or UnknownCount if it is not known. QueuesOf returns nil if the queues
+// were never read.
 func QueuesOf(first, last *sampler.Queues, most int64) *StatQueues {
 	if last == nil {
 		return nil
@@ -59,7 +60,8 @@ func QueuesOf(first, last *sampler.Queues, most int64) *StatQueues {
 	return out
 }
 
-// BacklogOf returns how many connections and requests wait in all queues together. It returns nil if this is not known.
+// BacklogOf returns the number of connections and requests that wait in all queues together. It returns nil if this
+// number is not known.
 func BacklogOf(q *sampler.Queues) *int64 {
 	n, known := q.Backlog()
 	if !known {

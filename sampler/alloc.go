@@ -2,8 +2,9 @@ package sampler
 
 import "math"
 
-// MaxAllocClasses limits how many classes an AllocClasses lists. It lists the classes that it sees first, because these
-// usually have the most objects. The objects of all other classes are counted together under the name AllocOthers.
+// MaxAllocClasses limits how many classes an AllocClasses lists. It lists the first classes that ddtop sees, because
+// these usually have the most objects. The objects of all other classes are counted together under the name
+// AllocOthers.
 const MaxAllocClasses = 400
 
 // These names are used in AllocClass.Name and HeapKind.Name for objects that belong to no listed Ruby class.
@@ -21,16 +22,18 @@ const (
 	AllocOthers = "(others)"
 )
 
-// AllocClasses estimates how many objects of each class were allocated since ddtop attached to the process. At certain
-// instants ddtop reads the newest objects of the heap page that Ruby fills. Ruby's counter of allocated objects is
-// exact. The counter's growth since the last instant is divided among the classes of the newest objects
-// (docs/internals/gc.md#which-classes). All figures only grow. So the difference of two AllocClasses is what was
-// allocated between them. An AllocClasses does not change after it was delivered.
+// AllocClasses estimates how many objects of each class were allocated since ddtop attached to the process. Ruby's
+// counter of allocated objects is exact, but does not know classes. So ddtop reads, at certain instants, the newest
+// objects of the heap page that Ruby fills. It divides the counter's growth since the last instant among the classes of
+// these objects (docs/internals/gc.md#which-classes).
+//
+// All figures only grow. So the difference of two AllocClasses is what was allocated between them. An AllocClasses does
+// not change after it was delivered.
 type AllocClasses struct {
-	// Instants is how often ddtop read new objects since the attach. Seen is how many objects it read in all these
-	// instants together.
+	// Instants is the number of times that ddtop read new objects since it attached. Seen is the number of objects that
+	// it read at all these instants together.
 	Instants, Seen uint64
-	// Objects is the estimated number of new objects of all classes. It is a sum: each instant adds the number of new
+	// Objects is the estimated number of new objects of all classes. At each instant, ddtop adds the number of new
 	// objects since the instant before. Squares is the sum of the squares of these numbers. AllocShare.Error is
 	// computed from Squares.
 	Objects, Squares float64
@@ -41,24 +44,26 @@ type AllocClasses struct {
 type AllocClass struct {
 	Name    string
 	Objects float64
-	// Squares and Products are used to compute AllocShare.Error. Let n be the number of new objects that one instant
-	// stands for, and x the part of them that belongs to this class. Squares is the sum of x² over all instants, and
+	// Squares and Products are used to compute AllocShare.Error. Let n be the number of new objects since the instant
+	// before, and x the part of them that belongs to this class. Squares is the sum of x² over all instants, and
 	// Products is the sum of x·n.
 	Squares, Products float64
 }
 
-// AllocShare is one class's estimated share of all objects that were allocated in an interval.
+// AllocShare is one class's estimated share of all objects that were allocated in a period of time.
 type AllocShare struct {
 	Name string
-	// Objects is the estimated number of new objects of the class. Share is their part of all new objects, from 0 to 1.
+	// Objects is the estimated number of new objects of the class. Share is Objects divided by the new objects of all
+	// classes, from 0 to 1.
 	Objects, Share float64
 	// Error is half the width of the 95 % confidence interval of Share. It is NaN if the estimate is based on fewer
 	// than two instants.
 	Error float64
 }
 
-// Since returns what was allocated, class by class, since an earlier estimate. If earlier is nil, it counts from the
-// attach. The shares are in no order. instants is the number of instants on which the estimate is based.
+// Since returns the objects that were allocated since an earlier estimate, by class. If earlier is nil, it returns the
+// objects since ddtop attached. The shares are in no order. instants is the number of instants on which the estimate is
+// based.
 func (a *AllocClasses) Since(earlier *AllocClasses) (shares []AllocShare, instants uint64) {
 	if a == nil {
 		return nil, 0
@@ -82,9 +87,9 @@ func (a *AllocClasses) Since(earlier *AllocClasses) (shares []AllocShare, instan
 			continue
 		}
 		share := n / all
-		// v is the variance of a share, which is a ratio of two sums (Cochran, Sampling Techniques, section 6.3). It
-		// adds up, over all instants, the squared deviation from the share. The factor for 95 % is the quantile of the
-		// normal distribution.
+		// v is the variance of a share, which is a ratio of two sums (Cochran, Sampling Techniques, section 6.3). v is
+		// the sum of the squared deviations from the share at all instants. The factor 1.96 is the quantile of the
+		// normal distribution for 95 %.
 		v := (c.Squares - b.Squares) - 2*share*(c.Products-b.Products) + share*share*squares
 		s := AllocShare{Name: c.Name, Objects: n, Share: share, Error: math.NaN()}
 		if instants >= 2 {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestAllocSharesCoverTheTruth: AllocShare.Error gives a 95 % confidence interval. The test makes shares that scatter
-// around a known value. The interval must contain this value in about 95 of 100 runs. With few instants it may be a
-// little less often.
+// TestAllocSharesCoverTheTruth: AllocShare.Error describes a 95 % confidence interval. The test makes shares that
+// scatter around a known value. The interval must contain this value in about 95 of 100 runs. With few instants, this
+// may happen a little less often.
 func TestAllocSharesCoverTheTruth(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const runs, looks, truth = 400, 60, .3

@@ -7,32 +7,33 @@ import (
 )
 
 const (
-	// MaxDictionaryBytes bounds the memory of a Dictionary's entries, names included. When it is full, new entries are
-	// refused and counted, until a Keeper has removed old entries. A frame with the label leftOutLabel replaces each
-	// refused frame and stack.
+	// MaxDictionaryBytes limits the memory of a Dictionary's entries, including their names, in bytes. A full
+	// Dictionary refuses and counts new entries, until a Keeper has removed old ones. A frame with the label
+	// leftOutLabel replaces refused frames and stacks.
 	MaxDictionaryBytes = 96 << 20
-	// mapSlack estimates a Go map's memory: it is mapSlack times the memory of its entries. A map is between half and
-	// seven eighths full. While it grows, its old and its new table exist at the same time.
+	// mapSlack is used to estimate the memory of a Go map: it is mapSlack times the memory of the map's entries. A map
+	// is between half and seven eighths full. While it grows, its old and its new table exist at the same time.
 	mapSlack = 3
 )
 
-// shares is the number of processes that ddtop can read at once with full limits of memory. If ddtop reads more
-// processes, Share reduces the limit of each.
+// shares is the number of processes that ddtop can read at the same time with full memory limits. If ddtop reads more
+// processes, Share reduces the limit of each process.
 const shares = 2
 
-// Share returns the part of a memory limit that each process gets while n processes are read at once.
+// Share returns the memory limit of each process while n processes are read at the same time. limit is the limit of a
+// single process.
 func Share(limit, n int) int { return min(limit, shares*limit/max(n, 1)) }
 
 // Room is memory that the Dictionaries of several processes share. Each Dictionary has a reserved part that it can
-// always use. It may grow beyond this part, up to MaxDictionaryBytes, while the Room has free memory. So a process with
-// very many names takes nothing from the reserved parts of others.
+// always use. While the Room has free memory, a Dictionary may grow beyond its reserved part, up to MaxDictionaryBytes.
+// So a process with very many names never takes memory from the reserved parts of others.
 type Room struct {
 	limit, part int64
 	held        atomic.Int64
 }
 
-// NewRoom returns a Room for the Dictionaries of at most n processes at a time. A part of bytes/n is reserved for each
-// Dictionary. Beyond their reserved parts, all Dictionaries together may use the same amount of memory again.
+// NewRoom returns a Room for the Dictionaries of at most n processes at a time. bytes/n is reserved for each
+// Dictionary. Beyond the reserved parts, all Dictionaries together may use up to bytes more.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
 // NewDictionary returns an empty Dictionary that takes its memory from the room. When Go's garbage collector frees the
@@ -55,8 +56,7 @@ func (d *entries) takes(n int64) {
 	d.room.held.Add(beyond - d.shared.Swap(beyond))
 }
 
-// leftOutLabel is the label of the frame that replaces refused frames and stacks. A Dictionary refuses them when it has
-// no room.
+// leftOutLabel is the label of the frame that replaces frames and stacks for which a Dictionary has no room.
 const leftOutLabel = "(left out: too many names)"
 
 // Bytes returns the approximate memory of the entries, in bytes. It is at most MaxDictionaryBytes plus the memory of
@@ -75,7 +75,7 @@ func (d *Dictionary) LeftOut() uint64 {
 	return d.overflow
 }
 
-// fits reports whether n more bytes are within the memory limit. If they are not, it counts a refused entry.
+// fits reports whether n more bytes are within the memory limit. If they are not, fits counts a refused entry.
 func (d *entries) fits(n int64) bool {
 	full := d.room != nil && d.bytes+n > d.room.part && d.room.held.Load()+n > d.room.limit
 	if full || d.bytes+n > d.maxBytes {
@@ -85,7 +85,7 @@ func (d *entries) fits(n int64) bool {
 	return true
 }
 
-// costOf returns the memory of a map's entry of the given size, together with its names.
+// costOf estimates the memory of a map's entry, in bytes. size is the size of the entry without its names.
 func costOf(size uintptr, names ...string) int64 {
 	bytes := int64(mapSlack * size)
 	for _, s := range names {
@@ -94,8 +94,8 @@ func costOf(size uintptr, names ...string) int64 {
 	return bytes
 }
 
-// tableCost returns the memory that an entry of an intern.Table takes beside its page: its names, and its hash and ID
-// in a map. The page counts as a whole when it is made.
+// tableCost estimates the memory of an entry of an intern.Table outside of the table's pages. This is the memory of its
+// names, and of its hash and ID in a map. The memory of a page is counted as a whole when the page is made.
 func tableCost(names ...string) int64 {
 	return costOf(unsafe.Sizeof(uint64(0))+unsafe.Sizeof(FrameID(0)), names...)
 }
@@ -105,12 +105,12 @@ func (f Frame) cost() int64 {
 }
 func (n stackNode) cost() int64 { return tableCost() }
 func (p Peer) cost() int64      { return tableCost(p.Remote, p.Local, p.Service, p.Path, p.Process) }
-func (w Work) cost() int64 { // a Work is also in a map by its Number
+func (w Work) cost() int64 { // a second map, by Number, also has each Work
 	return tableCost(w.Endpoint, w.Values, w.Path) + costOf(unsafe.Sizeof(w.Number)+unsafe.Sizeof(WorkID(0)))
 }
 
 func (t text) cost() int64 { return tableCost(t.s) }
-func (t ThreadInfo) cost() int64 { // its name is also a key of the map twins
+func (t ThreadInfo) cost() int64 { // the name is also a key of the map twins
 	return costOf(unsafe.Sizeof(t.ID)+unsafe.Sizeof(t)+unsafe.Sizeof(t.Name)+unsafe.Sizeof(twins{}), t.Name, t.Exception)
 }
 

@@ -40,9 +40,8 @@ func heap() int64 {
 }
 
 // TestDictionaryIsBounded: a program makes names, stacks, peers and threads without end, and some names have the
-// greatest length. The Dictionary must take only the stated memory. It counts and marks entries for which there is no
-// room. IDs that it gave out earlier keep their meaning. When no sample in the history needs the old entries, there is
-// room again.
+// greatest length. The Dictionary must not take more memory than its limit. It counts and marks entries for which there
+// is no room. Earlier IDs keep their meaning. When no sample in the history needs the old entries, there is room again.
 func TestDictionaryIsBounded(t *testing.T) {
 	for name, make := range map[string]func(d *Dictionary, i int){
 		"long names": func(d *Dictionary, i int) {
@@ -68,7 +67,7 @@ func TestDictionaryIsBounded(t *testing.T) {
 					t.Fatalf("%d bytes after %d", d.Bytes(), i)
 				}
 			}
-			const spare = 1 << 20 // room for the stand-ins of left-out entries, and their pages
+			const spare = 1 << 20 // room for the frame and stack that replace left-out entries, and for their pages
 			got := heap() - before
 			if d.Bytes() > d.maxBytes+spare || got > d.Bytes()*5/4+spare {
 				t.Errorf("%d bytes by its own account, %d on the heap, of %d", d.Bytes(), got, d.maxBytes)
@@ -100,7 +99,7 @@ func TestDictionaryIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeftOutStack: if a thread's frames were refused because there is no room, its stack has only the frame
+// TestLeftOutStack: some frames of a thread were refused because there is no room. Its stack then has only the frame
 // leftOutLabel. The stack must not show the callers of a missing frame.
 func TestLeftOutStack(t *testing.T) {
 	d := NewDictionary()

@@ -12,8 +12,8 @@ import (
 // FrameID identifies a Frame in a Dictionary. Zero means "no frame".
 type FrameID uint32
 
-// StackID identifies a stack in a Dictionary. Zero is the empty stack. The stacks are stored as a trie: each entry is
-// one frame and the StackID of its caller's stack.
+// StackID identifies a stack in a Dictionary. Zero is the empty stack. Stacks with the same callers share entries (a
+// trie): each entry is one frame and the StackID of its caller's stack.
 type StackID uint32
 
 // Frame is one line of a backtrace, as Thread::Backtrace::Location describes it.
@@ -23,58 +23,59 @@ type Frame struct {
 	Label string
 	// Name is Ruby's base_label: the name of the method without its class.
 	Name string
-	// Path is the path as Ruby reports it. It is relative for a main script. It is empty if Ruby reports nil for it.
+	// Path is the path as Ruby reports it. The path of a main script is relative. Path is empty if Ruby reports nil.
 	Path string
-	// AbsolutePath is the real path of the file. It is empty if Ruby reports nil for absolute_path, as for eval and
-	// <internal:…>.
+	// AbsolutePath is the real path of the file. It is empty if Ruby reports nil for absolute_path, for example in eval
+	// and <internal:…>.
 	AbsolutePath string
 	// Line is the line that the frame executes. It is 0 if Ruby itself reports 0. If the line could not be read, Line
 	// is FirstLine, and Uncertain is set. It may be negative, because eval accepts any line number.
 	Line int32
 	// FirstLine is the line where the method or block begins. It is zero for functions in C.
 	FirstLine int32
-	// C is true for functions written in C. It is also true for functions written in Ruby (<internal:…>) that the Ruby
-	// release reports as C functions.
+	// C is true for functions written in C. It is also true for functions in <internal:…>, which are written in Ruby,
+	// if the Ruby release reports them as C functions.
 	C bool
-	// Uncertain is true if the line or the whole frame can't be trusted. For example, code that a JIT compiled may not
-	// have stored its current program counter (pc) in the frame yet.
+	// Uncertain is true if the line or the whole frame cannot be trusted. For example, code that a JIT compiled may not
+	// have stored its current program counter (pc) in the frame yet. The line comes from there.
 	Uncertain bool
-	// UncertainLine is true if only the line of an Uncertain frame cannot be trusted. The method is then right.
+	// UncertainLine is true if only the line of an Uncertain frame cannot be trusted. Then the method is right.
 	UncertainLine bool
 	// Origin says where the code comes from.
 	Origin Origin
 	// Gem is the name and version of the gem that the code belongs to ("rack 2.2.7"). The version is missing if the
 	// path has none. Gem is empty if Origin is not OriginGem.
 	Gem string
-	// Native says which kind of C code a frame of a native stack stands for. It is empty for frames of a Ruby stack.
+	// Native is the C code that a frame of a native stack stands for. It is empty for frames of a Ruby stack.
 	Native NativeCode
 }
 
 // ThreadInfo holds the facts about a thread that rarely change, such as its name. The facts that change often are in
-// Sample, in the thread's Thread.
+// Thread, which is a part of each Sample.
 type ThreadInfo struct {
 	ID ThreadID
 	// Name is Thread#name as valid UTF-8. It is "" if the thread has no name. HasName is true if Thread#name is not
 	// nil. It distinguishes an empty name from no name.
 	Name    string
 	HasName bool
-	// Twin numbers the threads that have the same name: 1, 2, 3 in the order in which they appeared. Zero means that no
+	// Twin numbers the threads that have the same name: 1, 2, 3 in the order in which they appeared. It is zero if no
 	// other thread has had this name. The Dictionary sets Twin.
 	Twin   uint32
 	Main   bool
 	Ractor RactorID
 	// TID is the last known id of the native thread. It is zero if none is known.
 	TID int32
-	// FirstSeenNS is when ddtop first saw the thread, and GoneNS when it was gone. Both are CLOCK_MONOTONIC in ns;
-	// GoneNS is 0 while the thread lives.
+	// FirstSeenNS is when ddtop first saw the thread. GoneNS is when the thread had ended, and 0 while it lives. Both
+	// are CLOCK_MONOTONIC in ns.
 	FirstSeenNS, GoneNS int64
 	// Exception is the class of the exception that ended the thread. It is empty while the thread lives. It is also
 	// empty if no exception ended the thread, or if the class is not known.
 	Exception string
 }
 
-// FullName returns the name of the thread. If several threads have this name, it appends the number Twin: "processor
-// 3". If the name itself ends in a digit, it writes "worker-1 (2)". FullName is empty if the thread has no name.
+// FullName returns the name of the thread. If several threads have this name, FullName adds the number Twin: "processor
+// 3". If the name itself ends in a digit, the number is in parentheses: "worker-1 (2)". FullName is empty if the thread
+// has no name.
 func (t *ThreadInfo) FullName() string {
 	switch {
 	case t.Name == "" || t.Twin == 0:
@@ -104,16 +105,16 @@ const (
 	PeerOther
 )
 
-// Peer is the thing that a file descriptor refers to, such as the other end of a connection, or a file.
+// Peer is the thing to which a file descriptor refers, such as the other end of a connection, or a file.
 type Peer struct {
 	Kind PeerKind
 	// Remote is the address:port of a socket's other end, or the path of a unix socket. Local is the address of the
 	// target's end, for example of a listening socket.
 	Remote, Local string
-	// Service is the usual name of the service at the port (PostgreSQL, Redis …); "" when there is none.
+	// Service is the usual name of the service at the port, such as PostgreSQL or Redis. It is "" if there is none.
 	Service string
-	// Process is the program at the other end of a connection within the machine, the one that listens there: "ruby
-	// (pid 12)". The pid counts in ddtop's own PID namespace. Process is empty if it is not known.
+	// Process is the program that listens at the other end of a connection within the machine, for example "ruby (pid
+	// 12)". The PID is as in ddtop's own PID namespace. Process is empty if it is not known.
 	Process string
 	// Path is a file's path. For a descriptor without a path, it is the text of the /proc/PID/fd link (pipe:[123]).
 	Path string
@@ -126,47 +127,50 @@ type stackNode struct {
 }
 
 // Dictionary stores each frame, stack, thread, peer, request and text once, and gives it an ID (interning). One
-// goroutine may write while any number of goroutines read. An ID is never given to another entry while the Dictionary
-// lives. After a Keeper has evicted (removed) an entry, its ID means nothing. Requests and texts are also evicted when
-// there are many newer ones. CutName shortens long names. All entries together take at most MaxDictionaryBytes.
+// goroutine may write while any number of goroutines read. All entries together take at most MaxDictionaryBytes.
+// CutName shortens long names.
+//
+// A Keeper can evict (remove) an entry. After that, the entry's ID means nothing. No other entry gets this ID while the
+// Dictionary lives. Requests and texts are also evicted when there are many newer ones.
 //
 // A Dictionary can hide names in what it returns: see Hide and Filtered.
 type Dictionary struct {
 	*entries
-	names Filter                 // removes names for good; nil if nothing is removed
-	marks bool                   // the method Frame returns frames changed by Frame.Marked
+	names Filter                 // removes names, and cannot be switched off; nil if nothing is removed
+	marks bool                   // Frame returns frames after they were changed by Frame.Marked
 	own   func(Frame) Frame      // decides a frame's Origin (see Judged), or nil
-	hide  atomic.Pointer[Filter] // hides names for now
-	// routesOf caches the last result of Routes. The cache is valid until the routes change, or until a Filter is set
+	hide  atomic.Pointer[Filter] // hides names until Hide changes it
+	// routesOf caches the last result of Routes. The cache is invalid after the routes change, or after a Filter is set
 	// or removed.
 	routesOf atomic.Pointer[routesOf]
 }
 
-// entries are the stored values of a Dictionary. All views of a Dictionary share the same entries.
+// entries are the stored values of a Dictionary. A Dictionary can have several views, and all of them share the same
+// entries.
 type entries struct {
 	mu     sync.RWMutex
 	frames intern.Table[Frame, FrameID]
 	stacks intern.Table[stackNode, StackID]
 	peers  intern.Table[Peer, PeerID]
 	works  intern.Table[Work, WorkID]
-	// named maps a request's number to the ID of the newest Work that has this number.
+	// named maps a request's number to the ID of the newest Work with this number.
 	named map[WorkNumber]WorkID
-	// routes maps a request's path (Work.Path) to the route that other requests with the same path had. The route is ""
-	// if they had several different routes. renames counts how often routes has changed.
+	// routes maps a request's path (Work.Path) to the route of earlier requests with this path. The route is "" if they
+	// had different routes. renames counts how many times routes has changed.
 	routes   map[string]string
 	renames  atomic.Uint64
 	texts    intern.Table[text, TextID]
 	threads  map[ThreadID]ThreadInfo
 	twins    map[string]twins // by name
 	overflow uint64
-	// bytes is the memory of all entries, and maxBytes is its limit. leftOut is a stack that replaces all stacks for
+	// bytes is the memory of all entries, and maxBytes is its limit. leftOut is the stack that replaces all stacks for
 	// which there is no room.
 	bytes, maxBytes int64
-	// told is the memory of the requests and texts that were added since the last eviction of requests and texts (see
+	// told is the memory of the requests and texts that were added since requests and texts were last evicted (see
 	// toldPart).
 	told int64
-	// room is memory that several Dictionaries share. It is nil if this Dictionary does not share memory. shared is how
-	// many bytes of the room these entries take.
+	// room is memory that several Dictionaries share. It is nil if this Dictionary does not share memory. shared is the
+	// part of the room that these entries take, in bytes.
 	room       *Room
 	shared     *atomic.Int64
 	leftOut    StackID
@@ -192,7 +196,7 @@ func NewDictionary() *Dictionary {
 	return d
 }
 
-// A Filter changes the entries that a Dictionary returns: it removes names and values from them.
+// A Filter removes names and values from the entries that a Dictionary returns.
 type Filter interface {
 	Frame(Frame) Frame
 	Peer(Peer) Peer
@@ -202,11 +206,11 @@ type Filter interface {
 	Exception(string) string
 }
 
-// Hide makes this Dictionary return filtered entries from now on. Other views of the same entries (see View) do not
-// change. With nil it returns everything again.
+// Hide makes this Dictionary return filtered entries from now on. If f is nil, it returns everything again. Other views
+// of the same entries (see View) do not change.
 func (d *Dictionary) Hide(f *Filter) { d.hide.Store(f) }
 
-// HidesDirectories reports whether this Dictionary hides the names of directories. It hides them whenever it hides any
+// HidesDirectories reports whether this Dictionary hides the names of directories. It does so whenever it hides any
 // names.
 func (d *Dictionary) HidesDirectories() bool { return d.filter() != nil }
 
@@ -221,22 +225,22 @@ func (d *Dictionary) filter() Filter {
 	return nil
 }
 
-// View returns a Dictionary of the same entries that hides the same names as this one does now. A later call of Hide on
-// this Dictionary does not change the view. So a file that was begun with hidden names keeps them hidden to its end. A
-// file that was begun with all names keeps all.
+// View returns a Dictionary with the same entries. It hides the same names as this Dictionary does now. A later call of
+// Hide on this Dictionary does not change the view. So a file that is written from a view hides the same names from its
+// beginning to its end.
 func (d *Dictionary) View() *Dictionary {
 	v := &Dictionary{entries: d.entries, names: d.names, own: d.own, marks: d.marks}
 	v.hide.Store(d.hide.Load())
 	return v
 }
 
-// Filtered returns a Dictionary of the same entries. It passes each entry through f before it returns it. The stored
-// entries do not change.
+// Filtered returns a Dictionary with the same entries. It passes each entry through f before it returns the entry. The
+// stored entries do not change.
 func (d *Dictionary) Filtered(f Filter) *Dictionary {
 	return &Dictionary{entries: d.entries, names: f, own: d.own, marks: d.marks}
 }
 
-// Judged returns a Dictionary of the same entries. Its Frame method passes each frame through judge, which sets the
+// Judged returns a Dictionary with the same entries. Its method Frame passes each frame through judge, which sets the
 // frame's Origin. The stored entries do not change.
 func (d *Dictionary) Judged(judge func(Frame) Frame) *Dictionary {
 	v := d.View()
@@ -244,8 +248,8 @@ func (d *Dictionary) Judged(judge func(Frame) Frame) *Dictionary {
 	return v
 }
 
-// InternFrame returns the ID of f. It gives f an ID at the first call. If there is no room, it returns the ID of the
-// frame that has the label leftOutLabel.
+// InternFrame returns the ID of f. At the first call it gives f a new ID. If there is no room, it returns the ID of the
+// frame with the label leftOutLabel.
 func (d *Dictionary) InternFrame(f Frame) FrameID {
 	f.Label, f.Name = CutName(templateLabel(f.Label, f.Path)), CutName(f.Name)
 	f.Path, f.AbsolutePath, f.Gem = CutName(f.Path), CutName(f.AbsolutePath), CutName(f.Gem)
@@ -260,7 +264,7 @@ func (d *Dictionary) InternFrame(f Frame) FrameID {
 }
 
 // InternStack returns the ID of the stack in which caller called frame. If there is no room for this stack, or if
-// caller itself was left out, it returns the stack that has only the frame leftOutLabel.
+// caller itself was left out, it returns a stack that has only the frame leftOutLabel.
 func (d *Dictionary) InternStack(caller StackID, frame FrameID) StackID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -297,7 +301,7 @@ func (d *entries) internStack(caller StackID, frame FrameID) StackID {
 	return d.leftOutStack()
 }
 
-// InternPeer returns the ID of p. It gives p an ID at the first call. It returns 0 if there is no room.
+// InternPeer returns the ID of p. At the first call it gives p a new ID. It returns 0 if there is no room.
 func (d *Dictionary) InternPeer(p Peer) PeerID {
 	p.Remote, p.Local, p.Service, p.Path = CutName(p.Remote), CutName(p.Local), CutName(p.Service), CutName(p.Path)
 	p.Process = CutName(p.Process)
@@ -306,8 +310,8 @@ func (d *Dictionary) InternPeer(p Peer) PeerID {
 	return internIn(d.entries, &d.peers, p, false)
 }
 
-// internIn returns the ID of an entry in the table t. It gives the entry a new ID if it is not stored yet. It returns
-// zero if t has no free IDs. It also returns zero if there is no room, unless the parameter always is true.
+// internIn returns the ID of the entry v in the table t. If v is not stored yet, it gets a new ID. internIn returns
+// zero if t has no free IDs. It also returns zero if there is no room, unless always is true.
 func internIn[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T, always bool) ID {
 	now := Generation(d.generation.Load())
 	if id := t.Find(v, now); id != 0 {
@@ -337,8 +341,7 @@ func held[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], id ID) (
 	return v
 }
 
-// SetThread stores the information about a thread, and replaces what was stored before. ok is false if there is no room
-// for it.
+// SetThread stores the information about a thread, and replaces earlier information. ok is false if there is no room.
 func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 	t.Name = CutName(t.Name)
 	d.mu.Lock()
@@ -360,8 +363,8 @@ func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 	return true
 }
 
-// twins counts the threads that have the same name. held is how many of them are stored now. last is the number
-// (ThreadInfo.Twin) of the newest.
+// twins counts the threads that have the same name. held is the number of those that are stored now. last is the Twin
+// of the newest one.
 type twins struct{ held, last uint32 }
 
 // joinTwins counts one more thread with this name, and returns the thread's number for ThreadInfo.Twin. It returns 0
@@ -401,8 +404,8 @@ func (d *Dictionary) Frame(id FrameID) Frame {
 	return f
 }
 
-// Stack returns a stack's innermost frame, and the stack of that frame's caller. Both are 0 for the empty stack, and
-// for an unknown or evicted ID.
+// Stack returns the innermost frame of a stack, and the stack of the caller of this frame. Both are 0 for the empty
+// stack, and for an unknown or evicted ID.
 func (d *Dictionary) Stack(id StackID) (caller StackID, frame FrameID) {
 	n := held(d.entries, &d.stacks, id)
 	return n.parent, n.frame
@@ -450,7 +453,7 @@ func (d *Dictionary) Thread(id ThreadID) (ThreadInfo, bool) {
 }
 
 // Sizes returns the highest IDs of frames, stacks and peers, the number of stored threads, and the result of LeftOut.
-// The highest IDs include evicted entries. Held and HeldPeers count only frames, stacks and peers that are still
+// The highest IDs also count evicted entries. Held and HeldPeers count only frames, stacks and peers that are still
 // stored.
 func (d *Dictionary) Sizes() (frames, stacks, peers, threads int, overflow uint64) {
 	d.mu.RLock()

@@ -77,8 +77,8 @@ type HeapPlace struct {
 	Class string
 	Path  string
 	Line  int
-	// Method is the innermost method on the stack at the allocation, such as "Class#new", which is written in C. It is
-	// empty if the allocation was outside methods.
+	// Method is the innermost method on the stack at the allocation, such as "Class#new". It can be a method written in
+	// C. It is empty if the allocation was outside methods.
 	Method string
 	// Objects and Bytes count only the objects of the class that this line of code allocated. HeapCount.Classes counts
 	// all objects of the class.

@@ -101,8 +101,8 @@ const (
 // a program.
 //
 // It is safe to remove old entries, because a sample refers only to entries that were interned in its generation or
-// just before. But a reader of samples may cache the ID of a stack that a thread has kept for longer. So all code that
-// interns must drop its cached IDs at each change of Generation.
+// just before. But the code that reads threads may cache the ID of a stack that a thread has kept for longer. So all
+// code that interns must drop its cached IDs at each change of Generation.
 type Keeper struct {
 	dict   *Dictionary
 	keepNS int64

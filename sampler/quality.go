@@ -42,7 +42,7 @@ type LeastQuality struct {
 	// fewer are enough.
 	Samples, Stacks int64
 	// Apart is the longest mean time between two samples while the process works. StacksApart is the same for samples
-	// with stacks. Time needs no samples while the process is idle, or while the kernel or a probe reports the changes
+	// with stacks. No samples are needed while the process is idle, or while the kernel or a probe reports the changes
 	// of the GVL.
 	Apart, StacksApart time.Duration
 	// Why says in a sentence what is wrong with a figure whose quality is too low.

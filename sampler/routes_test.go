@@ -20,7 +20,7 @@ func TestRoutesOfPaths(t *testing.T) {
 	for _, path := range []string{"GET /report", "POST /report", "GET /a/:id", "GET /nosuch", "GET /late", "GET /gone", "GET /x/:id", "GET /y/:id"} {
 		guesses[path] = add(path, path)
 	}
-	open := add("", "GET /report") // the request's own route is unknown
+	open := add("", "GET /report") // this request must not get its route from others (Work.Path)
 	add("GET /report", "GET reports#show")
 	add("GET /a/:id", "GET a#show")
 	if w := d.Work(guesses["GET /a/:id"]); w.Endpoint != "GET a#show" {

@@ -3,8 +3,8 @@ package sampler
 import "slices"
 
 // ThreadID identifies a Ruby thread for the whole life of a ddtop process. Ruby reuses the addresses, tids and Thread
-// objects of threads. So ddtop numbers the threads itself, and uses each number only once. The first number is 1. Zero
-// means "no thread".
+// objects of threads, so none of them identifies a thread. Therefore ddtop numbers the threads itself, and uses each
+// number only once. The first number is 1. Zero means "no thread".
 type ThreadID uint32
 
 // RactorID is Ruby's own number of a ractor (rb_ractor_t.pub.id). 1 is the main ractor. Releases before 3.0 have no
@@ -50,9 +50,9 @@ const (
 	// BitQueued means that the thread waits in its ractor's queue for the GVL: a list node in the thread is linked into
 	// the queue.
 	BitQueued ThreadBits = 1 << iota
-	// BitLinked means that the thread is proven to run. From 3.3 on, the proof is that the thread's running_threads
-	// node is linked. Earlier releases have no such node. There the proof is that the field for the GVL's owner named
-	// the thread at the start or at the end of the read.
+	// BitLinked means that memory proves that the thread runs. From 3.3 on, the proof is that the thread's
+	// running_threads node is linked. Earlier releases have no such node. There the proof is that the field for the
+	// GVL's owner named the thread at the start or at the end of the read.
 	BitLinked
 	// BitBlockingRegion means that rb_thread_t.blocking_region_buffer is set. Ruby sets it when a thread gives the GVL
 	// up to run C code without it. Ruby clears it when the thread holds the GVL again. So the bit is also set while the
@@ -62,23 +62,23 @@ const (
 	BitUnmounted
 	// BitMain marks the VM's main thread.
 	BitMain
-	// BitInferred means that ddtop inferred that the thread waits for the GVL. It is needed for Ruby 2.5, which counts
-	// the waiting threads, but does not list them.
+	// BitInferred means that ddtop has not read in memory that the thread waits for the GVL, but has inferred it. This
+	// is necessary on Ruby 2.5, which counts the waiting threads, but does not list them.
 	BitInferred
 	// BitStarting means that Ruby lists the thread, but its native thread has not run yet. So the thread has no stack
 	// or TID.
 	BitStarting
 	// BitNoStatus means that this tick could not read the thread's status and blocking region. The thread's other bits
-	// are from the previous tick.
+	// are the bits that it had in the previous tick.
 	BitNoStatus
 	// BitCollects means that the collector works (GC.During), and that the thread's ractor has the VM's lock
-	// (rb_vm_struct.ractor.sync.lock_owner). Ruby collects only under this lock (gc_enter in gc.c). So if the thread
-	// also holds its GVL, it is the thread that collects. No thread has the bit if there is only one ractor, or if
-	// ddtop cannot read the lock's owner.
+	// (rb_vm_struct.ractor.sync.lock_owner). Ruby collects only under this lock (gc_enter in gc.c). So if a thread with
+	// the bit also holds its GVL, it is the thread that collects. No thread has the bit if there is only one ractor, or
+	// if ddtop cannot read the lock's owner.
 	BitCollects
-	// BitBarrier means that one of several ractors has asked the others to stop, and that some of them have not stopped
-	// yet. ddtop reads this from the field barrier_waiting of rb_vm_struct.ractor.sync, and from 3.3 on of .sched
-	// (rb_vm_barrier). Only threads that the GVL's owner field names have the bit.
+	// BitBarrier means that a ractor has asked the other ractors to stop, and that some of them have not stopped yet.
+	// ddtop reads this from the field barrier_waiting of rb_vm_struct.ractor.sync, and from 3.3 on of .sched
+	// (rb_vm_barrier). A thread has the bit only if it is its ractor's OwnerStart or OwnerEnd.
 	BitBarrier
 	// BitRootFiber means that the main thread runs its first fiber, whose outermost frame is the program's main script.
 	// No thread has the bit on Ruby 2.5, where ddtop cannot read this. No thread has it either if a thread other than
@@ -90,16 +90,16 @@ const (
 	// BitFiberTurn flips between 0 and 1 each time ddtop sees that a thread with a fiber scheduler runs another fiber.
 	// It is always 0 for other threads.
 	BitFiberTurn
-	// BitItems means that the thread has waited for a second or longer to take an item from a Queue or SizedQueue. Yet
-	// this queue has items. ddtop checks this twice per second. No thread has the bit if ddtop cannot read the items.
+	// BitItems means that the thread has waited for a second or longer to take an item from a Queue or SizedQueue that
+	// does have items. ddtop checks this twice per second. No thread has the bit if ddtop cannot read the items.
 	BitItems
 )
 
 // BlockKind is the kind of object that a thread without the GVL waits for, according to the target's memory.
 type BlockKind uint8
 
-// These are the values of Blocked.Kind. BlockNone means that the target's memory does not show an object that the
-// thread waits for. Then only the kernel can say what the thread waits for.
+// These are the values of Blocked.Kind. BlockNone means that the target's memory shows no object that the thread waits
+// for. Then only the kernel can say what the thread waits for.
 const (
 	BlockNone BlockKind = iota
 	BlockMutex
@@ -166,12 +166,12 @@ type Kernel struct {
 	// Child is the pid that a wait4 or waitid call waits for. It is -1 if the call waits for any child, and zero if the
 	// thread is in no such call.
 	Child int32
-	// Listens is set if the thread waits on the TCP connection FD, but not for an answer to a request that it sent. For
-	// example, a server's thread waits for the next request. ddtop concludes this if data came long after the target
-	// last sent any, or if the target never sent any. It is checked at most once per second.
+	// Listens is set if the thread waits for data on the TCP connection FD, but not for an answer to a request that it
+	// sent. For example, a server's thread waits for the next request. ddtop concludes this if the last data came long
+	// after the target last sent any, or if the target never sent any. It is checked at most once per second.
 	Listens bool
 	// Rechecked is true if ddtop read the GVL's owner again after the kernel's answer, and the thread was still the
-	// owner. If the kernel says that a thread sleeps, only this proves that it sleeps while it holds the GVL.
+	// owner. If the kernel says that the thread sleeps, only Rechecked proves that it held the GVL while it slept.
 	Rechecked bool
 }
 
@@ -190,13 +190,13 @@ const (
 	SyscallEnded = "(ended)"
 	// SyscallLostLock means that the thread waits in a futex for a mutex of C code that no thread of the process owns.
 	// The owner has ended, or it held the mutex at a fork that did not copy the owner. SyscallLostHelper means that the
-	// thread waits in a futex while a thread unknown to Ruby waits for such a mutex. An example is the thread that
-	// resolves a host name.
+	// thread waits in a futex, and that another thread waits for such a mutex. The other thread is unknown to Ruby. An
+	// example is the thread that resolves a host name.
 	SyscallLostLock   = "(lock of no thread)"
 	SyscallLostHelper = "(helper at a lock of no thread)"
-	// SyscallHelperLock means that the thread waits in a futex while a thread unknown to Ruby (a helper) waits for a
-	// lock of C code. No other helper is in a system call that can ask a server. So the thread does not wait for a
-	// server's answer.
+	// SyscallHelperLock means that the thread waits in a futex, and that a helper waits for a lock of C code. A helper
+	// is a thread that is unknown to Ruby. No other helper is in a system call that can ask a server. So the thread
+	// does not wait for a server's answer.
 	SyscallHelperLock = "(helper at a lock)"
 )
 
@@ -204,8 +204,8 @@ const (
 type StackQuality uint8
 
 const (
-	// StackFresh means that the stack was read in this sample. A waiting thread also has it if its stack was read less
-	// than 50 ms ago. In a live process with more than 32 threads, each stack tick reads the stacks of only some
+	// StackFresh means that the stack was read in this sample. If a thread waits, it is enough that its stack was read
+	// less than 50 ms ago. In a live process with more than 32 threads, each stack tick reads the stacks of only some
 	// waiting threads. Without this bit Stack is the last known stack.
 	StackFresh StackQuality = 1 << iota
 	// StackPartial means that frames changed while ddtop read the stack. ddtop makes two copies, and Stack has only the
@@ -220,8 +220,8 @@ const (
 	// StackUncertainTop means that the innermost frame cannot be trusted. Either StackPartial is set, or the frame may
 	// be incomplete because the thread ran while it was read. The second case happens only on some releases of Ruby.
 	StackUncertainTop
-	// WorkUnknown means that ddtop could not read the thread's request or job. Without this bit, a Serving.Work of zero
-	// means that the thread works for no request or job. Recordings of older releases of ddtop lack the bit.
+	// WorkUnknown means that ddtop could not read the thread's request or job. If the bit is not set and Serving.Work
+	// is zero, the thread works for no request or job. Recordings of older releases of ddtop lack the bit.
 	WorkUnknown
 )
 
@@ -240,11 +240,11 @@ type Thread struct {
 	// Stack is the running fiber's stack.
 	Stack StackID
 	// Native is Stack with the C functions that its innermost frame has called. It is zero if these functions are not
-	// known. They may have been read earlier than Stack. But the thread got no CPU in between, so they still belong to
-	// Stack (see Kernel.Turns).
+	// known. They may have been read earlier than Stack. They still belong to Stack, because the thread got no CPU in
+	// between (see Kernel.Turns).
 	Native StackID
-	// Resumers are the stacks of the fibers that wait until the running fiber yields or ends. The first belongs to the
-	// fiber that resumed the running one. Each further stack belongs to the fiber that resumed the one before it.
+	// Resumers are the stacks of the fibers that wait until the running fiber yields or ends. The first stack is of the
+	// fiber that resumed the running one. The next stack is of the fiber that resumed the first fiber, and so on.
 	// Resumers is nil if no fiber waits.
 	Resumers []StackID
 	Blocked  Blocked
@@ -270,7 +270,7 @@ type Ractor struct {
 }
 
 // QueueHead returns the thread that is first in a ractor's queue for the GVL. If the queue could not be read, as on
-// Ruby 2.5, it returns the parameter last.
+// Ruby 2.5, QueueHead returns its argument last.
 func (s *Sample) QueueHead(id RactorID, last ThreadID) ThreadID {
 	for i := range s.Ractors {
 		if r := &s.Ractors[i]; r.ID == id && len(r.Queue) > 0 {
@@ -297,7 +297,7 @@ type GC struct {
 	// other than the default one.
 	Valid bool
 	// During means that a thread is inside the collector at this instant (rb_objspace.flags.during_gc). The field Mode
-	// does not prove this, because it stays set between the steps of incremental marking.
+	// cannot show this, because it stays set between the steps of incremental marking.
 	During bool
 	Mode   GCMode
 	// Minor is true if the garbage collection is a minor one.
@@ -311,11 +311,11 @@ type GC struct {
 	// 3.1.
 	TimeNS uint64
 	// Allocated is the number of objects allocated since the process started. It is exact at this instant on every
-	// release. From 3.4 on it also counts each object that a compaction moves (GCDetail.Moved).
+	// release. From 3.4 on, each object that a compaction moves also adds one (GCDetail.Moved).
 	Allocated uint64
-	// Pair is the number of objects allocated just before ddtop read the stack of the GVL's owner. It is the zero value
-	// if this number is not known (no owner, several running ractors, ZJIT of 4.1). It is also the zero value if the
-	// object counter was not read twice, as in most samples above 2.5 kHz.
+	// Pair says how many objects were allocated just before ddtop read the stack of the GVL's owner. It is the zero
+	// value if this number is not known (no owner, several running ractors, ZJIT of 4.1). It is also the zero value if
+	// the object counter was not read twice, as in most samples above 2.5 kHz.
 	Pair AllocPair
 }
 
@@ -328,7 +328,7 @@ type Proc struct {
 	RSSBytes         int64
 	MajorFaults      int64
 	// ThrottledNS, ThrottledPeriods and Periods come from the process's cgroup (cpu.stat). Periods counts the periods
-	// in which the CPU limit applied. ThrottledPeriods counts the ones in which the limit stopped threads, and
+	// in which the CPU limit applied. ThrottledPeriods counts those periods in which the limit stopped threads, and
 	// ThrottledNS is how long it stopped them. All are 0 if there is no CPU limit.
 	ThrottledNS, ThrottledPeriods, Periods int64
 	// SwapBytes is the process's swapped memory (VmSwap).
@@ -355,7 +355,8 @@ type Proc struct {
 // Halted reports whether something outside the process stops all of its threads.
 func (p *Proc) Halted() bool { return p.Stopped || p.Frozen }
 
-// PressureSource says whose stalls a Pressure counts: those in the process's cgroup, or on the whole machine.
+// PressureSource says for which tasks a Pressure counts stalls: the tasks in the process's cgroup, or all tasks of the
+// machine.
 type PressureSource uint8
 
 // These are the sources of Pressure. PressureNone means that no stalls were counted: the kernel does not count them (it
@@ -382,8 +383,8 @@ type Pressure struct {
 
 // Self is what ddtop itself costs. ddtop reads it less often than it takes samples.
 type Self struct {
-	// CPUNS is the CPU time of ddtop since it started, user and system, in ns. Reading it takes CPU time itself, so
-	// each reading has a new value.
+	// CPUNS is the CPU time of ddtop since it started, user and system, in ns. It grows with each reading, because
+	// reading it takes CPU time itself.
 	CPUNS int64
 	// MaxRSSBytes is ddtop's largest resident set.
 	MaxRSSBytes int64
@@ -391,14 +392,14 @@ type Self struct {
 	Priority Priority
 	// Halved means that no CPU is free, so ddtop takes at most half of Process.Overhead. Lowered means that ddtop
 	// samples at lower rates than the user asked for, to stay within its limit of CPU time. Extended means that ddtop
-	// takes more than Process.Overhead, because the figures would be too inexact without it (LeastQualities).
+	// takes more than Process.Overhead. Without this, the figures would be too inexact (LeastQualities).
 	Halved, Lowered, Extended bool
 }
 
-// Reads counts how the reads of the target's memory since the attach have ended. All fields only grow.
+// Reads counts the reads of the target's memory since the attach, and how they ended. All fields only grow.
 type Reads struct {
-	// Ticks counts the ticks that delivered a sample. StackTicks counts only the ones that read the stacks of all
-	// threads.
+	// Ticks is the number of ticks that delivered a sample. StackTicks is the number of those ticks that read the
+	// stacks of all threads.
 	Ticks, StackTicks uint64
 	// Late counts the ticks that were skipped because ddtop could not keep up with its clock.
 	Late uint64
@@ -410,8 +411,8 @@ type Reads struct {
 	Uncertain, Truncated uint64
 	// Calls is the number of process_vm_readv calls.
 	Calls uint64
-	// Pauses counts the stack ticks for which ddtop stopped the target (ptrace). PausesCut counts the ones that do not
-	// show a single instant, because a thread could not be stopped or the time limit was reached.
+	// Pauses counts the stack ticks for which ddtop stopped the target (ptrace). PausesCut counts those stack ticks
+	// that do not show a single instant, because a thread could not be stopped or the time limit was reached.
 	Pauses, PausesCut uint64
 	// PausedNS is the sum of Sample.PauseNS over all ticks that stopped the target.
 	PausedNS uint64
@@ -429,8 +430,8 @@ type Sample struct {
 	TimeNS int64
 	// ReadNS is how long the read took.
 	ReadNS int64
-	// PauseNS is how long the target's threads were stopped for this sample, in ns. It counts from the stop of the
-	// first thread to the release of the last one. It is zero if the target was not stopped.
+	// PauseNS is how long the target's threads were stopped for this sample, in ns. This time begins with the stop of
+	// the first thread and ends with the release of the last one. It is zero if the target was not stopped.
 	PauseNS int64
 	Depth   Depth
 	// Slow means that ddtop takes samples less often than the user asked for, because no thread runs or waits.

@@ -10,8 +10,8 @@ import (
 // target ended.
 var ErrEnded = errors.New("the target has ended")
 
-// ErrGaveWay is returned by Source.Run when the Group stops sampling this process, in order to sample another process
-// instead. The caller must then call Group.Done. After that a new Source may sample the process again.
+// ErrGaveWay is returned by Source.Run when the Group stops sampling this process, because another process gets its
+// place. The caller must then call Group.Done. After that a new Source may sample the process again.
 var ErrGaveWay = errors.New("its place was given to another process")
 
 // Era is the kind of scheduler that the target's Ruby release has (docs/internals/threads.md#the-gvl-and-its-queue). It
@@ -19,12 +19,13 @@ var ErrGaveWay = errors.New("its place was given to another process")
 type Era uint8
 
 const (
-	// EraFlag is Ruby 2.5. Its GVL is a flag and a count of the waiting threads. There is no list of these threads.
+	// EraFlag is Ruby 2.5. Its GVL consists of a flag and the number of the waiting threads. Ruby has no list of these
+	// threads.
 	EraFlag Era = iota
 	// EraOwner is Ruby 2.6 to 3.2. Its GVL is a pointer to the owner and a queue of the waiting threads.
 	EraOwner
-	// EraSched is Ruby 3.3 and later. A thread that releases the GVL hands it to the next thread, even before the next
-	// thread wakes up.
+	// EraSched is Ruby 3.3 and later. A thread that releases the GVL makes the next thread the owner at once, before
+	// the next thread wakes up.
 	EraSched
 )
 
@@ -34,8 +35,8 @@ type Process struct {
 	// Parent is the PID of the process's parent at the time when ddtop attached to the process. It is zero if it is not
 	// known.
 	Parent int `json:",omitempty"`
-	// StartTicks is when the process started, in clock ticks since boot (/proc/PID/stat field 22). Together with PID it
-	// identifies a process even if the PID is reused.
+	// StartTicks is when the process started, in clock ticks since boot (/proc/PID/stat field 22). The system can give
+	// the PID to another process later. PID and StartTicks together always identify the same process.
 	StartTicks uint64
 	// StartedAt is the process's start as wall-clock time.
 	StartedAt time.Time
@@ -61,11 +62,12 @@ type Process struct {
 	CPUs int
 	// StackRate and LockRate are the rates that the user asked for, in Hz.
 	StackRate, LockRate float64
-	// Overhead is the share of one CPU that ddtop may take. To stay below it, ddtop lowers its rates of sampling. Zero
+	// Overhead is the share of one CPU that ddtop may take. ddtop lowers its rates of sampling to stay below it. Zero
 	// means no limit.
 	Overhead float64 `json:",omitempty"`
-	// OverheadMost is a higher limit for the share of a CPU that ddtop may take. It replaces Overhead if Overhead is
-	// too low to reach the least quality of figures (LeastQualities). If it is zero, Overhead is always the limit.
+	// OverheadMost is a higher limit for the share of a CPU that ddtop may take. It applies instead of Overhead if
+	// Overhead is too low for the least quality of figures (LeastQualities). If OverheadMost is zero, Overhead is
+	// always the limit.
 	OverheadMost float64 `json:",omitempty"`
 	// Pauses is true if ddtop stops all threads of the target while it reads stacks.
 	Pauses bool
@@ -73,8 +75,8 @@ type Process struct {
 	// CLOCK_MONOTONIC in ns. WallTime uses both to convert a Sample's TimeNS into wall-clock time.
 	AttachedAt time.Time
 	AttachedNS int64
-	// PriorityNote says what priority the sampling thread has if it could not get the wanted priority. Otherwise it is
-	// empty.
+	// PriorityNote says what priority the sampling thread has, if the system did not allow the priority that ddtop
+	// wanted. Otherwise it is empty.
 	PriorityNote string
 }
 
@@ -89,7 +91,7 @@ func (p Process) Name() string {
 // Family describes the role of a process in a service at one moment, such as the role of a worker. It comes from the
 // process's title and from its descendants.
 type Family struct {
-	// Part is the same as Process.Part. Now is the part of the process's title that says what the process does at this
+	// Part is the same as Process.Part. Now is the text in the process's title about what the process does at this
 	// moment, such as "[3 of 5 busy]".
 	Part, Now string
 	// Below is how many descendants of the process run the same program.
@@ -129,8 +131,8 @@ type Source interface {
 }
 
 const (
-	// MoreShare is the share of one CPU that ddtop may take for a short time, after the user has allowed more than the
-	// usual limit. For most processes it is enough to reach the rates of sampling that the user asked for.
+	// MoreShare is the share of one CPU that ddtop may take while the user allows it more than the usual limit. For
+	// most processes this share is enough to reach the rates of sampling that the user asked for.
 	MoreShare = 0.25
 	// MoreExactCost is the share of the target's CPU time that exact mode may cost while the user lets ddtop take
 	// MoreShare.
@@ -142,7 +144,7 @@ const (
 // A Spender is a Source that can take more of a CPU for a limited time.
 type Spender interface {
 	// TakeMore lets ddtop take MoreShare of one CPU for the time d from now on. During this time exact mode may cost
-	// the target MoreExactCost. Afterwards the usual limits apply again. With a d of zero, the usual limits apply again
-	// at once. All Sources of a Group share the limit of CPU time.
+	// the target MoreExactCost. After it, or at once if d is zero, the usual limits apply again. All Sources of a Group
+	// share the limit of CPU time.
 	TakeMore(d time.Duration)
 }

@@ -1,7 +1,8 @@
 package sampler
 
-// SwitchStatus says whether and how ddtop follows a process by thread switches: the moments at which a thread gets or
-// loses a CPU. ddtop derives the changes of the GVL from them. While On is set, Sample.Changes has these changes.
+// SwitchStatus says whether and how ddtop follows a process by thread switches. A thread switch is a moment at which a
+// thread gets or loses a CPU. ddtop concludes from them when the GVL changed hands. While On is set, Sample.Changes has
+// these changes of the GVL.
 type SwitchStatus struct {
 	On bool
 	// Kind says how ddtop learns the changes of the GVL. It is "switches" if programs that ddtop loads into the kernel

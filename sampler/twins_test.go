@@ -22,7 +22,7 @@ func TestTwinsHaveNumbers(t *testing.T) {
 	set(4, "worker-1", 0)
 	set(5, "worker-1", 0)
 	set(2, "processor", 0)
-	set(3, "processor", 0) // already known
+	set(3, "processor", 0) // the same name as before, so nothing changes
 	for id, name := range []string{1: "processor 1", 3: "processor 2", 2: "processor 3", 4: "worker-1 (1)", 5: "worker-1 (2)"} {
 		want(ThreadID(id), name)
 	}

@@ -1,11 +1,10 @@
 package sampler
 
-// UncertainMark ends the label of an uncertain frame in outputs that add up weights by label. The label then differs
-// from the label of the certain frame, so their weights stay apart.
+// UncertainMark is appended to the label of an uncertain frame, in outputs that add up weights by label. So the weights
+// of the uncertain and the certain frame are not added together.
 const UncertainMark = " [uncertain]"
 
-// Doubtful reports whether the function that the frame shows can't be trusted. It is false if only the line can't be
-// trusted.
+// Doubtful reports whether it is uncertain which function the frame shows. It is false if only the line is uncertain.
 func (f *Frame) Doubtful() bool { return f.Uncertain && !f.UncertainLine }
 
 // Mark returns the text to append to the frame's name: UncertainMark, or "" if the frame can be trusted.

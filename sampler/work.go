@@ -29,8 +29,8 @@ func (k WorkKind) String() string { return wordOf(k, "none", "none", "request", 
 // WorkNumber identifies a request or job for the whole life of the Dictionary. Numbers begin with 1 and are not reused.
 type WorkNumber uint64
 
-// Work is what ddtop knows about one request or job at an instant. Later it may know more, for example the route after
-// the first frames. Then another Work with the same Number replaces this one.
+// Work is what ddtop knows about one request or job at an instant. Later ddtop may know more: for example, it may find
+// the route only after the first frames. Then another Work with the same Number replaces this one.
 type Work struct {
 	Number WorkNumber
 	Kind   WorkKind
@@ -38,16 +38,16 @@ type Work struct {
 	// it is not known.
 	Endpoint string
 	// Path is the method of a request and the pattern of its path ("GET /orders/:id"). While the route is not known,
-	// Endpoint has the same value. Path is empty if the request must not get its route from other requests with this
-	// pattern.
+	// Endpoint has the same value. If ddtop knows the route of another request with the same Path, it can use this
+	// route. Path is empty if the request must not get its route from other requests.
 	Path string
 	// SinceNS is when ddtop first saw the work. BeforeNS is when it last saw the thread without this work. So the work
 	// began between these two times. Both are CLOCK_MONOTONIC in ns. BeforeNS is zero if the work had begun before
 	// ddtop first read the thread.
 	SinceNS, BeforeNS int64
-	// QueuedNS is how long the request or job waited before the thread took it, in ns. It is computed from a time of
-	// day that is stored in the request or job. A load balancer (X-Request-Start) or the job's queue (enqueued_at) has
-	// written this time. QueuedNS is zero if it is not known.
+	// QueuedNS is how long the request or job waited before a thread began to work for it, in ns. It is computed from a
+	// time of day that is stored in the request or job. A load balancer (X-Request-Start) or the job's queue
+	// (enqueued_at) has written this time. QueuedNS is zero if it is not known.
 	QueuedNS int64
 	// Values are a request's path with its ids and query, or a job's arguments. ddtop reads them only if the user asks
 	// for them.
@@ -61,18 +61,18 @@ type Serving struct {
 	// Statement is what the thread asks a database or another service at this instant. Literal values are left out:
 	// "SELECT … WHERE id = ?", "GET", "POST api.example.com".
 	Statement TextID
-	// Exception is the class of the exception that the thread handles at this instant ($!). It includes the exception's
-	// message if the user asked for values.
+	// Exception is the class of the exception that the thread handles at this instant ($!). If the user asked for
+	// values, the exception's message follows the class.
 	Exception TextID
-	// Span is the id of the active span of a tracing library. RootSpan is the id of the outermost span that the trace
-	// has in this process. Both have 64 bits, and are zero if there is no span.
+	// Span is the id of the active span of a tracing library. RootSpan is the id of the trace's outermost span in this
+	// process. Both have 64 bits, and are zero if there is no span.
 	Span, RootSpan uint64
 	// Trace is the id of the trace to which the span belongs. It is passed on from process to process. It is
 	// big-endian, and zero if it is not known.
 	Trace [16]byte
 }
 
-// InternWork returns the ID of w. It gives w an ID at the first call. It returns 0 if there is no room.
+// InternWork returns the ID of w. If w has no ID yet, InternWork gives it one. It returns 0 if there is no room.
 func (d *Dictionary) InternWork(w Work) WorkID {
 	w.Endpoint, w.Path, w.Values = CutName(w.Endpoint), CutName(w.Path), CutName(w.Values)
 	d.mu.Lock()
@@ -85,8 +85,8 @@ func (d *Dictionary) InternWork(w Work) WorkID {
 	return id
 }
 
-// InternText returns the ID of a text. It gives the text an ID at the first call. It returns 0 if the text is "", or if
-// there is no room.
+// InternText returns the ID of a text. If the text has no ID yet, InternText gives it one. It returns 0 if the text is
+// "", or if there is no room.
 func (d *Dictionary) InternText(s string) TextID {
 	if s == "" {
 		return 0
@@ -96,8 +96,8 @@ func (d *Dictionary) InternText(s string) TextID {
 	return internTold(d.entries, &d.texts, text{CutName(s)})
 }
 
-// Every request makes a new entry, so in the end requests would take the memory of frames and stacks. Unused requests
-// and texts are therefore evicted when both of these conditions hold:
+// Every request makes a new entry, so after some time there would be no memory left for frames and stacks. Unused
+// requests and texts are therefore evicted when both of these conditions hold:
 // - New requests and texts have taken limit/toldPart bytes since the last eviction.
 // - All entries together take more than limit/2.
 //
@@ -108,8 +108,8 @@ const (
 	toldShare = 8
 )
 
-// internTold is like internIn, but for requests and texts. If these have taken much memory, it also evicts unused ones
-// (see toldPart).
+// internTold is like internIn, but for requests and texts. If requests and texts have taken much memory, it also evicts
+// unused ones (see toldPart).
 func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v T) ID {
 	before := d.bytes
 	id := internIn(d, t, v, false)
@@ -119,8 +119,8 @@ func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v 
 	}
 	if d.told += d.bytes - before; d.told >= limit/toldPart && d.bytes > limit/2 {
 		d.told = 0
-		// Entries that were used in the generation that ends here are kept. Samples with their IDs may still be on
-		// their way.
+		// Entries that were used in the generation that ends here are kept, because samples with their IDs may not have
+		// reached their receivers yet.
 		ends := Generation(d.generation.Add(1)) - 1
 		d.takes(-d.evictTold(ends))
 	}
@@ -135,16 +135,16 @@ func (d *entries) evictTold(before Generation) int64 {
 	return freed
 }
 
-// Work returns a request or job as ddtop knows it now, even if less was known when the ID was made. All IDs with the
-// same Number return the latest name. If a request's own route is not known, it gets the route of other requests with
-// its Path, provided that these have only one route. Work returns the zero Work for 0 or an ID that is unknown or
-// evicted.
+// Work returns the request or job with an ID, as ddtop knows it now. It may know more than when it made the ID. All IDs
+// with the same Number return the latest name. If a request's own route is not known, Work looks at other requests with
+// the same Path. If these have only one route, Work uses it. Work returns the zero Work for 0 or an ID that is unknown
+// or evicted.
 func (d *Dictionary) Work(id WorkID) Work { return d.shown(d.work(id, true)) }
 
 // OwnWork is like Work, but it never takes the route from other requests. Recordings store its result.
 func (d *Dictionary) OwnWork(id WorkID) Work { return d.shown(d.work(id, false)) }
 
-// shown applies the Dictionary's Filter to a request or job, which removes names and values. Without a Filter it
+// shown applies the Dictionary's Filter, which removes names and values, to a request or job. Without a Filter it
 // returns w unchanged.
 func (d *Dictionary) shown(w Work) Work {
 	if n := d.filter(); n != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWorksOfSeveralProcesses: several processes share memory for requests. The entries of other processes reduce a
-// process's room only while they are in use. Unused entries must be evicted instead.
+// TestWorksOfSeveralProcesses: several processes share memory for requests. If another process's entries are in use,
+// there is less room for this process. Entries that are not in use must be evicted instead.
 func TestWorksOfSeveralProcesses(t *testing.T) {
 	const limit = 24 << 20
 	room := NewRoom(limit, 8)
@@ -31,8 +31,8 @@ func TestWorksOfSeveralProcesses(t *testing.T) {
 }
 
 // TestWorksTakeNoRoomOfFrames: a program makes requests and statements without end. There must still be room for frames
-// and other data. The last requests keep their meaning. A long request keeps its ID if it is interned again in each
-// generation.
+// and other data. The IDs of the last requests must stay valid. A long request keeps its ID if it is interned again in
+// each generation.
 func TestWorksTakeNoRoomOfFrames(t *testing.T) {
 	d := NewDictionary()
 	d.maxBytes = 6 << 20

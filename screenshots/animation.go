@@ -22,7 +22,7 @@ import (
 // The size of the animation's pictures, in cells.
 const animationWidth, animationHeight = 110, 34
 
-// maxAnimation limits the size of the animation's file in bytes, because a README must also load on a telephone.
+// maxAnimation limits the size of the animation's file in bytes, because readers also load the README on a telephone.
 const maxAnimation = 600_000
 
 // captionHeight is the height of the space for a step's caption below its picture, in pixels.
@@ -32,7 +32,7 @@ const captionHeight = 34
 type step struct {
 	caption string
 	length  time.Duration
-	keys    []string // typed on the live screen; nil for the list of processes
+	keys    []string // the keys typed on the live screen; nil if the step shows the list of processes
 }
 
 // steps are the steps of the animation. In 15 seconds they lead from the start of ddtop and the list of processes to

@@ -30,7 +30,7 @@ type shot struct {
 // window is how much time the pictures show. The recordings are a little longer.
 const window = 15 * time.Second
 
-// exactWait are the keys that select one of the shorter waits in the screen's list of waits.
+// exactWait are the keys that the user presses to select one of the shorter waits in the screen's list of waits.
 var exactWait = append([]string{"0", "r"}, slices.Repeat([]string{"pgdown"}, 44)...)
 
 var shots = []shot{

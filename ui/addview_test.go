@@ -75,8 +75,7 @@ func TestAddView(t *testing.T) {
 }
 
 // TestViewIsOneFolderAndOneLine: a view consists of its own folder and one line in the list of views. No other code may
-// import the view. One exception is the code that holds several processes together, which may import the view of
-// processes.
+// import the view. There is one exception: the code for several processes may import the view of processes.
 func TestViewIsOneFolderAndOneLine(t *testing.T) {
 	const module = "github.com/ddtop/ddtop/ui/page/"
 	users := make(map[string][]string)
@@ -124,7 +123,7 @@ func TestViewIsOneFolderAndOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range folders {
-		// Besides the import, the list of views must have exactly one line for each view.
+		// The list of views must have exactly one line for each view, in addition to the line that imports the view.
 		if n := strings.Count(string(list), "\t"+d.Name()+".View,\n"); d.IsDir() && n != 1 {
 			t.Errorf("the view %s has %d lines in the list", d.Name(), n)
 		}

@@ -32,8 +32,8 @@ func againstScreen(t *testing.T, w, h int) *screen {
 	return newScreen(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir(), Against: otherOf(t, demosource.Options{Length: 10 * time.Second})})
 }
 
-// TestAgainst: the flamegraph and the top list show how the process differs from another recording. The recording's
-// times are scaled to the same length.
+// TestAgainst: the flamegraph and the top list show how the process differs from another recording. For this, ddtop
+// scales the recording's times to the length of the time on the screen.
 func TestAgainst(t *testing.T) {
 	s := againstScreen(t, 160, 50)
 	s.press("4")
@@ -42,8 +42,8 @@ func TestAgainst(t *testing.T) {
 	if !f.Comparing() || f.BaseKind != widget.AgainstBase || len(f.Changes) == 0 {
 		t.Fatalf("nothing is compared: %v", f.Changes)
 	}
-	// The sum of the changes of all functions' own time is the change of the whole. The sum lacks only changes that are
-	// too small to be listed.
+	// If the changes of all functions' own time are added up, the sum is the change of the whole. Only changes that are
+	// too small to be listed are missing.
 	var own float64
 	for _, c := range f.Changes {
 		own += c.Share
@@ -89,8 +89,8 @@ func TestAgainst(t *testing.T) {
 	t.Error("= does not come back to the other recording")
 }
 
-// TestAgainstItself: if a process is compared with itself, no frame has changed. The process and the recording have
-// different IDs for the same frames and stacks. So ddtop must match them by name.
+// TestAgainstItself: if a process is compared with itself, no frame has changed. The IDs of frames and stacks in the
+// process differ from those in the recording. So ddtop must match frames and stacks by name.
 func TestAgainstItself(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second},
 		scene.Options{Window: 30 * time.Second, Against: otherOf(t, demosource.Options{Length: 30 * time.Second})})

@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// These types are defined in packages below ui. Commands use them under the names that they have here.
+// These types are defined in packages below ui. They also have names here, so that commands need not import those
+// packages.
 type (
 	// Options are the options of Run.
 	Options = scene.Options

@@ -63,16 +63,16 @@ type Choice struct {
 }
 
 const (
-	// listFirst is the time between the first list and the second. CPU shares can be shown from the second list on.
-	// listEvery is the time between two later lists. If it takes long to make a list, listRest makes the time longer.
-	// The pause after a list is at least listRest times the time that it took to make the list.
+	// listFirst is the time between the first list and the second. The second list is the first one with shares of a
+	// CPU. listEvery is the time between two later lists. If it takes long to make a list, the pause after the list is
+	// longer: at least listRest times the time that it took.
 	listFirst = 300 * time.Millisecond
 	listEvery = time.Second
 	listRest  = 30
 )
 
-// Choose shows a list of processes, which it keeps up to date. The user chooses one with the arrows, by typing or with
-// the mouse. It returns ErrCancelled if the user leaves the list, or if ctx ends.
+// Choose shows a list of processes and keeps it up to date. The user chooses a process with the arrows, by typing or
+// with the mouse. Choose returns ErrCancelled if the user leaves the list, or if ctx ends.
 func Choose(ctx context.Context, o scene.Options, c Choosing) (Choice, error) {
 	if os.Getenv("NO_COLOR") != "" {
 		o.NoColor = true
@@ -106,8 +106,8 @@ type chooser struct {
 	cursor int // the PID of the selected row
 	all    []Candidate
 	filter []rune
-	// before has each process's CPU time in the previous list, by PID. The difference to the CPU time in the new list
-	// shows the share of a CPU.
+	// before has each process's CPU time in the previous list, by PID. From it and the CPU time in the new list, the
+	// share of a CPU is computed.
 	before map[int]cpuTime
 	chosen Choice
 	failed error // the last error of List
@@ -183,8 +183,8 @@ func (m *chooser) setList(l []Candidate) {
 	next := make(map[int]cpuTime, len(l))
 	for _, c := range l {
 		t := cpuTime{started: c.Started, at: now, cpu: c.CPU, share: -1}
-		// The system can give the PID of an ended process to a new one. The start times of the two then differ. The
-		// computed start of the same process can also differ, by up to a clock tick. So differences below a second are
+		// The system can give the PID of an ended process to a new one. Then the two start times differ. But even for
+		// the same process, the computed start can differ by up to a clock tick. So differences below a second are
 		// ignored.
 		if b, ok := m.before[c.PID]; ok && c.CPU >= b.cpu && c.Started.Sub(b.started).Abs() < time.Second && now.After(b.at) {
 			t.share = float64(c.CPU-b.cpu) / float64(now.Sub(b.at))
@@ -218,7 +218,7 @@ func (m *chooser) arrange() {
 	m.table.Rows = m.table.Rows[:0]
 	var add func(r *candidateRow, depth int)
 	add = func(r *candidateRow, depth int) {
-		if left[r.PID] == nil { // already added: processes can seem to be each other's parents
+		if left[r.PID] == nil { // the process is already in the list: two processes can seem to be each other's parents
 			return
 		}
 		delete(left, r.PID)
@@ -275,8 +275,8 @@ func (m *chooser) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-// key handles a key press. A key without a command is typed into the filter. The key q quits only while the filter is
-// empty. After that it is a letter, because a name can contain a q.
+// key handles a key press. If a key has no command, it is typed into the filter. The key q quits only while the filter
+// is empty. Otherwise it is a letter, because a name can contain a q.
 func (m *chooser) key(msg tea.KeyPressMsg) tea.Cmd {
 	key := msg.String()
 	switch key {
@@ -341,7 +341,8 @@ func (m *chooser) choose(children bool) tea.Cmd {
 	return tea.Quit
 }
 
-// press handles a mouse click. It moves the cursor to the clicked row. A double click chooses the process of this row.
+// press handles a mouse click. It moves the cursor to the clicked row. If it is a double click, it also chooses the
+// process of this row.
 func (m *chooser) press(at tea.Mouse) tea.Cmd {
 	i := m.table.Top + at.Y - m.rowsFrom
 	if at.Button != tea.MouseLeft || at.Y < m.rowsFrom || at.Y >= m.rowsFrom+m.table.Height || i >= len(m.table.Rows) {

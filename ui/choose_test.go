@@ -87,7 +87,8 @@ func TestChooserShowsWhatThereIs(t *testing.T) {
 		*clock = clock.Add(2 * time.Second)
 		next := pumas()
 		next[2].CPU += time.Second
-		next[3].Started = next[3].Started.Add(time.Hour) // another process with the same PID
+		// the start time differs, so this is another process with the same PID
+		next[3].Started = next[3].Started.Add(time.Hour)
 		m.Update(candidatesMsg{list: next})
 		text = m.grid.Text()
 		if !strings.Contains(text, "50 %") || strings.Count(text, "0 %") != 3 {
@@ -205,7 +206,7 @@ func TestChooseOnATerminal(t *testing.T) {
 			x.done <- err
 		}()
 		x.waitFor("worker 1")
-		x.waitFor("0 %") // only the second list shows shares of a CPU
+		x.waitFor("0 %") // wait for the second list, because only this list shows shares of a CPU
 		if way == "signal" {
 			cancel()
 		} else {

@@ -166,8 +166,8 @@ func (m *chooser) drawRow(a canvas.Area, r *candidateRow, columns []candidateCol
 	}
 }
 
-// drawDetail draws the details of the row with the cursor. They say why the process cannot be read. Otherwise they are
-// the complete command line, if the row shows only a part.
+// drawDetail draws the details of the row with the cursor. If the process cannot be read, they say why. Otherwise they
+// are the complete command line, if the row shows only a part of it.
 func (m *chooser) drawDetail(a canvas.Area) {
 	t := &m.Theme
 	if m.failed != nil {

@@ -21,9 +21,9 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// copyText copies a text to the clipboard of the user's terminal, with the escape sequence OSC 52. tmux can accept this
-// sequence itself (set-clipboard on), or pass it on to the terminal in which tmux runs (allow-passthrough). By default
-// tmux does neither. So copyText also runs a command of tmux.
+// copyText copies a text to the clipboard of the user's terminal, with the escape sequence OSC 52. In tmux this works
+// only if tmux accepts the sequence itself (set-clipboard on) or passes it on to the outer terminal
+// (allow-passthrough). By default tmux does neither. So copyText also runs a command of tmux.
 func copyText(sc *scene.Scene, text string) tea.Cmd {
 	set := ansi.SetSystemClipboard(text)
 	write := func(text string) tea.Cmd { return func() tea.Msg { return writeMsg{text} } }
@@ -58,11 +58,12 @@ func loadBuffer(text string) tea.Cmd {
 				break
 			}
 		}
-		return nil // if both tmux commands fail, the escape sequences may still work
+		return nil // no error is shown: even if both tmux commands fail, the escape sequences may work
 	}
 }
 
-// yank copies the stack of whatever is selected to the clipboard. If nothing is selected, it copies the summary.
+// yank copies the stack of the thing that the user has selected, such as a thread, to the clipboard. If nothing is
+// selected, it copies the summary.
 func yank(m *Model) tea.Cmd {
 	title, stack := m.current().Stack(&m.Scene)
 	if len(stack) == 0 {
@@ -85,12 +86,12 @@ func yankSummary(m *Model) tea.Cmd {
 }
 
 const (
-	// maxBlamed limits the places of code in a summary, and maxListed its threads. Chats fold longer messages until the
-	// reader clicks.
+	// maxBlamed limits how many places of code a summary lists, and maxListed how many threads. The summary must not be
+	// long, because chats fold longer messages until the reader clicks.
 	maxBlamed = 5
 	maxListed = 20
-	// muchRun decides which threads of a group the summary lists one by one: the threads that have held the GVL for at
-	// least this share of the time.
+	// muchRun decides which threads of a group the summary lists one by one. It lists the threads that have held the
+	// GVL for at least this share of the time.
 	muchRun = 0.25
 )
 
@@ -141,7 +142,7 @@ func summary(m *Model) string {
 		for _, ns := range w.Totals {
 			all += ns
 		}
-		if w.InGroup && style.Share(run, all) < muchRun { // the row of the group represents it
+		if w.InGroup && style.Share(run, all) < muchRun { // do not list the thread: the row of its group represents it
 			continue
 		}
 		if i >= maxListed {
@@ -161,11 +162,11 @@ func summary(m *Model) string {
 }
 
 const (
-	// hotShare decides where the hot path ends (see hotPath). A callee belongs to it only if it has at least this share
-	// of its caller's time.
+	// hotShare decides where the hot path ends (see hotPath). The path goes on to a callee only if the callee has at
+	// least this share of its caller's time.
 	hotShare = 0.5
 	// maxHot limits the frames of the hot path. If there are more, the outermost frames are left out, because the
-	// innermost ones say more.
+	// innermost ones are of more interest.
 	maxHot = 8
 )
 
@@ -189,8 +190,8 @@ func hotPath(m *Model) string {
 				hot = c
 			}
 		}
-		// The children of the root are the threads. So the first step goes to the thread with the most time, whatever
-		// its share is.
+		// The children of the root are the threads. So the first step goes to the thread with the most time, even if
+		// its share is small.
 		if hot == nil || n != t.Root && float64(hot.Total) < hotShare*float64(n.Total) {
 			break
 		}
@@ -210,9 +211,9 @@ func hotPath(m *Model) string {
 	return fmt.Sprintf("Hot path, %s of %s: %s%s", units.Percent(style.Share(n.Total, t.Root.Total)), style.MetricName(t.Metric), strings.Join(path, " → "), where)
 }
 
-// blamedPlaces lists the places in the code that held the GVL while other threads waited. The place with the most
-// waiting comes first. View 6 shows the same list. If fewer than 0.05 threads waited on average, it lists none, because
-// so little waiting does no harm.
+// blamedPlaces lists the places in the code that held the GVL while other threads waited. The place that caused the
+// most waiting comes first. View 6 shows the same list. If fewer than 0.05 threads waited on average, it lists none,
+// because so little waiting does no harm.
 func blamedPlaces(sc *scene.Scene) []string {
 	b := widget.BlameOf(&sc.Weights, sc.Dict)
 	if b.WaitNS < (sc.Weights.ToNS-sc.Weights.FromNS)/20 {

@@ -78,7 +78,7 @@ func TestStatesCanBeToldApart(t *testing.T) {
 		for _, profile := range append(profiles, tea.ColorProfileMsg{Profile: 5}) {
 			theme, weak := theme, 1.0
 			if profile.String() == style.Colors16 {
-				theme, weak = theme.In16(), 0.4 // 16 colours have no shades
+				theme, weak = theme.In16(), 0.4 // a terminal with 16 colours has no shades
 			}
 			look := func(s gvl.State) (rune, string) {
 				c := timeline.Cell{Dominant: s, Share: weak, SpanNS: 1}
@@ -106,8 +106,8 @@ func TestStatesCanBeToldApart(t *testing.T) {
 	}
 }
 
-// TestFewColoursKeepTheirMeaning: when the theme's colours are converted for 256 colours, grey stays grey. Every
-// converted colour is one of the terminal's 256.
+// TestFewColoursKeepTheirMeaning: when the theme's colours are converted for terminals with 256 colours, grey stays
+// grey. Every converted colour is one of these 256 colours.
 func TestFewColoursKeepTheirMeaning(t *testing.T) {
 	profile := profiles[1]
 	same := func(c canvas.Color) bool {

@@ -87,7 +87,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 	}
 }
 
-// TestEveryStateHasItsPlace: the legend lists each state of threads exactly once, and each theme has a colour for each
+// TestEveryStateHasItsPlace: the legend lists each state of threads exactly once. Each theme has a colour for each
 // state.
 func TestEveryStateHasItsPlace(t *testing.T) {
 	for s := range gvl.NumStates {

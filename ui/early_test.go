@@ -43,8 +43,8 @@ func TestAStartNamesNoTimes(t *testing.T) {
 }
 
 // TestNoFindingsIsSaidOnceTheyWereLookedFor: a program has just started, or ddtop has just attached. The rules for
-// findings cannot match yet. During this time the screen says that it is too early. It must not say that nothing stands
-// out.
+// findings need data of a longer time. Until then, the screen says that it is too early. It must not say that nothing
+// stands out.
 func TestNoFindingsIsSaidOnceTheyWereLookedFor(t *testing.T) {
 	const young, new, quiet = "the program has just started", "measuring for a few seconds", "no findings: nothing stands out"
 	for _, c := range []struct {
@@ -87,8 +87,8 @@ func (l leakingSource) Run(ctx context.Context, emit func(*sampler.Sample)) erro
 	})
 }
 
-// TestMemoryThatGrowsIsSaid: memory grows, but not enough for a finding. The screen must report the growth, and show no
-// green tick for "no findings".
+// TestMemoryThatGrowsIsSaid: memory grows, but not enough for a finding. The screen must report the growth, and must
+// not show the green tick of "no findings".
 func TestMemoryThatGrowsIsSaid(t *testing.T) {
 	const none, grows = "✓ no findings: nothing stands out", "… no findings yet; memory grows by 2.6 MB per second (119 MB to 18"
 	quiet := demosource.Options{Length: 26 * time.Second, HogAfter: -1}

@@ -25,9 +25,9 @@ type shown struct {
 	coloured bool
 }
 
-// bareTerminal imitates a terminal without background colour erase (terminfo(5), bce). Cells that it erases, inserts,
-// or adds by scrolling get the terminal's own background. It understands the sequences that Ultraviolet writes. It
-// remembers sequences that it does not understand, so that the test can report them.
+// bareTerminal imitates a terminal without background colour erase (terminfo(5), bce). If it erases cells, inserts
+// cells, or adds them by scrolling, they get the terminal's own background. It understands the sequences that
+// Ultraviolet writes. It remembers sequences that it does not understand, so that the test can report them.
 type bareTerminal struct {
 	mu          sync.Mutex
 	w, h        int
@@ -148,7 +148,7 @@ func (t *bareTerminal) escape(b []byte) int {
 		return 0
 	}
 	switch b[1] {
-	case ']', 'P', '_': // OSC, DCS and APC reach to their terminator
+	case ']', 'P', '_': // OSC, DCS and APC sequences end with a terminator
 		for i := 2; i < len(b); i++ {
 			if b[i] == '\a' {
 				return i + 1
@@ -183,7 +183,8 @@ func (t *bareTerminal) escape(b []byte) int {
 
 // csi executes a control sequence.
 func (t *bareTerminal) csi(params string, final byte) {
-	if strings.ContainsAny(params, "?>=<$ ") || final == 'h' || final == 'l' { // modes, and questions to the terminal
+	// sequences that change modes or ask the terminal for something
+	if strings.ContainsAny(params, "?>=<$ ") || final == 'h' || final == 'l' {
 		return
 	}
 	var n []int
@@ -267,7 +268,7 @@ func (t *bareTerminal) csi(params string, final byte) {
 		for range one {
 			t.put(t.last)
 		}
-	case 'u', 'q', 'c', 'n', 't': // keyboard, cursor's shape, questions to the terminal
+	case 'u', 'q', 'c', 'n', 't': // sequences for the keyboard, the cursor's shape, and questions to the terminal
 	default:
 		t.unknown += fmt.Sprintf(" CSI %s%c", params, final)
 	}
@@ -291,7 +292,7 @@ func (t *bareTerminal) style(n []int) {
 	}
 }
 
-// differs describes the first cell of the terminal that is not as in want. It returns "" if all cells are as in want.
+// differs describes the first cell of the terminal that differs from want. It returns "" if no cell differs.
 func (t *bareTerminal) differs(want [][]shown) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -340,7 +341,7 @@ func (p *pictures) picture() (*canvas.Grid, int) { return p.grid, p.n }
 func (p *pictures) View() tea.View { return paintedView("") }
 
 // TestATerminalWithoutColouredErasing: every cell is shown with its background colour, also after one picture replaces
-// another. ddtop must not colour cells by erasing them, because GNU screen erases without colour.
+// another. To colour cells, ddtop must write them and not erase them, because GNU screen erases without colour.
 func TestATerminalWithoutColouredErasing(t *testing.T) {
 	const w, h = 100, 40
 	s := newScreen(t, w, h, demosource.Options{Length: 5 * time.Second, HTTP: 30, ExtraNames: hostileNames}, scene.Options{})

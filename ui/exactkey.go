@@ -15,7 +15,7 @@ import (
 const exactTimeout = 30 * time.Second
 
 // exactKey handles the key E, which switches exact mode on and off. Before the key switches exact mode on for the first
-// time, the screen asks the user.
+// time, the screen asks the user for permission.
 type exactKey struct {
 	// agreed is true if the user has allowed breakpoints in the process's code: by a yes on the screen, or on the
 	// command line.
@@ -54,7 +54,7 @@ func (k *exactKey) update(sc *scene.Scene, say *scene.Message) bool {
 	k.agreed = k.agreed || s.On
 	if s.Ended != k.saidEnded {
 		if k.saidEnded = s.Ended; s.Ended != "" {
-			k.agreed = false // the user must agree to the new cost
+			k.agreed = false // to switch exact mode on again has a cost, to which the user must agree again
 			say.Fail(widget.ExactEnded(s) + ": sampling goes on")
 		}
 	}

@@ -152,7 +152,7 @@ func TestExactWhereItIsNot(t *testing.T) {
 	s.model.Refresh()
 	s.press("E")
 	s.sees("no samples come any more")
-	f.status.On = true // switched on by the command line, so the key does not ask
+	f.status.On = true // the user has switched exact mode on by the command line, so the key does not ask
 	s.model.Refresh()
 	s.ran(s.press("E"))
 	s.sees("exact mode is off")

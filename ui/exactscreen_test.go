@@ -26,9 +26,9 @@ func (s *screen) timelinePage() *timeline.Page {
 	return s.model.pages[scene.PageTimeline].(*timeline.Page)
 }
 
-// TestTimelineOfAWait: the thread's row of the timeline and the list of waits show the same wait for the GVL. In both
-// it begins and ends at the same times. This must be right for waits of any length, at any size of the screen, and at
-// every zoom down to 10 µs per column.
+// TestTimelineOfAWait: a wait for the GVL has the same beginning and end in the thread's row of the timeline and in the
+// list of waits. This must be right for waits of any length, at any size of the screen, and at every zoom down to 10 µs
+// per column.
 func TestTimelineOfAWait(t *testing.T) {
 	const looked = 5
 	r := rand.New(rand.NewPCG(3, 1))
@@ -74,14 +74,14 @@ func TestTimelineOfAWait(t *testing.T) {
 	}
 }
 
-// checkWait compares a wait with the row of its thread in the timeline. The state must be known in each column. The
-// wait's share of each column must fit the wait's beginning and end.
+// checkWait compares a wait with the row of its thread in the timeline. The state must be known in each column. Each
+// column must show the share of its time in which, by its beginning and end, the wait went on.
 func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	t.Helper()
 	p := s.timelinePage()
 	i := slices.IndexFunc(p.Timeline.Visible, func(w scene.Row) bool { return w.Key.Thread == e.Thread })
 	if i < 0 {
-		return // a small screen has fewer rows than threads
+		return // the thread has no row, because a small screen has fewer rows than threads
 	}
 	w, each := &p.Timeline.Visible[i], p.Close.ColumnNS
 	rounds := each>>15 + 1 // rounding errors: a column keeps only 16 bits of a state's share

@@ -33,8 +33,8 @@ func TestGoldenFewSamples(t *testing.T) {
 	percent := regexp.MustCompile(`[0-9] %`)
 	for _, v := range []struct {
 		name, key, why string
-		// bare is a text on the screen after which no percentage may follow. It is empty if percentages are allowed on
-		// the whole screen.
+		// bare is a text on the screen. After this text, no percentage may follow. bare is empty if percentages are
+		// allowed on the whole screen.
 		bare string
 	}{
 		{"few-threads", "2", "states –: ", ""},

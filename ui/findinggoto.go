@@ -24,8 +24,8 @@ func allFindings(m *Model) scene.Findings {
 	return m.Findings
 }
 
-// moveFinding selects the next or previous finding. If the text of the selected finding is longer than the screen, it
-// first scrolls through this text.
+// moveFinding selects the next or previous finding. If the text of the selected finding does not fit on the screen,
+// moveFinding first scrolls through this text.
 func moveFinding(m *Model, by widget.Step) tea.Cmd {
 	o, v := &m.over, allFindings(m)
 	if len(v.List) == 0 {
@@ -46,8 +46,8 @@ func moveFinding(m *Model, by widget.Step) tea.Cmd {
 // origin remembers the screen from which the user followed a finding or a route. The key esc returns to this screen.
 type origin struct {
 	of *scene.Member // the process of that screen; nil if there is only one
-	// The field to is the page to which the finding or route led. If the user opens any other page, esc does not return
-	// to the origin.
+	// The field to is the page to which the finding or route led. If the user opens any other page from there, esc does
+	// not return to the origin.
 	to         scene.PageID
 	page       scene.PageID
 	threadFrom scene.PageID
@@ -76,7 +76,7 @@ func goToFinding(m *Model, id scene.FindingID) tea.Cmd {
 			return nil
 		}
 		to = m.fleet.model(id.Of)
-		to.Refresh() // load its data, because it shows which of the finding's threads still exist
+		to.Refresh() // load its data first: the data shows which of the finding's threads still exist
 	}
 	m.over = widget.Overlay{}
 	cmd := goTo(to, &f)

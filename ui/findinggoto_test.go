@@ -92,8 +92,8 @@ func TestAFindingLeadsToItsLockOrItsLine(t *testing.T) {
 	}
 }
 
-// TestFindingsCanBeClicked: a click on a finding opens its thread, at the top of the screen and in the list of all
-// findings. A click beside the list closes the list.
+// TestFindingsCanBeClicked: a click on a finding opens its thread. This works at the top of the screen and in the list
+// of all findings. A click beside the list closes the list.
 func TestFindingsCanBeClicked(t *testing.T) {
 	s := hogged(t, 120, 40)
 	m := s.model

@@ -17,8 +17,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// requestTree is the flamegraph of a server, for tests. Two methods of the program are below more than 20 frames of
-// libraries. Two middlewares lead to both methods.
+// requestTree is the flamegraph of a server, for tests. It has two methods of the program, each below more than 20
+// frames of libraries. Two middlewares lead to both methods.
 type requestTree struct {
 	widget.Flame
 	dict    *sampler.Dictionary
@@ -137,8 +137,8 @@ func TestTheCaptionSaysHowMuchIsHidden(t *testing.T) {
 	}
 }
 
-// TestRoomIsForTheFoldedPicture: a folded flamegraph has fewer rows than one of whole stacks. It must ask the screen
-// for no more rows than it has.
+// TestRoomIsForTheFoldedPicture: a flamegraph with folded frames has fewer rows than one with whole stacks. It must ask
+// the screen for only as many rows as it has.
 func TestRoomIsForTheFoldedPicture(t *testing.T) {
 	r := newRequests(t)
 	r.Folding = widget.FoldNothing
@@ -255,8 +255,8 @@ func TestStackOfOneThreadIsFolded(t *testing.T) {
 	}
 }
 
-// TestAWrapperIsNotTheCode: one method of the program wraps all requests and is visible. Frames of libraries must be
-// folded all the same, because the wrapper does not show what the requests do.
+// TestAWrapperIsNotTheCode: one method of the program wraps all requests, and its frame is visible. ddtop must fold
+// frames of libraries even so, because the wrapper does not show what the requests do.
 func TestAWrapperIsNotTheCode(t *testing.T) {
 	r := newRequests(t, "RequestLog#call")
 	if got := r.draw(); r.Folding != widget.FoldLibraries || !strings.Contains(got, "index") {

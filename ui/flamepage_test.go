@@ -212,7 +212,7 @@ func TestComparingWithTheTimeBeforeAMark(t *testing.T) {
 	s.sees("compared with 5s until")
 	s.press("=")
 	s.misses("compared with 5s", "change of own time")
-	for s.model.AtNS > at-2e9 { // go back to a moment before the mark, so that no mark is left to compare with
+	for s.model.AtNS > at-2e9 { // go back to a moment before the mark: then there is no mark to compare with
 		s.press("[")
 	}
 	s.press("=")

@@ -36,8 +36,8 @@ type fleet struct {
 	members []*scene.Member
 	// models are the screens of the processes that the user has opened.
 	models map[*scene.Member]*Model
-	// presenting is true if directories are hidden. It applies to all processes, also to the ones that are not shown
-	// now and to the ones that join later.
+	// presenting is true if directories are hidden. It applies to all processes, not only to the one that is shown, and
+	// also to processes that join later.
 	presenting bool
 	joined     int
 	err        error // the error of a Source that could not be shown
@@ -61,7 +61,7 @@ func (f *fleet) join(src sampler.Source) *scene.Member {
 	redact.HideDirectories(store.Dict, f.presenting)
 	f.joined++
 	m := &scene.Member{Store: store, Number: f.joined, Parent: parentOf(f.group, src), Path: []int{f.joined}}
-	for i := len(f.members) - 1; i >= 0; i-- { // the latest process with the parent's PID
+	for i := len(f.members) - 1; i >= 0; i-- { // search for the latest process with the parent's PID
 		if p := f.members[i]; p.Store.Process().PID == m.Parent {
 			m.Path = append(slices.Clone(p.Path), f.joined)
 			break
@@ -161,7 +161,7 @@ func (f *fleet) open(to *scene.Member) error {
 		was := f.model(from)
 		takeOver(model, was)
 		// The user may have frozen the previous process's screen at a moment. Then its Store keeps the old data of this
-		// moment. It need not keep them while the process is not shown.
+		// moment. This is not necessary while the process is not shown.
 		from.Store.Hold(was.Flame.Base != nil)
 	}
 	return nil
@@ -179,7 +179,7 @@ func attach(m *Model, f *fleet) {
 // takeOver copies the choices that the user has made on another process's screen to this one.
 func takeOver(m, from *Model) {
 	m.Width, m.Height, m.Colors = from.Width, from.Height, from.Colors.Copied()
-	if m.Page = from.Page; m.Page == scene.PageThread { // it shows a thread of the other process
+	if m.Page = from.Page; m.Page == scene.PageThread { // this view shows a thread of the other process
 		m.Page = scene.PageThreads
 	}
 	m.Focus, m.Span = from.Focus, from.Span
@@ -216,21 +216,22 @@ func (f *fleet) openAndRefresh(to *scene.Member) tea.Cmd {
 	return m.fetch()
 }
 
-// which returns the number of m's process in the list, from 1, and how many processes there are, as in "process 3 of
-// 8".
+// which returns the two numbers of a text such as "process 3 of 8": the number of m's process in the list, counted from
+// 1, and how many processes there are.
 func (f *fleet) which(m *Model) (number, of int) {
 	list := f.List()
 	return slices.IndexFunc(list, func(x *scene.Member) bool { return f.model(x) == m }) + 1, len(list)
 }
 
-// memberMsg is the result of a command that a process's screen ran. The field to is this process. It need not be the
-// one that is shown when the command ends.
+// memberMsg is the result of a command that a process's screen started. The field to is this process. When the command
+// ends, the user may be looking at another process.
 type memberMsg struct {
 	to  *scene.Member
 	msg tea.Msg
 }
 
-// address wraps the results of a command in a memberMsg, so that they reach the process whose screen ran it.
+// address wraps the results of a command in a memberMsg, so that they reach the process whose screen started the
+// command.
 func address(to *scene.Member, cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil
@@ -261,7 +262,7 @@ func (f *fleet) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	}
 	wasShown := to == f.shown
 	_, cmd := f.model(to).Update(msg)
-	if wasShown { // a key may have opened another process, and then the command belongs to it
+	if wasShown { // if the key has opened another process, the command belongs to that process
 		to = f.shown
 	}
 	return f, address(to, cmd)

@@ -55,8 +55,8 @@ func drawFooter(m *Model, a canvas.Area, t *style.Theme) {
 }
 
 // drawKeys draws the keys that are useful now, in their order, and returns the number of columns they take. It leaves
-// out keys that do not fit. Keys that open another view (Binding.Always) are always drawn. If ownRow is true, the keys
-// have the row for themselves and begin on the left. Otherwise they take the right half of the row at most.
+// out keys that do not fit, but never keys that open another view (Binding.Always). If ownRow is true, the keys have
+// the row for themselves and begin on the left. Otherwise they take the right half of the row at most.
 func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 	type hint struct {
 		key, word string
@@ -109,7 +109,7 @@ func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 const hintsApart = "   "
 
 // drawNames draws the names of the other views at the right end of a row, and returns the column at which they begin.
-// Only the live view needs it. In the other views, the line at the top of the view has these names.
+// Only the live view needs drawNames. All other views have a line with these names at their top.
 func drawNames(m *Model, a canvas.Area) int {
 	others := slices.DeleteFunc(tabs(m.Offers), func(v page.View) bool { return v.ID == m.Page })
 	begin := a.W
@@ -127,9 +127,9 @@ func drawNames(m *Model, a canvas.Area) int {
 	return begin
 }
 
-// drawDetail describes what the user has selected in the view. If nothing is selected, it says what can be selected. In
-// the live view, it then draws the legend instead, if the timeline has no row for the legend. If the live view is wide,
-// drawDetail also draws the names of the other views.
+// drawDetail describes what the user has selected in the view. If nothing is selected, it says what can be selected.
+// The live view has two differences. If nothing is selected and the timeline has no row for the legend, drawDetail
+// draws the legend. If the view is wide, drawDetail also draws the names of the other views.
 func drawDetail(m *Model, a canvas.Area, t *style.Theme) {
 	name, rest := m.current().Detail(&m.Scene)
 	if name == "" && m.Page == scene.PageLive && m.Regions.Legend == 0 && m.Regions.Detail != m.Regions.Footer {

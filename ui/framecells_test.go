@@ -60,8 +60,8 @@ func cutOf(screen, name string, m *Model) string {
 
 // TestFrameCellsAreWhatTheSamplesSay checks every cell of the timeline against the samples, while a frame is selected.
 // A cell must be highlighted if all of the thread's stacks in it have the frame. It must be empty if no stack has the
-// frame. The sum of the cells is the frame's time in the flamegraph. The timeline rounds times to slots. So a cell
-// beside a change may be highlighted or empty.
+// frame. The sum of the cells must be the frame's time in the flamegraph. The timeline rounds times to slots. So the
+// cell at which a stack changes may be highlighted or empty.
 func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	samples := record(t, demosource.Options{Length: 30 * time.Second})
 	s := newScreen(t, 200, 50, demosource.Options{Length: 30 * time.Second}, scene.Options{})
@@ -93,8 +93,8 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 				case got && !some:
 					t.Errorf("%s: cell %d of %s is highlighted, no stack around it had it", label, c, w.Name)
 				case !got && some && all && from+each <= s.model.LastNS-slack:
-					// Idle states are left out of the cells, because the flamegraph leaves them out, too. Before the
-					// first sample no cell can be highlighted.
+					// The test does not check cells with an idle state, because the flamegraph leaves out idle states.
+					// Before the first sample no cell can be highlighted.
 					if !w.Cells[c].Dominant.Idle() && w.Cells[c].Listed() > 0 {
 						t.Errorf("%s: cell %d of %s is empty, every stack around it had it", label, c, w.Name)
 					}
@@ -115,8 +115,8 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	}
 }
 
-// seenRuns has the times of a thread's samples that have a stack. For each time, had counts the earlier samples whose
-// stack has the selected frame.
+// seenRuns has the times of those samples of one thread that have a stack. For each time, had says in how many earlier
+// samples the stack has the selected frame.
 type seenRuns struct {
 	atNS []int64
 	had  []int
@@ -175,8 +175,8 @@ func firstOf(n *flamegraph.Node, label string) *flamegraph.Node {
 	return nil
 }
 
-// hasPath reports whether the outermost frames of a stack are the path to a node of the flamegraph. It compares frames
-// by their labels only.
+// hasPath reports whether the outermost frames of a stack are the frames on the way from the flamegraph's root to a
+// node. It compares frames only by their labels.
 func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) bool {
 	var labels, path []string
 	for _, f := range d.Frames(stack, nil) {
@@ -189,9 +189,9 @@ func hasPath(d *sampler.Dictionary, stack sampler.StackID, n *flamegraph.Node) b
 	return len(labels) >= len(path) && slices.Equal(labels[:len(path)], path)
 }
 
-// TestTheAxisOfAFrameHasWholeTimes: the name of the selected frame is drawn over the time axis and covers a few of its
-// times. A time must be hidden as a whole, at any width of the screen. A part of a time, such as the "0s" of "-10s",
-// would be wrong.
+// TestTheAxisOfAFrameHasWholeTimes: the name of the selected frame is drawn over the time axis and covers some of its
+// times. At any width of the screen, each time must be either visible or hidden as a whole. A part of a time, such as
+// the "0s" of "-10s", would be wrong.
 func TestTheAxisOfAFrameHasWholeTimes(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("tab", "down", "down", "down")

@@ -90,16 +90,16 @@ func goldens(t *testing.T, name string, draw func(t *testing.T, o scene.Options,
 }
 
 // word matches words that name something: they have at least four characters. laneText matches letters of states in the
-// timeline. A wider screen has more of these letters. holders matches the row of the timeline that shows which thread
-// held the GVL.
+// timeline, because a wider screen has more of these letters. holders matches the row of the timeline that shows which
+// thread held the GVL.
 var (
 	holders  = regexp.MustCompile(`(?m)^ *GVL held by .*$`)
 	word     = regexp.MustCompile(`[A-Za-z#:_.]{4,}…?`)
 	laneText = regexp.MustCompile(`^[` + stateLetters() + `.]+$`)
 )
 
-// moved has, for each view, the words of the smaller screen that the larger one may lack. A larger screen may have
-// columns for other moments, or room for a longer form of these words.
+// moved has, for each view, the words of the smaller screen that the larger screen may lack. For example, the larger
+// screen has room for a longer form of a word, or its columns are for other moments.
 var moved = map[string][]string{"page-threads": {"more", "frames"}, "page-cursor": {"IO#gets", "DB#read_answer", "more", "frames"},
 	"page-exacttimeline": {"Cache#fetch", "IO#readpartial", "pipe", "Orders#show", "Integer#times", "internal:numeric", "Enumerator#each", "Enumerable#sum", "block"},
 	"page-requests":      {"blame", "more:"}, "page-requestsidle": {"blame"}}

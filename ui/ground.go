@@ -11,8 +11,8 @@ import (
 // connection.
 const groundWithin = time.Second
 
-// noGroundMsg arrives groundWithin after the question for the background. It matters only if the terminal has not
-// answered by then.
+// noGroundMsg arrives groundWithin after ddtop has asked the terminal for its background. If the terminal has already
+// answered, it has no effect.
 type noGroundMsg struct{}
 
 // askGround asks the terminal for its background.

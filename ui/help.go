@@ -20,8 +20,8 @@ var stateHelp = [...]gvl.State{gvl.Running, gvl.Waiting, gvl.Stalled, gvl.GC, gv
 const twoHelpColumns = 110
 
 // drawHelp draws the help over the screen: the legend and all keys, in two columns if there is room. maps has the keys
-// of the view, and last the keys that come at the end. scroll is the number of lines to skip at the top. drawHelp
-// returns the largest scroll that still shows new lines.
+// of the view, and last has the keys that come at the end. scroll is the number of lines to skip at the top. drawHelp
+// returns the largest useful value of scroll.
 func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.KeyMap, scroll int, ascii bool) int {
 	w := a.W - widget.OverlayMargin
 	two := a.W >= twoHelpColumns
@@ -38,7 +38,7 @@ func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.Key
 		return widget.DrawOverlay(a, t, " keys and signs ", slices.Concat(legend, slices.Concat(sections...), reads), scroll)
 	}
 	// The keys are in the left column, and the legend is in the right one. If all keys were in the left column, it
-	// could become longer than the right one. So the last sections of keys are put below the legend.
+	// could become longer than the right one. So the last sections of keys are below the legend.
 	var left, right []widget.OverlayLine
 	for n := range len(sections) + 1 {
 		l, r := slices.Concat(sections[:n]...), slices.Concat(legend, slices.Concat(sections[n:]...), reads)

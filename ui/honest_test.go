@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestSharesAreOfTheLargestStates: the screen shows the share of time in each state. A narrow terminal has no room for
-// all states. It must then show the states with the most time.
+// TestSharesAreOfTheLargestStates: the screen shows the share of time in each state. If a narrow terminal has no room
+// for all states, it must show the states with the most time.
 func TestSharesAreOfTheLargestStates(t *testing.T) {
 	s := newScreen(t, 80, 24, demosource.Options{Length: 30 * time.Second}, scene.Options{})
 	v := &s.model.Timeline

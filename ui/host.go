@@ -41,7 +41,7 @@ func (m *Model) Open(id scene.PageID) tea.Cmd {
 			return m.fleet.openAndRefresh(to)
 		}
 	}
-	// the user selected another row before
+	// the user opened this view for another row before
 	if id == scene.PageLive && m.Filter != (scene.RowKey{}) && m.Filter != m.Selected {
 		m.Filter, m.Flame.Zoom, m.Flame.Top = m.Selected, nil, 0
 	}
@@ -49,8 +49,8 @@ func (m *Model) Open(id scene.PageID) tea.Cmd {
 	return m.fetch()
 }
 
-// Leave remembers the present screen, so that esc can return to it. The caller then opens another page, and calls the
-// function arrived. From then on esc returns to the remembered screen.
+// Leave remembers the present screen, so that esc can return to it. The caller then opens another page. After that it
+// calls arrived, and from then on esc returns to the remembered screen.
 func (m *Model) Leave() (arrived func()) {
 	from := originOf(m)
 	return func() { from.to, m.came = m.Page, &from }

@@ -22,7 +22,7 @@ var otherNames = map[string]string{"escape": "esc", "return": "enter", "spacebar
 	"del": "delete", "ins": "insert", "control": "ctrl", "option": "alt", "command": "super", "cmd": "super"}
 
 // specialNames returns the names of all keys that are not characters, such as "enter". Each name appears once. They are
-// Bubble Tea's names, because Bubble Tea reports key presses under these names.
+// the names under which Bubble Tea reports key presses.
 func specialNames() []string {
 	var names []string
 	add := func(code rune) {
@@ -56,7 +56,8 @@ func isSent(key string) bool {
 	if cluster != base || !unicode.IsGraphic(r) || r == utf8.RuneError || r == ' ' {
 		return false
 	}
-	return !modified || n == len(base) && unicode.ToLower(r) == r // after a modifier only lower case: ctrl+shift+f
+	// after a modifier, letters are in lower case, as in ctrl+shift+f
+	return !modified || n == len(base) && unicode.ToLower(r) == r
 }
 
 // checkName returns an error if no terminal can send a key with this name.

@@ -146,8 +146,8 @@ func shapeKeys() []scene.Binding {
 	}
 }
 
-// ofSelected calls do with the flamegraph, for an action on the selected function. It refuses a row of several folded
-// frames, because such a row is not a single function.
+// ofSelected calls do with the flamegraph. It is for actions on the selected function. If the selected row consists of
+// several folded frames, ofSelected refuses the action, because such a row is not a single function.
 func ofSelected(m *Model, do func(*widget.Flame)) {
 	if n := m.Flame.SelNode; n != nil && n.Kind == flamegraph.RunNode {
 		m.message.Say("these are many frames: enter opens the row")
@@ -163,8 +163,8 @@ func canGoBack(m *Model) bool {
 	return len(m.Flame.Zoom) > 0 || m.Flame.Shaped() || m.Filter != (scene.RowKey{}) || m.Route != (scene.EndpointKey{}) || m.Flame.Search != nil || m.Parts.HighlightsFrame(&m.Scene)
 }
 
-// back undoes one choice of the user. It checks these choices in order, and undoes the first one that is set: the zoom,
-// the filter, the route, the search, and the selection that the timeline highlights.
+// back undoes one choice of the user. It goes through the zoom, the filter, the route, the search, and the selection
+// that the timeline highlights, in this order. It undoes the first one that is set.
 func back(m *Model) {
 	switch {
 	case m.Flame.ZoomOut():
@@ -197,7 +197,7 @@ func nextMatch(m *Model, d int) {
 		m.message.Tell("nothing is searched for: / searches")
 		return
 	}
-	if !hasFlame(m) { // every row of a list matches, so the cursor moves to the next row
+	if !hasFlame(m) { // in a list, every row matches, so move the cursor to the next row
 		key := "down"
 		if d < 0 {
 			key = "up"
@@ -213,8 +213,9 @@ func nextMatch(m *Model, d int) {
 }
 
 // CheckKey checks a line of the user's settings that gives one key the meaning of another key. The parameter key is the
-// new key, by Bubble Tea's name ("f", "ctrl+f", "f5"). A terminal must be able to send it. It must not be ctrl+c, which
-// always quits. The parameter does is the key with the wanted meaning ("space"). It must have a meaning in some view.
+// key that gets the meaning, by Bubble Tea's name ("f", "ctrl+f", "f5"). A terminal must be able to send it. It must
+// not be ctrl+c, which always quits. The parameter does is the key that already has the meaning ("space"). It must have
+// a meaning in some view.
 func CheckKey(key, does string) error {
 	if key == "" || key == "ctrl+c" {
 		return fmt.Errorf("the key %q can't be given another meaning", key)
@@ -251,8 +252,8 @@ func aliasHelp(m *Model) scene.KeyMap {
 }
 
 // compare changes what the flamegraph is compared with. Each call goes to the next possibility: nothing, the other
-// recording, the time before the last mark, the time that is shown now. Without a recording or a mark, it skips this
-// possibility. The two spans of time have the length of the one on the screen, which the keys { and } change.
+// recording, the time before the last mark, the time that is shown now. If there is no recording or no mark, it skips
+// this possibility. The two spans of time have the length of the time on the screen, which the keys { and } change.
 func compare(m *Model) {
 	v := &m.Flame
 	if m.LastNS == 0 {
@@ -274,7 +275,7 @@ func compare(m *Model) {
 			m.message.Say("compared from now on with the " + v.BaseWhen + "; = takes the time shown now instead")
 			break
 		}
-		fallthrough // the history has nothing of that time
+		fallthrough // the history does not reach back to that time, so try the next possibility
 	case was != widget.ShownBase:
 		s := &m.Weights
 		v.Base = &flamegraph.Snapshot{FromNS: s.FromNS, ToNS: s.ToNS, Entries: append([]flamegraph.Entry(nil), s.Entries...),

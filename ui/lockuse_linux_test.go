@@ -17,7 +17,8 @@ import (
 )
 
 // contending is a Ruby program for the test. Its threads hold one Mutex for 30, 50 and 70 ms in turn. For each hold it
-// logs three times: t0 after it got the Mutex, t1 before it gave the Mutex up, and t2 after that.
+// logs three times: t0 is after the thread got the Mutex, t1 is before the thread gave the Mutex up, and t2 is after
+// that.
 const contending = `
 STDOUT.sync = true
 lock, log = Mutex.new, Queue.new
@@ -102,8 +103,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				continue
 			}
 			changes++
-			// After each hold a thread sleeps for 5 ms. So 10 ms after the start of this hold, the other threads surely
-			// wait for the Mutex.
+			// A thread that has given the Mutex up sleeps for 5 ms. So 10 ms after the start of this hold, the other
+			// threads surely wait for the Mutex.
 			from := log[i].t0 + 10e6
 			if k, _ := slices.BinarySearch(times, from); k < len(times) && times[k] < log[i].t1-1e6 {
 				least++
@@ -128,8 +129,8 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 				wrong++
 				continue
 			}
-			// The program logs t0 a moment after the thread got the Mutex, so ddtop may see an earlier start. But it
-			// cannot be before the end of the previous hold.
+			// The program logs t0 a moment after the thread got the Mutex, so ddtop may see an earlier start. But the
+			// start cannot be before the end of the previous hold.
 			most := log[i].t2 - log[i].t0 + 5e6
 			if i > 0 {
 				most = log[i].t2 - log[i-1].t1
@@ -140,7 +141,7 @@ func TestLockUseIsWhatTheProgramSays(t *testing.T) {
 			}
 		}
 		// The time of a sample is the start of its read. In up to about 1 % of the samples, ddtop loses its CPU during
-		// the read. The data of such a sample are from a later moment than its time.
+		// the read. The data of these samples are from a later moment than their time.
 		if wrong > odds.AtMost(told, .02) {
 			t.Errorf("%d of %d holds are not as the program says", wrong, told)
 		}

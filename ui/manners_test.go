@@ -94,7 +94,7 @@ func TestCopyingAStackOnEveryPage(t *testing.T) {
 			t.Errorf("page %s: no stack of %s: %q", s.model.Page, th.Name, text)
 		}
 	}
-	// The user moves the cursor to an instant that is earlier than the end of the newest picture.
+	// The user moves the cursor to an instant before the end of the newest picture.
 	s.pressAll("left", "H")
 	p := s.model.pages[scene.PageTimeline].(*timeline.Page)
 	st, ok := p.Under(th.ID)
@@ -137,7 +137,7 @@ func TestCopyingASummary(t *testing.T) {
 }
 
 // TestSummaryOfAnIdleProcess: a summary shows on what the time was spent. It names code that makes other threads wait
-// only if a thread waits. It escapes characters that a chat would interpret, and no others.
+// only if a thread waits. If a character has a meaning in a chat, the summary escapes it. It escapes no others.
 func TestSummaryOfAnIdleProcess(t *testing.T) {
 	s := hogged(t, 120, 40)
 	if text := summary(s.model); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {
@@ -209,7 +209,7 @@ func TestMarkingAMoment(t *testing.T) {
 	if len(s.model.Notes) != 1 || s.model.Notes[0].AtNS != at || strings.ContainsRune(s.model.Notes[0].Text, '\x1b') {
 		t.Fatalf("%+v", s.model.Notes)
 	}
-	s.sees("bacK▼") // the cursor is at the right edge
+	s.sees("bacK▼") // the cursor (▼) is at the right edge
 	s.press("space")
 	x := strings.Index(s.line("bacK▼"), "▼") // the cursor has moved to the left
 	if x < 0 || x > 115 {
@@ -277,7 +277,7 @@ func TestRecordingWhileItRuns(t *testing.T) {
 			t.Errorf("%s is %v, not %v (%v)", path, info.Mode(), want, err)
 		}
 	}
-	run(s.press("W")) // a second recording in the same second has another name
+	run(s.press("W")) // a second recording in the same second must get another name
 	run(s.press("W"))
 	if files, _ := filepath.Glob(filepath.Join(folder, "*.ddtop")); len(files) != 2 {
 		t.Error(files)
@@ -288,9 +288,9 @@ func TestRecordingWhileItRuns(t *testing.T) {
 	s.misses("● REC")
 }
 
-// TestRecordingForAMoment: the key W begins a recording, and the next W ends it. The second W may come before the file
-// is open. The recording must be written all the same. It has all samples between the two presses, even samples that no
-// picture has shown yet.
+// TestRecordingForAMoment: the key W begins a recording, and the next W ends it. Even if the second W comes before the
+// file is open, the recording must be written. It has all samples between the two presses, even samples that no picture
+// has shown yet.
 func TestRecordingForAMoment(t *testing.T) {
 	folder := t.TempDir()
 	samples := record(t, demosource.Options{Length: 3 * time.Second})
@@ -314,7 +314,7 @@ func TestRecordingForAMoment(t *testing.T) {
 		t.Fatal("the second W is forgotten")
 	}
 	s.misses("● REC")
-	s.store.Read(func(*store.Reading) { // a sample that comes while a picture is drawn
+	s.store.Read(func(*store.Reading) { // during Read, a sample must wait, as while a picture is being drawn
 		s.store.Feed(samples[len(samples)-1])
 		fed++
 	})

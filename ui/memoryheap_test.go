@@ -66,7 +66,7 @@ func (f *fakeHeap) Explain(_ context.Context, class string, hurry func() bool, p
 	return text, nil
 }
 
-// heapScreen returns the view of memory, which lists classes, after the heap was counted as often as counts says.
+// heapScreen returns the view of memory with the list of classes. The heap was counted counts times.
 func heapScreen(t *testing.T, f *fakeHeap, o scene.Options, w, h, counts int) *screen {
 	t.Helper()
 	o.Heap = func(int) scene.HeapReader { return f }
@@ -80,7 +80,7 @@ func heapScreen(t *testing.T, f *fakeHeap, o scene.Options, w, h, counts int) *s
 	return s
 }
 
-// count moves the clock to the time at which ddtop counts the heap next, and runs this count.
+// count moves the clock to the time of ddtop's next count of the heap, and runs this count.
 func (s *screen) count() {
 	now := s.model.Scene.Now()
 	s.model.Scene.Now = func() time.Time { return now.Add(time.Minute) }
@@ -113,7 +113,8 @@ func TestMemoryShowsWhatGrows(t *testing.T) {
 		s.press("m")
 		s.typed("deploy")
 		s.press("enter")
-		s.model.Notes[len(s.model.Notes)-1].AtNS = heapStartNS + 95e9 // after the tenth count
+		// set the mark's time to a moment after the tenth count
+		s.model.Notes[len(s.model.Notes)-1].AtNS = heapStartNS + 95e9
 		s.count()
 		s.sees(`mark "deploy"`)
 		if row := s.line("  Session"); !strings.Contains(row, "+200") {
@@ -189,7 +190,7 @@ func TestMemoryNamesHolders(t *testing.T) {
 	if cmd := s.model.pages[scene.PageMemory].(*memory.Page).Fetch(s.model); cmd != nil {
 		t.Error("objects are counted during the copy")
 	}
-	s.press("h") // the second press asks to hurry
+	s.press("h") // if the user presses h again, the search hurries
 	s.ran(cmds)
 	s.sees("Session: 1,200 objects")
 	s.misses("SessionStore::CACHE")
@@ -230,8 +231,8 @@ func TestMemoryNamesHolders(t *testing.T) {
 	s.sees("not counted: the heap has too many objects", "String")
 }
 
-// TestMemoryShowsValuesOnTheScreen: the screen shows the contents of Strings, but no file of a snapshot has them. In a
-// presentation the screen hides them, too.
+// TestMemoryShowsValuesOnTheScreen: the screen shows the contents of Strings, but the files of a snapshot must not have
+// them. In a presentation the screen hides them, too.
 func TestMemoryShowsValuesOnTheScreen(t *testing.T) {
 	f := new(fakeHeap)
 	s := heapScreen(t, f, scene.Options{Folder: t.TempDir()}, 120, 40, 2)

@@ -14,8 +14,8 @@ import (
 )
 
 // Model is the root of the screen, and the Host of its pages. It loads the scene (the data to show) from the Store. It
-// passes keys, clicks and messages to the parts of the screen that handle them. Drawing needs no data from outside the
-// Model.
+// passes keys, clicks and messages to the parts of the screen that handle them. To draw, it needs only data that it
+// already has.
 type Model struct {
 	scene.Scene
 	*widget.Parts
@@ -101,16 +101,16 @@ func (m *Model) Init() tea.Cmd {
 }
 
 const (
-	// firstTick is the longest time between the first picture, which shows no samples, and the second. The first sample
-	// wakes the screen earlier (Store.Stir). Each later interval between pictures is a quarter longer, up to
-	// Options.Repaint. So the first data appears at once. The early pictures cost little CPU time, because there is
-	// little data.
+	// firstTick is the longest time between the first picture, which shows no samples, and the second. If the first
+	// sample comes earlier, it wakes the screen (Store.Stir). Each later interval between pictures is a quarter longer
+	// than the one before, up to Options.Repaint. So the first data appears at once. The early pictures cost little CPU
+	// time, because there is little data.
 	firstTick = 20 * time.Millisecond
-	// restAfter sets the length of the pause after a picture: restAfter times the time for drawing it. The pause is at
-	// most longestRest. It leaves the CPU to other programs.
+	// restAfter sets the length of the pause after a picture: restAfter times the time for drawing the picture, but at
+	// most longestRest. The pause leaves the CPU to other programs.
 	restAfter   = 20
 	longestRest = 2 * time.Second
-	// idleTick is the time between two ticks of the screen while the process is idle, unless the Store wakes the screen
+	// idleTick is the time between two ticks of the screen while the process is idle. The Store can wake the screen
 	// earlier (Stir). An idle process has one sample a second. idleTick is a bit longer than a second, so that the
 	// samples wake the screen first.
 	idleTick = 1100 * time.Millisecond
@@ -219,7 +219,7 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 		return p.cmd
 	}
 	if m.over.What != widget.NoOverlay && m.binding(key) == nil {
-		m.over = widget.Overlay{} // any other key closes the overlay, and does what it does elsewhere
+		m.over = widget.Overlay{} // any other key closes the overlay, and then has its usual effect
 		if m.keys.Find(key) == nil {
 			m.Draw()
 			return nil

@@ -13,13 +13,13 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// idleEachNS is the least time between two pictures of an idle process, in ns. Because of it, only one tick in four
-// draws a picture.
+// idleEachNS is the least time between two pictures of an idle process, in ns. With it, only one tick in four draws a
+// picture.
 const idleEachNS = int64(900e6)
 
-// tickOn refreshes the scene at a tick. If no thread runs or waits, ddtop samples less often, and tickOn draws one
-// picture per second. If no sample came since the last tick, tickOn draws one complete picture, and then no more
-// pictures. So a recording at its end, or a target that has ended or is stopped, costs no CPU time.
+// tickOn refreshes the scene at a tick. If no thread runs or waits, ddtop takes fewer samples, and tickOn draws one
+// picture per second. If no sample came since the last tick, tickOn draws one complete picture, and after that none. So
+// a recording at its end, or a target that has ended or is stopped, costs no CPU time.
 func tickOn(m *Model) {
 	state := m.store.State()
 	last, slow := m.store.Newest()
@@ -41,8 +41,8 @@ func tickOn(m *Model) {
 	}
 }
 
-// loadScene loads the data to show from the Store, and draws them. If force is false, a frozen screen keeps its data.
-// Parts that change slowly may then keep their data, too.
+// loadScene loads the data to show from the Store, and draws them. If force is true, it loads all data again. If force
+// is false, a frozen screen keeps its data, and parts that change slowly may keep theirs.
 func loadScene(m *Model, force bool) {
 	if m.Frozen && !force { // only the time of the newest sample changes
 		m.Source = m.store.State()
@@ -63,7 +63,7 @@ func loadScene(m *Model, force bool) {
 	if m.Frozen && m.AtNS != m.HeldNS {
 		recall(m)
 	}
-	flame := force // another filter or search needs another tree, of the same weights
+	flame := force // the same weights need a new tree if the filter or the search has changed
 	names := m.Timeline.Longest()
 	m.store.Read(func(r *store.Reading) {
 		m.LastNS = r.LastNS
@@ -87,8 +87,8 @@ func loadScene(m *Model, force bool) {
 			flame = false
 			return
 		}
-		// To load the data of the threads, the beginning and end of the time axis must be known. They depend on the
-		// axis's width. A first layout computes this width.
+		// The data of the threads can be loaded only if the beginning and end of the time axis are known. They depend
+		// on the axis's width. So a first layout computes this width.
 		d := scene.Demand{Spaced: m.Presenting, Rows: 1, Lanes: len(r.Timeline.Ractors()), FlameRows: m.Flame.RowsWanted(m.LastNS),
 			Longest: m.Timeline.Longest(), Timeline: m.Page == scene.PageTimeline}
 		cells, span := scene.Axis(m.AxisNS(), scene.NewRegions(m.Width, m.Height, d).CellsW, r.Timeline.ColumnNS())
@@ -143,7 +143,7 @@ func loadScene(m *Model, force bool) {
 			m.Timeline.LoadFrameCells(r, m.Route.String(), flamegraph.Wall, func(k flamegraph.Key) bool { return k.Endpoint == m.Flame.Endpoint })
 		})
 	}
-	if names == 0 && m.Timeline.Longest() > 0 { // the names decide where the axis begins, and are known only now
+	if names == 0 && m.Timeline.Longest() > 0 { // the axis begins behind the names, which are known only now
 		loadScene(m, force)
 		return
 	}

@@ -14,8 +14,8 @@ import (
 // A trackpad sends hundreds of movements per second, and each one would need a new picture.
 const mouseEach = 15 * time.Millisecond
 
-// mouseFilter returns a filter for tea.WithFilter. It drops mouse movements that follow each other too closely. It
-// never drops presses and releases of a button, because a drag must end exactly where the button is released.
+// mouseFilter returns a filter for tea.WithFilter. The filter drops mouse movements that follow each other too closely.
+// It never drops presses and releases of a button, because a drag must end exactly where the button is released.
 func mouseFilter(now func() time.Time) func(tea.Model, tea.Msg) tea.Msg {
 	var last time.Time
 	return func(_ tea.Model, msg tea.Msg) tea.Msg {
@@ -104,8 +104,8 @@ func onAxis(m *Model, x, y int) bool {
 // as the key enter.
 func click(m *Model, x, y int) tea.Cmd {
 	cmd, hit := pressAt(m, x, y)
-	// A single click on a view's name or on a key already acts. So only two clicks inside the page count as a double
-	// click.
+	// A single click on a view's name or on a key already has an effect. So two clicks are a double click only inside
+	// the page.
 	body := pageArea(m)
 	selects := scene.Inside(body, x, y) && y > body.Y
 	if m.Page == scene.PageLive {
@@ -149,8 +149,8 @@ func wheel(m *Model, msg tea.MouseWheelMsg) tea.Cmd {
 	return nil
 }
 
-// showRange freezes the picture at the time span that the user selected with the mouse. If the selection is less than
-// two columns wide, it counts as a click.
+// showRange freezes the picture and shows the time span that the user selected with the mouse. If the selection is less
+// than two columns wide, showRange handles it as a click.
 func showRange(m *Model, d *scene.Drag) {
 	v := &m.Timeline
 	a, b := widget.CellAt(min(d.From, d.To), v.Cells, m.Regions.CellsW), widget.CellAt(max(d.From, d.To), v.Cells, m.Regions.CellsW)
@@ -163,9 +163,9 @@ func showRange(m *Model, d *scene.Drag) {
 	m.Refresh()
 }
 
-// pressAt does what a click at a place means, and reports whether the click has a meaning. Areas of the screen that
-// react to clicks are called zones. If several zones contain the place, pressAt uses the one that was drawn last,
-// because it is on top.
+// pressAt does what a click at a place means. hit is false if the click has no meaning. Areas of the screen that react
+// to clicks are called zones. If several zones contain the place, pressAt uses the one that was drawn last, because it
+// is on top.
 func pressAt(m *Model, x, y int) (cmd tea.Cmd, hit bool) {
 	for i := len(m.Zones) - 1; i >= 0; i-- {
 		if z := &m.Zones[i]; scene.Inside(z.At, x, y) {

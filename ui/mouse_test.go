@@ -92,7 +92,7 @@ func TestDraggingShowsAStretchOfTime(t *testing.T) {
 }
 
 // TestADragSelectsNoThread: a click on a thread's row selects the thread, and the flamegraph then shows only this
-// thread. A drag over the timeline selects a time span for all threads. So it must not select a thread.
+// thread. A drag over the timeline must not select a thread, because it selects a time span for all threads.
 func TestADragSelectsNoThread(t *testing.T) {
 	s := hogged(t, 120, 40)
 	r := s.model.Regions

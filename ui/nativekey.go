@@ -12,7 +12,7 @@ import (
 type nativeKey struct {
 	// busy is true while the reading of C stacks is being switched on or off.
 	busy bool
-	// saidFailed is the reason for missing C stacks that the screen has shown last. It is kept so that the screen does
+	// saidFailed is the last reason for missing C stacks that the screen has shown. It is kept so that the screen does
 	// not show the same reason twice.
 	saidFailed string
 }
@@ -23,7 +23,7 @@ type nativeMsg struct {
 	err error
 }
 
-// update tells the user why ddtop cannot take C stacks, once for each reason. It returns true if the picture changes.
+// update tells the user why ddtop cannot read C stacks, once for each reason. It returns true if the picture changes.
 func (k *nativeKey) update(sc *scene.Scene, say *scene.Message) bool {
 	if sc.Opt.Native == nil || k.busy {
 		return false

@@ -51,7 +51,8 @@ func TestNativeKey(t *testing.T) {
 		if s.sees("no more C functions"); f.on {
 			t.Error("it is on")
 		}
-		f.failed = "the kernel refuses" // with --native, reading C stacks fails without a key press
+		// with --native, the reading of C stacks can fail although the user has pressed no key
+		f.failed = "the kernel refuses"
 		s.model.Update(tickMsg(time.Now()))
 		s.sees("no C functions of running threads: the kernel refuses")
 		s.press("esc")

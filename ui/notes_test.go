@@ -32,7 +32,8 @@ func TestNotesAreRecorded(t *testing.T) {
 	s.typed("deploy")
 	s.press("enter")
 	s.sees("marked: deploy")
-	for _, x := range record(t, demosource.Options{Length: 3 * time.Second}) { // these come after the recording began
+	// these samples come after the recording has begun
+	for _, x := range record(t, demosource.Options{Length: 3 * time.Second}) {
 		x.TimeNS += 3e9
 		s.store.Feed(x)
 	}

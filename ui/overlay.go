@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// overlayKeys returns the keys that work while an overlay (a box over the screen, such as the help) is open. It returns
-// them for each overlay.
+// overlayKeys returns the keys that work while an overlay is open, for each overlay. An overlay is a box over the
+// screen, such as the help.
 func overlayKeys() (out [widget.NumOverlays]scene.KeyMap) {
 	closes := on(func(m *Model) tea.Cmd { m.over = widget.Overlay{}; return nil })
 	scroll := func(h scene.Host, by widget.Step) tea.Cmd {
@@ -29,8 +29,8 @@ func overlayKeys() (out [widget.NumOverlays]scene.KeyMap) {
 	return out
 }
 
-// overKeys are the global keys that keep their meaning while an overlay (a box over the screen) is open. A key without
-// a meaning in the overlay first closes it.
+// overKeys are the global keys that have their usual effect while an overlay (a box over the screen) is open. Any other
+// key that the overlay does not use first closes it.
 var overKeys = []string{"?", "!", "q", "ctrl+c", "ctrl+l", "ctrl+z"}
 
 // overArea returns the area in which overlays are drawn: all rows except the first and the last.
@@ -42,8 +42,8 @@ func overArea(m *Model) canvas.Area {
 	return a.Sub(0, 1, m.Width, m.Height-2)
 }
 
-// drawOver draws the open overlay, such as the help. While it is open, clicks on the screen around it have no effect,
-// except on the keys in the last row.
+// drawOver draws the open overlay, such as the help. While it is open, clicks on the screen around it have no effect.
+// Only the keys in the last row can still be clicked.
 func drawOver(m *Model) {
 	if m.over.What == widget.NoOverlay {
 		return

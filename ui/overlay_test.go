@@ -41,8 +41,8 @@ func TestAllFindingsCanBeRead(t *testing.T) {
 	}
 }
 
-// TestTheHeadSaysThatThereAreMoreFindings: if there is no room for all findings at the top of the screen, a text there
-// says how many are missing.
+// TestTheHeadSaysThatThereAreMoreFindings: if there is no room for all findings at the top of the screen, the top says
+// how many are missing.
 func TestTheHeadSaysThatThereAreMoreFindings(t *testing.T) {
 	s := hogged(t, 80, 24)
 	f := findings.Finding{Title: "Title", Text: strings.Repeat("long text ", 20), Severity: findings.SeverityWarn}

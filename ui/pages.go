@@ -74,8 +74,8 @@ func newPages(c *widget.Parts) map[scene.PageID]page.Page {
 // current returns the page that fills the screen.
 func (m *Model) current() page.Page { return m.pages[m.Page] }
 
-// fetch returns the command that reads data which the shown page still needs. It is nil if the page needs none. While
-// the memory grows, fetch also counts the heap for the page of memory, even if another page is shown.
+// fetch returns the command that reads data which the shown page still needs. It is nil if the page needs no data.
+// While the memory grows, fetch also counts the heap for the page of memory, even if another page is shown.
 func (m *Model) fetch() tea.Cmd {
 	if m.Page != scene.PageMemory {
 		if cmd := m.pages[scene.PageMemory].(page.Fetching).Fetch(m); cmd != nil {
@@ -181,13 +181,13 @@ func drawPage(m *Model) {
 	p.Draw(a, &m.Scene)
 }
 
-// namesBeforeCaption is the least width of a screen on which the views' names have precedence over the end of the
-// caption. On narrower screens the whole caption is more important than the names.
+// namesBeforeCaption is a width of a screen. If the screen is at least this wide, the views' names are kept, even if
+// the end of the caption does not fit. On narrower screens the whole caption is more important than the names.
 const namesBeforeCaption = 120
 
 // drawTabs draws a line with the names of the views and the caption of the view that is shown. If there is no room for
-// both, it draws only the keys of the other views instead of their names. On wide screens (namesBeforeCaption), the
-// names stay if the first part of the caption fits. Later parts of the caption that do not fit are left out.
+// both, it draws the keys of the other views instead of their names. On wide screens (namesBeforeCaption), it keeps the
+// names if at least the first part of the caption fits. It then leaves out later parts of the caption that do not fit.
 func drawTabs(m *Model, a canvas.Area, p page.Page) {
 	t := &m.Theme
 	a.Fill('─', t.Rule())

@@ -28,15 +28,15 @@ type painted interface {
 
 // painter writes the pictures of a program to its terminal, instead of Bubble Tea. It writes each picture at once, and
 // only the cells that have changed. Bubble Tea does everything else: it switches the terminal's modes (alternate
-// screen, keys, the mouse, the title) and asks the terminal questions. Its View has no content. Its output passes
-// through the painter, so the painter knows when it may write to the terminal.
+// screen, keys, the mouse, the title) and asks the terminal questions. The View that Bubble Tea gets has no content.
+// Bubble Tea's output passes through the painter, so the painter knows when it may write to the terminal.
 type painter struct {
 	out  io.Writer
 	wake chan struct{} // signals that a field below may have to be written
 
 	mu     sync.Mutex // guards the following fields, and is never held during a write
 	next   *canvas.Grid
-	news   bool                           // next is not written yet
+	news   bool                           // true if the picture in next is not written yet
 	colors *func(color.Color) color.Color // new colours for SetColors, or nil
 	// profiled is true once the painter knows how many colours the terminal has. Bubble Tea reports this to every
 	// program.
@@ -65,10 +65,10 @@ func newProgram(ctx context.Context, model painted, out io.Writer, opts ...tea.P
 		out = os.Stdout
 	}
 	p := &painter{out: out, next: new(canvas.Grid), shown: new(canvas.Grid), wake: make(chan struct{}, 1)}
-	// The code that calls this package handles signals: they end ctx. Bubble Tea's own handler (2.0.9, handleSignals)
-	// would get the same signal and send a message to the program's loop. If the end of ctx has already stopped this
-	// loop, no code reads the message. Then the handler waits forever, and the end of the program waits for the
-	// handler.
+	// The code that calls this package handles signals: at a signal it ends ctx. Bubble Tea's own handler (2.0.9,
+	// handleSignals) would get the same signal and send a message to the program's loop. If the end of ctx has already
+	// stopped this loop, no code reads the message. Then the handler waits forever, and the end of the program waits
+	// for the handler.
 	opts = append(opts, tea.WithContext(ctx), tea.WithFPS(modesPerSecond), tea.WithoutSignalHandler(), tea.WithOutput(p.output()))
 	return tea.NewProgram(&painting{painted: model, p: p}, opts...), p
 }
@@ -96,8 +96,8 @@ func (p *painter) run(program *tea.Program) error {
 	return err
 }
 
-// paintedView returns the View of a program whose pictures the painter draws. The View's content is one blank. Without
-// content, Bubble Tea (2.0.9) would behave as if the terminal had no rows.
+// paintedView returns the View of a program whose pictures the painter draws. Its content is one blank, because without
+// content Bubble Tea (2.0.9) would behave as if the terminal had no rows.
 func paintedView(title string) tea.View {
 	v := tea.NewView(" ")
 	v.AltScreen, v.WindowTitle = true, title
@@ -128,9 +128,9 @@ const (
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-// Write receives the output of Bubble Tea. If Bubble Tea clears the screen, Write drops this, and the next picture
-// overwrites the whole screen instead. This prevents flicker. Write enters the alternate screen only once, because a
-// second time would overwrite the saved position of the cursor.
+// Write receives the output of Bubble Tea. If Bubble Tea clears the screen, Write drops this command, and the next
+// picture overwrites the whole screen instead. This prevents flicker. Write enters the alternate screen only once,
+// because a second time would overwrite the saved position of the cursor.
 func (p *painter) Write(b []byte) (int, error) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -155,8 +155,8 @@ func (p *painter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// paint copies a picture, which is then written soon. paint never waits. If the terminal is slow, pictures are skipped,
-// and the newest picture is written next.
+// paint copies a picture, and the painter's goroutine then writes the copy. paint never waits. If the terminal is slow,
+// older pictures are skipped, and the newest picture is written next.
 func (p *painter) paint(g *canvas.Grid) {
 	p.mu.Lock()
 	p.next.Copy(g)
@@ -231,7 +231,7 @@ func (p *painter) show() bool {
 	}
 	if !p.entered {
 		p.entered = true
-		_, _ = io.WriteString(p.out, enterScreen) // no error handling: Bubble Tea notices a lost terminal
+		_, _ = io.WriteString(p.out, enterScreen) // the error is ignored, because Bubble Tea notices a lost terminal
 	}
 	b := p.terminal.Update(p.shown)
 	if len(b) == 0 {

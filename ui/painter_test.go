@@ -141,8 +141,7 @@ func TestFirstPicturesComeFast(t *testing.T) {
 	}
 }
 
-// TestFirstSampleWakesScreen: there is a pause after the first picture. The first sample ends this pause, however long
-// it is.
+// TestFirstSampleWakesScreen: the first sample ends the pause after the first picture, however long this pause is.
 func TestFirstSampleWakesScreen(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: time.Second})
 	store, err := newStore(src, scene.Options{})

@@ -136,7 +136,7 @@ func stackLabels(dict *sampler.Dictionary, stack sampler.StackID) (out []string)
 }
 
 // sameUnder checks the functions that the panel lists below the selected function. The weight of each must equal its
-// sum over the stacks. Only one part of each stack counts: the frames inside the first call of the selected function.
+// sum over the stacks. On each stack, the test looks only at the frames inside the first call of the selected function.
 func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot, p *widget.Panel, label string) {
 	t.Helper()
 	self, total := map[string]int64{}, map[string]int64{}
@@ -169,9 +169,9 @@ func sameUnder(t *testing.T, dict *sampler.Dictionary, snap *flamegraph.Snapshot
 }
 
 // neighbours returns the caller and the callee of a function on a stack. The stack has the innermost frame first. If
-// the function has several calls on the stack, the result is the caller of the outermost call. Consecutive calls of the
-// function itself count as one call. If inverted is true, the search begins with the innermost call. A caller or callee
-// is "" if there is none.
+// the function has several calls on the stack, neighbours looks at the outermost call. If the function calls itself
+// directly, these calls are one call. If inverted is true, the search begins with the innermost call. A caller or
+// callee is "" if there is none.
 func neighbours(stack []string, label string, inverted bool) (before, after string, ok bool) {
 	at := func(i int) string {
 		if i < 0 || i >= len(stack) {
@@ -199,7 +199,7 @@ func neighbours(stack []string, label string, inverted bool) (before, after stri
 	return "", "", false
 }
 
-// same checks a list of functions in the panel against the sums over the stacks. It skips rows that stand for no
+// same checks a list of functions in the panel against the sums over the stacks. It skips rows that are not about a
 // function.
 func same(t *testing.T, what string, rows []widget.PanelRow, want map[string]int64) {
 	t.Helper()
@@ -303,7 +303,7 @@ func TestPanelFollowsTheSelection(t *testing.T) {
 }
 
 // TestPanelTakesNoRowOfTheFlamegraph: the panel is drawn only if the flamegraph still has as many rows as it is deep.
-// This is checked at every size. The panel keeps its place in the next picture.
+// This is checked at every size of the screen. In the next picture, the panel is at the same place.
 func TestPanelTakesNoRowOfTheFlamegraph(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 31 * time.Second}, scene.Options{})
 	seen := 0

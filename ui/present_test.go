@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestFilesNameWhatTheyWereBegunWith: a presentation hides names. It may begin or end while a recording or a snapshot
-// is being written. The file must then hide or show names to its end as it did at its beginning. The screen says what
-// the file contains.
+// TestFilesNameWhatTheyWereBegunWith: a presentation hides names. It may begin or end while ddtop writes a recording or
+// a snapshot. The names in the file must be hidden or shown as at the file's beginning, until its end. The screen says
+// what the file contains.
 func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 	const whole, bare, begun = "with all names", "without directories, command line, user and host", "the recording goes on as it was begun"
 	for _, x := range []struct {
@@ -40,7 +40,7 @@ func TestFilesNameWhatTheyWereBegunWith(t *testing.T) {
 		if strings.Contains(s.text(), bare) == x.directories {
 			t.Errorf("%s: the screen does not say what the recording holds:\n%s", x.name, s.text())
 		}
-		save := s.press("s")[0] // s collects the screen at once, and its command reads the rest later
+		save := s.press("s")[0] // the key s copies the screen at once, and its command reads the rest later
 		s.press(x.while...)
 		if x.said != "" && !strings.Contains(s.text(), begun+", "+x.said) {
 			t.Errorf("%s: the screen does not say that the recording stays:\n%s", x.name, s.text())

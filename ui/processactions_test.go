@@ -89,7 +89,7 @@ func TestProcessActionsAreOfTheSelectedRow(t *testing.T) {
 		t.Errorf("%v, %v: a snapshot and a recording were asked for", left, err)
 	}
 
-	// A selected finding stands for its process.
+	// If a finding is selected, the keys act on the process of this finding.
 	s.press("up", "up", "up", "up", "up", "v", "v", "tab")
 	if of := s.fleet.page.Meant(); of == nil || of.Store.Process().PID != 4242 {
 		t.Errorf("the first finding is not of the hogged process:\n%s", s.text())

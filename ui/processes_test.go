@@ -503,8 +503,8 @@ func TestEndedProcessesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestEndIsSeenWithoutSamples: the shown process ends, so no new samples come. The table of processes must show its end
-// all the same.
+// TestEndIsSeenWithoutSamples: the shown process ends, so no new samples come. The table of processes must still show
+// that it has ended.
 func TestEndIsSeenWithoutSamples(t *testing.T) {
 	c := new(cluster)
 	for i := range 2 {

@@ -31,8 +31,8 @@ func (r tornSource) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 }
 
 // TestReadsMadeAgainAreNoLoss: the top of the screen shows the share of incomplete stacks. The test computes this share
-// again from the samples of a real process. A read that was torn and then repeated has lost nothing. So only the help
-// mentions such reads.
+// again from the samples of a real process. If a read was torn but repeated with success, nothing was lost. So only the
+// help mentions such reads.
 func TestReadsMadeAgainAreNoLoss(t *testing.T) {
 	file, err := recording.Open("../screenshots/recordings/hog.ddtop")
 	if err != nil {

@@ -19,8 +19,8 @@ type recordKey struct {
 	on bool // a recording is in progress
 	// lost is how many samples were missing from the recording when the last picture was drawn.
 	lost uint64
-	// with says which names are left out of the recording's file. It is decided when the recording begins. It is empty
-	// if the file has all names.
+	// with says which names are left out of the recording's file. This is decided when the recording begins. with is
+	// empty if the file has all names.
 	with  string
 	busy  bool // its file is being opened or closed
 	again bool // the key was pressed again while busy is true
@@ -39,7 +39,7 @@ func (k *recordKey) failing(r *store.Reading, say *scene.Message) {
 }
 
 // renamed tells the user which names the present recording contains. It is called when the screen begins or stops
-// hiding names, because the recording does not change with the screen.
+// hiding names. This is necessary because the recording does not change with the screen.
 func (k *recordKey) renamed(say *scene.Message) {
 	if k.on {
 		say.Say("the recording goes on as it was begun" + cmp.Or(k.with, ", with all names"))

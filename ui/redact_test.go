@@ -10,8 +10,9 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestNoViewNamesAnybody walks through all views of one process. With a Redactor (which hides names) no view may show a
-// title, a directory or a note. Without a Redactor the views show them. This proves that the test would notice them.
+// TestNoViewNamesAnybody goes through all views of one process. With a Redactor (which hides names) no view may show a
+// title, a directory or a note. Without a Redactor the views do show them. This proves that the test would notice a
+// view that shows them.
 func TestNoViewNamesAnybody(t *testing.T) {
 	secrets := []string{"order-service", "/srv/", "app/", "zqnote"}
 	for _, o := range []scene.Options{{}, {Redactor: redact.New()}} {

@@ -54,8 +54,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestLengthsOfARowGrow: a route's durations p50, p95 and max must come from the same estimate. Then p95 is not below
-// p50, and max is not below p95. The possible error of the durations is in another column.
+// TestLengthsOfARowGrow: a route's durations p50, p95 and max must come from the same estimate, so that p50 ≤ p95 ≤
+// max. The possible error of the durations is in another column.
 func TestLengthsOfARowGrow(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	s.press("9")
@@ -95,8 +95,8 @@ func TestRequestsLeadOn(t *testing.T) {
 }
 
 // TestOpenedRequestIsOver: the user opens a request's thread, and then the request ends. The thread's page must say how
-// long the request took, and what the thread does now. If the user came from another view, the page does not mention
-// the request.
+// long the request took, and what the thread does now. If the user did not come to the page from a request, the page
+// does not mention any request.
 func TestOpenedRequestIsOver(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
 	s.press("9", "down")
@@ -187,7 +187,7 @@ func TestRequestsAreSorted(t *testing.T) {
 	}
 }
 
-// TestRequestsAreSearched: a search finds requests by route and by path. A presentation hides the paths. During a
+// TestRequestsAreSearched: a search finds requests by route and by path. A presentation hides the paths, so during a
 // presentation a search by path must find nothing.
 func TestRequestsAreSearched(t *testing.T) {
 	s := serving(t, 120, 40, scene.Options{})
@@ -269,8 +269,7 @@ func TestRequestsAreOfferedOnceSeen(t *testing.T) {
 	s.sees("9 requests", "GET orders#show")
 }
 
-// TestOtherViewsNameRequests: other views show requests, too: in the line of figures, in the table of threads and in
-// the timeline.
+// TestOtherViewsNameRequests: the line of figures, the table of threads and the timeline also show requests.
 func TestOtherViewsNameRequests(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	gauges := s.line("│ CPU")
@@ -309,8 +308,8 @@ func TestGoldenRequests(t *testing.T) {
 	}
 }
 
-// TestRequestsSayWhatIsMissing: the view says how many requests it does not keep apart, but counts together with
-// others. It also says how long requests were queued, and from what time on the routes are known.
+// TestRequestsSayWhatIsMissing: the view says how many requests it does not show one by one, but adds up with others.
+// It also says how long requests were queued, and from what time on the routes are known.
 func TestRequestsSayWhatIsMissing(t *testing.T) {
 	s := serving(t, 200, 50, scene.Options{})
 	s.press("9")
@@ -329,8 +328,8 @@ func TestRequestsSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestTimeOfFibers: a bar shows how a request spends its time. If fibers of the request wait, one part of the bar is
-// this time. The text beside the bar names this part.
+// TestTimeOfFibers: a bar shows how a request spends its time. If fibers of the request wait, the time of their waiting
+// is one part of the bar. The text beside the bar names this part.
 func TestTimeOfFibers(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second, Serving: true}, scene.Options{Folder: t.TempDir()})
 	var totals [gvl.NumStates]int64

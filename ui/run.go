@@ -25,7 +25,7 @@ func newStore(src sampler.Source, o scene.Options) (*store.Store, error) {
 // ErrNoSource is returned by Run if the options have no Source.
 var ErrNoSource = errors.New("the screen has nothing to show: no source")
 
-// ErrBelow is returned by Run when the user asks to see the descendants of the target, too (Options.Below).
+// ErrBelow is returned by Run if the user has asked to see the descendants of the target, too (Options.Below).
 var ErrBelow = errors.New("the processes below are to be watched")
 
 // Run shows a Source until the user quits or ctx ends. It then returns nil, even if the target has ended. It returns an
@@ -39,7 +39,7 @@ func Run(ctx context.Context, o scene.Options) error {
 	if os.Getenv("NO_COLOR") != "" {
 		o.NoColor = true
 	}
-	// the history must be long enough for the whole recording, which can be longer than the history kept for a process
+	// the history must hold the whole recording, which can be longer than the history of a process
 	if r, ok := o.Source.(interface{ Duration() time.Duration }); ok && o.Replay {
 		o.History = min(max(o.History, r.Duration()+time.Second), scene.MaxHistory)
 	}
@@ -77,7 +77,7 @@ func Run(ctx context.Context, o scene.Options) error {
 
 // modesPerSecond is how often per second Bubble Tea checks for output other than pictures, such as changes of the
 // terminal's modes. Each check wakes up Go's scheduler, which costs more than the check itself. A change of modes can
-// wait a second. Output that the user waits for does not depend on the checks: it is written at once (writeMsg,
+// wait a second. If the user waits for an output, it is written at once and does not depend on these checks (writeMsg,
 // overwriteMsg).
 const modesPerSecond = 1
 
@@ -103,12 +103,12 @@ func show(ctx context.Context, model painted, o scene.Options) error {
 	return fmt.Errorf("the screen stopped: %w", err)
 }
 
-// unreadFor is how long ddtop, when it ends, waits until the terminal has accepted its last output.
+// unreadFor is how long ddtop, at its end, waits until the terminal has accepted the last output.
 const unreadFor = time.Second
 
-// leaveUnread lets ddtop end even if its terminal accepts no output, as over a connection that hangs. Without it,
-// ddtop's last write would block forever. After the end of ctx, it drops the output that the terminal has not accepted,
-// each time unreadFor has passed. It returns when left is closed.
+// leaveUnread lets ddtop end even if its terminal accepts no output, for example because the connection hangs.
+// Otherwise ddtop's last write would block forever. After the end of ctx, it waits for unreadFor and then drops the
+// output that the terminal has not accepted. It does this again and again, until left is closed.
 func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 	if out == nil {
 		out = os.Stdout

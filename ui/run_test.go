@@ -59,9 +59,9 @@ func openTerminal(t *testing.T) *terminal {
 	}
 	x := &terminal{t: t, master: master, slave: slave, done: make(chan error, 1), before: before}
 	go func() {
-		_, _ = io.Copy(x, master) // ends when the terminal is closed
+		_, _ = io.Copy(x, master) // copy until the terminal is closed
 	}()
-	// The slave side of the pseudo-terminal stays open here. The library's reader may use its descriptor for a moment
+	// Do not close the slave side of the pseudo-terminal here: the library's reader may use its descriptor for a moment
 	// after the program's end.
 	t.Cleanup(func() { master.Close() })
 	return x
@@ -95,8 +95,8 @@ func (x *terminal) forget() {
 	x.out.Reset()
 }
 
-// waitFor waits until the program has written a word to the terminal. The program sends only cells that change. So each
-// letter of the word must differ from the letter that was in its cell before.
+// waitFor waits until the program has written a word to the terminal. The program sends only cells that change. So
+// waitFor finds a word only if each of its letters differs from the letter that was in the cell before.
 func (x *terminal) waitFor(text string) {
 	x.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -180,7 +180,7 @@ func TestRunOutlivesItsTarget(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 2 * time.Second, KilledAtEnd: true})
 	x := newTerminal(t, t.Context(), scene.Options{Source: src})
 	x.waitFor("exited")
-	x.keys("\x03") // ctrl-c
+	x.keys("\x03") // the key ctrl-c
 	if err := x.wait(); err != nil {
 		t.Errorf("Run: %v", err)
 	}

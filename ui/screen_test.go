@@ -21,7 +21,7 @@ type screen struct {
 	store *store.Store
 }
 
-// newScreen plays the made-up order service to its end, and returns a screen that shows it at this time.
+// newScreen plays the made-up order service to its end, and returns a screen that shows the service at its end.
 func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
 	t.Helper()
 	src := demosource.New(d)
@@ -43,9 +43,9 @@ func newScreen(t testing.TB, w, h int, d demosource.Options, o scene.Options) *s
 // played caches the Stores that several tests share. Each Store has all samples of one made-up target.
 var played = make(map[string]*store.Store)
 
-// shared is like newScreen, but takes the Store from played, because playing a target takes most of a test's time. A
+// shared is like newScreen, but takes the Store from played, because it takes most of a test's time to play a target. A
 // test that changes the Store must use newScreen. It changes the Store if it feeds samples, records, presents or sets
-// the Store's state. The options in o must not change the Store, either. So o has no history, no rules and no Redactor.
+// the Store's state. Some options would change the Store, too. So o has no history, no rules and no Redactor.
 func shared(t testing.TB, w, h int, d demosource.Options, o scene.Options) *screen {
 	t.Helper()
 	key := fmt.Sprintf("%+v", d)

@@ -69,8 +69,8 @@ func TestSearchListsTheThreadsThatRanIt(t *testing.T) {
 	s.sees("nothing is searched for")
 }
 
-// TestSearchInTopAndLocks: in the views of functions and locks, a search lists the ones that match, and says how many
-// there are.
+// TestSearchInTopAndLocks: in the views of functions and locks, a search lists only the rows that match, and says how
+// many they are.
 func TestSearchInTopAndLocks(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("5")
@@ -89,8 +89,8 @@ func TestSearchInTopAndLocks(t *testing.T) {
 	if len(top.Table.Rows) != all {
 		t.Errorf("%d of %d functions after esc", len(top.Table.Rows), all)
 	}
-	// The user opens a function of the top list in the flamegraph. This searches the flamegraph for the function. The
-	// search must not apply to the top list, which still has all rows.
+	// If the user opens a function of the top list in the flamegraph, ddtop searches the flamegraph for this function.
+	// This search must not apply to the top list, which still has all rows.
 	s.press("down", "enter", "5")
 	if len(top.Table.Rows) != all || s.model.Flame.Search == nil {
 		t.Errorf("%d of %d functions after one was shown", len(top.Table.Rows), all)

@@ -31,8 +31,8 @@ type savedMsg struct {
 }
 
 // pageHint is a line in a snapshot's summary. It names the command that makes an HTML page from the snapshot. ddtop
-// does not make this page together with the snapshot, because it would have to read ten minutes of history again. This
-// takes seconds of CPU time, while the process to be examined is often in trouble.
+// does not make this page together with the snapshot. For the page, it would have to read ten minutes of history again.
+// This takes seconds of CPU time, while the process to be examined is often in trouble.
 const pageHint = "\n`ddtop report history.ddtop -o incident.html` makes a page for the postmortem of this folder's recording.\n"
 
 // save copies at once what the screen shows, and returns the command that writes this copy to disk.
@@ -45,7 +45,7 @@ func save(m *Model) tea.Cmd {
 		m.message.Fail("nothing to save yet: one sample alone has no duration")
 		return nil
 	}
-	if !hasFlame(m) { // draw the flamegraph now, because its data are as old as its last drawing
+	if !hasFlame(m) { // the flamegraph's data are as old as its last drawing, so draw it now
 		buildFlame(m, true)
 	}
 	at := m.Process.WallTime(m.AtNS)
@@ -58,7 +58,7 @@ func save(m *Model) tea.Cmd {
 		Screen:        screenToSave(m),
 		ScreenOptions: screenOptions(&m.Theme, m.Process.Name()),
 	}
-	// The data must be copied here. The views change them later, while the files are being written.
+	// Copy the data now, because the views change them later, while the files are being written.
 	fromNS, toNS := m.Weights.FromNS, m.Weights.ToNS
 	dict := m.Dict.View()
 	if sample := m.Moment; sample != nil && (!m.Frozen || m.AtNS == m.HeldNS) {
@@ -75,8 +75,8 @@ func save(m *Model) tea.Cmd {
 		e := m.Source.End
 		end = &e
 	}
-	// The snapshot's recording also includes samples that come while the snapshot is being made, until the recording is
-	// written. Without them, a snapshot right after the start could have a recording of only one sample.
+	// The snapshot's recording also includes the samples that come between the key press and the writing of the
+	// recording. Without them, a snapshot right after the start could have a recording of only one sample.
 	s.Recording = func(w io.Writer) error {
 		return history.SaveAs(w, process, dict, math.MinInt64, math.MaxInt64, end, notes)
 	}
@@ -103,9 +103,9 @@ func screenToSave(m *Model) snapshot.Screen {
 	return s
 }
 
-// profileOf makes a profile of a time span from the history, as `ddtop record` does. It is not made from the weights on
-// the screen, because these have fewer data. They lack a tracer's spans, the reasons why collections began, and which
-// threads were at rest.
+// profileOf makes a profile of a time span from the history, as `ddtop record` does. The weights on the screen are not
+// enough for this, because they lack some data: a tracer's spans, the reasons why collections began, and which threads
+// were at rest.
 func profileOf(history *recording.History, process sampler.Process, dict *sampler.Dictionary, fromNS, toNS int64) (*profile.Measured, error) {
 	rolling, err := flamegraph.NewRolling(0, 0)
 	if err != nil {

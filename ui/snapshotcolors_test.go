@@ -40,8 +40,8 @@ func TestSnapshotHasTheScreensColors(t *testing.T) {
 	}
 }
 
-// TestNotesOnTheAxis: a note may cover a part of a time on the axis, such as "-25s". Then the whole time must
-// disappear, because a part of it would look like another time.
+// TestNotesOnTheAxis: a note can cover a part of a time on the axis, such as "-25s". Then the whole time must
+// disappear, because the rest, such as "5s", would look like another time.
 func TestNotesOnTheAxis(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("space", "[", "[")

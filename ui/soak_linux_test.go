@@ -53,11 +53,11 @@ const (
 	// length.
 	soakDefault = time.Hour
 	soakLeast   = 10 * time.Minute
-	// soakHistory is the length of the history. It is short, so that the history is full soon. Entries that only older
-	// samples refer to are evicted four minutes later.
+	// soakHistory is the length of the history. It is short, so that the history is full soon. If an entry is used only
+	// by samples that are older, it is evicted four minutes later.
 	soakHistory = time.Minute
 	// soakWarmup is the time until all lists with a maximum size are full, such as the list of 10,000 ended threads.
-	// Until then memory may grow. It is at most half of a run.
+	// During this time memory may grow. The warm-up is at most half of a run.
 	soakWarmup = 20 * time.Minute
 	soakEach   = 2 * time.Second
 )
@@ -66,8 +66,8 @@ const (
 type usage struct {
 	rss, heap, goroutines, entries float64
 	// ended counts the open /proc files of threads that have ended. fds counts all descriptors except /proc files of
-	// threads. The open files of living threads are in neither count, because their number depends on what the threads
-	// do.
+	// threads. The open files of living threads are in neither number, because how many there are depends on what the
+	// threads do.
 	fds, ended float64
 }
 
@@ -149,8 +149,8 @@ func TestSoak(t *testing.T) {
 	checkGrowth(t, seen, frames, stacks)
 }
 
-// checkGrowth compares the first third of the measurements after the warm-up with the last third. It compares their
-// medians.
+// checkGrowth divides the time after the warm-up into thirds. It compares the medians of the measurements in the first
+// third with the medians in the last third.
 func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 	t.Helper()
 	third := len(seen) / 3
@@ -168,9 +168,9 @@ func checkGrowth(t *testing.T, seen []usage, frames, stacks int) {
 		{"live heap in MB", func(u usage) float64 { return u.heap }, .10, 2e6, 1e6},
 		{"goroutines", func(u usage) float64 { return u.goroutines }, 0, 2, 1},
 		{"descriptors except those of threads", func(u usage) float64 { return u.fds }, 0, 2, 1},
-		// Each second 20 threads end. At any moment up to 30 threads may have ended since ddtop last compared its list
-		// of threads. If ddtop forgot to close the descriptor of one thread in a thousand, 48 would be open after 40
-		// minutes.
+		// Each second 20 threads end. At any moment, up to 30 threads may have ended since ddtop last compared its list
+		// of threads, so their descriptors are still open. If ddtop forgot to close the descriptor of one thread in a
+		// thousand, 48 would be open after 40 minutes.
 		{"descriptors of ended threads", func(u usage) float64 { return u.ended }, 0, 30, 1},
 		{"frames and stacks held", func(u usage) float64 { return u.entries }, .10, 500, 1},
 	} {
@@ -211,8 +211,8 @@ func used(t *testing.T, st *store.Store) usage {
 		t.Fatal(err)
 	}
 	for _, fd := range fds {
-		// An error means that the descriptor has been closed since the folder was listed. For example, the descriptor
-		// with which the folder was read is closed now.
+		// If there is an error, the descriptor was closed after the folder was listed. For example, the descriptor with
+		// which the folder was read is closed now.
 		name, err := os.Readlink("/proc/self/fd/" + fd.Name())
 		if err != nil {
 			continue

@@ -22,8 +22,8 @@ import (
 
 // Each test below is a story: a user presses keys, and the test checks what the screen then shows.
 
-// hogged returns the screen of the made-up order service after 30 seconds, when one thread hogs the GVL. Tests that use
-// it share its Store.
+// hogged returns the screen of the made-up order service after 30 seconds, when one thread hogs the GVL. All tests that
+// call it share one Store.
 func hogged(t testing.TB, w, h int) *screen {
 	t.Helper()
 	return shared(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir()})
@@ -76,7 +76,7 @@ func TestSelectingAndFilteringAThread(t *testing.T) {
 	if got := s.model.Selected; got.Thread != 2 {
 		t.Fatalf("the second row is selected: %+v", got)
 	}
-	s.sees("▌", "tid 4243", "only http-1", "esc back") // the flamegraph follows at once
+	s.sees("▌", "tid 4243", "only http-1", "esc back") // the flamegraph at once shows only the selected thread
 	s.misses("Reports#build")
 	s.press("esc")
 	s.sees("all threads")
@@ -225,7 +225,7 @@ func TestMovingInTime(t *testing.T) {
 	s.sees("● LIVE")
 	s.press("[", "[", "[")
 	s.sees("❄ FROZEN at 14:03:19", "(–3.00 s)", "until 14:03:19", "parked", "in Thread#join", "waiting ", " for the GVL")
-	for range 25 { // goes back to the time before the hog
+	for range 25 { // go back to a time before the thread begins to hog the GVL
 		s.press("[")
 	}
 	s.misses("Reports#build", "JSON")
@@ -340,7 +340,7 @@ func TestHelpNamesEveryKey(t *testing.T) {
 }
 
 // TestHelpScrollsOnASmallScreen: the help begins with the legend, and the user can scroll to all keys. No text is cut.
-// From the end, scrolling back to the top takes as many key presses as scrolling down.
+// To scroll back from the end to the top takes as many key presses as to scroll down.
 func TestHelpScrollsOnASmallScreen(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}} {
 		s := hogged(t, size[0], size[1])

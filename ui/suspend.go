@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// suspendedMsg reports what happened after the key ctrl-z. err says why ddtop could not be suspended. It is nil if
-// ddtop was suspended.
+// suspendedMsg reports the result of the key ctrl-z. err is nil if ddtop was suspended. Otherwise err says why it could
+// not be suspended.
 type suspendedMsg struct{ err error }
 
 // suspend does what the key ctrl-z does in other programs: it restores the terminal for the shell, and stops ddtop.
@@ -27,11 +27,11 @@ func suspend(m *Model) tea.Cmd {
 }
 
 // stopOnSIGTSTP handles SIGTSTP, from the key or from another process, until done is called. It restores the terminal
-// before ddtop stops, and sets it up again when ddtop is continued. Otherwise the shell would get a terminal in raw
-// mode while ddtop is stopped. And ddtop would continue on a terminal that is not in raw mode.
+// before ddtop stops, and sets the terminal up again when ddtop is continued. Otherwise the shell would get a terminal
+// in raw mode while ddtop is stopped. Also, ddtop would continue on a terminal that is not in raw mode.
 //
 // While ddtop is stopped, its samplers must not hold anything that belongs to a process, such as a copy of a socket.
-// park makes them release it.
+// park makes them release such things.
 func stopOnSIGTSTP(p *tea.Program, park func() (resume func())) (done func()) {
 	stop, quit := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(stop, syscall.SIGTSTP)
@@ -55,8 +55,8 @@ func stopOnSIGTSTP(p *tea.Program, park func() (resume func())) (done func()) {
 	}
 }
 
-// park calls the method Park of all Sources that have one, so that they release what they hold of their processes.
-// resume undoes this.
+// park makes all Sources release what they hold of their processes. For this it calls the method Park of each Source
+// that has one. resume undoes this.
 func park(o scene.Options) (resume func()) {
 	sources := []sampler.Source{o.Source}
 	if o.Group != nil {
@@ -78,14 +78,14 @@ func park(o scene.Options) (resume func()) {
 	}
 }
 
-// stopUntilContinued stops ddtop's whole process group (sudo, for example) until SIGCONT. It sends SIGSTOP and not
-// SIGTSTP. Once Go's runtime has handled SIGTSTP, it never leaves this signal to the kernel again. So Bubble Tea's own
-// way (2.0.9, suspendProcess) would wait forever.
+// stopUntilContinued stops ddtop's whole process group (which can include sudo) until SIGCONT. It sends SIGSTOP and not
+// SIGTSTP. Once Go's runtime has handled SIGTSTP, it never leaves this signal to the kernel again, so SIGTSTP would not
+// stop ddtop. For the same reason Bubble Tea's own way (2.0.9, suspendProcess) would wait forever.
 func stopUntilContinued(p *tea.Program) error {
 	if err := p.ReleaseTerminal(); err != nil {
 		return fmt.Errorf("giving the terminal back before stopping: %w", err)
 	}
-	// The kernel may deliver SIGSTOP to another thread than this one. Then kill returns before all threads have
+	// The kernel may deliver SIGSTOP to a thread other than this one. In this case kill returns before all threads have
 	// stopped.
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)

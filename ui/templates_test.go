@@ -13,8 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// templated is the made-up process, in which Rails templates take the place of the methods. The label of a template is
-// its file.
+// templated is the made-up process, with Rails templates in place of the methods. The label of a template is its file.
 type templated struct{ *demosource.Source }
 
 func (c templated) Run(ctx context.Context, emit func(*sampler.Sample)) error {
@@ -46,7 +45,7 @@ func (c templated) Run(ctx context.Context, emit func(*sampler.Sample)) error {
 }
 
 // TestTemplatesAreCalledByFileAndLine: every view names a Rails template by its file and line. It must not add the
-// path, which says the same, or a line 0.
+// path, because the name already says it. It must not show a line 0.
 func TestTemplatesAreCalledByFileAndLine(t *testing.T) {
 	src := templated{demosource.New(demosource.Options{Length: 12 * time.Second, HogAfter: -1, HTTP: 3})}
 	st, err := newStore(src, scene.Options{History: store.DefaultHistory})

@@ -49,7 +49,7 @@ func threadCPU(tb testing.TB) time.Duration {
 // BenchmarkTerminal shows each view at 200x50 with 50 threads, as for a live process. Before each picture it feeds the
 // samples of a quarter of a second (stacks at 100 Hz, the GVL at 1 kHz). Bubble Tea writes the picture to a terminal of
 // 24-bit colour. The benchmark runs in real time. feed-% is the CPU time for adding up samples, and cpu-% is all other
-// CPU time of this process. Neither includes the reading of a live process.
+// CPU time of this process. ddtop's cost of reading a live process is in neither.
 func BenchmarkTerminal(b *testing.B) {
 	samples := record(b, demosource.Options{Length: 20 * time.Second, HTTP: 43})
 	views := map[string][]string{"live": nil}
@@ -112,7 +112,7 @@ func BenchmarkTerminal(b *testing.B) {
 
 // BenchmarkKey measures the time from a key press until the new picture is ready, with 500 threads and a minute of
 // history. The keys select the next thread, change the metric, or move the time. cpu-ms/key is the CPU time of this
-// process. Other programs on the machine do not change it.
+// process. Unlike the measured time, it does not depend on other programs on the machine.
 func BenchmarkKey(b *testing.B) {
 	s := newScreen(b, 200, 50, demosource.Options{Length: time.Minute, HTTP: 493}, scene.Options{})
 	for _, keys := range [][2]string{{"down", "up"}, {"w", "w"}, {"[", "]"}} {

@@ -11,11 +11,11 @@ import (
 
 const (
 	// tornWithin is how late the rest of a terminal's answer may come, for example over a slow connection. Bubble Tea
-	// waits only 50 ms, and then takes the late bytes for key presses. With the answer about the background (ESC ] 11 ;
-	// rgb:ffff/ffff/ffff ESC \), these would open views and the search.
+	// waits only 50 ms. After that it reports the late bytes as key presses. The bytes of the answer about the
+	// background (ESC ] 11 ; rgb:ffff/ffff/ffff ESC \) would then open views and the search.
 	tornWithin = 3 * time.Second
 	// answersWithin is how long after the start a terminal's answer can begin. ddtop asks the terminal only at the
-	// start. So during this time ESC followed by ] or [ is taken for the beginning of an answer. Later it is taken for
+	// start. During this time, ESC followed by ] or [ is treated as the beginning of an answer. Later it is treated as
 	// key presses.
 	answersWithin = 10 * time.Second
 	// maxAnswer limits the length of a terminal's answer, in bytes.

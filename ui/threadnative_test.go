@@ -55,8 +55,8 @@ func TestThreadNativeFrames(t *testing.T) {
 }
 
 // TestFindingNative: an active finding names the C functions in which its first thread has been for a while. The list
-// of all findings shows them. The top of the screen also shows them if there is room. In a recording the thread's page
-// shows them, too.
+// of all findings shows them. If there is room, the top of the screen shows them, too. In a recording the thread's page
+// also shows them.
 func TestFindingNative(t *testing.T) {
 	for _, size := range screenSizes {
 		s := deadlockScreen(t, size[0], size[1], scene.Options{})

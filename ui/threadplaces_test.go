@@ -13,7 +13,7 @@ import (
 
 // TestWhereTheThreadsAre: if a thread is selected, its stack in the shown sample is drawn below the timeline and below
 // the table of threads. If a group or nothing is selected, a list says at which places in the code the threads are.
-// Each thread counts at exactly one place.
+// Each thread is at exactly one of these places.
 func TestWhereTheThreadsAre(t *testing.T) {
 	s := hogged(t, 200, 70)
 	m := s.model
@@ -61,8 +61,8 @@ func TestWhereTheThreadsAre(t *testing.T) {
 	}
 }
 
-// TestIdleSaysWhereTheThreadsAre: if all threads rest, the flamegraph is empty. The live view then lists instead at
-// which places in the code the threads rest.
+// TestIdleSaysWhereTheThreadsAre: if all threads rest, the flamegraph is empty. The live view then shows a list
+// instead. It says at which places in the code the threads rest.
 func TestIdleSaysWhereTheThreadsAre(t *testing.T) {
 	s := newScreen(t, 200, 50, demosource.Options{Length: 2 * time.Second, HogAfter: -1}, scene.Options{})
 	s.press("tab", "/", "z", "z", "enter", "esc", "esc")

@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestNothingNewIsNotDrawn: if no new sample comes, the screen draws one more picture and then stops drawing, whether
-// it is live or frozen. A sample, a key or the end of the target causes the next picture. While the process is idle,
-// the screen draws about one picture a second.
+// TestNothingNewIsNotDrawn: if no new sample comes, the screen draws one more picture and then stops drawing. This is
+// so whether the screen is live or frozen. A sample, a key or the end of the target causes the next picture. While the
+// process is idle, the screen draws about one picture a second.
 func TestNothingNewIsNotDrawn(t *testing.T) {
 	s := newScreen(t, 120, 40, demosource.Options{Length: 5 * time.Second}, scene.Options{})
 	m := s.model

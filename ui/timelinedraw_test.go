@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestTimelineUsesItsWidth: ddtop has watched a process for less time than the window is long. The time axis must then
-// cover only the watched time.
+// TestTimelineUsesItsWidth: ddtop has watched a process for less time than the length of the window. The time axis must
+// then cover only the time that ddtop has watched.
 func TestTimelineUsesItsWidth(t *testing.T) {
 	var s *screen
 	for _, length := range []time.Duration{700 * time.Millisecond, 4 * time.Second, 13 * time.Second, 40 * time.Second} {
@@ -36,7 +36,8 @@ func TestTimelineUsesItsWidth(t *testing.T) {
 		}
 	}
 	words := s.model.Timeline.Visible[0].Words()
-	// If a group is narrow, the timeline shows short words for its states. If it is even narrower, it shows letters.
+	// The timeline has three forms of the text about a group's states, for narrower and narrower columns: long words,
+	// short words, and letters.
 	for _, c := range []struct {
 		width int
 		want  string
@@ -80,7 +81,7 @@ func TestFewSamplesAreSaid(t *testing.T) {
 			s.press(page)
 			s.sees("only " + widget.Samples(n))
 		}
-		s.press("1", "w", "w") // waits are measured one by one, not sampled
+		s.press("1", "w", "w") // the metric of waits needs no samples, because waits are measured one by one
 		s.misses("only ")
 	}
 }

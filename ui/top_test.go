@@ -40,8 +40,8 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 			}
 		}
 		walk(tree.Root, map[string]bool{})
-		// For allocations, the top list adds up the objects that were seen. The flamegraph has estimated objects,
-		// rounded for each entry. So their sums may differ a little.
+		// For allocations, the top list adds up the objects that ddtop has seen. The flamegraph has estimates of all
+		// objects, and rounds them for each entry. So the two sums may differ a little.
 		near := func(got, want int64) bool { return got == want }
 		if s.model.Flame.Metric == flamegraph.Allocations {
 			near = func(got, want int64) bool {
@@ -65,8 +65,9 @@ func TestTopSumsLikeTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestTopOfOwnCode: in this test the flamegraph folds libraries. Each row of the top list must be a function of the
-// program, a C function that the program calls, or a whole library. The sum of the rows is all of the time.
+// TestTopOfOwnCode: in this test the flamegraph folds libraries. Each row of the top list must be one of three things:
+// a function of the program, a C function that the program calls, or a whole library. The sum of the rows is all of the
+// time.
 func TestTopOfOwnCode(t *testing.T) {
 	r := newRequests(t)
 	p := top.New(new(widget.Parts))

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// moving are keys that move the cursor. If they have no effect, the user can see why: there is nothing to move in. So
-// no message is needed.
+// moving are keys that move the cursor. If such a key has no effect, the user sees the reason: there is nothing in
+// which the cursor can move. So no message is needed.
 var moving = []string{"up", "down", "left", "right", "enter", "esc", "tab", "shift+tab", "backspace", "pgup", "pgdown", "home", "end"}
 
 // unknownKey tells the user that a key does nothing in this view. The message names a similar key that the user may
@@ -45,8 +45,8 @@ func otherCase(key string) string {
 	return ""
 }
 
-// helpOf returns the help text of a key. Two keys that belong together, such as up and down, share one help text, which
-// only the first of them has.
+// helpOf returns the help text of a key. If two keys belong together, such as up and down, only the first of them has a
+// help text. It is for both keys.
 func helpOf(m *Model, b *scene.Binding) string {
 	if b.Help != "" {
 		return b.Help
@@ -71,7 +71,7 @@ func firstWords(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// viewsOf returns the views in which a key does something. Each view is the digit that opens it.
+// viewsOf returns the views in which a key does something. A view is given by the digit that opens it.
 func viewsOf(m *Model, key string) []string {
 	var out []string
 	for _, t := range tabs(m.Offers) {

@@ -32,8 +32,8 @@ func TestUnknownKeysSayWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestSortKeysDoNothingElse: the keys < and > only sort tables. They must not move the time by a tenth of the history,
-// because the keys , and . do this.
+// TestSortKeysDoNothingElse: the keys < and > only sort tables. They must not move the time by a tenth of the history.
+// The keys , and . do that.
 func TestSortKeysDoNothingElse(t *testing.T) {
 	s := hogged(t, 120, 40)
 	for _, view := range []string{"1", "2", "3", "4", "5", "6", "7"} {

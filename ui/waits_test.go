@@ -13,8 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestWaitThreshold: lists do not show waits that are shorter than the threshold. Totals must include these short waits
-// all the same.
+// TestWaitThreshold: lists do not show waits that are shorter than the threshold, but totals must include them.
 func TestWaitThreshold(t *testing.T) {
 	const threshold = 100 * time.Millisecond
 	all := newScreen(t, 120, 40, demosource.Options{Length: 30 * time.Second}, scene.Options{})

@@ -155,8 +155,9 @@ func TestAWaitOnTheTimeline(t *testing.T) {
 	}
 }
 
-// TestWaitChainsAddUp: the view divides a wait for the GVL into parts, by what delayed the thread. The lengths of the
-// parts must add up to the wait's length. The test checks the first 20 waits of the list.
+// TestWaitChainsAddUp: the view divides a wait for the GVL into parts. Each part has one reason for the delay, such as
+// one holder of the GVL. The lengths of the parts must add up to the wait's length. The test checks the first 20 waits
+// of the list.
 func TestWaitChainsAddUp(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("0")
@@ -178,7 +179,7 @@ func TestWaitChainsAddUp(t *testing.T) {
 
 // TestNoColumnsOfModeThatEnded: some columns need the exact waits that exact mode measures. After exact mode has ended,
 // most waits are known only from samples. So these columns must disappear. If the list was sorted by such a column, it
-// is sorted by length again.
+// must be sorted by length again.
 func TestNoColumnsOfModeThatEnded(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 12 * time.Second, Exact: true})
 	st, err := newStore(src, scene.Options{})

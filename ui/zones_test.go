@@ -25,7 +25,7 @@ func (s *screen) clickOn(text string) {
 	s.click(x+len([]rune(text))/2, y)
 }
 
-// still replaces the screen's clock by one that stands still unless the test moves it. So two clicks are a double click
+// still replaces the screen's clock by one that moves only if the test moves it. So two clicks are a double click,
 // unless the test moves the clock between them.
 func (s *screen) still() *time.Time {
 	now := time.Unix(1000, 0)
@@ -74,7 +74,8 @@ func TestClickingInTheTableOfThreads(t *testing.T) {
 	}
 	_, y := s.at("▾ http ×8")
 	s.click(1, y)
-	if slices.ContainsFunc(p.Table.Rows, func(w *threads.TableRow) bool { return w.Name == "http-3" }) { // below the table its name may appear
+	// the name may appear below the table
+	if slices.ContainsFunc(p.Table.Rows, func(w *threads.TableRow) bool { return w.Name == "http-3" }) {
 		t.Errorf("http-3 is still in the table:\n%s", s.text())
 	}
 	s.click(1, y)

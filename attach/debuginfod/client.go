@@ -1,6 +1,6 @@
-// Package debuginfod gets separate debug files by build id from servers that the user has named. It keeps them in the
-// cache folder of elfutils' client, in the same form (https://sourceware.org/elfutils/Debuginfod.html). It does not
-// trust servers, files and build ids.
+// Package debuginfod fetches separate debug files from servers that the user has named. It asks for each file by the
+// build id of its library. It keeps the files in the cache folder of elfutils' client, in the same form
+// (https://sourceware.org/elfutils/Debuginfod.html). It treats servers, files and build ids as possibly hostile.
 package debuginfod
 
 import (
@@ -34,7 +34,8 @@ const (
 	maxAllBytes = 2 << 30
 	// answerTime is how long a server may take to begin its answer. It may have to unpack a package first.
 	answerTime = 30 * time.Second
-	// fileTime limits the time that one server may take for one file. allTime limits the time of all fetching together.
+	// fileTime limits the time that one server may take for one file. allTime limits the time of all downloads
+	// together.
 	fileTime, allTime = 2 * time.Minute, 20 * time.Minute
 	// maxAtOnce limits the files that are fetched at the same time.
 	maxAtOnce = 2
@@ -68,7 +69,7 @@ type Client struct {
 	servers []*url.URL
 	folder  string
 	http    *http.Client
-	limits  limits // the remaining limits; mu guards bytes and allTime
+	limits  limits // the limits that remain: fetching reduces bytes and allTime, which mu guards
 	ctx     context.Context
 	cancel  context.CancelFunc
 	slots   chan struct{}
@@ -78,8 +79,8 @@ type Client struct {
 	free func(*os.Root) int64
 
 	mu sync.Mutex
-	// files has the files by build id. order has the same files in the order in which Want was called. If there are
-	// maxFiles files, Want ignores further ones. refused counts these calls.
+	// files has the requested debug files by build id. order has the same files in the order in which Want was called.
+	// If there are maxFiles files, Want ignores further ones. refused counts these calls.
 	files   map[string]*file
 	order   []*file
 	refused int
@@ -95,8 +96,8 @@ type file struct {
 	err              error
 }
 
-// Open returns a Client with the servers that the environment names. The environment can also name another cache
-// folder than elfutils' usual one. Errors contain no part of a URL.
+// Open returns a Client with the servers that the environment names. If the environment names a cache folder, Open uses
+// it instead of elfutils' usual one. Errors contain no part of a URL.
 func Open() (*Client, error) {
 	folder := os.Getenv(Cache)
 	if folder == "" {
@@ -190,8 +191,8 @@ func (c *Client) File(buildID string) (f *safefile.File, pending bool) {
 	return f, false
 }
 
-// Came returns how many of the files that were passed to Want are in the cache now. Some of them may have been there
-// from an earlier run of ddtop.
+// Came returns how many of the files that were passed to Want are in the cache now. This includes files that an earlier
+// run of ddtop has put there.
 func (c *Client) Came() int64 {
 	if c == nil {
 		return 0
@@ -200,7 +201,7 @@ func (c *Client) Came() int64 {
 }
 
 // Wait waits until no file is pending. It gives up when the duration most has passed since the first call of Wait. So
-// if Wait is called for several processes, they share this time.
+// if Wait is called for several processes, all calls together take at most this time.
 func (c *Client) Wait(ctx context.Context, most time.Duration) {
 	c.mu.Lock()
 	if c.waitEnd.IsZero() {

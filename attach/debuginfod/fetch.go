@@ -54,7 +54,7 @@ func newHTTP(answer time.Duration, servers []*url.URL) *http.Client {
 }
 
 // named has the hosts that the user has named, as servers or as proxies. A hostile server can redirect ddtop to any
-// other host. Some hosts can be reached from ddtop's machine only, such as the host that gives a cloud's machine its
+// other host. Some hosts can be reached from ddtop's machine only, such as the host that hands a cloud machine its
 // credentials. So ddtop connects to an address within its own network only if the user has named the host.
 type named struct {
 	mu    sync.Mutex
@@ -93,8 +93,8 @@ func (n *named) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return dialer.DialContext(ctx, network, addr)
 }
 
-// shared is a range of addresses that providers use inside their own networks (RFC 6598). Some clouds have a host there
-// that gives credentials.
+// shared is a range of addresses that providers use inside their own networks (RFC 6598). Some clouds have a host in
+// this range that hands out credentials.
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
 // outside returns errInside if an address, given with its port, is not on the public Internet.
@@ -106,9 +106,9 @@ func outside(address string) error {
 	return nil
 }
 
-// follow allows a redirect to https, or from http to http. It removes the present server's URL, which can have a
-// secret, from the request to the next server. It also checks the next server's address, because dial does not see this
-// address if there is a proxy.
+// follow allows a redirect to https, or from http to http. It removes the URL of the redirecting server from the
+// request to the next server, because the URL can have a secret. It also checks the next server's address. Behind a
+// proxy, dial sees only the proxy's address and cannot check it.
 func (n *named) follow(next *http.Request, via []*http.Request) error {
 	next.Header.Del("Referer")
 	before := via[len(via)-1].URL.Scheme
@@ -176,7 +176,7 @@ func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *saf
 		err = c.check(folder, name, buildID)
 	}
 	if err != nil {
-		_ = f.Abort() // ignore this error: the caller reports err, and only one error fits into the line
+		_ = f.Abort() // ignore this error: the caller reports err, and the message has space for only one error
 		return err
 	}
 	if err = f.Commit(); err != nil {
@@ -185,8 +185,8 @@ func (c *Client) fetch(server *url.URL, buildID string, folder *os.Root, to *saf
 	return err
 }
 
-// reason replaces an error of a download by one that is safe to show. The new error quotes neither the request's URL
-// nor the server's answer, because both can have secrets.
+// reason replaces an error of a download by an error that is safe to show. The new error quotes neither the request's
+// URL nor the server's answer, because both can have secrets.
 func reason(err error) error {
 	var written *fs.PathError
 	var name *net.DNSError

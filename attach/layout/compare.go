@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// newField is the end of a line of Differences about a field that only the first table has. Conflict ignores such
-// lines.
+// newField is the end of a line that Differences writes about a field that only the first table has. Conflict ignores
+// such lines.
 const newField = " is new"
 
 // Differences returns a line for each struct, field and constant that has different values in the two tables. If a
-// struct is in both tables, it also returns a line for each field that only one of them has. It omits the fields that
-// depend on whether Ruby was built with a JIT (optional).
+// struct is in both tables, it also returns a line for each field that only one table has. It omits the fields that
+// Ruby has only if it was built with a JIT (optional).
 func Differences(a, b *Table) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -44,9 +44,9 @@ func Differences(a, b *Table) []string {
 	return out
 }
 
-// Conflict reports whether ddtop would misread a Ruby whose true table is b if it used table a. There are two cases.
-// The tables have different values for a struct, field or constant that is in both. Or a struct that is in both has a
-// field in b, but not in a.
+// Conflict reports whether ddtop would misread a Ruby if it used table a, although b is the true table of this Ruby.
+// There are two cases. The tables have different values for a struct, field or constant that is in both. Or a struct
+// that is in both has a field in b, but not in a.
 func Conflict(a, b *Table) bool {
 	return slices.ContainsFunc(Differences(a, b), func(d string) bool { return !strings.HasSuffix(d, newField) })
 }

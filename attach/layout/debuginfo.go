@@ -16,9 +16,9 @@ import (
 // errNoDebugInfo is returned for an ELF file without readable DWARF.
 var errNoDebugInfo = errors.New("no debug information")
 
-// Limits on the debug information of a file. A hostile owner of the process may have written the file. A large libruby,
-// with a JIT in Rust, has about 30 MB of debug information. It has 800 units, 3 million entries and 300 kB of
-// abbreviations. Reading it takes a second or two. Together the limits keep ddtop below 512 MiB.
+// These are the limits on the debug information of a file, because a hostile owner of the process may have written the
+// file. A large libruby, with a JIT in Rust, has about 30 MB of debug information. It has 800 units, 3 million entries
+// and 300 kB of abbreviations. Reading it takes a second or two. Together the limits keep ddtop's memory below 512 MiB.
 const (
 	maxDebugBytes   = 96 << 20 // total size of the sections that are read, decompressed
 	maxDebugEntries = 1 << 24
@@ -32,8 +32,8 @@ const (
 	// copies a string for every entry that refers to it. The longest names that ddtop needs have about 40 bytes.
 	maxDebugString = 4096
 	// maxVarint is the length of the longest LEB128 number, in bytes. ddtop refuses a unit that ends in the middle of a
-	// number. At such an end debug/dwarf does not advance, and reads the incomplete number again for each following
-	// attribute.
+	// number. At such an end debug/dwarf stays at the same position. It would read the incomplete number again for each
+	// following attribute.
 	maxVarint = 10
 	// maxDebugTime is the time limit for ReadDebugInfo, and also for Derive. Each of the two may take this long.
 	maxDebugTime = 2 * time.Minute
@@ -134,8 +134,8 @@ func readAll(ctx context.Context, r io.Reader, b []byte) error {
 	return nil
 }
 
-// cutStrings shortens every string in a section to maxDebugString bytes by writing a zero byte into it. It also writes
-// a zero byte at the section's end if the last string has none.
+// cutStrings shortens every string in a section to at most maxDebugString bytes by writing a zero byte into it. It also
+// writes a zero byte at the section's end if the last string has none.
 func cutStrings(b []byte) {
 	for len(b) > 0 {
 		end := bytes.IndexByte(b[:min(maxDebugString, len(b))], 0)
@@ -147,8 +147,8 @@ func cutStrings(b []byte) {
 	}
 }
 
-// readUnits finds the first entry of each unit from the units' headers alone (DWARF 5, section 7.5.1). debug/dwarf is
-// slower, because it reads all entries of a unit to find its end. readUnits also limits the number of units and the
+// readUnits finds the first entry of each unit. It reads only the units' headers (DWARF 5, section 7.5.1). debug/dwarf
+// is slower, because it reads all entries of a unit to find its end. readUnits also limits the number of units and the
 // size of their abbreviations, because dwarf.New reads both without a limit.
 func readUnits(ctx context.Context, info, abbrev []byte, order binary.ByteOrder) ([]dwarf.Offset, error) {
 	const (

@@ -62,8 +62,8 @@ func debugSections(info, abbrevs, str []byte) []elftest.Section {
 		{Name: ".debug_abbrev", Type: elf.SHT_PROGBITS, Content: abbrevs}, {Name: ".debug_str", Type: elf.SHT_PROGBITS, Content: str}}
 }
 
-// hostileDWARF returns ELF files. The map's keys are names for the test. Reading the debug information of each file
-// without limits would take much more memory or time than its size suggests.
+// hostileDWARF returns ELF files. The map's keys name the test cases. Without limits, ddtop would need much more memory
+// or time to read a file's debug information than the file's size suggests.
 func hostileDWARF(t testing.TB) map[string][]byte {
 	small := debugSections(unitsOf(1, 0, []byte{1, 0}), append(abbrev(1, compileUnit, true), 0), []byte{0})
 	with := func(more ...elftest.Section) []byte { return elftest.Make(t, append(small, more...), nil) }
@@ -79,7 +79,7 @@ func hostileDWARF(t testing.TB) map[string][]byte {
 		// place.
 		"abbreviations that overlap": elftest.Make(t, debugSections(unitsOf(60_000, 5, []byte{1}),
 			append(bytes.Repeat(abbrev(1, compileUnit, false), 600_000), 0), []byte{0}), nil),
-		// Each entry has one byte in the file, but a million attributes that take no bytes.
+		// Each entry takes one byte in the file, but claims a million attributes that take no bytes.
 		"attributes without bytes": elftest.Make(t, debugSections(unitsOf(1, 0, append([]byte{1}, bytes.Repeat([]byte{2}, 1<<20)...)),
 			append(append(abbrev(1, compileUnit, true), abbrev(2, baseType, false, bytes.Repeat([]byte{attrName, formFlagPresent}, 1<<20)...)...), 0), []byte{0}), nil),
 		// 131,072 entries of five bytes refer to the same name of 16 MiB. debug/dwarf copies the name for each.

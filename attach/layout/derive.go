@@ -16,14 +16,14 @@ var ErrIncomplete = errors.New("the debug information does not belong to a Ruby 
 
 // rubySources are the C source files whose structs a table needs. They include other files, such as vm_insnhelper.c,
 // thread_pthread.c and thread_sync.c, whose structs belong to the same translation unit. Derive reads the units of
-// other source files only if a struct or constant is still missing after these.
+// other source files only if a struct or constant is still missing after it has read these.
 var rubySources = fileSet(`vm.c thread.c cont.c ractor.c gc.c default.c symbol.c iseq.c class.c shape.c variable.c proc.c
 	io.c hash.c st.c encoding.c string.c object.c struct.c imemo.c id_table.c set.c concurrent_set.c box.c namespace.c
 	process.c vm_backtrace.c eval.c array.c`)
 
 // elsewhere are structs that are not in the debug information of Ruby's library. One is the struct of monitor.so, which
 // is another library. The others are the allocator's caches, which ddtop's developers have described by hand. Derive
-// copies them from the table of the nearest known release.
+// copies all of them from the table of the nearest known release.
 var elsewhere = []string{"rb_monitor", "ractor_newobj_cache", "ractor_newobj_heap_cache"}
 
 // essential are the structs without which ddtop cannot read a process. If one is missing, Derive fails.
@@ -53,7 +53,7 @@ type Derived struct {
 }
 
 // Derive makes a table from the debug information of a libruby or a static ruby. The error is ErrIncomplete if
-// essential structs are missing, or the context's error.
+// essential structs are missing. If the context ends first, it is the context's error.
 func Derive(ctx context.Context, info *DebugInfo, o DeriveOptions) (*Derived, error) {
 	known, err := knownNames()
 	if err != nil {
@@ -97,7 +97,7 @@ func derive(ctx context.Context, info *DebugInfo, known *names, o DeriveOptions)
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("%w: it lacks %s", ErrIncomplete, strings.Join(missing, ", "))
 	}
-	// The size of this field shows which jump buffer this Ruby uses. The jmp_buf of a C library has 25 or more words. A
+	// The size of this field shows how this Ruby saves registers. The jmp_buf of a C library has 25 or more words. A
 	// smaller field belongs to __builtin_setjmp, which needs only five.
 	buf, ok := t.Field(jmpBufField)
 	t.JmpBuf = ok && buf.Size > 5*8
@@ -156,8 +156,8 @@ type scan struct {
 }
 
 // next reads the next entry and counts it. It fails if there are more than maxDebugEntries. This limit also bounds the
-// memory, because an entry has at most maxAttributes attributes. An attribute whose value is outside the unit has at
-// most maxDebugString bytes.
+// memory, because an entry has at most maxAttributes attributes. An attribute whose value is outside the unit, such as
+// a long string, has at most maxDebugString bytes.
 func (s *scan) next() (*dwarf.Entry, error) {
 	if s.ctx.Err() != nil {
 		return nil, context.Cause(s.ctx)
@@ -220,8 +220,8 @@ func (s *scan) units(at []dwarf.Offset) ([]unit, error) {
 	return out, nil
 }
 
-// visit reads the units that define Ruby's structs (rubySources). It reads the other units only if something that the
-// base table has is still missing.
+// visit reads the units that define Ruby's structs (rubySources). It reads the other units only if a name of the base
+// table, or an essential struct, is still missing.
 func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	done := 0
 	for _, first := range []bool{true, false} {

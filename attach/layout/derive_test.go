@@ -25,8 +25,8 @@ func compile(t testing.TB, flags ...string) string {
 	return out
 }
 
-// deriveFile derives a table from a file. known are the names whose values to derive. If known is nil, they are the
-// names of the embedded tables.
+// deriveFile derives a table from a file. known has the names to derive. If known is nil, deriveFile uses the names of
+// the embedded tables.
 func deriveFile(t testing.TB, path string, known *names, o DeriveOptions) (*Derived, error) {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -81,8 +81,8 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// namesIn returns the names to derive: those names that the program has printed, the names of base, and the names that
-// every Ruby has.
+// namesIn returns the names to derive: the names that the program has printed (said), the names of base, and the names
+// that every Ruby has.
 func namesIn(said string, base *Table) *names {
 	n := newNames()
 	n.addTable(base)

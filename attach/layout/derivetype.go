@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Limits on the nesting of one type. Ruby's structs are nested five deep, and its types have at most four qualifiers.
+// These are limits on the nesting of one type. Ruby's structs are nested five deep, and its types have at most four
+// qualifiers.
 const (
 	maxTypeDepth  = 64
 	maxFieldDepth = 32
@@ -53,8 +54,8 @@ func (s *scan) addStruct(t *Table, name string, at dwarf.Offset) error {
 	return s.addFields(t, name, "", info.at, 0, 0)
 }
 
-// addFields adds the members of the struct at an offset of the debug information. If a member has no name, its own
-// members are added in its place, because in C they belong to the outer struct.
+// addFields adds the members of the struct at an offset of the debug information. An unnamed member is itself a struct
+// or union. Its own members are added in its place, because in C they belong to the outer struct.
 func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, base, depth int) error {
 	if depth > maxFieldDepth {
 		return fmt.Errorf("%w: structs nested deeper than %d", errNoDebugInfo, maxFieldDepth)
@@ -104,9 +105,9 @@ func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, b
 }
 
 // placeField places a member whose type has size bytes in a struct that begins at base. The place of a bit field is a
-// word that holds all its bits: it has the size of the field's type and is naturally aligned. A packed struct may have
-// no such word. In this case the word begins with the bit field's first byte. The result is false if the numbers are
-// impossible, or if no word holds all bits.
+// word that holds all its bits. This word has the size of the field's type and is naturally aligned. A packed struct
+// may have no such word. In this case the word begins with the bit field's first byte. The result is false if the
+// numbers are impossible, or if no word holds all bits.
 func placeField(m member, size, base int) (Field, bool) {
 	if m.bits == 0 {
 		return Field{Offset: base + m.offset, Size: size}, base+m.offset >= 0
@@ -222,15 +223,15 @@ func readMember(e *dwarf.Entry) (member, bool) {
 	return m, true
 }
 
-// fromTop corrects a negative bitAt, which counts from the top of a word of size bytes, as in DWARF 2 and 3.
+// fromTop corrects a negative bitAt. As in DWARF 2 and 3, such a bitAt counts from the top of a word of size bytes.
 // Afterwards bitAt counts from the start of the struct. The machine is little-endian.
 func (m *member) fromTop(size int) {
 	top := -1 - m.bitAt
 	m.bitAt = max(0, 8*m.offset+8*size-top-m.bits)
 }
 
-// plusConst reads the place of a struct member from an expression, DW_OP_plus_uconst N (0x23). Compilers write no other
-// expression for a member's place.
+// plusConst reads the place of a struct member from the DWARF expression DW_OP_plus_uconst N (0x23). Compilers write no
+// other expression for a member's place.
 func plusConst(b []byte) (int, bool) {
 	const opPlusConst = 0x23
 	if len(b) < 2 || b[0] != opPlusConst {

@@ -15,7 +15,7 @@ import (
 // tableFormat is the name of the JSON format of a table. Its number changes when the meaning of tables changes.
 const tableFormat = "ddtop layout 1"
 
-// Limits on the text of a table. ddtop writes no larger tables, so a larger one is refused.
+// These are limits on the text of a table. ddtop writes no larger tables, so it refuses a larger one.
 const (
 	maxText   = 8 << 20 // bytes; real tables have about 8 kB
 	maxFields = 1 << 16

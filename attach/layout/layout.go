@@ -13,16 +13,16 @@ import (
 type Field struct {
 	// Offset and Size are in bytes. For a bit field they describe the word that holds it.
 	Offset, Size int
-	// BitOffset and BitSize place a bit field within its word (little endian, bit 0 the lowest). BitSize is zero if
-	// it is no bit field.
+	// BitOffset and BitSize place a bit field within its word (little endian, bit 0 the lowest). BitSize is zero if the
+	// field is no bit field.
 	BitOffset, BitSize int
 }
 
 // Known reports whether the release has the field. If the release lacks the field, its Offset is -1.
 func (f Field) Known() bool { return f.Offset >= 0 }
 
-// In reads the field from b, the bytes of its struct. b begins at offset 0 of the struct, and must include the whole
-// word of the field. The word has 1, 2, 4 or 8 bytes.
+// In returns the field's value from b, the bytes of its struct. b begins at offset 0 of the struct, and must include
+// the whole word of the field. The word has 1, 2, 4 or 8 bytes.
 func (f Field) In(b []byte) uint64 {
 	v := word(b[f.Offset:], f.Size)
 	if f.BitSize == 0 {
@@ -53,9 +53,9 @@ type Table struct {
 	AppliesTo []string
 	// Machine is "x86_64" or "aarch64".
 	Machine string
-	// JmpBuf says how Ruby saves registers in its tags (the targets of exceptions) and fibers. It is true for a jmp_buf
-	// of the C library. It is false for the five words of __builtin_setjmp. It is always true on Ruby 2.5 and 2.6, and
-	// on aarch64 from 3.4 on.
+	// JmpBuf describes how Ruby saves registers in its tags (the targets of exceptions) and fibers. It is true if Ruby
+	// uses the C library's jmp_buf. It is false if Ruby uses the five words of __builtin_setjmp. It is always true on
+	// Ruby 2.5 and 2.6, and on aarch64 from 3.4 on.
 	JmpBuf bool
 
 	fields    map[string]Field

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// rows reads a table of testdata. It returns the releases of the columns, and the rows.
+// rows reads a table of testdata. It returns the releases, which are the names of the columns, and the rows.
 func rows(t *testing.T, file string) (releases []string, out [][]string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -44,7 +44,8 @@ func table(t *testing.T, release, machine string, jmpBuf bool) *Table {
 	return tb
 }
 
-// place returns the value that a table has for a name, as a text in the form that the data files of testdata use.
+// place returns the value that a table has for a name. It writes the value as text, in the same form as likeThis, a
+// value from testdata.
 func place(tb *Table, name string, likeThis string) string {
 	if structName, ok := strings.CutSuffix(name, ".__size"); ok {
 		if n := tb.Size(structName); n >= 0 {
@@ -72,8 +73,8 @@ func place(tb *Table, name string, likeThis string) string {
 	return fmt.Sprint(f.Offset)
 }
 
-// TestOffsetsThatRubyConfirmed: the tables have the same offsets as the files in testdata. Those offsets are right:
-// another program has read real processes with them, and Ruby itself confirmed its results.
+// TestOffsetsThatRubyConfirmed: the tables have the same offsets as the files in testdata. The offsets in testdata are
+// right: another program has read real processes with them, and Ruby itself confirmed what the program had read.
 func TestOffsetsThatRubyConfirmed(t *testing.T) {
 	compared := 0
 	for _, file := range []string{"testdata/stacks.txt", "testdata/gc.txt"} {
@@ -192,8 +193,8 @@ func TestUnknownReleases(t *testing.T) {
 	}
 }
 
-// TestJmpBufMovesWhatFollowsIt: a jmp_buf makes structs larger, so the fields after it have other offsets. The tables
-// with and without jmp_buf have the offsets that were measured.
+// TestJmpBufMovesWhatFollowsIt: a jmp_buf is larger than the five words of __builtin_setjmp, so the fields after it
+// have other offsets. The tables with and without jmp_buf have the offsets that were measured.
 func TestJmpBufMovesWhatFollowsIt(t *testing.T) {
 	for _, test := range []struct {
 		release, machine, field string

@@ -12,8 +12,8 @@ const jmpBufField = "rb_context_struct.jmpbuf"
 // release.
 type names struct {
 	structs, fields, constants map[string]bool
-	// inside has the paths of the structs in which fields of the tables are nested. For the field "s.a.b" of a table,
-	// it has "s.a" and "s".
+	// inside has every struct that contains a field of the tables, directly or through other structs. For the field
+	// "s.a.b" of a table, it has "s.a" and "s".
 	inside map[string]bool
 }
 
@@ -21,8 +21,8 @@ func newNames() *names {
 	return &names{structs: make(map[string]bool), fields: make(map[string]bool), constants: make(map[string]bool), inside: make(map[string]bool)}
 }
 
-// knownNames returns the names in the embedded tables, and jmpBufField. ddtop can read only fields whose names are
-// among them.
+// knownNames returns the names in the embedded tables, and jmpBufField. ddtop can read only fields that have one of
+// these names.
 var knownNames = sync.OnceValues(func() (*names, error) {
 	index, err := readIndex()
 	if err != nil {
@@ -74,8 +74,8 @@ func (n *names) structName(name string) (table string, ok bool) {
 	return name, n.structs[name]
 }
 
-// optional reports whether a table's field may be missing in a build of the same release. These are the fields for
-// compiled code of a JIT, which a build may lack.
+// optional reports whether a table's field may be missing in some builds of the same release. These are the fields for
+// the compiled code of a JIT, because Ruby can be built without a JIT.
 func optional(field string) bool {
 	return field == "rb_iseq_constant_body.jit_func" || field == "rb_iseq_constant_body.jit_entry"
 }

@@ -33,7 +33,8 @@ type packedTable struct {
 	at   int
 }
 
-// readPacked reads the list at the start of packed. Only the first call reads it, and later calls return the same.
+// readPacked reads the list at the start of packed. Only the first call reads the list, and later calls return the same
+// result.
 var readPacked = sync.OnceValues(func() ([]packedTable, error) {
 	first, _, _ := bytes.Cut(packed, []byte("\n"))
 	var list []packedTable
@@ -80,8 +81,8 @@ type Match struct {
 	// belongs to the nearest known release of the same series. The caller must verify such a table on the target
 	// before trusting it.
 	Exact bool
-	// Made is the newest release for which the table is known to be right. It differs from the target's release if
-	// Exact is false.
+	// Made is the newest release for which the table is known to be right. If Exact is false, it is not the target's
+	// release.
 	Made string
 	// Note describes to the user why the table is not exact. It is empty if Exact is true.
 	Note string
@@ -90,8 +91,8 @@ type Match struct {
 // Release is a release and a machine that have a table.
 type Release struct {
 	Version, Machine string
-	// JmpBuf and Builtin report for which configurations of Ruby there is a table of exactly this release. JmpBuf is
-	// for builds with jmp_buf of the C library, Builtin for builds with __builtin_setjmp (Table.JmpBuf).
+	// JmpBuf and Builtin report whether there is a table of exactly this release for two kinds of Ruby builds. JmpBuf
+	// is for builds with the C library's jmp_buf, Builtin for builds with __builtin_setjmp (Table.JmpBuf).
 	JmpBuf, Builtin bool
 }
 
@@ -213,7 +214,7 @@ type entry struct {
 	snapshot string
 }
 
-// readIndex lists the releases of all tables. Only the first call makes the list, and later calls return the same.
+// readIndex lists the releases of all tables. Only the first call makes the list, and later calls return the same list.
 var readIndex = sync.OnceValues(func() ([]entry, error) {
 	list, err := readPacked()
 	if err != nil {

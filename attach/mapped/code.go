@@ -59,7 +59,7 @@ func (m *Module) Code() ([]CodeSection, error) {
 
 // Slots finds the words through which the file calls functions of other files. The dynamic linker writes a function's
 // address into such a word. The result maps the address of each word in this file to the index of its function in
-// names. kinds are the types of relocation that such words have.
+// names. kinds are the types of relocation that mark such a word.
 func (m *Module) Slots(names []string, kinds []uint32) (map[uint64]int, error) {
 	if m.File == nil {
 		return nil, fmt.Errorf("%s: %w", m.Path, errNoFile)

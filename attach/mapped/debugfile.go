@@ -16,12 +16,12 @@ import (
 // DebugFolder is where systems install separate debug files (gdb's "Debugging Information in Separate Files").
 const DebugFolder = "/usr/lib/debug"
 
-// MaxMappedFile is the largest program or library that is opened, in bytes. It can be large, because ddtop reads only
-// parts of the file, and each part has its own limit.
+// MaxMappedFile limits the size of a program or library that ddtop opens, in bytes. It can be large, because ddtop
+// reads only parts of the file, and each part has its own limit.
 const MaxMappedFile = 1 << 40
 
-// MaxDebugFile limits the size of a separate debug file, in bytes. To compute checksums, ddtop reads all files that may
-// be the debug file. MaxDebugFile also limits the sum of their sizes. Ruby's debug files have up to 60 MB.
+// MaxDebugFile limits the size of a separate debug file, in bytes. Ruby's debug files have up to 60 MB. To compute
+// checksums, ddtop reads each file that may be the debug file. MaxDebugFile also limits the sum of their sizes.
 const MaxDebugFile = 512 << 20
 
 // ErrNoDebugFile is returned if neither a module nor a separate file has its debug information.
@@ -65,8 +65,8 @@ func (m *Module) separate() (*DebugFile, error) {
 	return m.debug, m.debugErr
 }
 
-// LacksSymbols reports whether a separate debug file would help to name functions. This is so if three things hold. The
-// module's file has a build id, it has no .symtab, and no debug file was found.
+// LacksSymbols reports whether a separate debug file would help to name functions. The result is true if the module's
+// file has a build id, it has no .symtab, and no debug file was found.
 func LacksSymbols(m *Module) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +103,7 @@ type DebugRoot struct {
 	Open func() (*safefile.Root, error)
 }
 
-// OwnRoot returns a folder of ddtop's own file system, read with ddtop's rights.
+// OwnRoot returns a DebugRoot for a folder of ddtop's own file system, which is read with ddtop's rights.
 func OwnRoot(name string) DebugRoot {
 	return DebugRoot{name, func() (*safefile.Root, error) { return safefile.OpenRoot(name, nil, new(safefile.Gate)) }}
 }
@@ -205,8 +205,8 @@ func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	return sum.Sum32() == want
 }
 
-// BuildIDOfSections reads the build id from the note sections of a file. It is for debug files and the like, whose
-// program headers do not lead to the notes.
+// BuildIDOfSections reads the build id from the note sections of a file. It is for files whose program headers do not
+// lead to the notes, such as debug files.
 func BuildIDOfSections(f *elf.File) string {
 	for _, s := range f.Sections {
 		if s.Type != elf.SHT_NOTE {

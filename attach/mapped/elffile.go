@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Limits for an ELF file's headers. Programs and libraries have about ten segments and forty sections.
+// These are limits on an ELF file's headers. Programs and libraries have about ten segments and forty sections.
 const (
 	maxProgramHeaders = 512
 	maxSections       = 1024
@@ -21,8 +21,8 @@ const (
 var errELFLimit = errors.New("it is not an ELF file of a usual size")
 
 // OpenELF reads an ELF file's headers after it has checked their sizes. Without the check, debug/elf would read as much
-// as the headers claim, and decompress sections. It would also copy the name of a section as often as headers refer to
-// it. The file may change after the check, so debug/elf gets copies of the bytes that were checked.
+// as the headers claim, and decompress sections. If many headers refer to one section name, debug/elf would copy it for
+// each of them. The file may change after the check, so debug/elf gets copies of the bytes that were checked.
 func OpenELF(file io.ReaderAt) (*elf.File, error) {
 	var head elf.Header64
 	const size, segment, section = 64, 56, 64 // sizes of the header, a program header, a section header

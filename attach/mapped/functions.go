@@ -15,7 +15,7 @@ const (
 	maxNamesOfFunctions = 4 * maxFunctionsAsked
 )
 
-// askedFunction is an address whose function is searched, and the best symbol found so far.
+// askedFunction is an address for which FunctionsAt searches the function, and the best symbol found so far.
 type askedFunction struct {
 	addr  uint64
 	place int // index in the caller's list
@@ -59,7 +59,7 @@ func (m *Module) FunctionsAt(at []Address) []Symbol {
 // functionsAt finds the best symbol in the table t for each address in asked. asked is sorted by address.
 func (t *symbolTable) functionsAt(asked []*askedFunction) {
 	names := 0
-	// A table that cannot be read counts as a table without symbols, so ignore the error.
+	// Treat a table that cannot be read as a table without symbols, so ignore the error.
 	_ = pieces(t.symbols, searchPiece, 0, func(b []byte, off int64) bool {
 		for ; len(b) >= elf.Sym64Size; b, off = b[elf.Sym64Size:], off+elf.Sym64Size {
 			s := elf.Symbol{Info: b[4], Section: elf.SectionIndex(binary.LittleEndian.Uint16(b[6:])),

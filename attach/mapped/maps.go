@@ -93,6 +93,6 @@ func parseMapping(line []byte) (Mapping, error) {
 	return m, nil
 }
 
-// unescapeMapsPath decodes a line feed in a path. It is the only character that the kernel writes as an octal escape in
-// maps (fs/proc/task_mmu.c, seq_file_path with "\n").
+// unescapeMapsPath decodes a line feed in a path. In maps, the line feed is the only character that the kernel writes
+// as an octal escape (fs/proc/task_mmu.c, seq_file_path with "\n").
 func unescapeMapsPath(path string) string { return strings.ReplaceAll(path, `\012`, "\n") }

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// Limits for reading an ELF file's image from a target's memory, which can be damaged.
+// These are limits for reading an ELF file's image from a target's memory, which can be damaged.
 const (
 	maxDynamicEntries = 4096
 	maxHashBuckets    = 1 << 22
@@ -18,10 +18,10 @@ const (
 // ErrNoModule is returned if there is no readable ELF image at an address of the target.
 var ErrNoModule = errors.New("no ELF file in memory there")
 
-// NewModuleFromMemory makes a Module from those parts of a file that a process has in memory for the dynamic linker. It
-// is for a file that cannot be opened. For example, an upgrade has replaced the file, or it is in a mount namespace
-// that ddtop cannot enter. start is the address of the file's first byte. The Module knows exported and undefined
-// symbols, and the symbols of a separate debug file.
+// NewModuleFromMemory makes a Module from the parts of a file that a process has in memory for the dynamic linker. It
+// is for a file that cannot be opened. For example, an upgrade has replaced the file, or the file is in a mount
+// namespace that ddtop cannot enter. start is the address of the file's first byte. The Module has the exported and
+// undefined symbols, and the symbols of a separate debug file.
 func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error) {
 	fail := func(what string, err error) (*Module, error) {
 		return nil, fmt.Errorf("%s at %v: %s: %w", path, start, what, err)
@@ -49,7 +49,7 @@ func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error
 		offset, vaddr, memsz := binary.LittleEndian.Uint64(h[8:]), binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[40:])
 		if kind == elf.PT_LOAD && !biased {
 			// The first segment contains the file's first byte, which is at the address start in the process. So this
-			// segment shows the bias: the process's addresses minus the file's addresses.
+			// segment shows the bias, which is what to add to the file's addresses to get the process's.
 			m.Bias, biased = start-Address(vaddr&^(PageSize-1))+Address(offset&^(PageSize-1)), true
 		}
 		span := Span{m.Bias + Address(vaddr), m.Bias + Address(vaddr+memsz)}
@@ -140,8 +140,9 @@ func (m *Module) readDynamicMemory(mem Memory, at Span) error {
 	return nil
 }
 
-// symbolCount returns the number of symbols in the symbol table. Only the hash tables show it. The old table (DT_HASH)
-// contains the number. In the GNU table, the end of the last chain shows the index of the last symbol.
+// symbolCount returns the number of symbols in the symbol table. The table itself does not show its length, but its
+// hash table does. The old hash table (DT_HASH) contains the number. In the GNU hash table, the end of the last chain
+// shows the index of the last symbol.
 func (d *dynamicTable) symbolCount(mem Memory) (int, error) {
 	if d.hash != 0 {
 		var head [8]byte

@@ -68,8 +68,8 @@ type Module struct {
 	debug       *DebugFile
 	debugErr    error
 	debugCloser io.Closer
-	// asked has the results of all searches for symbols, so that no table is searched twice for the same name. There
-	// are few results, because only names in ddtop's code are searched.
+	// asked has the results of all searches for symbols, so that no table is searched twice for the same name. It stays
+	// small, because ddtop searches only for names that are constants in its code.
 	asked map[askedFor]found
 }
 
@@ -249,8 +249,8 @@ func (m *Module) inItself(name string) bool {
 	return m.find(m.dynamic, name).defined || m.find(m.static, name).defined
 }
 
-// Undefined reports whether the file needs a symbol with this name from another file. The name has no version:
-// __longjmp_chk for __longjmp_chk@GLIBC_2.11.
+// Undefined reports whether the file needs a symbol with this name from another file. Pass the name without its
+// version: __longjmp_chk instead of __longjmp_chk@GLIBC_2.11.
 func (m *Module) Undefined(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -271,10 +271,10 @@ func (m *Module) HasSection(name string) bool { return m.File != nil && m.File.S
 // Needs returns the libraries that the file asks the dynamic linker for (DT_NEEDED).
 func (m *Module) Needs() []string { return slices.Clone(m.needed) }
 
-// JmpBuf reports how Ruby saves registers in its tags (the targets of exceptions) and fibers in this file, which
-// decides their layout. The result is true for the C library's jmp_buf, and false for __builtin_setjmp. A file with
-// jmp_buf needs _longjmp or, if hardened, __longjmp_chk from the C library (checked on 13 libraries). A statically
-// linked program defines one of these functions itself.
+// JmpBuf reports whether the Ruby in this file saves registers with the C library's jmp_buf. It is false for
+// __builtin_setjmp. Ruby saves registers in its tags (the targets of exceptions) and fibers, so the answer decides
+// their layout. A file with jmp_buf needs _longjmp or, if hardened, __longjmp_chk from the C library (checked on 13
+// libraries). A statically linked program defines one of these functions itself.
 func (m *Module) JmpBuf() bool {
 	if m.Undefined("_longjmp") || m.Undefined("__longjmp_chk") {
 		return true
@@ -321,9 +321,9 @@ func (m *Module) moveTo(bias Address) {
 // errNoBias is returned if no mapping belongs to one of the file's segments.
 var errNoBias = errors.New("no mapping belongs to a segment of the file")
 
-// LoadBias returns the difference between an address in the process and the same address in the file. It finds a
-// mapping that begins at a segment's offset in the file, and subtracts the segment's address from the mapping's start.
-// Both are rounded down to a page.
+// LoadBias returns the module's bias: an address in the process minus the same address in the file. It finds a mapping
+// that begins at a segment's offset in the file, and subtracts the segment's address from the mapping's start. It
+// rounds the segment's offset and address down to a page.
 func LoadBias(progs []*elf.Prog, mappings []Mapping) (Address, error) {
 	for _, p := range progs {
 		if p.Type != elf.PT_LOAD || p.Filesz == 0 {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Exported variables that identify a CRuby. Version and description are in .dynsym of every release from 2.5 on,
-// stripped or not (docs/internals/threads.md#finding-the-vm).
+// These are exported variables that identify a CRuby. The version and the description are in .dynsym of every release
+// from 2.5 on, whether the file is stripped or not (docs/internals/threads.md#finding-the-vm).
 const (
 	SymbolVersion     = "ruby_version"
 	symbolDescription = "ruby_description"
@@ -75,7 +75,8 @@ func IsVersion(s string) bool {
 }
 
 // IsLibRuby reports whether a file has the name of the CRuby library: libruby.so.3.4, libruby-3.1.so.3.1.2,
-// libruby27.so.2.7. It is false for librubygc.default.so (3.4's loadable collector) and librubyvm.so (TruffleRuby).
+// libruby27.so.2.7. It is false for librubygc.default.so (the loadable garbage collector of Ruby 3.4) and librubyvm.so
+// (TruffleRuby).
 func IsLibRuby(path string) bool {
 	rest, ok := strings.CutPrefix(filepath.Base(path), "libruby")
 	if !ok {
@@ -85,8 +86,7 @@ func IsLibRuby(path string) bool {
 	return ok && strings.Trim(name, "-.0123456789") == ""
 }
 
-// ForeignProgram has the facts about a program that is not CRuby. From these facts, Describe finds out what program it
-// is.
+// ForeignProgram has the facts about a program that is not CRuby. Describe uses them to find out which program it is.
 type ForeignProgram struct {
 	Exe, Title string
 	// Libraries are the paths of the mapped files.
@@ -95,7 +95,7 @@ type ForeignProgram struct {
 	Section, Symbol func(name string) bool
 }
 
-// Describe returns what the program is, as "it is …", and advice to the user.
+// Describe returns a clause that begins with "it is" and says what the program is, and advice to the user.
 func (f ForeignProgram) Describe() (what, help string) {
 	base := filepath.Base(f.Exe)
 	library := func(prefix string) bool {
@@ -133,8 +133,8 @@ type Image struct {
 
 // MappedImages returns the images of all mapped files, ordered by address. An image begins with the mapping of the
 // file's first byte, if there is one. If one image of a file has code, the file's images without code are left out. A
-// Ruby that reports a crash makes such images: it maps its own libraries once more to read their debug information
-// (addr2line.c, 2.5 to 4.0).
+// Ruby that reports a crash makes images without code. It maps its own libraries once more to read their debug
+// information (addr2line.c, 2.5 to 4.0).
 func MappedImages(mappings []Mapping) []Image {
 	type file struct {
 		path, device string
@@ -167,9 +167,9 @@ func MappedImages(mappings []Mapping) []Image {
 // has a running VM, it also tries other libraries, and files named like Ruby's programs. For example, if an emulator
 // runs Ruby, the program is the emulator, and Ruby is one of the other files.
 //
-// rubies has the images with a running VM first. A process can have a libruby that was never started, for example from
-// an extension that embeds Ruby. If rubies is empty, program is the module of exe, or nil if it cannot be opened.
-// refused is then the most specific error.
+// In rubies, the images with a running VM come first. A process can also have a libruby that was never started, for
+// example from an extension that embeds Ruby. If rubies is empty, program is the module of exe, or nil if it cannot be
+// opened. refused is then the error that says most about the cause.
 func FindRubyModules(images []Image, exe string, open func(Image) (*Module, error), runs func(*Module) bool) (rubies []*Module, program *Module, refused error) {
 	running := 0
 	try := func(of Image) error {
@@ -234,8 +234,8 @@ func FindRubyModules(images []Image, exe string, open func(Image) (*Module, erro
 }
 
 // classesOfRuby are exported variables that hold a class or module once Ruby is initialized, on every release. One of
-// them may stay 0 in libruby: if the program itself refers to the variable, the linker moves it into the program (a
-// copy relocation). So RunningWord tries several variables.
+// these variables may stay 0 in libruby: if the program itself refers to the variable, the linker moves it into the
+// program (a copy relocation). So RunningWord tries several variables.
 var classesOfRuby = []string{"rb_cObject", "rb_mKernel", "rb_cUnboundMethod", "rb_cRandom"}
 
 // Runs reports whether the VM of a module runs: it has started, and ruby_cleanup has not ended it. Runs also returns
@@ -282,7 +282,7 @@ func MappedFiles(mappings []Mapping) []string {
 	return out
 }
 
-// keepWorse returns one of two errors: the one that says more about the cause. ErrNotRuby says the least.
+// keepWorse returns the one of two errors that says more about the cause. ErrNotRuby says the least.
 func keepWorse(old, err error) error {
 	if old == nil || errors.Is(old, ErrNotRuby) && !errors.Is(err, ErrNotRuby) {
 		return err

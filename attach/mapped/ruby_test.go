@@ -73,7 +73,7 @@ func TestMappedImages(t *testing.T) {
 		m(1, "/a", 1, 0), m(2, "/a", 1, 4096), m(3, "/b", 2, 0), m(4, "/a", 1, 8192), // one file, and another between its segments
 		m(5, "/a", 1, 0), m(6, "/a", 1, 4096), // the same file, loaded again
 		m(7, "/a", 9, 0), m(8, "/a", 9, 4096), // another file with this name
-		m(9, "[heap]", 0, 0), m(10, "/c", 3, 4096), m(11, "/c", 3, 8192), // a file without its beginning
+		m(9, "[heap]", 0, 0), m(10, "/c", 3, 4096), m(11, "/c", 3, 8192), // /c is a file whose first byte is not mapped
 	}) {
 		got = append(got, len(of.Mappings))
 	}

@@ -8,22 +8,22 @@ import (
 	"io"
 )
 
-// Limits for a symbol table, in a file or in memory. For comparison, libruby with all its symbols has 20,000 symbols
-// and 1 MB of names.
+// These are limits for a symbol table, in a file or in memory. For comparison, libruby with all its symbols has 20,000
+// symbols and 1 MB of names.
 const (
 	MaxSymbols     = 1 << 20
 	MaxSymbolNames = 64 << 20
 	// maxSymbolName limits a symbol's name, in bytes.
 	maxSymbolName = 4096
 	// maxSameName limits how many places of the string table can hold one name. A name can be there several times,
-	// because linkers let it share the end of a longer name.
+	// because linkers store a short name as the end of a longer name.
 	maxSameName = 64
 	// searchPiece is how many bytes of a table are read and searched at a time. It is a multiple of a symbol's size.
 	searchPiece = elf.Sym64Size << 11
 )
 
-// symbolTable is a table of symbols with their names. It is not loaded, but searched in pieces. Only a few symbols are
-// needed, and the table of an unknown file can have any size up to the limits.
+// symbolTable is a table of symbols with their names. It is not loaded as a whole, but searched in pieces. ddtop needs
+// only a few symbols, and the table of an unknown file can have any size up to the limits.
 type symbolTable struct {
 	symbols, names *io.SectionReader
 	// versions has two bytes for each symbol (.gnu.version). It is nil if symbols have no versions.
@@ -111,8 +111,8 @@ func (t *symbolTable) find(name string) (out found, err error) {
 	return out, err
 }
 
-// nameOffsets returns all offsets of a name in the string table. There can be several, because the name may also be the
-// end of a longer name: linkers let names share their ends.
+// nameOffsets returns all offsets of a name in the string table. There can be several, because linkers also store a
+// name as the end of a longer name.
 func (t *symbolTable) nameOffsets(name string) (map[uint32]bool, error) {
 	out := make(map[uint32]bool)
 	want := append([]byte(name), 0)

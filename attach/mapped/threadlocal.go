@@ -10,8 +10,8 @@ import (
 
 const (
 	// maxRelocations limits the relocations of all sections of a module. In a hostile file, sections can overlap.
-	// maxTLSRelocations limits the relocations for thread-local variables, because each takes longer to check. A
-	// tracing library has about a dozen.
+	// maxTLSRelocations limits the relocations for thread-local variables. This limit is lower, because each of them
+	// takes longer to check. A tracing library has about a dozen.
 	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
 	// maxStaticTLS limits a variable's distance from the thread pointer, in bytes. maxTLSModules limits the number of
 	// modules with thread-local variables.
@@ -26,14 +26,15 @@ var ErrNoThreadLocal = errors.New("no thread-local variable that can be reached"
 type ThreadLocal struct {
 	// Module is zero if the variable is at a fixed distance from the thread pointer. Then offset is this distance.
 	// Otherwise Module is the number of a module, and offset counts from the start of a block of memory. Each thread
-	// has such a block for the module's variables. The thread's vector (dtv) points to the block after the thread has
-	// used one of the variables. If the vector has a lower generation than the field generation, it has no entry for
-	// the module yet.
+	// has such a block for the module's variables. The thread's vector (dtv) points to the block once the thread has
+	// used one of the variables. If the vector's generation is lower than the field generation, the vector has no entry
+	// for the module yet.
 	Module, generation uint64
 	offset             int64
 }
 
-// The relocations by which a module's machine code finds a thread-local variable (x86-64 psABI, "Relocation Types").
+// These are the relocations by which a module's machine code finds a thread-local variable (x86-64 psABI, "Relocation
+// Types").
 const (
 	relocModule     = elf.R_X86_64_DTPMOD64
 	relocOffset     = elf.R_X86_64_TPOFF64
@@ -101,7 +102,7 @@ func (m *Module) ThreadLocal(mem Memory, name string, program, vectors bool) (Th
 }
 
 // relocated reads what the dynamic linker has stored for a relocation, and derives the variable's place in a thread
-// from it. It returns false if the relocation belongs to another variable, or if the place is not aligned to 8 bytes.
+// from it. It returns false if the relocation is for another variable, or if the place is not aligned to 8 bytes.
 func (m *Module) relocated(mem Memory, kind elf.R_X86_64, symbol uint32, at Address, name string, value, addend uint64) (v ThreadLocal, is bool, err error) {
 	if symbol != 0 && !m.isSymbol(symbol, name) || symbol == 0 && kind != relocModule && addend != value {
 		return v, false, nil // this relocation is for another variable
@@ -193,10 +194,10 @@ type Word struct {
 	Value uint64
 }
 
-// Locate returns the address of the variable in a thread. thread is its thread pointer (on x86-64 the fs base, which is
-// its pthread_t). To find the variable, Locate follows up to two words of the thread's memory. It appends these words
-// to via and returns the result as words. The address is valid while the words keep their values. at is zero if the
-// thread has no such variable yet. calls is the number of system calls made.
+// Locate returns the address of the variable in a thread. The parameter thread is the thread pointer (on x86-64 the fs
+// base, which is its pthread_t). To find the variable, Locate follows up to two words of the thread's memory. It
+// appends these words to via and returns the result as words. The address is valid while the words keep their values.
+// at is zero if the thread has no such variable yet. calls is the number of system calls made.
 func (v *ThreadLocal) Locate(mem Memory, thread Address, via []Word) (at Address, words []Word, calls int, err error) {
 	if v.Module == 0 {
 		return thread + Address(v.offset), via, 0, nil

@@ -121,7 +121,8 @@ func (p *packed) skip() bool {
 		if !ok {
 			return false
 		}
-		more, size := uint64(0), uint64(0) // how many values this value contains, and how many bytes it has itself
+		// how many values are inside this value, and how many bytes it has without them
+		more, size := uint64(0), uint64(0)
 		length := func(bytes uint64) (n uint64) { n, ok = p.number(bytes); return n }
 		switch {
 		case kind < 0x80, kind >= 0xe0, kind == 0xc0, kind == 0xc2, kind == 0xc3: // small numbers, nil, false, true

@@ -10,12 +10,13 @@ import (
 )
 
 const (
-	// headerSize is the size of the mapping's header in bytes. mappingVersion is the supported version of the mapping.
+	// headerSize is the size in bytes of the header of the mapping OTEL_CTX. mappingVersion is the supported version of
+	// the mapping.
 	headerSize, mappingVersion = 32, 2
 	// maxPayload bounds the payload of the mapping, in bytes. Datadog's gem writes at most this much.
 	maxPayload = 1 << 20
-	// readTries bounds how often ddtop tries to read a payload that changes during the reading. maxMapped bounds how
-	// many of the mappings named OTEL_CTX are read.
+	// readTries bounds how often ddtop tries to read a payload that changes while it is read. maxMapped bounds how many
+	// of the mappings named OTEL_CTX are read.
 	readTries, maxMapped = 5, 4
 )
 
@@ -100,8 +101,8 @@ func parseHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// Field numbers in OpenTelemetry's protocol buffers: ProcessContext, Resource, and KeyValue, AnyValue and ArrayValue
-// of common.proto.
+// These are field numbers in OpenTelemetry's protocol buffers: ProcessContext, Resource, and KeyValue, AnyValue and
+// ArrayValue of common.proto.
 const (
 	contextResource, contextAttribute = 1, 2
 	resourceAttribute                 = 1
@@ -183,8 +184,8 @@ func texts(array []byte) (out []string, err error) {
 	return out, err
 }
 
-// eachField calls f for each field of a message whose value is bytes, and skips other fields. It stops at an error of
-// f.
+// eachField calls f for each field of a message whose value is bytes, and skips other fields. If f returns an error,
+// eachField stops and returns this error.
 func eachField(message []byte, f func(number int, value []byte) error) error {
 	const varint, eight, bytes, four = 0, 1, 2, 5 // wire types (protobuf.dev/programming-guides/encoding)
 	for len(message) > 0 {

@@ -18,9 +18,9 @@ func text(key, value string) []byte {
 	return slices.Concat(field(pairKey, []byte(key)), field(pairValue, field(valueString, []byte(value))))
 }
 
-// TestTexts: a value with control characters, invalid bytes or too great a length is left out. If an attribute comes
-// several times, the last one counts. The attribute for the environment (Context.Env) has an old and a new name. If
-// both are present, the new one counts.
+// TestTexts: a value with control characters or invalid bytes, or a value that is too long, is left out. If an
+// attribute occurs several times, the last one is used. The attribute for the environment (Context.Env) has an old and
+// a new name. If both are present, the new one is used.
 func TestTexts(t *testing.T) {
 	var c Context
 	for _, a := range []Attribute{{keyService, "first"}, {keyService, "shop"}, {keyVersion, "a\x1b[31m"}, {keyHost, "\xff"}, {keyContainer, strings.Repeat("x", maxText+1)},

@@ -19,7 +19,7 @@ const (
 	// maxText bounds a name or value, in bytes. Longer texts are left out.
 	maxText = 512
 	// maxAttributes bounds the number of attributes of a process. maxKeys bounds the number of names in
-	// ThreadSchema.Keys. A thread's record refers to a name by its index, which has one byte.
+	// ThreadSchema.Keys. It is 256, because a thread's record refers to a name by an index of one byte.
 	maxAttributes, maxKeys = 128, 256
 	// maxTracerInfo bounds the file of Datadog's tracers, in bytes.
 	maxTracerInfo = 64 << 10
@@ -30,7 +30,7 @@ const (
 type Context struct {
 	// Service is service.name, Env is deployment.environment.name, and Version is service.version.
 	Service, Env, Version string
-	// RuntimeID is service.instance.id, Datadog's runtime-id. Each process has a different one.
+	// RuntimeID is service.instance.id, which Datadog calls runtime-id. Each process has a different one.
 	RuntimeID string
 	// Host is host.name and ContainerID is container.id, as the process knows them.
 	Host, ContainerID string
@@ -40,7 +40,7 @@ type Context struct {
 	Tags []string
 	// Attributes are all attributes with a text as their value, sorted by name. They include the fields above.
 	Attributes []Attribute
-	// Threads says how threads publish their spans. It is the zero value if they do not.
+	// Threads describes how threads publish their spans. It is the zero value if they do not.
 	Threads ThreadSchema
 	// Source says where the context was found.
 	Source Source
@@ -52,8 +52,8 @@ type Context struct {
 // Attribute is a name and its value.
 type Attribute struct{ Key, Value string }
 
-// ThreadSchema says how threads publish their spans. Version is threadlocal.schema_version. A thread's record refers to
-// an attribute by a number n, and Keys[n] is the attribute's name.
+// ThreadSchema describes how threads publish their spans. Version is threadlocal.schema_version. A thread's record
+// refers to an attribute by a number n, and Keys[n] is the attribute's name.
 type ThreadSchema struct {
 	Version string
 	Keys    []string
@@ -88,8 +88,9 @@ var errNot = errors.New("it can't be understood")
 
 // Read reads what a process publishes about itself. It returns the zero Context if the process publishes nothing, or in
 // an unknown format. It lists the process's mappings and descriptors, which takes a millisecond or more for large
-// programs. So call it at most every ten seconds. A program only publishes again when it is configured, and after a
-// fork. An error means that the process cannot be read: attach.ErrGone, attach.ErrPermission or the kernel's error.
+// programs. So call it at most every ten seconds. This is often enough, because a program only publishes again when it
+// is configured, and after a fork. An error means that the process cannot be read: attach.ErrGone, attach.ErrPermission
+// or the kernel's error.
 func Read(p *attach.Process) (Context, error) {
 	mappings, err := p.Maps()
 	if err != nil {
@@ -106,8 +107,8 @@ func Read(p *attach.Process) (Context, error) {
 const tracerInfoFile = "datadog-tracer-info-"
 
 // readTracerInfo reads the newest tracer file that belongs to the process. A forked process may have only its parent's
-// file, because it has not configured its tracer again. All values in this file are right for the child, too, except
-// the runtime-id.
+// file, because it has not configured its tracer again. All values in the parent's file are right for the child, too,
+// except the runtime-id.
 func readTracerInfo(p *attach.Process) (Context, error) {
 	files, err := p.MemoryFiles(tracerInfoFile, maxTracerInfo)
 	if err != nil {
@@ -136,7 +137,7 @@ func readTracerInfo(p *attach.Process) (Context, error) {
 	return Context{}, nil
 }
 
-// The names of attributes that become fields of Context. The last two become the field Threads.
+// These are the names of attributes that become fields of Context. The last two become the field Threads.
 const (
 	keyService     = "service.name"
 	keyEnv         = "deployment.environment.name"
@@ -188,7 +189,7 @@ func (c *Context) set(key, value string) {
 		c.TracerLanguage = value
 	case keyThreads:
 		c.Threads.Version = value
-		return // do not list it as an attribute: a format's version does not describe the program
+		return // do not list it as an attribute: the version of the format says nothing about the program
 	}
 	at, found := slices.BinarySearchFunc(c.Attributes, key, func(a Attribute, key string) int { return strings.Compare(a.Key, key) })
 	switch {

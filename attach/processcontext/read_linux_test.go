@@ -260,7 +260,7 @@ func TestTracerInfo(t *testing.T) {
 }
 
 // TestLooksLikeTracerInfo: a file in the root folder can have the same name as a memfd. A program can have this file
-// open without the right to read it. ddtop must not read such a file for the program.
+// open without the right to read it. ddtop must not read such a file in the belief that it is the program's memfd.
 func TestLooksLikeTracerInfo(t *testing.T) {
 	path := "/memfd:" + tracerInfoFile + "file" + strconv.Itoa(os.Getpid())
 	f, err := os.Create(path)

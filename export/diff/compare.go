@@ -38,8 +38,8 @@ type Comparable struct {
 	stacks     map[comparedKey]int64
 }
 
-// comparedKey identifies a weight by stack and state. The stack is the labels of its frames, outermost first, joined by
-// ";". The state is its word, such as "io".
+// comparedKey identifies a weight by stack and state. stack has the labels of the stack's frames, outermost first,
+// joined by ";". state is the state's name, such as "io".
 type comparedKey struct{ stack, state string }
 
 func (k comparedKey) frames() []string { return strings.Split(k.stack, ";") }
@@ -110,7 +110,8 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 			names = names[1:]
 		}
 		state := ""
-		for _, label := range []string{weights.LabelState, weights.LabelDdtopState} { // ddtop's own word for the state is more precise, so it is read last
+		// ddtop's own name for the state is more precise, so it is read last and replaces the first
+		for _, label := range []string{weights.LabelState, weights.LabelDdtopState} {
 			if v := s.Label[label]; len(v) == 1 {
 				state = weights.CollapsedName(v[0])
 			}
@@ -120,8 +121,9 @@ func CompareProfile(p *profile.Profile, metric flamegraph.Metric) (Comparable, e
 	return c, c.check()
 }
 
-// chanceNative reports whether the comparison leaves C functions out of the stacks of a state. ddtop reads C functions
-// only in some of the long waits. So two measurements of the same code would differ in C functions by chance.
+// chanceNative reports whether the comparison leaves C functions out of the stacks of a state. In such a state, ddtop
+// reads C functions only in some of the long waits. So two measurements of the same code would differ in C functions by
+// chance.
 func chanceNative(state string) bool {
 	s, ok := gvl.ParseState(state)
 	return ok && s.InNative()
@@ -143,7 +145,8 @@ func (c *Comparable) check() error {
 	return nil
 }
 
-// comparison has the values of both measurements by name, summed up. Values are per second of elapsed time.
+// comparison maps a name to the sum of its values in the first and in the second measurement. Values are per second of
+// elapsed time.
 type comparison map[string]*[2]float64
 
 func (c comparison) add(of int, name string, v float64) {
@@ -153,7 +156,7 @@ func (c comparison) add(of int, name string, v float64) {
 	c[name][of] += v
 }
 
-// sorted returns the names, the one with the largest difference first. NoStack, the name for time without a stack,
+// sorted returns the names, the name with the largest difference first. NoStack, the name for time without a stack,
 // comes last. Its difference says little about the program, because it depends on which stacks ddtop could read.
 func (c comparison) sorted() []string {
 	size := func(name string) float64 { return math.Abs(c[name][1] - c[name][0]) }
@@ -168,8 +171,8 @@ func (c comparison) sorted() []string {
 	})
 }
 
-// idleState reports whether time in a state is left out of the comparison by function. The flamegraph of elapsed time
-// leaves out the same states.
+// idleState reports whether time in a state is left out of the comparison by function. These are the states that the
+// flamegraph of elapsed time leaves out, too.
 func idleState(state string, metric flamegraph.Metric) bool {
 	s, ok := gvl.ParseState(state)
 	return metric == flamegraph.Wall && ok && s.Idle()
@@ -219,7 +222,7 @@ func WriteDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) err
 }
 
 func writeCompared(b *strings.Builder, title string, c comparison, most int) {
-	const leastDelta = 0.05 // smaller differences are not shown, because they would read 0.0
+	const leastDelta = 0.05 // smaller differences would be printed as 0.0, so they are left out
 	rows := c.sorted()
 	fmt.Fprintf(b, "\n%12s %12s %12s %8s  %s\n", "A", "B", "B − A", "", title)
 	shown := 0
@@ -266,8 +269,8 @@ func (c *Comparable) ordered() []comparedKey {
 	})
 }
 
-// WriteCollapsedDifference writes each stack that occurs in a or b, with its two weights, as difffolded.pl does, for
-// flamegraph.pl:
+// WriteCollapsedDifference writes each stack that occurs in a or b, with its two weights. The format is the output of
+// difffolded.pl, which flamegraph.pl reads:
 //
 //	outer;inner;[state] A B
 //

@@ -20,7 +20,7 @@ func measured(s exporttest.Shop) weights.Measured {
 	return weights.Measured{Process: s.Proc, Dict: s.Dict, Weights: s.Weights}
 }
 
-// laterShop is a second measurement of the invented shop. It is half as long, and most times are half as long. Per
+// laterShop is a second measurement of the invented shop. It is half as long, and most times are half as long. So per
 // second, only two things differ: garbage collection takes four times as long, and no thread waits for I/O.
 func laterShop() weights.Measured {
 	s := exporttest.NewShop()
@@ -118,8 +118,8 @@ func TestDifferenceOfAProfile(t *testing.T) {
 	}
 }
 
-// TestDifferenceOfOthersProfiles: a CPU profile that another tool wrote can be compared. If the profile has no such
-// metric, no nanoseconds or no duration, the error names what is missing.
+// TestDifferenceOfOthersProfiles: a CPU profile that another tool wrote can be compared. If the profile lacks the
+// metric or a duration, or if the metric is not in nanoseconds, the error says so.
 func TestDifferenceOfOthersProfiles(t *testing.T) {
 	fn := &profile.Function{ID: 1, Name: "main.work"}
 	at := &profile.Location{ID: 1, Line: []profile.Line{{Function: fn}}}

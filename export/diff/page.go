@@ -17,15 +17,15 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// Limits of the page that shows a difference. They keep the page's data at a few MB. The page reports how much they
-// leave out.
+// These are limits of the page that shows a difference. They keep the page's data at a few MB. The page reports how
+// much is left out because of them.
 const (
 	// maxDiffStacks limits the stacks of a page. The page keeps the stacks that are heaviest in either measurement.
 	// maxDiffNodes limits the nodes of the tree of these stacks.
 	maxDiffStacks = 20_000
 	maxDiffNodes  = 60_000
-	// maxDiffFunctions limits the listed functions. The page lists the largest differences. maxDiffNames limits the
-	// functions that are summed up separately.
+	// maxDiffFunctions limits the listed functions. The page lists the functions with the largest differences.
+	// maxDiffNames limits the functions that are summed up separately.
 	maxDiffFunctions = 500
 	maxDiffNames     = 100_000
 	// maxDiffNameBytes limits the text of the names in the flamegraph, in bytes.
@@ -68,8 +68,8 @@ type comparedStack struct {
 func (s *comparedStack) most() int64 { return max(s.v[0], s.v[1]) }
 
 // WriteHTMLDifference writes the differences between two measurements as a page (see page.WriteIncident). It shows
-// states, functions, and a flamegraph coloured by change. Its memory, apart from the two measurements, is bounded for
-// any number of stacks.
+// states, functions, and a flamegraph coloured by change. Apart from the two measurements, the memory that it uses is
+// bounded for any number of stacks.
 func WriteHTMLDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	d := differenceBuilder{metric: metric, both: [2]*Comparable{&a, &b}, names: make(map[string]int), states: make(map[string]int)}
 	var data bytes.Buffer
@@ -223,7 +223,7 @@ func (d *differenceBuilder) name(s string) int {
 	return i
 }
 
-// stack adds a stack to the page. If a limit was reached, the stack on the page lacks its inner frames and whole is
+// stack adds a stack to the page. If a limit is reached, stack adds only the outer frames of the stack and returns
 // false.
 func (d *differenceBuilder) stack(s *comparedStack) (whole bool) {
 	at := -1

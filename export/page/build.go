@@ -25,8 +25,8 @@ const (
 	maxIncidentNames = 10_000
 	// MaxName is the length to which names on a page are cut, in bytes.
 	MaxName = 400
-	// leastIncident limits how far a page's limits are reduced to make its data fit into maxIncidentBytes: it is the
-	// smallest factor. If the data is still too large at this factor, whole parts of the page are left out.
+	// leastIncident is the smallest factor by which a page's limits are reduced to make its data fit into
+	// maxIncidentBytes. If the data is still too large at this factor, whole parts of the page are left out.
 	leastIncident = 1.0 / 64
 )
 
@@ -55,8 +55,8 @@ var partNames = [...]string{
 	partLanes: "the lanes of threads", partRoutes: "routes and jobs", partNotes: "notes", partFindings: "findings",
 }
 
-// Flags of a weight, which is a row of numbers on the page about the time of a stack. Each flag says that one more
-// number follows the wall time: the CPU time, the blame, or the index of the route.
+// These are flags of a weight, which is a row of numbers on the page about the time of a stack. Each flag says that one
+// more number follows the wall time: the CPU time, the blame, or the index of the route.
 const (
 	weightHasCPU = 16 << iota
 	weightHasBlame
@@ -93,7 +93,8 @@ func (n *Incident) data(limit int) ([]byte, error) {
 	}
 }
 
-// coarsen makes the page less detailed: it reduces weights, columns and dumps to the share part of their limits.
+// coarsen makes the page less detailed. It reduces the limits of weights, columns and dumps to a share: part is this
+// share.
 func (n *Incident) coarsen(part float64) {
 	weights := max(int(maxIncidentWeights*part), 1)
 	n.weights.shrink(weights)
@@ -109,12 +110,12 @@ func (n *Incident) coarsen(part float64) {
 	}
 }
 
-// incidentBuilder makes the data of a page. On the page, functions, files, texts, threads and stacks are referred to by
-// numbers, which it assigns.
+// incidentBuilder makes the data of a page. It numbers functions, files, texts, threads and stacks, and the page refers
+// to them by these numbers.
 type incidentBuilder struct {
 	n                  *Incident
 	nodes, names, text int // limits
-	lanes              int // limit of threads that have a lane (a row in the timeline)
+	lanes              int // limits how many threads have a lane (a row in the timeline)
 	// without is how many parts are left out of the page. The least important parts are left out first.
 	without     int
 	out         incidentData
@@ -252,7 +253,8 @@ func cutText(s string, limit int) string {
 	return s
 }
 
-// textID returns the number by which the page refers to a text, its index in out.Texts. It adds new texts to this list.
+// textID returns the number by which the page refers to a text. It is the text's index in out.Texts, to which textID
+// adds new texts.
 func (b *incidentBuilder) textID(s string) int {
 	s = b.words(s)
 	i, ok := b.texts[s]
@@ -332,7 +334,7 @@ const (
 
 func (b *incidentBuilder) function(f sampler.Frame) int {
 	k := flamegraph.FuncKey{Label: f.Label + f.Mark(), File: f.File(), Line: f.FirstLine}
-	if f.C { // the path of a C frame is the path of its caller
+	if f.C { // a C frame has no path of its own, only the path of its caller
 		k.File, k.Line = "", 0
 	}
 	i, ok := b.functions[k]

@@ -120,8 +120,8 @@ func TestFullPageIsWritten(t *testing.T) {
 	}
 }
 
-// TestEveryPartCanGo: if the limit is too small for any part of the page, the data of a process is still written. It
-// names every part that was left out.
+// TestEveryPartCanGo: if the limit has no space for any part of the page, the data of a process is still written. The
+// data names every part that was left out.
 func TestEveryPartCanGo(t *testing.T) {
 	n := busyIncident(7, 40, 60)
 	n.Notes = []sampler.Note{{AtNS: 1e9, Text: strings.Repeat("a note ", 50)}}

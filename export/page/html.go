@@ -36,8 +36,8 @@ var scripts = []string{"states.js", "base.js", "timeline.js", "flame.js", "table
 func WriteIncident(w io.Writer, n *Incident) error { return WriteIncidents(w, []*Incident{n}) }
 
 // WriteIncidents writes a page of several processes, as WriteIncident does for one. The page shows one process at a
-// time, and the reader chooses which. It begins with the process that used the most CPU time. If the data of a
-// process does not fit, it is left out and the page names the process.
+// time, and the reader of the page chooses which. It begins with the process that used the most CPU time. If the data
+// of a process does not fit, the data is left out and the page names the process.
 func WriteIncidents(w io.Writer, list []*Incident) error {
 	of, found := make([]*measure.Measure, len(list)), make([][]report.StatFinding, len(list))
 	for i, n := range list {

@@ -15,7 +15,7 @@ import (
 // Incident collects what the page of an incident shows (WriteIncident). It has the states of threads by columns of
 // time, and the weights of stacks by slices of time. It also has thread dumps, locks, collections, and the figures of
 // `ddtop stat`. Its memory is bounded: in a long measurement, columns and slices become longer. The page shows how much
-// each limit cut. An Incident is not safe for concurrent use.
+// is missing because of each limit. An Incident is not safe for concurrent use.
 type Incident struct {
 	process sampler.Process
 	dict    *sampler.Dictionary
@@ -35,7 +35,7 @@ type Incident struct {
 	// Notes are the notes that the user wrote during the measurement.
 	Notes []sampler.Note
 	// AllFrames is true if the page first shows a flamegraph of all frames and of all threads, even threads at rest.
-	// Otherwise the page first shows the program's own code.
+	// Otherwise the page first shows only the program's own code.
 	AllFrames bool
 	// Heap is a count of the live objects. If it is nil, the page has no table of objects.
 	Heap *export.Heap

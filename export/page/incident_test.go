@@ -36,8 +36,8 @@ func TestIncidentAddsUp(t *testing.T) {
 		g := streamtest.New(seed, d)
 		n := NewIncident(p, d, nil)
 		stream := stream.New(p)
-		// Slices count a thread at rest as parked (findings.Resting), but lanes keep the state that the sample has. So
-		// slices and lanes each need their own flamegraph to compare with.
+		// If a thread is at rest, its state in slices is parked (findings.Resting), but lanes keep the state that the
+		// sample has. So slices and lanes each need their own flamegraph to compare with.
 		var rolling [2]*flamegraph.Rolling
 		for i := range rolling {
 			var err error

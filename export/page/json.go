@@ -34,14 +34,15 @@ type incidentData struct {
 	// Served are the names of routes and classes of jobs. Other fields refer to them by index. Index 0 means that a
 	// thread works for no request and no job.
 	Served []string `json:"served"`
-	// AllFrames is true if the flamegraph at first shows all frames, and threads at rest too.
+	// AllFrames is true if the flamegraph at first shows all frames and all threads, even threads at rest.
 	AllFrames bool `json:"allFrames"`
 	// Names has an entry for each function: name, index of the file (−1 if there is none), first line, origin, gem,
 	// library. The library is "" for the program's own code, and "-" for an entry that is not a function.
 	Names [][]any  `json:"names"`
 	Files []string `json:"files"`
-	// Nodes is the tree of stacks, with two numbers for each node: how many nodes back its caller is (0 if it has
-	// none), and the function. Lines is the tree for the stacks of dumps. Its nodes have the line as a third number.
+	// Nodes is the tree of stacks, with two numbers for each node. The first is the distance in the list to its
+	// caller's node (0 if it has none). The second is the function. Lines is the tree for the stacks of dumps. Its
+	// nodes have the line as a third number.
 	Nodes []int `json:"nodes"`
 	Lines []int `json:"lines"`
 	// Slices has the weights of each slice of time. A weight is a row of numbers: thread, stack, state + 16·flags, µs
@@ -54,8 +55,7 @@ type incidentData struct {
 	Blamed  string            `json:"blamed"`
 	Waits   []incidentWait    `json:"waits"`
 	Routes  []incidentRoute   `json:"routes"`
-	// Capacity predicts what another number of threads would change. It is missing if the program has no pool of
-	// threads.
+	// Capacity predicts what more or fewer threads would change. It is missing if the program has no pool of threads.
 	Capacity *report.StatCapacity `json:"capacity,omitempty"`
 	Longest  []incidentLong       `json:"longest"`
 	Running  []incidentLong       `json:"running"`
@@ -80,7 +80,8 @@ type incidentNote struct {
 }
 
 // incidentColumns has the curves of the whole process: waiting threads, CPUs, or bytes. The timeline has N columns,
-// each NS long, and a curve has a value for each column. Values are scaled so that 255 means the curve's Max.
+// each NS long, and a curve has a value for each column. The values of a curve are from 0 to 255, where 255 stands for
+// the curve's Max.
 type incidentColumns struct {
 	NS   int64         `json:"ns"`
 	N    int           `json:"n"`
@@ -96,8 +97,8 @@ type incidentCurve struct {
 	Values []int   `json:"v"`
 }
 
-// curve scales n values for the page. of(i) returns the value with index i. Max is the largest value, or least if all
-// values are smaller. A negative value means unknown, and becomes −1.
+// curve scales n values for the page. of(i) returns the value with index i. Max is the largest value, or the parameter
+// least if all values are smaller. A negative value means unknown, and becomes −1.
 func curve(n int, least float64, of func(int) float64) incidentCurve {
 	c := incidentCurve{Max: least, Values: make([]int, n)}
 	for i := range n {
@@ -121,7 +122,8 @@ type incidentThread struct {
 	Rests bool   `json:"rests"`
 	First int    `json:"first"`
 	Cells string `json:"cells"`
-	// NS is the thread's time by state. CPU and Waits are texts about the thread over the whole measurement.
+	// NS is the thread's time by state. CPU and Waits are texts about the thread's CPU time and waits in the whole
+	// measurement.
 	NS    [gvl.NumStates]int64 `json:"ns"`
 	CPU   string               `json:"cpu"`
 	Waits string               `json:"waits"`
@@ -159,7 +161,8 @@ type incidentWait struct {
 	Thread int    `json:"thread"`
 }
 
-// incidentRoute describes a route or class of jobs. P50, P95 and Max each have a time in ns and the same time as text.
+// incidentRoute describes a route or class of jobs. P50, P95 and Max each have two elements: a time in ns, and the same
+// time as text.
 type incidentRoute struct {
 	Name    string               `json:"name"`
 	Served  int                  `json:"served"`
@@ -210,13 +213,13 @@ type incidentCollecting struct {
 	Facts    []incidentFact  `json:"facts"`
 	Triggers []incidentPlace `json:"triggers"`
 	Payers   []incidentPlace `json:"payers"`
-	// Cycles has three numbers for each garbage collection: when a sample first saw it, 1 if it is a major collection,
-	// and the index of the text of its reason.
+	// Cycles has three numbers for each garbage collection: when a sample first saw the collection, 1 if it is a major
+	// collection, and the index of the text of its reason.
 	Cycles []int64 `json:"cycles"`
 }
 
-// incidentHeap has the live objects by class. Said has sentences on how the objects were counted, and what is
-// uncertain.
+// incidentHeap has the live objects by class. Said has sentences about how the objects were counted and which figures
+// are uncertain.
 type incidentHeap struct {
 	Said    []string        `json:"said"`
 	Classes []incidentClass `json:"classes"`
@@ -241,8 +244,9 @@ type incidentPlace struct {
 	Value string `json:"value"`
 }
 
-// incidentInstant is a thread dump. Threads has six numbers for each thread: thread, state, text about the state, ns in
-// that state, stack, text of its notes. A text is an index in Texts, and the stack is a node in Lines.
+// incidentInstant is a thread dump. Threads has six numbers for each thread: the thread, its state, a text about the
+// state, the ns in that state, the stack, and a text with notes about the thread. A text is an index in Texts, and the
+// stack is a node in Lines.
 type incidentInstant struct {
 	AtNS    int64             `json:"at"`
 	GVL     []string          `json:"gvl"`

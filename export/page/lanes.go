@@ -15,11 +15,11 @@ const (
 	// columns is merged into one.
 	maxIncidentColumns = 4096
 	maxIncidentCells   = 1 << 18
-	// minIncidentColumns limits the merging of columns. Columns are merged only while there are more than this number,
+	// minIncidentColumns limits the merging of columns. Columns are merged only while there are more columns than this,
 	// even if there are too many cells.
 	minIncidentColumns = 128
-	// maxIncidentLanes limits the threads that get a lane (a row of cells in the timeline). With this many lanes,
-	// minIncidentColumns columns take half of maxIncidentCells.
+	// maxIncidentLanes limits the threads that get a lane (a row of cells in the timeline). If this many lanes have
+	// minIncidentColumns columns each, they take half of maxIncidentCells.
 	maxIncidentLanes = maxIncidentCells / minIncidentColumns / 2
 	// incidentColumnNS is the length of a column in ns before any columns are merged.
 	incidentColumnNS = int64(4e6)
@@ -35,14 +35,14 @@ type incidentLanes struct {
 	cells           int
 	// columns are the figures of the whole process, an element for each column of time.
 	columns []incidentColumn
-	// left is the number of threads without a lane (a row in the timeline), because there were too many threads.
+	// left is the number of threads that have no lane (a row in the timeline), because there were too many threads.
 	left    int
 	leftIDs map[sampler.ThreadID]bool
 	proc    sampler.Proc
 }
 
 // incidentLane is a thread's row in the timeline: its time by state in each column, in ns. cells[0] belongs to the
-// page's column with the index first. The thread has no cells for earlier columns.
+// page's column whose index is first. The thread has no cells for the columns before it.
 type incidentLane struct {
 	id    sampler.ThreadID
 	first int
@@ -191,7 +191,7 @@ func (l *incidentLanes) double() {
 		}
 		first := lane.first / 2
 		n := (lane.first+len(lane.cells)-1)/2 - first + 1
-		for i := range n { // each cell is read before it is overwritten, because cells only move to the front
+		for i := range n { // merged cells only move to the front, so a cell is read before it is overwritten
 			var sum [gvl.NumStates]float32
 			for _, at := range [2]int{2*(first+i) - lane.first, 2*(first+i) + 1 - lane.first} {
 				if at < 0 || at >= len(lane.cells) {
@@ -209,8 +209,8 @@ func (l *incidentLanes) double() {
 }
 
 // ordered returns the lanes (rows of threads in the timeline), the busiest thread first. work has the time of each
-// thread by state, from which ordered computes how busy the thread is. In work, the time of a thread at rest is Parked,
-// even if the thread waited for I/O (findings.Resting).
+// thread by state, and ordered uses it to find out how busy the thread is. In work, the time of a thread at rest is
+// Parked, even if the thread waited for I/O (findings.Resting).
 func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64) []*incidentLane {
 	var out []*incidentLane
 	for _, lane := range l.threads {
@@ -237,8 +237,9 @@ func (l *incidentLanes) ordered(work map[sampler.ThreadID]*[gvl.NumStates]int64)
 }
 
 // text encodes a lane for the page's script. A column is "." if it is empty, or a letter "a" to "j" if the thread was
-// in a single state. If it was in several states, a letter "A" to "J" is the state with the most time. The next
-// character, of cellMixes, is the second state and its share. A number after a column is how often the column repeats.
+// in a single state. If the thread was in several states, a letter "A" to "J" is the state with the most time. The next
+// character, one of cellMixes, is the second state and its share. A number after a column says how often the column
+// repeats.
 func (x *incidentLane) text() string {
 	var b []byte
 	last, n := [2]byte{}, 0
@@ -266,8 +267,8 @@ func (x *incidentLane) text() string {
 	return string(b)
 }
 
-// cellMixes are the characters that encode the second state of a cell and its share. The index is state·cellShares +
-// share.
+// cellMixes are the characters that encode the second state of a cell and the share of this state. The index of a
+// character in cellMixes is state·cellShares + share.
 const (
 	cellMixes  = "!#$%()*+,-/:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~"
 	cellShares = 6

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxIncidentDumps limits the thread dumps of a page. maxIncidentDumped limits the threads in all dumps together.
+	// maxIncidentDumps limits the thread dumps of a page. maxIncidentDumped limits the sum of the threads in all dumps.
 	maxIncidentDumps  = 128
 	maxIncidentDumped = 16_000
 	// incidentDumpNS is the time between two thread dumps at the start of the measurement, in ns. It doubles each time
@@ -29,7 +29,7 @@ const (
 	maxIncidentLocks = 1024
 	maxLockParties   = 64
 	// maxIncidentCycles limits the listed garbage collections, maxIncidentRequests the listed longest requests, and
-	// shownLocks the listed locks. Of the locks, those with the longest waits are listed.
+	// shownLocks the listed locks. The page lists the locks with the longest waits.
 	maxIncidentCycles   = 1000
 	maxIncidentRequests = 100
 	shownLocks          = 50
@@ -59,7 +59,7 @@ type incidentDump struct {
 type dumpedThread struct {
 	id      sampler.ThreadID
 	state   gvl.State // parked if the thread is at rest, even if it waits for I/O (findings.Resting)
-	text    string    // what the thread did, without how long
+	text    string    // what the thread did, without the time
 	lasted  int64     // ns
 	stack   sampler.StackID
 	resumer []sampler.StackID
@@ -68,7 +68,7 @@ type dumpedThread struct {
 }
 
 // take adds a dump of a sample, if eachNS has passed since the previous dump. The sample must have all stacks. take
-// also keeps a copy of each sample, because finish dumps the last one.
+// also keeps a copy of the latest sample, because finish adds a dump of the last sample.
 func (d *incidentDumps) take(s *sampler.Sample, states []gvl.ThreadState) {
 	d.last.CopyFrom(s)
 	d.states = append(d.states[:0], states...)
@@ -92,7 +92,7 @@ func (d *incidentDumps) finish() {
 	}
 }
 
-// thin makes room for new dumps. It drops every second dump, and doubles the time between dumps.
+// thin makes room for new dumps: it removes every second dump, and doubles the time between dumps.
 func (d *incidentDumps) thin() {
 	kept := d.list[:0]
 	d.threads = 0
@@ -135,8 +135,8 @@ func (d *incidentDumps) add(s *sampler.Sample, states []gvl.ThreadState) {
 	d.threads += len(out.threads)
 }
 
-// timelessText describes what a thread does, but not for how long. Without the time, dumps often have equal texts, and
-// the page stores such a text only once.
+// timelessText describes what a thread does, but not for how long. Without this time, the texts of many dumps are
+// equal, and the page stores equal texts only once.
 func timelessText(v gvl.ThreadState, dict *sampler.Dictionary) string {
 	v.SinceNS, v.AtNS, v.MovedNS, v.Detail.DeadlineNS = 0, 0, 0, 0
 	v.WaitsExactly(0, 0)
@@ -156,8 +156,8 @@ type incidentLockKey struct {
 	object uint64
 }
 
-// incidentLock sums up how long all threads together waited for a lock, in ns. It divides this time by the waiting
-// thread, by the thread that held the lock, and by the stack of the waiting thread.
+// incidentLock sums up how long all threads together waited for a lock, in ns. It also has this time in three
+// divisions: by waiting thread, by the thread that held the lock, and by the stack of the waiting thread.
 type incidentLock struct {
 	key             incidentLockKey
 	ns              int64
@@ -187,8 +187,8 @@ func (l *incidentLocks) Interval(i *gvl.Interval) {
 	addParty(x.stacks, i.Stack, i.NS())
 }
 
-// addParty adds time to a thread or stack in m. If m already has maxLockParties others, it adds the time to ID 0, which
-// sums up all further ones.
+// addParty adds time to a thread or stack in m. If m already has maxLockParties other IDs, it adds the time to ID 0,
+// which has the sum of all further threads or stacks.
 func addParty[K sampler.ThreadID | sampler.StackID](m map[K]int64, id K, ns int64) {
 	if _, ok := m[id]; !ok && len(m) >= maxLockParties {
 		id = 0

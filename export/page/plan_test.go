@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPageHasOnePlan: one worker process lacks CPU, and the GVL of another is saturated. A page of the first advises
-// fewer workers, and a page of the second advises other processes. These contradict each other. So a page of both has
-// only the first advice.
+// TestPageHasOnePlan: one worker process lacks CPU, and the GVL of another is saturated. A page of the first process
+// alone advises fewer workers, and a page of the second alone advises more processes. The two pieces of advice
+// contradict each other. So a page of both processes has only the first.
 func TestPageHasOnePlan(t *testing.T) {
 	worker := func(pid int, usedPercent, pressed int64) *Incident {
 		n := NewIncident(sampler.Process{PID: pid, Title: "puma"}, sampler.NewDictionary(), nil)

@@ -22,8 +22,8 @@ func (b *incidentBuilder) addFindings() {
 	}
 	for _, f := range n.stat.Findings {
 		x := incidentFinding{
-			// Names are cut to a length that may be shorter than MaxName. The sentences of a finding are cut only at
-			// MaxName.
+			// Names are cut to the builder's limit, which may be shorter than MaxName. The sentences of a finding are
+			// always cut at MaxName.
 			ID: f.ID, Severity: f.Severity, Title: b.words(f.Title), Text: cutText(f.Text, MaxName), Next: cutText(f.Next, MaxName), FromNS: n.since(f.SinceNS),
 			ToNS: n.since(n.lanes.lastNS), GoesOn: f.UntilNS == nil, Threads: b.threadList(f.Threads), Served: 0, Function: b.innermost(f.Stack),
 		}
@@ -52,7 +52,7 @@ func (b *incidentBuilder) served(name string) int {
 }
 
 // innermost returns the function by which the page names a stack: the innermost function of the program's own code. If
-// the stack has no own code, it returns the innermost function of all.
+// the stack has no own code, it returns the stack's innermost function.
 func (b *incidentBuilder) innermost(id sampler.StackID) int {
 	if id == 0 {
 		return -1

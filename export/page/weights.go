@@ -13,8 +13,8 @@ import (
 
 const (
 	// incidentSliceNS is the length of a slice of time at the start, in ns. If the page has too many weights, adjacent
-	// slices are merged, until at most twice minIncidentSlices slices are left. If this is not enough, the stacks with
-	// the least weight lose inner frames.
+	// slices are merged, until at most twice minIncidentSlices slices are left. If there are still too many weights,
+	// the stacks with the least weight lose inner frames.
 	incidentSliceNS   = int64(100e6)
 	minIncidentSlices = 60
 	maxIncidentSlices = 1024
@@ -23,7 +23,8 @@ const (
 	maxIncidentWeights = 90_000
 )
 
-// cutStack marks a stack that has lost its inner frames. It is a value of Key.GC, which has no other use here.
+// cutStack marks a stack that has lost its inner frames. The mark is stored in the field GC of the stack's
+// flamegraph.Key, because the page does not use this field otherwise.
 const cutStack = 1
 
 // incidentWeight is the weight of one flamegraph.Key in one slice of time, in ns.
@@ -33,7 +34,8 @@ func (w incidentWeight) plus(o incidentWeight) incidentWeight {
 	return incidentWeight{w.wallNS + o.wallNS, w.cpuNS + o.cpuNS, w.blameNS + o.blameNS}
 }
 
-// most returns the value by which weights are sorted to keep the largest: the time or the blame, whichever is larger.
+// most returns the number by which weights are ranked to keep the largest ones: the time or the blame, whichever is
+// larger.
 func (w incidentWeight) most() int64 { return max(w.wallNS, w.blameNS) }
 
 // incidentWeights keeps the weights of stacks by key, in slices of time. All slices have the same length, which doubles
@@ -63,7 +65,8 @@ func (x *incidentWeights) begin(atNS int64) {
 	}
 }
 
-// Add adds the weights w, which are time that ended at atNS, to the slice of that time.
+// Add adds the weights w to a slice. They are weights of a time that ended at atNS, and the slice is the one that
+// contains this time.
 func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	if k.Ran {
 		if _, known := x.ran[k]; known || len(x.ran) < maxIncidentWeights {
@@ -103,7 +106,8 @@ func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights
 	}
 }
 
-// divide divides the time of running threads among the C functions that ran, by how often each was sampled.
+// divide divides the time of running threads among the C functions in which they ran. A function's share is how often
+// it was sampled.
 func (x *incidentWeights) divide() {
 	var list []flamegraph.Entry
 	for k, n := range x.ran {
@@ -185,9 +189,9 @@ func joinWeights(a, b map[flamegraph.Key]incidentWeight) map[flamegraph.Key]inci
 // maxShed limits how often shed halves the stacks. After 24 times, even the deepest stack has no frame left.
 const maxShed = 24
 
-// shed makes entries fewer: it drops the inner half of the stacks with the least weight, and merges entries that have
-// become equal. It repeats this until about n entries are left. An entry with a shortened stack keeps its time, thread,
-// state and route.
+// shed reduces the number of entries. It removes the inner half of the stacks with the least weight, and merges entries
+// that have become equal. It repeats this until about n entries are left. An entry with a shortened stack keeps its
+// time, thread, state and route.
 func (x *incidentWeights) shed(n int) {
 	for range maxShed {
 		if x.entries <= n {
@@ -205,8 +209,8 @@ func (x *incidentWeights) shed(n int) {
 			break
 		}
 		slices.Sort(all)
-		// Shortening removes only about half as many entries as it shortens: the other half do not become equal to
-		// another stack. So shed shortens two stacks for each entry that it must remove.
+		// Of two entries whose stacks are shortened, only about one becomes equal to another entry, so that the two can
+		// be merged. So shed shortens two stacks for each entry that it must remove.
 		least := all[min(2*(x.entries-n), len(all)-1)]
 		halves := make(map[sampler.StackID]sampler.StackID)
 		x.each(func(k *flamegraph.Key, w incidentWeight) {
@@ -221,8 +225,8 @@ func (x *incidentWeights) shed(n int) {
 	}
 }
 
-// each calls change for every entry, which may change the entry's key. Then each merges the entries whose keys have
-// become equal.
+// each calls change for every entry. change may change the entry's key. Afterwards each merges the entries whose keys
+// have become equal.
 func (x *incidentWeights) each(change func(*flamegraph.Key, incidentWeight)) {
 	x.entries = 0
 	for i, s := range x.slices {

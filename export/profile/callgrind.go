@@ -71,7 +71,7 @@ type callgrindWriter struct {
 
 // WriteCallgrind writes costs by function, line and call in Callgrind's format, for KCachegrind and callgrind_annotate.
 // A sampler does not see how often a function is called. So the written count of a call is the number of stacks that
-// contain the call. It is at least 1, because readers add the cost of a call with count 0 to the caller's own cost. If
+// contain the call. It is at least 1, because viewers add the cost of a call with count 0 to the caller's own cost. If
 // recursion repeats a call in a stack, the call counts once.
 func WriteCallgrind(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteCallgrindOf(w, []Measured{m}, metric)
@@ -144,8 +144,8 @@ func (c *callgrindWriter) add(e *flamegraph.Entry) {
 	}
 }
 
-// at returns the place (function and line) of a frame. If id is zero, there is no frame, and the place is in the
-// function named flamegraph.NoStack.
+// at returns the place (function and line) of a frame. If id is zero, there is no frame. The place is then in the
+// function with the name flamegraph.NoStack.
 func (c *callgrindWriter) at(id sampler.FrameID) callgrindPlace {
 	if p, ok := c.places[id]; ok {
 		return p
@@ -185,8 +185,8 @@ func (c *callgrindWriter) write(out *bufio.Writer, n callgrindNames) {
 	}
 }
 
-// callgrindNumbers abbreviates names by numbers: the format has "(3) name" where a name first occurs, and then only
-// "(3)".
+// callgrindNumbers assigns numbers to names, as abbreviations. The file has "(3) name" where a name first occurs, and
+// then only "(3)".
 type callgrindNumbers map[string]int
 
 func (n callgrindNumbers) of(name string) string {

@@ -59,7 +59,8 @@ func CollapsedValue(v int64, metric flamegraph.Metric) int64 {
 }
 
 // collapseOwn writes the tree of the program's own code. Adjacent frames of other code are merged into one frame. The
-// name of this frame does not say how many frames were merged, so that the name is the same in two measurements.
+// name of this frame does not say how many frames were merged. So the name is the same in two measurements, and they
+// can be compared.
 func (m Measured) collapseOwn(out *bufio.Writer, metric flamegraph.Metric) {
 	whole := flamegraph.NewBuilder(m.Dict).Build(m.Weights, flamegraph.Options{Metric: metric,
 		Root: func(id sampler.ThreadID) string {

@@ -89,7 +89,8 @@ func addHeap(p *profile.Profile, program *profile.Mapping, h *export.Heap) {
 			if x.Method != nil {
 				method = flamegraph.Printable(*x.Method)
 			}
-			// the places have all objects, but some objects of the class were counted as other classes
+			// some objects of the class were counted under the other classes (sampler.AllocOthers), but its places have
+			// all
 			if x.Objects > objects || x.Bytes > bytes {
 				continue
 			}

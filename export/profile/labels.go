@@ -12,8 +12,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Labels of a pprof sample (docs/reference/cli.md lists them all). If Datadog's Ruby profiler has the same label, ddtop
-// uses Datadog's name for it. The value of labelThreadID is the native thread's id and then ddtop's own id: "4253 (3)".
+// These are labels of a pprof sample (docs/reference/cli.md lists them all). If Datadog's Ruby profiler has the same
+// label, ddtop uses Datadog's name for it. The value of labelThreadID is the native thread's id and then ddtop's own
+// id: "4253 (3)".
 const (
 	labelThreadID   = "thread id"
 	labelThreadName = "thread name"
@@ -24,8 +25,8 @@ const (
 	// that code, if it has one.
 	labelOrigin = "origin"
 	labelGem    = "gem"
-	// Labels of the request or job for which the thread works. The values of the two span ids are numbers, and other
-	// values are text.
+	// These are the labels of the request or job for which the thread works. The values of the two span ids are
+	// numbers, and other values are text.
 	labelEndpoint = "trace endpoint"
 	labelSpan     = "span id"
 	labelRootSpan = "local root span id"
@@ -34,7 +35,7 @@ const (
 	labelEnd = "end_timestamp_ns"
 )
 
-// The values of these labels are Datadog's words.
+// These are labels whose values are the words that Datadog uses.
 const (
 	LabelState    = "state"
 	LabelEvent    = "event"
@@ -62,8 +63,8 @@ var (
 	}
 )
 
-// gcLabels adds labels that say that this is a collection, and for which reason (flamegraph.Key.GC). If the reason is
-// 0, it leaves out the reason.
+// gcLabels adds labels that mark a sample as a garbage collection and give its reason (flamegraph.Key.GC). If reason is
+// 0, there is no label for the reason.
 func gcLabels(s *profile.Sample, reason uint16) {
 	s.Label[LabelEvent] = []string{EventGC}
 	if reason == 0 {
@@ -165,8 +166,8 @@ func (b *profileBuilder) threadLabels(id sampler.ThreadID) threadLabels {
 }
 
 // threadStarts returns where each thread was started, in the form of Thread#inspect: "app/pool.rb:12". This is the
-// outermost frame of Ruby code, which all stacks of a thread have in common, except stacks of fibers. If a thread has
-// several such frames, threadStarts returns the one with the most time.
+// outermost frame of Ruby code. All stacks of a thread have it in common, except stacks of fibers. If a thread has
+// several outermost frames, threadStarts returns the one with the most time.
 func threadStarts(dict *sampler.Dictionary, entries []flamegraph.Entry) map[sampler.ThreadID]string {
 	type start struct {
 		thread sampler.ThreadID

@@ -43,8 +43,8 @@ func labelRun(t *testing.T) Measured {
 	return m
 }
 
-// labelsAt returns the labels that a sample of a thread must have at a given time. ms is this time, counted from the
-// first sample of Shop.Stream. Samples are 5 ms apart, and a state begins in the middle between two samples.
+// labelsAt returns the labels that a sample of a thread must have at a given time. The time is ms milliseconds after
+// the first sample of Shop.Stream. Samples are 5 ms apart, and a state begins in the middle between two samples.
 func labelsAt(thread int, ms float64) map[string]string {
 	tid := 4250 + thread
 	if thread == 1 {
@@ -202,8 +202,8 @@ func TestGCLabels(t *testing.T) {
 	}
 }
 
-// TestTimelineLimit: if a measurement has more weights than the timeline may hold, the sums must still have all of
-// them. The profile must then have a comment that some of its sums lack timestamps.
+// TestTimelineLimit: if a measurement has more weights than the timeline may hold, the sums must still contain all
+// weights. The profile must then have a comment which says that some of its sums lack timestamps.
 func TestTimelineLimit(t *testing.T) {
 	process, dict, next := exporttest.Random(3)
 	class, stream := gvl.NewClassifier(process, dict), stream.New(process)

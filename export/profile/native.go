@@ -14,8 +14,8 @@ import (
 
 // nativeLocation returns the location of a frame with C functions. Its mapping is the library or executable, with the
 // build id. Addresses are as in that file's symbol table, so that a server that has the file can add missing names.
-// Adjacent functions without a name share one location, with the address of the innermost one. The SystemName of the
-// location's function lists all their addresses.
+// Adjacent functions without a name share one location, with the address of the innermost function. The SystemName of
+// the location's function lists the addresses of all these functions.
 func (b *profileBuilder) nativeLocation(f sampler.Frame) *profile.Location {
 	list := f.NativeFrames()
 	if len(list) == 0 { // this frame represents functions that could not be read
@@ -72,7 +72,7 @@ func callOf(n *sampler.NativeFrame) uint64 {
 }
 
 // nativeMapping returns the mapping of a file with C functions. The mapping starts at 0 and covers all addresses. So
-// readers take an address in it as an address in the file itself.
+// pprof and other readers interpret an address in it as an address in the file itself.
 func (b *profileBuilder) nativeMapping(f *sampler.Frame) *profile.Mapping {
 	key := "native " + f.Path + " " + f.Native.BuildID
 	m, ok := b.mappings[key]

@@ -96,7 +96,7 @@ func (m *Measured) OnlyEndpoints(match func(name string) bool) {
 	}
 }
 
-// errTooFew means that too few allocations were sampled to say which code allocates. A longer measurement helps.
+// errTooFew means that too few allocations were sampled to show which code allocates. A longer measurement helps.
 var errTooFew = errors.New("too few allocations were seen")
 
 // Enough returns an error if the measurement has too little data for a metric, such as too few sampled allocations.
@@ -112,7 +112,7 @@ func (m Measured) Enough(metric flamegraph.Metric) error {
 // enough allocations were sampled, it also has the estimate alloc-objects (flamegraph.AllocEstimate). Some types are
 // repeated under Datadog's names: cpu-samples, timeline (the time of collections), alloc-samples. If m has a Timeline,
 // each sample is one interval of a thread and has the time of the interval's end. Otherwise each sample is the sum of
-// such intervals. The totals are the same.
+// the intervals of the same thread, stack and state. The totals are the same.
 //
 // Two functions differ if their label, file or first line differ. Two locations differ if their function or line
 // differ. This makes pprof's view by line work. The mapping of a location names the origin of its code: the title of
@@ -204,9 +204,10 @@ type lineKey struct {
 }
 
 type profileBuilder struct {
-	m         Measured
-	p         *profile.Profile
-	mapping   *profile.Mapping // the program's own code. Readers expect the main program's mapping first
+	m Measured
+	p *profile.Profile
+	// the mapping of the program's own code. It comes first, because readers of profiles expect the main program there
+	mapping   *profile.Mapping
 	mappings  map[string]*profile.Mapping
 	functions map[flamegraph.FuncKey]*profile.Function
 	native    map[nativeKey]*profile.Function
@@ -220,7 +221,8 @@ type profileBuilder struct {
 	objects func(flamegraph.Weights) int64
 }
 
-// Indexes in the list of a sample's values. The values for objects come last, because not every profile has them.
+// These are indexes in the list of a sample's values. The values for objects come last, because not every profile has
+// them.
 const (
 	valueWall = iota
 	valueCPU

@@ -44,8 +44,8 @@ func Profiles(list []Measured) (*profile.Profile, error) {
 	return merged, nil
 }
 
-// sameTypes makes the sample types of all profiles equal: it removes the estimate of allocations, unless every process
-// has one.
+// sameTypes makes the sample types of all profiles equal. If a process has no estimate of allocations, sameTypes
+// removes the estimates of all processes.
 func sameTypes(all []*profile.Profile) {
 	least := len(all[0].SampleType)
 	for _, p := range all {

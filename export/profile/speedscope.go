@@ -23,7 +23,7 @@ type speedscopeFile struct {
 	Name     string `json:"name"`
 	Exporter string `json:"exporter"`
 	// busiest is how long the thread of the active profile was at work. If the metric is not a time, busiest is the
-	// thread's weight.
+	// weight of this thread.
 	busiest int64
 }
 
@@ -48,8 +48,8 @@ type speedscopeProfile struct {
 }
 
 // WriteSpeedscope writes a file for https://www.speedscope.app, with one profile per thread. The stacks are not in
-// order of time, so speedscope's "left heavy" view is the useful one. The innermost frame of a stack is the thread's
-// state. The busiest thread is shown first, and not the main thread, which mostly waits for others.
+// order of time, so only speedscope's "left heavy" view is useful. The innermost frame of a stack is the thread's
+// state. The busiest thread is shown first. The main thread would be a bad choice, because it mostly waits for others.
 func WriteSpeedscope(w io.Writer, m Measured, metric flamegraph.Metric) error {
 	return WriteSpeedscopeOf(w, []Measured{m}, metric)
 }

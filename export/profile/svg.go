@@ -21,7 +21,7 @@ func WriteFlamegraph(w io.Writer, m Measured, metric flamegraph.Metric) error {
 }
 
 // WriteFlamegraphOf writes several processes into one flamegraph. The outermost frames are the processes, and a click
-// on one shows only this process. It leaves out processes with too few samples, unless all have too few.
+// on a process shows only this process. It leaves out processes with too few samples, unless all have too few.
 func WriteFlamegraphOf(w io.Writer, list []Measured, metric flamegraph.Metric) error {
 	all := len(list) > 0 && list[0].AllFrames // an option, so all processes have the same value
 	o := flamegraph.Options{Metric: metric}

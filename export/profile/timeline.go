@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// maxTimeline limits the intervals of a Timeline. An interval takes about 100 bytes of memory. The time after the
-	// limit is reached is only in the sums.
+	// maxTimeline limits the intervals of a Timeline. An interval takes about 100 bytes of memory. Once the limit is
+	// reached, later time is only added to the sums.
 	maxTimeline = 1 << 20
 	// timelineMergeNS is the longest interval that results from merging, in ns. Adjacent intervals are merged if their
 	// thread, stack and state are the same.
 	timelineMergeNS = 100_000_000
 	// maxTimelineBack limits how many earlier intervals of a thread Add searches. Add gets CPU time separately from
-	// elapsed time. So it must find the interval in which the CPU time was used.
+	// elapsed time. So it must find the earlier interval in which the thread used the CPU time.
 	maxTimelineBack = 64
 )
 
-// Timeline keeps the weights from a flamegraph.Collector as intervals in order of time, for profiles with timestamps. A
-// flamegraph.Rolling gets the same weights from the Collector, so the sums of the Timeline and the Rolling are equal. A
-// Timeline is not safe for concurrent use.
+// Timeline keeps the weights from a flamegraph.Collector as intervals in order of time, for profiles with timestamps.
+// The Collector also passes the same weights to a flamegraph.Rolling, so the sums of the Timeline and the Rolling are
+// equal. A Timeline is not safe for concurrent use.
 type Timeline struct {
 	list []charged
 	// last has, for each thread, the index of its latest interval in list.
 	last map[sampler.ThreadID]int32
-	// early has weights without elapsed time, such as CPU time, that have no recent interval with the same key in the
-	// list. They are added to the next interval with this key.
+	// early has weights without elapsed time, such as CPU time, for which the list has no recent interval with the same
+	// key. They are added to the next interval with this key.
 	early map[flamegraph.Key]flamegraph.Weights
 	// rest has the sums of the weights that came after the list was full. They have no time.
 	rest  map[flamegraph.Key]flamegraph.Weights
@@ -59,11 +59,11 @@ func NewTimeline() *Timeline {
 // CLOCK_MONOTONIC. It returns 0 if the list has all intervals.
 func (t *Timeline) CutNS() int64 { return t.cutNS }
 
-// Add adds weights from a Collector for the key k. If the weights include elapsed time, they are an interval that ends
-// at atNS.
+// Add adds weights from a Collector for the key k. If the weights include elapsed time, Add stores them as an interval
+// that ends at atNS.
 func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	if k.Ran {
-		return // such a stack has no time: it only says how a Rolling divides times among C functions (flamegraph.Ran)
+		return // This stack has no time. A Rolling uses it to divide times among C functions (flamegraph.Ran).
 	}
 	t.lastNS = max(t.lastNS, atNS)
 	at, known := t.last[k.Thread]
@@ -105,7 +105,8 @@ func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 // drop removes the weights of matching keys.
 func (t *Timeline) drop(match func(flamegraph.Key) bool) {
 	t.list = slices.DeleteFunc(t.list, func(s charged) bool { return match(s.Key) })
-	clear(t.last) // the indexes have changed; the next interval of each thread is not merged
+	// the indexes have changed; without them, the next interval of each thread is not merged with its previous one
+	clear(t.last)
 	for _, m := range []map[flamegraph.Key]flamegraph.Weights{t.early, t.rest} {
 		for k := range m {
 			if match(k) {

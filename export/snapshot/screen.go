@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Limits of a picture of the screen, in cells. The picture leaves out cells beyond them.
+// These are limits of a picture of the screen, in cells. The picture leaves out cells beyond them.
 const (
 	maxScreenWidth  = 1000
 	maxScreenHeight = 500
@@ -50,7 +50,8 @@ type ScreenOptions struct {
 const (
 	defaultForeground = "#d8dee9"
 	defaultBackground = "#14171c"
-	// Size of a cell and of the font in SVG user units. The picture fits the text of any monospace font to the cells.
+	// These are the sizes of a cell and of the font, in SVG user units. In any monospace font, the text is stretched or
+	// compressed to the width of its cells.
 	cellWidth, cellHeight = 8, 17
 	fontSize, baseline    = 13.3, 12.8
 	framePad, frameBar    = 10, 26
@@ -127,8 +128,8 @@ func (p *painter) backgrounds(row []ScreenCell, y int) {
 	}
 }
 
-// texts draws the text of a row. It joins adjacent cells of the same style, and draws their text with the width of
-// these cells. Wide graphemes and block elements are drawn singly.
+// texts draws the text of a row. It joins adjacent cells of the same style, and fits their text to the width of these
+// cells. Wide graphemes and block elements are drawn one by one.
 func (p *painter) texts(row []ScreenCell, y int) {
 	for x := 0; x < len(row); {
 		c := row[x]
@@ -154,8 +155,8 @@ func (p *painter) texts(row []ScreenCell, y int) {
 
 // collect returns the text from cell x on that can be drawn together, and the index of the next cell. Arrows, dots and
 // wide characters are drawn alone. The main font may lack them, and their width in another font must not move other
-// text. The text ends at a second blank, because some renderers drop this blank. An underlined blank becomes a no-break
-// space instead.
+// text. The text ends before a second blank in a row, because some renderers drop it. An underlined blank becomes a
+// no-break space instead.
 func (p *painter) collect(row []ScreenCell, x int) (end int, run string) {
 	c := row[x]
 	run = blankText(c)

@@ -17,7 +17,7 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// Names of the files of a snapshot.
+// These are the names of the files of a snapshot.
 const (
 	profileFile    = "profile.pb.gz"
 	threadsFile    = "threads.txt"

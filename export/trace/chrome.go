@@ -18,16 +18,16 @@ import (
 )
 
 // Chrome's format needs a thread id for each row. Some rows, such as those for locks, represent no native thread. These
-// are the first ids of such rows. Each kind of row has chromeTIDs ids. They are larger than every thread id of Linux,
-// whose limit is 2^22.
+// constants are the first ids of such rows. Each kind of row has chromeTIDs ids. They are larger than every thread id
+// of Linux, whose limit is 2^22.
 const (
 	chromeLockTID   = 1_000_000_000 // the GVL of a ractor, by its number
-	chromeThreadTID = 1_500_000_000 // a thread without a native one, by ddtop's id
+	chromeThreadTID = 1_500_000_000 // a Ruby thread that has no native thread, by ddtop's id
 	chromeServedTID = 500_000_000   // the requests and jobs of a thread, by ddtop's id
 	chromeTIDs      = 400_000_000
 )
 
-// Phases of events. A phase is what Chrome's format calls the type of an event.
+// These are the phases of events. A phase is what Chrome's format calls the type of an event.
 const (
 	chromeComplete = "X"
 	chromeInstant  = "i"
@@ -46,7 +46,7 @@ type chromeEvent struct {
 	TID      int           `json:"tid"`
 	Scope    string        `json:"s,omitempty"`
 	Color    string        `json:"cname,omitempty"`
-	// Stack is the key by which stackFrames, the trace's list of stacks, has the event's stack.
+	// Stack is the key of the event's stack in stackFrames, the trace's list of stacks.
 	Stack string `json:"sf,omitempty"`
 	Args  any    `json:"args,omitempty"`
 }
@@ -92,12 +92,13 @@ var chromeColors = [gvl.NumStates]string{
 
 // WriteChrome writes a trace in Chrome's trace event format, for https://ui.perfetto.dev and chrome://tracing. Each
 // thread has a track with a slice for each state, and a track with a slice for each request or job. Another track shows
-// who holds the GVL. Counters show the number of threads that wait for the GVL, CPU use, memory and allocations. Marks
-// show notes, and where collections, threads and exactly known time begin.
+// which thread holds the GVL. Counters show the number of threads that wait for the GVL, CPU use, memory and
+// allocations. Marks show notes and three kinds of beginnings: of collections, of threads, and of periods in which
+// times are exactly known.
 //
-// An exactly known wait names the holders of the GVL. The slice of such a wait contains a second slice, which begins
-// when the thread was chosen as the next holder. Times are in µs since the first sample of all traces. WriteChrome
-// streams its output, and keeps only the numbers of the stacks in memory.
+// If the ends of a wait are exactly known, its slice names the holders of the GVL. It contains a second slice, which
+// begins when the thread was chosen as the next holder. Times are in µs since the first sample of all traces.
+// WriteChrome streams its output, and keeps only the numbers of the stacks in memory.
 func WriteChrome(w io.Writer, list []*Trace) error {
 	base, start := traceStart(list)
 	out := chromeWriter{w: bufio.NewWriter(w)}
@@ -127,7 +128,7 @@ func WriteChrome(w io.Writer, list []*Trace) error {
 // chromeWriter writes JSON piece by piece. After an error of a write, it writes nothing more.
 type chromeWriter struct {
 	w     *bufio.Writer
-	first bool // true until the list has an element
+	first bool // true until the list has its first element
 	err   error
 }
 
@@ -137,8 +138,7 @@ func (o *chromeWriter) text(s string) {
 	}
 }
 
-// begin writes s, the text with which a list begins. It also notes that the next element is the first of this list, so
-// that no comma precedes it.
+// begin writes s, the text with which a list begins. It also sets first, so that no comma precedes the next element.
 func (o *chromeWriter) begin(s string) {
 	o.text(s)
 	o.first = true
@@ -207,7 +207,7 @@ func (s *chromeStacks) write(out *chromeWriter) {
 
 type chromeProcess struct {
 	t      *Trace
-	dict   *sampler.Dictionary // its names mark uncertain frames
+	dict   *sampler.Dictionary // this dictionary marks the names of uncertain frames
 	base   int64
 	out    *chromeWriter
 	tids   map[int]bool // the track numbers in use
@@ -255,7 +255,7 @@ func (c *chromeProcess) write() {
 
 func lockTID(r sampler.RactorID) int { return chromeLockTID + int(r)%chromeTIDs }
 
-// holder returns the name of the thread that held the GVL. The ID 0 means a thread that no sample listed.
+// holder returns the name of the thread that held the GVL. The ID 0 stands for a thread that no sample listed.
 func (c *chromeProcess) holder(id sampler.ThreadID) string {
 	if id == 0 {
 		return "a thread that lived too short"
@@ -345,7 +345,7 @@ func (c *chromeProcess) where(stack sampler.StackID) (args chromeArgs) {
 
 func (c *chromeProcess) counter(name, key string, atNS int64, value float64) {
 	if atNS < c.base {
-		return // this value was read before the first sample
+		return // the counter was read before the first sample, so it is outside the trace
 	}
 	c.add(chromeEvent{Name: name, Phase: chromeCounter, TS: chromeMicros(atNS - c.base), Args: map[string]any{key: value}})
 }

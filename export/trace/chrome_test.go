@@ -48,8 +48,9 @@ func TestChromeGolden(t *testing.T) {
 	golden.Check(t, "chrome.json", bytes.ReplaceAll(text, []byte("},{\"name\""), []byte("},\n{\"name\"")))
 }
 
-// TestChromeFields checks every event against the document Trace Event Format. Each kind of event must have its fields.
-// Slices of a track must not overlap. The times by state must equal the times in the pprof file.
+// TestChromeFields checks every event against the document Trace Event Format. Each kind of event must have the fields
+// that this document requires. Slices of a track must not overlap. The times by state must equal the times in the pprof
+// file.
 func TestChromeFields(t *testing.T) {
 	list := []measured{shopMeasured(t), randomMeasured(t, 2)}
 	events, _ := chromeOf(t, list...)
@@ -189,7 +190,7 @@ func TestChromeStacks(t *testing.T) {
 	}
 }
 
-// exactMeasured is a measurement of 10 ms with two threads, from a stream that knows all changes of the GVL. Thread 1
+// exactMeasured is a measurement of 10 ms with two threads, from a stream that has all changes of the GVL. Thread 1
 // holds the GVL for 3 ms. Thread 2 waits for the GVL for 1.5 ms, and in the last 20.5 µs it is already chosen as the
 // next holder. Then thread 2 holds the GVL for 3 ms and ends. After that, a thread that no sample lists holds the GVL
 // for 0.5 µs.
@@ -224,8 +225,8 @@ func exactMeasured() measured {
 	return measured{Trace: t}
 }
 
-// TestChromeExact: if times are exactly known, the file has them to the nanosecond. A wait for the GVL is one slice. It
-// names the holders of the GVL, the time without a CPU, and the hand-over.
+// TestChromeExact: if times are exactly known, the file has them to the nanosecond. A wait for the GVL is one slice.
+// The slice names the holders of the GVL, the time without a CPU, and the hand-over.
 func TestChromeExact(t *testing.T) {
 	events, _ := chromeOf(t, exactMeasured())
 	var got []string

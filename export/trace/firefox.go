@@ -18,8 +18,8 @@ import (
 // each thread has its own tables and strings. The Firefox Profiler converts older versions when it opens them.
 const firefoxVersion = 55
 
-// firefoxOrigins is the index of the first category that is an origin of frames. The categories of a Firefox profile
-// are gvl's states in their order, followed by the origins.
+// firefoxOrigins is the index of the first origin of frames in a Firefox profile's list of categories. The list has
+// gvl's states in their order, followed by the origins.
 const firefoxOrigins = int(gvl.NumStates)
 
 // firefoxColors are the colours of states, by their names in the Firefox Profiler. The profiler treats the category
@@ -44,13 +44,14 @@ type firefoxProfile struct {
 }
 
 type firefoxMeta struct {
-	Categories  []firefoxCategory `json:"categories"`
-	Debug       bool              `json:"debug"`
-	Interval    float64           `json:"interval"` // ms
-	Version     int               `json:"version"`  // of the Gecko format behind the processed one
-	Processed   int               `json:"preprocessedProfileVersion"`
-	ProcessType int               `json:"processType"`
-	Product     string            `json:"product"`
+	Categories []firefoxCategory `json:"categories"`
+	Debug      bool              `json:"debug"`
+	Interval   float64           `json:"interval"` // ms
+	// the version of the Gecko format on which the processed format is based
+	Version     int    `json:"version"`
+	Processed   int    `json:"preprocessedProfileVersion"`
+	ProcessType int    `json:"processType"`
+	Product     string `json:"product"`
 	SampleUnits struct {
 		Time       string `json:"time"`
 		EventDelay string `json:"eventDelay"`
@@ -187,7 +188,7 @@ type firefoxCounter struct {
 	} `json:"samples"`
 }
 
-// The phase of a marker says whether the marker has a length.
+// These are the phases of a marker. The phase says whether the marker has a length.
 const (
 	firefoxInstant  = 0
 	firefoxInterval = 1
@@ -200,10 +201,10 @@ const firefoxResourceLibrary = 1
 // firefoxMarkerTypes are the types of markers. The profile has a schema for each type.
 var firefoxMarkerTypes = [...]string{"GVL wait", "GC", "Stalled", "IO", "Lock", "Request", "Note"}
 
-// WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format. Each thread is a track.
-// Its samples have the same wall time as in pprof, to the ns. The track shows CPU use, states as categories, and
-// markers for requests and jobs, waits for the GVL, collections, stalls, I/O and locks. The profile also has the
-// notes, and the memory of each process. Times are in ms since the first sample of all traces.
+// WriteFirefox writes a profile for https://profiler.firefox.com, in its processed format. Each thread is a track. The
+// samples of a track have the same wall time as in pprof, to the ns. The track shows CPU use, states as categories, and
+// markers for requests and jobs, waits for the GVL, collections, stalls, I/O and locks. The profile also has the notes,
+// and the memory of each process. Times are in ms since the first sample of all traces.
 func WriteFirefox(w io.Writer, list []*Trace) error {
 	p := firefoxProfile{Threads: []*firefoxThread{}, Counters: []*firefoxCounter{}, Libs: []struct{}{}, Pages: []struct{}{},
 		ProfilerOverhead: []struct{}{}}
@@ -274,7 +275,8 @@ func (p *firefoxProfile) addProcess(t *Trace, base int64) {
 	threads := t.ordered()
 	first := len(p.Threads)
 	hasMain := false
-	tids := make(map[string]bool) // the ids in use, because Ruby reuses native threads
+	// the thread ids that tracks have already; Ruby reuses native threads, so an id can occur again
+	tids := make(map[string]bool)
 	for _, th := range threads {
 		b := newFirefoxBuilder(t, th, base)
 		hasMain = hasMain || b.out.Main
@@ -289,7 +291,7 @@ func (p *firefoxProfile) addProcess(t *Trace, base int64) {
 	}
 	main := p.Threads[first] // the process's first thread is its main thread
 	if !hasMain {
-		main.Main = true // the profiler shows a process by its main thread
+		main.Main = true // the profiler represents a process by its main thread, so mark this thread as the main one
 	}
 	main.ShowMarkers = true
 	notes := firefoxStrings{out: main, index: make(map[string]int)}

@@ -165,8 +165,8 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 }
 
 // marker adds a marker for the span e if the thread waited in it or ran the garbage collector. Running and idle time
-// gets no marker, because the samples show it. If e is part of a wait for the GVL whose ends are exactly known, w is
-// this wait. Otherwise w is nil.
+// gets no marker, because the samples show this time already. If e is part of a wait for the GVL whose ends are exactly
+// known, w is this wait. Otherwise w is nil.
 func (b *firefoxBuilder) marker(e traceSpan, w *traceWait) {
 	var kind string
 	switch e.state {

@@ -16,15 +16,15 @@ import (
 )
 
 // intervalsVersion is the version of the format of the JSON lines. Other programs rely on the format
-// (docs/reference/jsonl.md). The version changes if readers of the old format cannot read the new one.
+// (docs/reference/jsonl.md). The version changes if programs that read the old format cannot read the new one.
 const intervalsVersion = 1
 
-// maxListedThreads limits how many threads an Intervals remembers as already written. If there are more, it may write a
-// thread a second time.
+// maxListedThreads limits how many written threads an Intervals remembers, so that it writes each thread once. If there
+// are more threads, it may write a thread a second time.
 const maxListedThreads = 1 << 16
 
-// These are the types of the JSON lines. The field "type" of a line names its type. Other programs rely on the field
-// names.
+// These are the types of the JSON lines. The field "type" of a line contains the line's type. Other programs rely on
+// the field names.
 type (
 	intervalsHeader struct {
 		Type    string `json:"type"` // always "header"
@@ -166,8 +166,8 @@ type Intervals struct {
 	frames  map[sampler.FrameID]struct{}
 	stacks  map[sampler.StackID]struct{}
 	buf     []sampler.FrameID
-	// held is the latest hold of each ractor's GVL. A hold is written as one line, so it is kept here until it has
-	// ended.
+	// held is the latest hold of each ractor's GVL. It is not written yet, because a hold is written as one line after
+	// it has ended.
 	held map[sampler.RactorID]gvl.LockInterval
 	gc   gvl.GCInterval // the collector's latest interval, which is not written yet
 	// native finds the times in which a thread stays in the same C functions. Such times become lines of their own.
@@ -234,8 +234,8 @@ func (x *Intervals) Waited(w *gvl.Wait) {
 	x.put(line)
 }
 
-// known returns a pointer to a thread's ID for a JSON line. It first writes the thread itself, unless the thread was
-// written before. If id is zero, it returns nil, which becomes null in JSON.
+// known returns a pointer to a thread's ID for a JSON line. If the thread itself was not written yet, known writes it
+// first. If id is zero, known returns nil, which becomes null in JSON.
 func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
 	if id == 0 {
 		return nil
@@ -244,8 +244,8 @@ func (x *Intervals) known(id sampler.ThreadID) *sampler.ThreadID {
 	return &id
 }
 
-// Lock gets a part of a hold of a ractor's GVL. If i continues the pending hold, Lock extends that hold. Otherwise it
-// writes the pending hold, and i becomes the pending one.
+// Lock is called with a part of a hold of a ractor's GVL. If i continues the pending hold, Lock extends that hold.
+// Otherwise Lock writes the pending hold, and i becomes the new pending hold.
 func (x *Intervals) Lock(i *gvl.LockInterval) {
 	before, ok := x.held[i.Ractor]
 	if ok && before.ToNS == i.FromNS && before.Thread == i.Thread && before.State == i.State && before.Stack == i.Stack && before.Turn == i.Turn && before.Waiters == i.Waiters &&
@@ -278,8 +278,9 @@ func (x *Intervals) gvl(i *gvl.LockInterval) {
 	x.put(line)
 }
 
-// Collecting gets a part of the time in which the garbage collector ran. If i continues the pending interval of the
-// collector, Collecting extends that interval. Otherwise it writes the pending interval, and i becomes the pending one.
+// Collecting is called with a part of the time in which the garbage collector ran. If i continues the pending interval
+// of the collector, Collecting extends that interval. Otherwise it writes the pending interval, and i becomes the new
+// one.
 func (x *Intervals) Collecting(i *gvl.GCInterval) {
 	if x.gc.ToNS == i.FromNS && x.gc.Stack == i.Stack && x.gc.Mode == i.Mode {
 		x.gc.ToNS = i.ToNS
@@ -308,7 +309,8 @@ func (x *Intervals) Tick(k *gvl.Tick) {
 	x.native.Feed(k, x.stayed)
 }
 
-// stayed writes the C functions in which a thread stayed, with the time during which it certainly did not leave them.
+// stayed writes the C functions in which a thread stayed. It also writes the time during which the thread certainly did
+// not leave them.
 func (x *Intervals) stayed(id sampler.ThreadID, stay *gvl.NativeStay) {
 	stack := x.dict.NativeStack(&sampler.Thread{Stack: stay.Stack, Native: stay.Native})
 	if stay.ToNS <= stay.FromNS || stack.Empty() {
@@ -361,8 +363,8 @@ func (x *Intervals) thread(id sampler.ThreadID) {
 	x.put(line)
 }
 
-// stack returns a pointer to a stack's ID for a JSON line. It first writes the stack and its frames, unless they were
-// written before. If id is zero, it returns nil, which becomes null in JSON.
+// stack returns a pointer to a stack's ID for a JSON line. If the stack or its frames were not written yet, stack
+// writes them first. If id is zero, it returns nil, which becomes null in JSON.
 func (x *Intervals) stack(id sampler.StackID) *sampler.StackID {
 	if id == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestRequestsAreTracks: the Chrome trace has a track of requests for each thread that served a request, and the
-// Firefox profile has a marker for each request. A request has one slice, with its latest known name.
+// TestRequestsAreTracks: the Chrome trace has a track of requests for each thread that served a request. The Firefox
+// profile has a marker for each request. A request has one slice, with its latest known name.
 func TestRequestsAreTracks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	work := func(n sampler.WorkNumber, name string) sampler.Serving {

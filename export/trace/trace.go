@@ -20,25 +20,24 @@ const (
 	maxTraceWords = 1 << 16
 	// maxCPUBack limits how many of a thread's latest spans are searched, to find the span in which CPU time was used.
 	maxCPUBack = 256
-	// traceMergeNS limits the length of merged spans, in ns. Adjacent spans are merged if the thread does the same
-	// thing in both, and its state needs no CPU.
+	// traceMergeNS limits the length of merged spans, in ns. Adjacent spans of a thread are merged if the thread does
+	// the same thing in both, and is in a state that needs no CPU.
 	traceMergeNS = 1_000_000_000
-	// tracePointNS applies to counters that change with every sample. It is the shortest time between two points of
-	// such a counter, in ns.
+	// tracePointNS is the shortest time between two points of a counter that changes with every sample, in ns.
 	tracePointNS = 100_000_000
 )
 
 // Trace keeps intervals and events in order of time, for formats with a time axis: Firefox Profiler and Chrome trace.
-// It reads the same stream as every other export. So its times by thread, stack and state agree with other exports to
-// the ns. CPU time comes from a flamegraph.Collector, for which a Trace is a flamegraph.Sink. A Trace is not safe for
-// concurrent use.
+// Its times by thread, stack and state are the same as in all other exports, to the ns, because all exports read the
+// same stream. CPU time comes from a flamegraph.Collector, for which a Trace is a flamegraph.Sink. A Trace is not safe
+// for concurrent use.
 type Trace struct {
 	gvl.Ignore
 	process sampler.Process
 	dict    *sampler.Dictionary
 	threads map[sampler.ThreadID]*traceThread
 	words   map[string]uint32
-	texts   []string // by number. Number 0 is ""
+	texts   []string // the text with each number; number 0 is ""
 	entries int
 	slots   map[int]*traceThread
 	// locks has, for each ractor, the times in which threads held its GVL, in order of time.
@@ -50,7 +49,7 @@ type Trace struct {
 	objects []tracePoint // objects allocated since the process's start
 	cycles  Cycles
 
-	// exactly has the intervals in which ddtop knows all changes of the GVL.
+	// exactly has the intervals in which ddtop has seen all changes of the GVL.
 	exactly []traceInterval
 
 	firstNS, lastNS int64
@@ -89,9 +88,9 @@ type Cycles struct {
 	known bool
 }
 
-// Take adds a garbage collection to the list if one has begun since the last sample. It first calls room with the time
-// of the sample. If room returns false, the list is full, and Take only counts the collection. Call Take only for a
-// sample s in which ddtop has read the collector's state.
+// Take adds a garbage collection to the list if one has begun since the last sample. First Take calls room with the
+// time of the sample. If room returns false, the list is full, and Take only counts the collection. Call Take only for
+// a sample s in which ddtop has read the collector's state.
 func (c *Cycles) Take(s *sampler.Sample, room func(atNS int64) bool) {
 	switch {
 	case !c.known || c.count == s.GC.Count:
@@ -116,7 +115,7 @@ type traceSpan struct {
 type traceThread struct {
 	id    sampler.ThreadID
 	spans []traceSpan
-	// earlyNS is CPU time that came before the thread's first span.
+	// earlyNS is CPU time that was reported before the thread had a span.
 	earlyNS int64
 	// detail is the last Detail that the thread had in each state. words has the number of the text that describes this
 	// Detail.
@@ -129,7 +128,8 @@ type traceThread struct {
 }
 
 // New returns an empty Trace of the target p. The IDs in its samples belong to d. Attach the Trace to the stream before
-// the Collector: the Collector passes CPU time to the Trace, which adds this time to spans that it already has.
+// the Collector. The Collector passes CPU time to the Trace, which must already have the spans to which it adds this
+// time.
 func New(p sampler.Process, d *sampler.Dictionary) *Trace {
 	return &Trace{
 		process: p, dict: d, threads: make(map[sampler.ThreadID]*traceThread), words: make(map[string]uint32), texts: []string{""},
@@ -187,7 +187,7 @@ func (t *Trace) Ended(slot int, atNS int64) {
 	}
 }
 
-// known adds an interval in which all changes of the GVL are known.
+// known adds an interval in which ddtop has seen all changes of the GVL.
 func (t *Trace) known(fromNS, toNS int64) {
 	if n := len(t.exactly); n > 0 && t.exactly[n-1].toNS == fromNS {
 		t.exactly[n-1].toNS = toNS
@@ -222,7 +222,7 @@ func (t *Trace) point(list *[]tracePoint, atNS, value, eachNS int64) {
 	}
 }
 
-// room reports whether another entry fits into the Trace, and counts the entry if it fits. If this is the first entry
+// room reports whether another entry fits into the Trace. If the entry fits, room counts it. If it is the first entry
 // that does not fit, room sets CutNS to atNS.
 func (t *Trace) room(atNS int64) bool {
 	if t.entries >= maxTrace {
@@ -254,8 +254,8 @@ func (t *Trace) describe(th *traceThread, i *gvl.Interval) uint32 {
 	d := i.Detail
 	d.DeadlineNS = 0
 	if i.State == gvl.Waiting && i.ResolutionNS == 0 {
-		// use the same text before and after the thread was chosen as the next holder: the span's wait shows when it
-		// was chosen
+		// The text is the same before and after the thread was chosen as the next holder, because the span's wait shows
+		// when it was chosen.
 		d.Wait = gvl.WaitQueue
 	}
 	if th.words[i.State] != 0 && th.detail[i.State] == d {
@@ -299,7 +299,7 @@ func (t *Trace) addSpan(th *traceThread, s traceSpan) {
 }
 
 // addCPU adds CPU time to the last span with the same stack and state. If there is no such span, it adds the time to
-// the thread's last span. If the thread has no span yet, it adds the time to earlyNS.
+// the thread's last span. If the thread has no span yet, the time is added to earlyNS.
 func (th *traceThread) addCPU(k flamegraph.Key, ns int64) {
 	n := len(th.spans)
 	for i := n - 1; i >= max(n-maxCPUBack, 0); i-- {
@@ -344,7 +344,7 @@ func (t *Trace) ordered() []*traceThread {
 }
 
 // stateSpans merges adjacent spans of a thread that have the same state, and returns the result. A merged span has the
-// stack of the last one. The result has no CPU time.
+// stack of the last span in it. The result has no CPU time.
 func (th *traceThread) stateSpans() []traceSpan {
 	var out []traceSpan
 	for _, s := range th.spans {

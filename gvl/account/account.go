@@ -12,8 +12,8 @@ import (
 // their ractor's sum and counted in Stat.ThreadsOmitted.
 const maxGoneThreads = 10_000
 
-// threadTotals adds up the time of one thread or of several. It includes only time whose state is final, because no
-// late answer of the kernel can change it.
+// threadTotals adds up the time of one thread or of several. It includes only time whose state is final: no late answer
+// of the kernel can change it.
 type threadTotals struct {
 	id     sampler.ThreadID
 	ractor sampler.RactorID
@@ -23,7 +23,7 @@ type threadTotals struct {
 
 	// Each sample reads the fields from here on, so they are stored next to each other.
 	waitedAtRead bool
-	inRead       bool      // stateRead is valid
+	inRead       bool      // true if stateRead is valid
 	stateRead    gvl.State // when the kernel's counters were last read
 
 	cpuAtNS, cpuNS, delayNS          int64 // when the kernel's counters were last read
@@ -38,7 +38,7 @@ type threadTotals struct {
 	hist    gvl.Lengths
 
 	// noCPUNS is the time without a CPU, by state. Two readings of the counters show how long the thread was without a
-	// CPU between them. This time is included only if the thread was in the same state at both readings.
+	// CPU between the readings. This time is included only if the thread was in the same state at both readings.
 	noCPUNS [gvl.NumStates]int64
 }
 
@@ -75,9 +75,9 @@ type Account struct {
 	stoppedNS, frozenNS int64
 	lastSelf            sampler.Self
 	lowered             bool // the rates were lowered at any time
-	// sampledNS is the time, in ns, in which only samples show who holds the GVL, because changes of the GVL may be
-	// missing. sampledSteps is the number of intervals between samples in this time. exactNS is the time in which every
-	// change is known, in ns.
+	// sampledNS and exactNS divide the measured time. sampledNS is the time, in ns, in which only samples show which
+	// thread holds the GVL, because changes of the GVL may be missing. sampledSteps is the number of intervals between
+	// samples in this time. exactNS is the time in which every change is known, in ns.
 	sampledNS, sampledSteps int64
 	quality                 sampler.Quality
 	exactNS                 int64
@@ -154,7 +154,8 @@ func (a *Account) Tick(k *gvl.Tick) {
 		}
 		t := &a.threads[slot]
 		if k.Gap {
-			t.waitedAtRead, t.inRead = false, false // the kernel's counts of a gap belong to no sampled state
+			// the kernel's counts in a gap between samples belong to no sampled state
+			t.waitedAtRead, t.inRead = false, false
 		}
 		t.counters(&k.Threads[i], ts.State)
 	}
@@ -170,7 +171,7 @@ func (t *threadTotals) add(i *gvl.Interval) {
 }
 
 // newTotals returns the totals for a thread that was not in the last sample. Usually the thread is new. But an
-// incomplete list can lack a thread for a moment, so if the thread was listed before, newTotals returns its old totals.
+// incomplete list can lack a thread for a moment. So if the thread was listed before, newTotals returns its old totals.
 // IDs grow, so a new thread has a higher ID than all threads before it.
 func (a *Account) newTotals(ts *gvl.ThreadState) threadTotals {
 	if ts.Thread > a.maxID {
@@ -262,7 +263,7 @@ func (a *Account) held(p *sampler.Proc, ns int64) {
 }
 
 // counters adds what the kernel counted for the thread since the last reading of its counters. If the Ruby thread now
-// runs on another native thread, counting begins anew.
+// runs on another native thread, it only stores the counters, from which the next call counts.
 func (t *threadTotals) counters(th *sampler.Thread, state gvl.State) {
 	k := &th.Kernel
 	if th.Bits&sampler.BitMain != 0 {
@@ -293,8 +294,8 @@ func (t *threadTotals) counters(th *sampler.Thread, state gvl.State) {
 	t.stateRead, t.inRead = state, true
 }
 
-// retire moves the totals of a thread that has ended to the ended threads. If there are too many of them, it adds them
-// to a sum.
+// retire moves the totals of a thread that has ended to the list of ended threads. If the list is full, retire adds
+// them to a sum.
 func (a *Account) retire(t *threadTotals) {
 	t.gone = true
 	if len(a.gone) < maxGoneThreads {

@@ -129,8 +129,9 @@ func TestManyShortThreads(t *testing.T) {
 	}
 }
 
-// TestNoRunDelayFromAGap: the part of a wait without a CPU is never longer than the wait itself. The kernel's counters
-// go on during a gap of the samples, but the time in the gap counts as unknown.
+// TestNoRunDelayFromAGap: the part of a wait without a CPU is never longer than the wait itself. During a gap between
+// samples, the kernel's counters continue, but the state of the thread is unknown. So the time without a CPU in the gap
+// must not be added to the wait.
 func TestNoRunDelayFromAGap(t *testing.T) {
 	x := newAccounted(sampler.NewDictionary())
 	at := int64(gvltest.Base)
@@ -156,7 +157,7 @@ func TestNoRunDelayFromAGap(t *testing.T) {
 
 // TestOwnCostIsOfTheTimeBetweenReadings: the CPU time that ddtop itself uses is measured between two readings of its
 // counter. The counter is read less often than samples are made. In a window without two readings, the CPU time is
-// unknown. Readings before the window do not count.
+// unknown. Readings before the window are not used.
 func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -185,7 +186,8 @@ func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
 }
 
 // TestContextSwitchesAreOfTheTimeBetweenReadings: context switches are measured between two readings of their counter.
-// If a window of about two seconds has only two readings, one second apart, the figure has the switches of this second.
+// For example, a window of about two seconds has only two readings, one second apart. Then the figure has the switches
+// of this second.
 func TestContextSwitchesAreOfTheTimeBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -210,8 +212,9 @@ func TestContextSwitchesAreOfTheTimeBetweenReadings(t *testing.T) {
 	}
 }
 
-// TestNoCPUByState: time without a CPU counts for a state only if both readings of the counter found the thread in this
-// state. The thread must also be seen in no other state in between. Time around a change of state counts for no state.
+// TestNoCPUByState: time without a CPU is added to a state only if both readings of the counter found the thread in
+// this state. No sample between the readings may show another state. Time around a change of state is added to no
+// state.
 func TestNoCPUByState(t *testing.T) {
 	x := newAccounted(sampler.NewDictionary())
 	at := int64(gvltest.Base)
@@ -228,13 +231,13 @@ func TestNoCPUByState(t *testing.T) {
 		return gvltest.Answered(gvltest.Released(1), at+10*gvltest.MS, sampler.SyscallRunning, -1, 0)
 	}
 	step(native(), 1*gvltest.MS)
-	step(native(), 5*gvltest.MS) // 4 ms without a CPU count for the state native
+	step(native(), 5*gvltest.MS) // 4 ms without a CPU are added to the state native
 	step(native(), 5*gvltest.MS)
-	step(gvltest.Holder(1), 9*gvltest.MS) // 4 ms without a CPU count for neither state
+	step(gvltest.Holder(1), 9*gvltest.MS) // 4 ms without a CPU are added to neither state
 	step(gvltest.Holder(1), 16*gvltest.MS)
-	step(gvltest.Holder(1), 18*gvltest.MS) // 9 ms without a CPU count for the state running
+	step(gvltest.Holder(1), 18*gvltest.MS) // 9 ms without a CPU are added to the state running
 	step(native(), 20*gvltest.MS)
-	step(native(), 23*gvltest.MS) // 3 ms without a CPU count for the state native
+	step(native(), 23*gvltest.MS) // 3 ms without a CPU are added to the state native
 	th := x.a.Stat().Threads[0]
 	if want := (report.StatNoCPU{Running: 9 * gvltest.MS, Native: 7 * gvltest.MS}); th.NoCPU != want || *th.RunDelayNS != 22*gvltest.MS {
 		t.Errorf("%+v of %d, want %+v of %d; %+v", th.NoCPU, *th.RunDelayNS, want, 22*gvltest.MS, th.NS)

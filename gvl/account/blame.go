@@ -26,7 +26,7 @@ const (
 // threads wait for 1 s, it is 2 s.
 type BlameEntry struct {
 	// Thread, Stack and Kind are the holder, its stack, and how it held the GVL (Running, GC or Stalled). If an entry
-	// is the sum of several such combinations, they come from the one that caused the most waiting.
+	// is the sum of several such combinations, these are the fields of the combination that caused the most waiting.
 	Thread sampler.ThreadID
 	Stack  sampler.StackID
 	Kind   gvl.State
@@ -39,7 +39,7 @@ type BlameEntry struct {
 	HeldNS int64
 }
 
-// BlameBy says by what Top groups the waiting time.
+// BlameBy is the way in which Top groups the waiting time.
 type BlameBy uint8
 
 // These are the ways in which Top can group the waiting time.
@@ -57,8 +57,8 @@ const (
 // only the holders with the most time.
 type BlameReport struct {
 	TotalNS int64
-	// NobodyNS is the waiting time in which no thread held the GVL, mostly while it passed from one thread to the next.
-	// It includes the time in which the holder was stopped from outside.
+	// NobodyNS is the waiting time in which no thread held the GVL, mostly while the GVL passed from one thread to the
+	// next. It includes the time in which the holder was stopped from outside.
 	NobodyNS int64
 	// OtherNS is the waiting time charged to holders beyond the limit maxBlameEntries, and to threads that no sample
 	// listed.
@@ -80,8 +80,8 @@ type blameSum struct {
 	frame      sampler.FrameID // the innermost frame of the stack
 }
 
-// blameBucket has the sums of one second, or of the whole run. In a key, thread 0 is for waits in which no thread held
-// the GVL.
+// blameBucket has the sums of one second, or of the whole run. In a key, the thread 0 stands for time in which no
+// thread held the GVL.
 type blameBucket struct {
 	second int64
 	sums   map[blameKey]blameSum
@@ -117,8 +117,8 @@ type Blame struct {
 	run    blameBucket
 	recent []blameBucket
 	second int64 // the newest second
-	// charges counts the calls that have charged a holder. window keeps a sum of recent seconds, because the findings
-	// read the same sum several times. The sum is valid until charges changes.
+	// window keeps the sum of recent seconds, because the findings read the same sum several times. charges counts the
+	// calls that have charged a holder. When charges changes, the sum in window becomes invalid.
 	charges uint64
 	window  blameWindow
 	groups  map[blameKey]blameGroup // the groups of the report that Top is making
@@ -209,8 +209,8 @@ func compareCharges(x, y BlameEntry) int {
 	return cmp.Or(cmp.Compare(y.NS, x.NS), cmp.Compare(x.Thread, y.Thread), cmp.Compare(x.Stack, y.Stack), cmp.Compare(x.Kind, y.Kind))
 }
 
-// sumsOf returns the sum of a window. windowNS means the same as for Top. The result is valid until the next call or
-// charge.
+// sumsOf returns the sum of a window. windowNS means the same as for Top. The result is valid until sumsOf is called
+// again or a holder is charged.
 func (b *Blame) sumsOf(windowNS int64) *blameBucket {
 	b.stream.SettleLocks()
 	if windowNS <= 0 {

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// culpritShare is a share of the waiting time charged to a thread. A method is named as the cause only if at least
-	// this share was charged to stacks that contain it.
+	// culpritShare is a share of the waiting time that was charged to a thread. A method is named as the cause only if
+	// at least this share was charged to stacks that contain the method.
 	culpritShare = .7
-	// innerShare is a share of the waiting time charged to the stacks that contain the named method. A C function is
-	// named as well only if it is the innermost frame for at least this share.
+	// innerShare decides whether a C function is named together with the method. The C function must be the innermost
+	// frame for at least this share of the waiting time charged to the stacks that contain the method.
 	innerShare = .5
 	// maxCulpritStacks limits how many stacks are examined. They are the stacks with the largest charges.
 	maxCulpritStacks = 256
@@ -28,7 +28,7 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 	}
 	type sum struct {
 		ns, depth int64 // depth is weighted with ns
-		in        int   // the number of the stack that counted it last
+		in        int   // the number of the last stack in which this method was counted
 		own       bool  // the program's own method
 	}
 	methods := make(map[string]*sum)
@@ -81,7 +81,7 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 		c = ""
 	}
 	if own == best {
-		best = "" // the innermost method is the program's own: no library's method is inward of it
+		best = "" // the innermost method is the program's own, so there is no library's method inside it to name
 	}
 	return code.Join(own, best, c)
 }

@@ -11,7 +11,7 @@ import (
 const maxStatBlame = 10
 
 // codeOf names the code of a frame. For a frame of Ruby itself (builtIn), it also names the nearest caller that is not
-// part of Ruby. It looks for this caller in the stack outer.
+// part of Ruby. It searches the stack outer for this caller.
 func codeOf(dict *sampler.Dictionary, frame sampler.FrameID, outer sampler.StackID, builtIn func(*sampler.Frame) bool) report.StatCode {
 	f := dict.Frame(frame)
 	c := report.StatCode{Label: f.Label, Path: f.Path, Line: f.Line, Uncertain: f.Uncertain, Mark: f.Mark()}

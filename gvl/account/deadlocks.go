@@ -8,13 +8,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxCycles bounds the deadlocks that Deadlocks returns.
+// maxCycles limits how many deadlocks Deadlocks returns.
 const maxCycles = 64
 
 // Deadlocks returns the cycles of threads that wait for each other without a deadline: for a Mutex, for a Monitor or in
-// Thread#join. If a thread seems to wait for itself, this is no deadlock: Ruby refuses such a wait with a ThreadError.
-// Its data was then read while Ruby was changing it. Each cycle begins with its smallest ID, and the cycles are ordered
-// by this ID.
+// Thread#join. A thread that seems to wait for itself is no deadlock. Ruby refuses such a wait with a ThreadError, so
+// the data was read while Ruby was changing it. Each cycle begins with its smallest ID, and the cycles are ordered by
+// this ID.
 func Deadlocks(states []gvl.ThreadState) [][]sampler.ThreadID {
 	next := make(map[sampler.ThreadID]sampler.ThreadID)
 	for i := range states {

@@ -5,10 +5,10 @@ import "github.com/ddtop/ddtop/sampler"
 // OtherEndpoints is the name under which EndedCounts adds up all endpoints beyond its limit.
 const OtherEndpoints = "(other)"
 
-// EndedCounts counts the requests and jobs that end, by their last known endpoint. It counts the same as Requests, but
-// does not keep the requests, so it can run for weeks. Changes of the GVL may not show which requests begin. In this
-// case, a request shorter than the time between two readings of stacks may be missed. EndedCounts is not safe for
-// concurrent use.
+// EndedCounts counts the requests and jobs that end, by their last known endpoint. Its numbers are the same as in
+// Requests, but it does not keep the requests, so it can run for weeks. If changes of the GVL do not show which
+// requests begin, it may miss requests shorter than the time between two readings of stacks. EndedCounts is not safe
+// for concurrent use.
 type EndedCounts struct {
 	dict *sampler.Dictionary
 	open map[sampler.WorkNumber]*countedRequest
@@ -33,7 +33,7 @@ type countedRequest struct {
 	seenNS   int64
 	round    uint64
 	readings int
-	fiber    bool // the request ran on a fiber that another fiber had resumed
+	fiber    bool // the request runs on a fiber that another fiber has resumed
 }
 
 // NewEndedCounts returns an EndedCounts. The IDs in the samples that it will get point into dict.
@@ -43,7 +43,7 @@ func NewEndedCounts(dict *sampler.Dictionary) *EndedCounts {
 	}
 }
 
-// Feed adds the next sample. Three kinds of data count. Any sample can show that a request has begun, because ddtop
+// Feed adds the next sample. It uses three kinds of data. Any sample can show that a request has begun, because ddtop
 // reads the stack of a thread at once if the thread begins new work. Changes of the GVL show requests that have begun
 // between two samples. Only samples that read all stacks show that a request has ended.
 func (c *EndedCounts) Feed(s *sampler.Sample) {
@@ -101,8 +101,8 @@ func (c *EndedCounts) begun(s *sampler.Sample) {
 	}
 }
 
-// serves notes that a thread works for a request from atNS on. fiber is true if the thread does this on a fiber that
-// was resumed.
+// serves notes that a thread works for a request from atNS on. fiber is true if the request runs on a fiber that
+// another fiber has resumed.
 func (c *EndedCounts) serves(thread sampler.ThreadID, work sampler.WorkID, atNS int64, fiber bool) {
 	if work == c.of[thread].work {
 		return
@@ -114,9 +114,9 @@ func (c *EndedCounts) serves(thread sampler.ThreadID, work sampler.WorkID, atNS 
 	}
 }
 
-// find returns the request with an ID. If the request is new, find adds it. It returns nil if dict does not know the
-// ID, or if there are too many requests. A request that was counted as ended, but still continues, is new again and is
-// counted twice. This is rare. A request that only gets another name is not new, because it keeps its number.
+// find returns the request with an ID. If the request is new, find adds it. It returns nil if dict does not have the
+// ID, or if there are too many requests. If a request was counted as ended, but still continues, find treats it as new,
+// and it is counted twice. This is rare. A request that only gets another name is not new, because it keeps its number.
 func (c *EndedCounts) find(id sampler.WorkID) *countedRequest {
 	w := c.dict.Work(id)
 	q := c.open[w.Number]

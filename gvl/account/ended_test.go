@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestEndedCounts: each request counts once, when it ends, under the route that was known last. The counts equal the
-// numbers that Requests computes.
+// TestEndedCounts: each request is counted once, when it ends, under the route that was known last. The counts equal
+// the numbers that Requests computes.
 func TestEndedCounts(t *testing.T) {
 	y := newRequestStory()
 	c := NewEndedCounts(y.dict)
@@ -37,7 +37,7 @@ func TestEndedCounts(t *testing.T) {
 	y.ticks(3)
 	takes(nil) // both are in progress
 	y.works[1] = sampler.Work{}
-	y.ticks(2) // two samples without the request do not end it, because a failed reading looks the same
+	y.ticks(2) // two samples without the request do not prove its end, because a failed reading looks the same
 	y.works[1] = w
 	y.ticks(20)
 	takes(nil)

@@ -16,9 +16,9 @@ const (
 	maxSecondEndpoints = 128
 	// maxEndpointSeconds limits how many recent seconds have their own sums by endpoint: 15 minutes.
 	maxEndpointSeconds = 900
-	// maxRequestSeconds limits the seconds for which the time of a request in progress is kept separately. Only when
-	// the request has ended is its endpoint final. If there are more seconds, the earlier half is charged to the
-	// endpoint that is known at that time.
+	// maxRequestSeconds limits the seconds for which the time of a request in progress is kept separately. The time is
+	// kept because the endpoint is final only when the request has ended. If there are more seconds, the earlier half
+	// is charged to the endpoint that is known at that time.
 	maxRequestSeconds = 64
 )
 
@@ -123,7 +123,7 @@ func (s *endpointSecond) merge(o *endpointSecond) {
 }
 
 // bySecond divides a charge at the borders of seconds, and calls fn with each part. There are at most maxRequestSeconds
-// parts. If the time is longer, the first part also has all earlier time.
+// parts. If the charge covers more seconds, the first part has all of the earlier time.
 func (c requestCharge) bySecond(fn func(second int64, part *requestCharge)) {
 	part := c
 	last := (c.toNS - 1) / 1e9
@@ -284,8 +284,8 @@ func (e *endpointSums) settle(q *openRequest) {
 	}
 }
 
-// ToldSince returns the earliest time in a period from which Endpoints still has sums. Older sums are dropped. all is
-// true if Endpoints has sums for the whole period. A period that covers all samples always has all sums.
+// ToldSince returns the earliest time in a period for which Endpoints still has sums. Older sums are dropped. all is
+// true if Endpoints has sums for the whole period. If a period covers all samples, all is always true.
 func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	fromNS = max(fromNS, r.firstNS)
 	kept := (r.nowNS/1e9 - int64(len(r.endpoints.recent)) + 1) * 1e9
@@ -359,8 +359,8 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	return out
 }
 
-// addOpen adds the requests that are not charged to an endpoint yet. It adds their time in the seconds from first to
-// last, and counts the requests that had begun by toNS.
+// addOpen adds the requests that are not charged to an endpoint yet to the table all. It adds their time in the seconds
+// from first to last, and counts the requests that had begun by toNS.
 func (r *Requests) addOpen(all *endpointTable, first, last, toNS int64) {
 	for _, q := range r.open {
 		s := all.sum(keyOf(&q.Work), maxEndpoints)

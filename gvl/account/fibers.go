@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// ddtop reads the waiting fibers again and again. A request counts as ended if lackingLooks readings in a row have
-	// no fiber for it. One reading is not enough, because the request's fiber may have run at that time. If
-	// readings are incomplete, the number is cutLooks.
+	// lackingLooks is the number of readings in a row without a fiber for a request after which the request counts as
+	// ended. ddtop reads the waiting fibers again and again. One reading is not enough, because the request's fiber may
+	// have run at that time. If readings are incomplete, the number is cutLooks.
 	lackingLooks, cutLooks = 2, 4
-	// staleNS is how long a fiber counts as waiting after it was last read, in ns. A shorter time would end requests
-	// when readings fail.
+	// staleNS is how long a fiber counts as waiting after it was last read, in ns. With a shorter time, a request would
+	// end when only a few readings fail.
 	staleNS = int64(60e9)
-	// lookBehindNS limits when a reading of fibers ends, in ns after the time of its sample. A real reading ends within
-	// the tick of its sample, but a damaged recording can contain any time.
+	// lookBehindNS limits how long after the time of its sample a reading of fibers may end, in ns. A real reading ends
+	// within the tick of its sample, but a damaged recording can contain any time.
 	lookBehindNS = int64(10e6)
 )
 
@@ -22,7 +22,7 @@ const (
 type fiberLooks struct {
 	last   *sampler.Fibers
 	number int
-	// switches has the living threads in which a fiber has waited for a request. If such a thread turns to other work,
+	// switches has the living threads in which a fiber has waited for a request. If such a thread begins other work,
 	// its request may not have ended: it may wait in a fiber.
 	switches map[sampler.ThreadID]bool
 }
@@ -66,9 +66,9 @@ func (r *Requests) lookAt(look *sampler.Fibers) {
 	}
 }
 
-// fiberWaits notes that a fiber waits for a request.
+// fiberWaits notes that a request's fiber is waiting: x is this fiber.
 func (r *Requests) fiberWaits(x *sampler.Fiber) {
-	at := min(max(x.AtNS, 0), r.nowNS) // a recording can hold anything
+	at := min(max(x.AtNS, 0), r.nowNS) // a damaged recording can contain any time
 	w := r.dict.OwnWork(x.Serving.Work)
 	if w.Number == 0 {
 		return
@@ -105,7 +105,7 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 }
 
 // lacks notes that a reading of the waiting fibers has no fiber for a request. It is called in two cases: an earlier
-// reading had a fiber for the request, or the thread of the request has turned to another request.
+// reading had a fiber for the request, or the thread of the request has begun to work for another request.
 func (r *Requests) lacks(q *openRequest, look *sampler.Fibers) {
 	ns := min(max(look.AtNS, 0), r.nowNS)
 	if ns < max(q.wait.freeNS, q.awayNS) {
@@ -135,8 +135,8 @@ func (r *Requests) chargeWait(q *openRequest, toNS int64) {
 	}
 }
 
-// resumes notes that a thread has worked for a request in the period of c. If the request's fiber waited before that,
-// its wait ended when c began.
+// resumes notes that a thread has worked for a request in the period of c. If the request's fiber waited before this
+// period, the wait ended when c began.
 func (r *Requests) resumes(q *openRequest, c *requestCharge) {
 	if q.Waits && q.threads == 0 {
 		r.chargeWait(q, c.fromNS)
@@ -144,7 +144,8 @@ func (r *Requests) resumes(q *openRequest, c *requestCharge) {
 	q.wait.freeNS = max(q.wait.freeNS, c.toNS)
 }
 
-// skipWaits excludes a gap in the samples, which lasts until toNS, from the waits of fibers.
+// skipWaits excludes a gap in the samples from the waits of fibers, because nothing is known about this time. The gap
+// lasts until toNS.
 func (r *Requests) skipWaits(toNS int64) {
 	for _, q := range r.open {
 		if q.Waits {

@@ -57,9 +57,9 @@ func (f *fiberStory) feed(depth sampler.Depth, runs sampler.WorkID, holds bool) 
 	f.m.Feed(s)
 }
 
-// locks feeds nine samples without stacks (lock ticks), one per millisecond. Then it feeds a sample with stacks that
-// finds the thread working for next. Before the lock tick with the number since, the thread has its old state. From
-// this tick on, it has the state in which it works for next.
+// locks feeds nine samples without stacks (lock ticks), one per millisecond. Then it feeds a sample with stacks, in
+// which the thread works for the request next. The lock ticks before the number since show the thread's old state. The
+// later ones show the state in which it works for next.
 func (f *fiberStory) locks(since int, next sampler.WorkID) {
 	from := f.now
 	for i := range 9 {
@@ -82,8 +82,8 @@ func (f *fiberStory) only(t *testing.T) (report.StatRequests, report.StatEndpoin
 	return r, r.Endpoints[0]
 }
 
-// TestFibersWait: the time in which a request's fiber waits counts for the request. It counts from each reading of the
-// fibers to the next, while the readings show the fiber.
+// TestFibersWait: the time in which a request's fiber waits is added to the request. It is added from each reading of
+// the fibers to the next, while the readings show the fiber.
 func TestFibersWait(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -115,16 +115,17 @@ func TestFibersWait(t *testing.T) {
 	}
 }
 
-// TestFibersAndThreads: a request waits in its fiber, and between two such waits a thread works for it. No time counts
-// twice. If the thread turns to another request, the first request counts as waiting while readings show its fiber.
+// TestFibersAndThreads: a request waits in its fiber, and between two such waits a thread works for it. No time is
+// counted twice. If the thread begins another request, the first request counts as waiting while readings show its
+// fiber.
 func TestFibersAndThreads(t *testing.T) {
 	for since := range 10 {
 		testFibersAndThreads(t, since)
 	}
 }
 
-// testFibersAndThreads is TestFibersAndThreads with one position of a change. Before each reading of the stack, the
-// thread's state changes at the sample without stacks (lock tick) with the number since.
+// testFibersAndThreads runs TestFibersAndThreads for one value of since. Before each reading of the stack, the thread's
+// state changes at the sample without stacks (lock tick) with the number since.
 func testFibersAndThreads(t *testing.T, since int) {
 	f := newFiberStory()
 	f.tick(0, true)
@@ -138,7 +139,7 @@ func testFibersAndThreads(t *testing.T, since int) {
 		f.locks(since, runs)
 		switch {
 		case i%4 == 1:
-			f.tick(a, false) // an older reading of fibers shows it waiting
+			f.tick(a, false) // the last reading of fibers, which is older, shows the request's fiber waiting
 		case i%4 == 2:
 			f.tick(a, true)
 		default:
@@ -247,8 +248,8 @@ func TestFibersOlderLook(t *testing.T) {
 	}
 }
 
-// TestFibersStale: a suspended request counts as ended if fibers are not read for staleNS. Time without samples does
-// not count towards staleNS.
+// TestFibersStale: a suspended request counts as ended if fibers are not read for staleNS. Time without samples is not
+// a part of this time.
 func TestFibersStale(t *testing.T) {
 	f := newFiberStory()
 	f.tick(0, true)

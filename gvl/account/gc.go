@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// maxGCStacks limits how many stacks are counted separately. It applies to the stacks that start collections, and
-	// also to the stacks in whose time the collector works.
+	// maxGCStacks limits how many stacks are counted separately. There are two counts: of the stacks that start
+	// collections, and of the stacks in whose time the collector works.
 	maxGCStacks = 4096
 	// maxStatGC limits the places in the code in each list about collections of a Stat.
 	maxStatGC = 10
 )
 
-// gcAccount counts collections by reason, by the code that starts them, and by the code that pays for them with its
-// time. Lazy sweeping and incremental marking run when code allocates next, so this code pays
-// (docs/internals/gc.md#whether-it-runs).
+// gcAccount counts collections by reason and by the code that starts them. It also counts the time of the collector by
+// the code in whose time it works. This can be other code than the code that started the collection. Lazy sweeping and
+// incremental marking continue when any code allocates objects (docs/internals/gc.md#whether-it-runs).
 type gcAccount struct {
 	known    bool
 	count    uint64
 	triggers map[sampler.StackID]gcStarts
 	payers   map[sampler.StackID]int64
-	// lost is the number of collections that were started by stacks beyond the limit maxGCStacks. lostNS is the time
-	// that such stacks paid.
+	// lost is the number of collections that were started by stacks beyond the limit maxGCStacks. lostNS is the
+	// collector's time in such stacks.
 	lost   uint64
 	lostNS int64
-	// byTrigger and byMajor count collections by the words for their reason. missed counts collections whose reason is
-	// unknown, because the next collection overwrote it before ddtop read it.
+	// byTrigger and byMajor count collections by the words that Ruby uses for their reason. missed counts collections
+	// whose reason is unknown, because the next collection overwrote the reason before ddtop read it.
 	byTrigger [len(gcTriggers) + 1]uint64
 	byMajor   [len(gcMajors) + 1]uint64
 	missed    uint64
@@ -40,8 +40,8 @@ type gcAccount struct {
 }
 
 // gcStarts counts the collections that one stack started. seen counts the collections that were still running when a
-// sample first saw them. probable counts the collections that had already ended by then: they began in this stack or
-// shortly before it.
+// sample first showed them. probable counts the collections that had already ended at that time. A probable collection
+// began in this stack or shortly before it.
 type gcStarts struct{ seen, probable uint64 }
 
 var (

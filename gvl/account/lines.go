@@ -10,7 +10,7 @@ import (
 )
 
 // MaxLineLagNS limits how long after its end a line is reported, in ns. If the states of some threads become known even
-// later, they count in the next line.
+// later, their time is added to the next line.
 const MaxLineLagNS = 5_000_000_000
 
 // maxOpenLines limits the unfinished lines. If there are more, the oldest line is reported although its figures are not
@@ -19,8 +19,8 @@ const maxOpenLines = 1000
 
 const maxLineRactors = 256
 
-// LineSums has the sums for one line. Each line covers one of the equal periods into which Lines divides the time, as
-// for `ddtop stat --interval`.
+// LineSums has the sums for one line of `ddtop stat --interval`. Lines divides the time into equal periods, and each
+// line covers one of them.
 type LineSums struct {
 	startNS, endNS int64
 	NS             [gvl.NumStates]int64
@@ -66,7 +66,7 @@ type lineEnd struct {
 
 // Lines divides the time of a Stream into equal intervals and reports what happened in each. It reports an interval
 // when its figures are final. This can be up to a second after the end of the interval, because the kernel's answers
-// come late. Lines is not safe for concurrent use.
+// arrive late. Lines is not safe for concurrent use.
 type Lines struct {
 	gvl.Ignore
 	proc   sampler.Process
@@ -96,7 +96,7 @@ func NewLinesWithSums(s *stream.Stream, p sampler.Process, length int64, out fun
 }
 
 // eachLine calls visit with each line that overlaps a period, and the length of the overlap. Time before the first open
-// line counts in this line, because earlier lines are already reported.
+// line is added to the first open line, because earlier lines are already reported.
 func (l *Lines) eachLine(fromNS, toNS int64, visit func(s *LineSums, ns int64)) {
 	if len(l.open) == 0 || toNS <= fromNS {
 		return
@@ -154,7 +154,7 @@ func (l *Lines) Waited(w *gvl.Wait) {
 }
 
 // Lock adds the holds and waits of threads that no sample listed. Such threads have no intervals, so the method
-// Interval does not count them. Lock ignores all other threads.
+// Interval does not add them. Lock ignores all other threads.
 func (l *Lines) Lock(i *gvl.LockInterval) {
 	if i.Unlisted == (gvl.Unlisted{}) {
 		return

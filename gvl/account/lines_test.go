@@ -25,9 +25,9 @@ func (s *sumsOf) Interval(i *gvl.Interval)     { s.ns[i.State] += i.NS() }
 func (s *sumsOf) Collecting(i *gvl.GCInterval) { s.gcNS += i.NS() }
 func (s *sumsOf) Waited(w *gvl.Wait)           { s.waits++; s.longest = max(s.longest, w.MostNS) }
 
-// TestLinesSumUp: the lines of every stream follow each other without a gap from the first sample to the last, even if
-// samples have a long gap. A line is written when its figures are final. All lines together have all data of the
-// stream.
+// TestLinesSumUp: for every stream, the lines follow each other without a gap from the first sample to the last. This
+// also holds if there is a long gap between samples. A line is written when its figures are final. All lines together
+// have all data of the stream.
 func TestLinesSumUp(t *testing.T) {
 	for seed := uint64(0); seed < 40; seed++ {
 		p, dict := streamtest.Process(1000, 100), sampler.NewDictionary()
@@ -48,7 +48,7 @@ func TestLinesSumUp(t *testing.T) {
 				x.TimeNS += 3e9 // nothing was read for 3 s
 			}
 			if n > 1000 {
-				x.TimeNS += 200e9 // longer than the lines that are kept
+				x.TimeNS += 200e9 // longer than the time of all lines that are kept
 			}
 			if last != nil && x.TimeNS < last.TimeNS {
 				x.TimeNS = last.TimeNS

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// maxHolds limits the holds of locks that are remembered, of all locks together: 4 MB, or a minute at a thousand
-	// holds a second.
+	// maxHolds limits how many holds of all locks together are remembered. They take 4 MB, which is enough for a minute
+	// at a thousand holds a second.
 	maxHolds = 1 << 16
 	// maxHeldLocks limits how many locks are watched at a time.
 	maxHeldLocks = 1024
-	// manyThreads is a number of threads. If there are more, a sample with stacks (stack tick) does not read all
-	// waiting threads: each reads some of them, in turn. In this case turnNS limits the age of a thread's state, in ns
+	// manyThreads is the number of threads up to which a sample with stacks (stack tick) reads all waiting threads. If
+	// there are more, each sample reads some of them, in turn. Then turnNS limits the age of a thread's state, in ns
 	// (sampler.StackFresh).
 	manyThreads = 32
 	turnNS      = int64(50e6)
@@ -23,8 +23,8 @@ const (
 	forgetLockNS = int64(10e9)
 )
 
-// A LockHold is one hold of a Mutex or Monitor that samples saw begin and end. They show the holder of a lock only
-// while another thread waits for the lock.
+// A LockHold is one hold of a Mutex or Monitor whose beginning and end samples have shown. Samples show the holder of a
+// lock only while another thread waits for the lock.
 type LockHold struct {
 	Object uint64
 	Kind   string // as in Detail.Kind
@@ -33,8 +33,8 @@ type LockHold struct {
 	// samples. GapNS is the possible error of the length ToNS − FromNS. FromNS is zero if the thread already held the
 	// lock when another thread first waited for it. In this case the thread has held the lock at least since SeenNS.
 	FromNS, ToNS, GapNS, SeenNS int64
-	// Perhaps is set if a waiting thread was woken during the hold. What looks like one hold may then be several holds
-	// of the same thread.
+	// Perhaps is set if a waiting thread was woken during the hold. The hold may then consist of several holds of the
+	// same thread.
 	Perhaps bool
 	// LeastNS is the longest period of the hold, in ns, in which no waiting thread was woken. In this period, the lock
 	// was certainly held without a break.
@@ -63,12 +63,12 @@ type openHold struct {
 	// lastNS is when a sample last showed the hold. freeNS is the time of the first later sample without the hold. It
 	// is zero if all later samples showed it.
 	lastNS, freeNS int64
-	sureNS         int64              // the lock was certainly not released since this sample
+	sureNS         int64              // the time of a sample since which the lock was certainly not released
 	waiters        []sampler.ThreadID // the waiting threads at lastNS
 	left           bool               // one of the waiters has stopped waiting since lastNS
 	tick           uint64
 	// next is another thread that samples since nextNS show as the holder. If there are more than manyThreads threads,
-	// a sample can show a state that is up to turnNS old. So next counts as the holder only after turnNS.
+	// a sample can show a state that is up to turnNS old. So next replaces the holder only after turnNS.
 	next   sampler.ThreadID
 	nextNS int64
 }
@@ -134,7 +134,7 @@ func (l *LockHolds) Tick(t *gvl.Tick) {
 }
 
 // see updates the hold of a lock. waiters has all threads that wait for this lock in one sample. fresh is true if this
-// sample read the holder. stale is the greatest age, in ns, of a thread's state that still counts.
+// sample read the holder. stale is the greatest age of a thread's state that may still be used, in ns.
 func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64) {
 	object, holder, agree := waiters[0].object, sampler.ThreadID(0), true
 	for i := range waiters {
@@ -173,8 +173,8 @@ func (l *LockHolds) see(waiters []lockSeen, atNS int64, fresh bool, stale int64)
 		}
 		return
 	case holder != h.Thread:
-		// If the new holder waited for the lock before, it has had the lock since the first sample without the old
-		// holder.
+		// If the new holder waited for the lock before, it has had the lock since the first sample that does not show
+		// the old holder.
 		until := atNS
 		if h.freeNS != 0 && slices.Contains(h.waiters, holder) {
 			until = h.freeNS
@@ -221,14 +221,14 @@ type LockUse struct {
 	// perhaps counts the holds that may each be several shorter holds (LockHold.Perhaps).
 	perhaps int64
 	// HeldNow is how long the thread Now has held the lock at the end of the period. It is a lower bound if the hold
-	// began before another thread waited, or if it may be several holds. It is zero if it is not known.
+	// began before another thread waited, or if it may be several holds. It is zero if the length is not known.
 	HeldNow gvl.Bounded
 	Now     sampler.ThreadID // zero if there is none, or it is not known
 }
 
-// Told returns quantiles of the lengths of the holds. The share 0.5 is the median. shares must be in ascending order.
-// If some holds may each be several shorter ones (LockHold.Perhaps), all lengths are lower bounds. They are zero if
-// nothing is known.
+// Told returns quantiles of the lengths of the holds. shares are the wanted quantiles, such as 0.5 for the median, and
+// must be in ascending order. If some holds may each be several shorter ones (LockHold.Perhaps), all lengths are lower
+// bounds. They are zero if nothing is known.
 func (u *LockUse) Told(shares ...float64) []gvl.Bounded {
 	if u.perhaps > 0 {
 		return u.Held.Least(shares...)
@@ -261,8 +261,8 @@ func (l *LockHolds) Of(object uint64, fromNS, toNS int64) LockUse {
 	return u
 }
 
-// now sets Now and HeldNow from h, a hold that is in progress at atNS. leastNS is a lower bound of its length: for so
-// long, the thread certainly held the lock without a break.
+// now sets Now and HeldNow from h, a hold that is in progress at atNS. leastNS is a lower bound of its length: the time
+// for which the thread certainly held the lock without a break.
 func (u *LockUse) now(h *LockHold, leastNS, atNS int64) {
 	u.Now = h.Thread
 	switch {

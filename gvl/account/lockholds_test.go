@@ -61,8 +61,8 @@ func TestLockHolds(t *testing.T) {
 }
 
 // TestOneThreadThatAlwaysWins: waiting threads are woken again and again, but the same thread keeps the lock or takes
-// it again. Its hold may have ended at each wake-up. So the lower bound of a hold is the time between two wake-ups, not
-// the whole time.
+// it again. Its hold may have ended at each wake-up. So the lower bound for the length of a hold is the time between
+// two wake-ups. The whole time would be too long.
 func TestOneThreadThatAlwaysWins(t *testing.T) {
 	var l lockTicks
 	l.tick(1, 2, 1, 3)
@@ -90,8 +90,8 @@ func TestOneThreadThatAlwaysWins(t *testing.T) {
 	}
 }
 
-// TestShortHoldsAreAtMost: the length of a short hold is an upper bound. Its ends are known only to within the time
-// between two samples, which is a large part of the hold.
+// TestShortHoldsAreAtMost: the length of a short hold is an upper bound, because its beginning and end are not known
+// exactly. The possible error is the time between two samples, which is a large part of a short hold.
 func TestShortHoldsAreAtMost(t *testing.T) {
 	var l lockTicks
 	for range 20 {
@@ -149,9 +149,9 @@ func TestHoldersThatAreReadInTurn(t *testing.T) {
 	}
 }
 
-// TestHoldFromTheFirstSample: a thread has a lock in the first sample. The lower bound of its hold is the time in which
-// the thread certainly did not release the lock. If waiting threads are woken but do not get the lock, this time begins
-// again.
+// TestHoldFromTheFirstSample: a thread has a lock in the first sample. The lower bound for the length of its hold is
+// the time in which the thread certainly did not release the lock. If waiting threads are woken but do not get the
+// lock, this time begins again.
 func TestHoldFromTheFirstSample(t *testing.T) {
 	var l lockTicks
 	l.tick(50, 1, 2, 3)

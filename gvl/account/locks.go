@@ -10,7 +10,7 @@ import (
 )
 
 // Contended is an object for which threads wait at one instant. It is a Mutex or Monitor with its holder, or a Queue,
-// SizedQueue, ConditionVariable or Ractor. It can also be a thread that others join.
+// SizedQueue, ConditionVariable or Ractor. It can also be a thread for whose end others wait (Thread#join).
 type Contended struct {
 	// Kind is the kind of object, as in Detail.Kind. Object is its address. It is 0 for a thread that others join.
 	Kind   string
@@ -24,7 +24,7 @@ type Contended struct {
 	// HolderState is the state of the holder, HolderStack its stack.
 	HolderState gvl.State
 	HolderStack sampler.StackID
-	// Waiters are the threads that wait, the one with the longest wait first. LongestNS is the length of the longest
+	// Waiters are the threads that wait, the thread with the longest wait first. LongestNS is the length of the longest
 	// wait in ns, and LongestBound says whether this is a lower or upper bound. LongestNS is zero if no length is
 	// known, because each thread may have had the lock for a moment since ddtop first saw it wait. SeenNS is the
 	// longest time, in ns, for which ddtop has seen a thread wait.
@@ -32,7 +32,7 @@ type Contended struct {
 	LongestNS    int64
 	LongestBound gvl.Bound
 	SeenNS       int64
-	// Timed is how many of the waits end after a timeout.
+	// Timed is how many of the waits have a timeout.
 	Timed int
 }
 
@@ -62,7 +62,7 @@ func Locks(states []gvl.ThreadState) []Contended {
 		}
 		k := key{d.Kind, d.Object, 0}
 		if d.Joined != 0 {
-			k = key{d.Kind, 0, d.Joined} // use the joined thread as the key, because each join has an object of its own
+			k = key{d.Kind, 0, d.Joined} // each join has an object of its own, so use the joined thread as the key
 		}
 		n, ok := at[k]
 		if !ok {
@@ -75,7 +75,7 @@ func Locks(states []gvl.ThreadState) []Contended {
 		if d.DeadlineNS != 0 {
 			c.Timed++
 		}
-		// While a lock changes hands, the data of only some of the waiting threads names a holder.
+		// While a lock passes from one thread to another, only some of the waiting threads name a holder.
 		if h := max(d.Holder, d.Joined); h != 0 && c.Holder == 0 {
 			c.Holder = h
 		}

@@ -5,7 +5,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxLockWaits limits the waits for locks that are remembered: 2 MB, or half a minute at a thousand waits a second.
+// maxLockWaits limits how many waits for locks are remembered. They take 2 MB, which is enough for half a minute at a
+// thousand waits a second.
 const maxLockWaits = 1 << 15
 
 // lockWait is a period in which a thread waited for a Mutex or Monitor.
@@ -32,8 +33,9 @@ type LockCost struct {
 	Object   uint64
 	Kind     string // as in Detail.Kind
 	WaitedNS int64
-	// Stack is the stack of a thread that waited for this lock. It comes from the longest of the waits whose stack can
-	// belong to such a wait (see Costs). It is zero if there is no such stack.
+	// Stack is the stack of a thread that waited for this lock. A stack can be older than its wait, so only stacks that
+	// can belong to a wait for this lock are used (see Costs). Of these waits, Stack comes from the longest. It is zero
+	// if there is no such stack.
 	Stack     sampler.StackID
 	longestNS int64
 }
@@ -66,9 +68,10 @@ func (l *LockHolds) Interval(i *gvl.Interval) {
 	w.next = (w.next + 1) % len(w.ring)
 }
 
-// Costs returns, for each lock, how long threads waited for it between two times. A wait in progress counts up to the
-// last sample. The stack that was read for a wait can be older than the wait and show other code. So the caller passes
-// a function fits, which reports whether a stack can belong to a wait for this kind of lock (gvl.FitsLock).
+// Costs returns, for each lock, how long threads waited for it between two times. The time of a wait in progress is
+// included up to the last sample. The stack that was read for a wait can be older than the wait and show other code. So
+// the caller passes a function fits, which reports whether a stack can belong to a wait for this kind of lock
+// (gvl.FitsLock).
 func (l *LockHolds) Costs(fromNS, toNS int64, fits func(stack sampler.StackID, kind string) bool) map[uint64]LockCost {
 	out := make(map[uint64]LockCost)
 	for i := range l.waits.ring {

@@ -8,7 +8,7 @@ import (
 )
 
 // TestLockCosts: the cost of a lock is the time in which threads waited for it, added up over all threads. Its stack
-// comes from the longest wait whose stack can belong to a wait for a lock.
+// comes from the longest wait, among the waits whose stack can belong to a wait for a lock.
 func TestLockCosts(t *testing.T) {
 	var l LockHolds
 	const older = 99
@@ -22,7 +22,7 @@ func TestLockCosts(t *testing.T) {
 	wait(1, 0x10, 8, 20, 40) // the same wait goes on
 	wait(0, 0x20, 9, 10, 13)
 	wait(0, 0x10, 7, 100, 200)
-	wait(2, 0x10, older, 10, 25) // the longest at first, but its stack is from before the wait
+	wait(2, 0x10, older, 10, 25) // the longest wait at this time, but its stack is from before the wait
 	l.Interval(&gvl.Interval{Thread: 1, State: gvl.Waiting, Stack: 7, FromNS: 10e6, ToNS: 90e6})
 	if n := len(l.waits.ring); n != 5 {
 		t.Errorf("%d waits", n)

@@ -4,7 +4,7 @@ package account
 type reading struct{ value, atNS int64 }
 
 // Meter measures the growth of a counter that is read less often than samples are made, for example ddtop's own CPU
-// time. It counts only the growth between two readings.
+// time. It includes only the growth between two readings.
 type Meter struct {
 	seen        bool
 	value       int64

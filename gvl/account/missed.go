@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// mostMissed is the share of missed requests above which figures are shown as lower bounds. A missed request is one
-	// that no sample has shown.
+	// mostMissed is a threshold for the share of missed requests. Above it, figures are shown as lower bounds. A missed
+	// request is a request that no sample has shown.
 	mostMissed = 1. / 20
-	// copiedShare is a share of the ended requests. If changes (sampler.Change) show the beginnings of at least this
-	// share, they also show how many requests were missed. With a smaller share, ddtop does not use them for this.
+	// copiedShare is a share of the ended requests. Changes (sampler.Change) must show the beginnings of at least this
+	// share. Only then does ddtop use the changes to count how many requests were missed.
 	copiedShare = .9
-	// tickNS is the time between two records that the BPF programs make about a thread that keeps its CPU, in ns. They
-	// make these records at the CPU's clock interrupt, at about 100 Hz. A request that begins and ends between two
-	// records leaves no record.
+	// tickNS is the time between two records that the BPF programs make about a thread that keeps its CPU, in ns. The
+	// programs make these records at the CPU's clock interrupt, at about 100 Hz. A request that begins and ends between
+	// two records leaves no record.
 	tickNS = 10e6
 )
 
-// brief reports whether a request was shorter than 2 * tickNS and ran for most of this time. Some requests like this
-// one leave no record, so nothing shows how many of them were missed.
+// brief reports whether a request was shorter than 2 * tickNS and ran for most of this time. Some requests as short as
+// this leave no record, so it is not known how many were missed.
 func (q *PastRequest) brief() bool {
 	slept := q.FiberNS
 	for s, ns := range q.NS {
@@ -37,7 +37,7 @@ type begunCount struct{ begun, missed int }
 func (b *begunCount) merge(o begunCount) { b.begun, b.missed = b.begun+o.begun, b.missed+o.missed }
 
 // mark sets AtLeast of all endpoints of one period if so many requests were missed that figures are only lower bounds.
-// The endpoint of a missed request is not known, so the request counts against all endpoints.
+// The endpoint of a missed request is not known, so a missed request can belong to any of them.
 func (b begunCount) mark(list []Endpoint) {
 	ended := 0
 	for i := range list {
@@ -65,10 +65,10 @@ func AtLeast(list []Endpoint) bool {
 // atLeast reports whether more than the share mostMissed of the requests may be missed. ended is the number of all
 // requests that were seen to end. list has the endpoints in question.
 //
-// If changes show when requests begin, they also show how many were missed, except brief ones. If not, a request is
-// missed if it begins and ends between two readings of its thread. SlackNS is the mean time between two such readings.
-// To decide whether this is likely, atLeast looks at the requests that were seen. If the share mostMissed of them is
-// shorter than twice SlackNS, other requests were probably too short to be seen.
+// If changes show when requests begin, they also show how many were missed, except brief ones. Without changes, a
+// request is missed if it begins and ends between two readings of its thread. SlackNS is the mean time between two such
+// readings. To decide whether this is likely, atLeast examines the requests that were seen. If the share mostMissed of
+// them is shorter than twice SlackNS, other requests were probably too short to be seen.
 func (b begunCount) atLeast(ended int, list []Endpoint) bool {
 	if b.begun > 0 && float64(b.begun) >= copiedShare*float64(ended) {
 		own, brief := 0, 0
@@ -93,15 +93,16 @@ func (b begunCount) atLeast(ended int, list []Endpoint) bool {
 	return lengths.Quantile(mostMissed) < 2*slackNS/n
 }
 
-// begunRequests has the requests of which only a change of the GVL shows the beginning. No sample has shown them yet.
+// begunRequests has the requests of which ddtop knows only the beginning, from a change of the GVL. No sample has shown
+// them yet.
 type begunRequests struct {
 	// unfound is, for each thread, the time at which it began a request that no sample has shown yet, CLOCK_MONOTONIC
 	// in ns.
 	unfound map[sampler.ThreadID]int64
 }
 
-// changes counts the requests that begin in the changes in list, and how many of them were missed: no sample has shown
-// them. r knows which requests samples have shown.
+// changes counts the requests that begin in the changes in list. It also counts how many of them were missed because no
+// sample has shown them. r has the requests that samples have shown.
 func (b *begunRequests) changes(list []sampler.Change, r *Requests) {
 	for i := range list {
 		c := &list[i]

@@ -52,8 +52,8 @@ func TestMissedBetweenReadings(t *testing.T) {
 func TestMissedByCopies(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// unfound is set if one beginning in ten is a change that does not show which request begins. A sample
-		// (sampled) or a later change (later) may still show the request.
+		// unfound is set if, for one request in ten, the change at its beginning does not show which request begins. A
+		// sample (sampled) or a later change (later) may still show the request.
 		unfound, sampled, later bool
 		// runs is true if the thread keeps the GVL and its CPU all the time. want is true if figures must be lower
 		// bounds.
@@ -111,7 +111,7 @@ func TestMissedByCopies(t *testing.T) {
 			ended.Feed(x)
 		}
 		list := m.Requests.Endpoints(0, last)
-		for n := range int64(3) { // only readings of stacks show EndedCounts that a request has ended
+		for n := range int64(3) { // EndedCounts needs readings of stacks to see that a request has ended
 			ended.Feed(&sampler.Sample{TimeNS: last + (n+1)*2e8, Depth: sampler.StackTick})
 		}
 		if n := ended.Take()["GET /"]; n != int64(list[0].Ended) {

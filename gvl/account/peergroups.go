@@ -51,7 +51,8 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 	}
 	n, ok := g.byName[name]
 	if !ok && len(g.list) > maxPeerGroups {
-		// The limit of groups is reached. All further remote ends of the same kind share one group, which has no name.
+		// The limit of groups is reached. So this remote end gets the group that all further remote ends of the same
+		// kind share. This group has no name.
 		p, id, in, name = sampler.Peer{Kind: p.Kind}, 0, false, gvl.PeerKindWord(p.Kind)
 		n, ok = g.byName[name]
 	}
@@ -69,9 +70,9 @@ func (g *PeerGroups) GroupOf(id sampler.PeerID) uint32 {
 // Group returns the group with a number that GroupOf has returned.
 func (g *PeerGroups) Group(n uint32) *PeerGroup { return &g.list[n] }
 
-// clientOf reports whether the other end of a connection is a client that has opened the connection. The reader gives
-// the port of an end only if a program chose this port, and not if the kernel chose it. So if this end has a port and
-// the other end has none, the other end opened the connection.
+// clientOf reports whether the other end of a connection is a client that has opened the connection. A Peer has the
+// port of an end only if a program chose this port. It lacks a port that the kernel chose. So if this end has a port
+// and the other end has none, the other end opened the connection.
 func clientOf(p sampler.Peer) bool {
 	return p.Kind == sampler.PeerTCP && p.Service == "" && hasPort(p.Local) && !hasPort(p.Remote)
 }

@@ -41,8 +41,8 @@ func TestStatQueues(t *testing.T) {
 	}
 }
 
-// TestQueuedByRoute: for each route, a Stat has how long its requests waited before a thread took them. Each request
-// counts once. A route has no such time if the time is known for none of its requests.
+// TestQueuedByRoute: for each route, a Stat has how long its requests waited before a thread took them. Each request is
+// counted once. A route has no such time if the time is unknown for all of its requests.
 func TestQueuedByRoute(t *testing.T) {
 	y := newRequestStory()
 	n := sampler.WorkNumber(0)

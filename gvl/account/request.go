@@ -15,9 +15,9 @@ type PeerNS struct {
 type Request struct {
 	PastRequest
 	// The fields below describe a request in progress, as of the last sample. If Suspended is set, its thread works for
-	// other requests at this moment. Otherwise Now is the thread's state, and Serving and Stack were read with it.
-	// Waits is set if one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns). In that
-	// case, Serving and Stack belong to this fiber.
+	// other requests at this moment. Otherwise Now is the thread's state, and Serving and Stack were read at the same
+	// time. Waits is set if one of the thread's fibers waited for the request at FiberAtNS (CLOCK_MONOTONIC in ns). In
+	// that case, Serving and Stack belong to this fiber.
 	Suspended bool
 	Waits     bool
 	FiberAtNS int64
@@ -33,22 +33,23 @@ type PastRequest struct {
 	Thread sampler.ThreadID
 	// FromNS and ToNS are the beginning and the end, CLOCK_MONOTONIC in ns. Each is the middle between two readings of
 	// the thread's stack: one with the request and one without it. If InProgress is set, ToNS is the time of the last
-	// sample. AtLeast is set if the request took longer than ToNS − FromNS, for one of three reasons. It may have begun
-	// before its thread was first read. It may have ended in a gap of the samples. Or the samples since ToNS could not
-	// read whether it has ended.
+	// sample. AtLeast is set if the request may have lasted longer than ToNS − FromNS, for one of three reasons. It may
+	// have begun before its thread was first read. It may have ended in a gap between samples. Or the samples since
+	// ToNS could not show whether it has ended.
 	FromNS, ToNS int64
 	InProgress   bool
 	AtLeast      bool
 	// SlackNS is how much shorter or longer than measured the request may be, in ns. It is half of the time between the
 	// two readings around the request's beginning, plus the same for its end if it has ended.
 	SlackNS int64
-	// Late is set if the request may have begun much earlier than ddtop found it. A sample between BeforeNS and SinceNS
-	// of Work read the thread's stack, but had no time to search it for requests. Requests found like this tend to be
-	// long, so they are left out of an endpoint's Durations. Late is also set if the last samples before the end could
-	// not read whether the request has ended.
+	// Late is set if the request may have begun much earlier than ddtop found it. In this case, a sample between
+	// BeforeNS and SinceNS of Work read the thread's stack, but had no time to search it for requests. Requests found
+	// so late tend to be long, so they are left out of an endpoint's Durations. Late is also set if the last samples
+	// before the end could not show whether the request has ended.
 	Late bool
-	// NS is the time of the request's threads by state. Three times are left out: before the measurement, without
-	// samples, and with the request suspended, because a fiber that does not run has no state.
+	// NS is the time of the request's threads by state. Three kinds of time are left out: time before the measurement,
+	// time without samples, and time in which the request was suspended. A suspended request runs on no thread, so it
+	// has no state.
 	NS [gvl.NumStates]int64
 	// FiberNS is the time in which a fiber waited for the request and no thread worked for the request, in ns.
 	FiberNS int64
@@ -77,9 +78,9 @@ func beginSlack(w *sampler.Work) int64 {
 	return 0
 }
 
-// An Endpoint is a route or a class of jobs, with its figures in a period. Requests shorter than the time between two
-// readings of stacks may be missed. So all figures describe only the requests that were seen. AtLeast is set if too
-// many requests were missed.
+// An Endpoint is a route or a class of jobs, with its figures in a period. ddtop may miss requests that are shorter
+// than the time between two readings of stacks. So all figures describe only the requests that were seen. AtLeast is
+// set if too many requests were missed.
 type Endpoint struct {
 	// Kind and Name are as in sampler.Work. If Other is set, this Endpoint is the sum of all endpoints and requests
 	// for which there was no room.
@@ -112,8 +113,8 @@ type Endpoint struct {
 }
 
 // Slack returns slackNS, the possible error of several lengths, or zero if texts need not show it. shortestNS is the
-// shortest of the lengths, for which the error matters most. Texts need not show the error if the two bounds of this
-// length differ by less than a sixteenth.
+// shortest of the lengths, for which the error matters most. Texts need not show the error if it is small: the two
+// bounds of the shortest length differ by less than a sixteenth.
 func Slack(shortestNS, slackNS int64) int64 {
 	if _, vague := Length(shortestNS, slackNS); vague {
 		return slackNS
@@ -143,7 +144,7 @@ func Length(ns, slackNS int64) (_ int64, atMost bool) {
 }
 
 // Seen reports whether a request of the endpoint was seen in this period. If not, the endpoint's NS is the remaining
-// time of requests that ended just before the period. Shares of this NS mean nothing.
+// time of requests that ended just before the period. A percentage of this NS would be misleading.
 func (e *Endpoint) Seen() bool { return e.Other || e.Ended+e.Running > 0 }
 
 func (e *Endpoint) TotalNS() int64 {

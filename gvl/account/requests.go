@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// maxOpenRequests limits the requests and jobs in progress that are followed separately. The time of all further
+	// maxOpenRequests limits how many requests and jobs in progress are followed separately. The time of all further
 	// ones is added up as "other".
 	maxOpenRequests = 4096
-	// maxEndedRequests limits the ended requests that are remembered: only the last ones are kept. They take 4 MB, and
-	// 1 MB for the index that finds them.
+	// maxEndedRequests limits how many ended requests are remembered. If there are more, the oldest are dropped. The
+	// requests take 4 MB, and the index that finds them takes 1 MB.
 	maxEndedRequests = 1 << 14
 	// maxRequestPeers limits the peers that are reported for one request or endpoint: those with the most time. To find
 	// them, time is added up for at most maxSumPeers peers.
@@ -28,7 +28,7 @@ const (
 )
 
 // Requests follows the requests and jobs that threads work for (sampler.Serving). A request's endpoint can become known
-// late: all time of the request, from its beginning on, then belongs to the last known endpoint. Requests is a
+// late. Then all time of the request, from its beginning on, belongs to the last known endpoint. Requests is a
 // gvl.Consumer. It is not safe for concurrent use.
 type Requests struct {
 	gvl.Ignore
@@ -52,16 +52,16 @@ type Requests struct {
 	firstNS, nowNS int64
 }
 
-// requestSlot is what a thread works for. q is nil if the thread works for no request, or if there is no room for the
-// request.
+// requestSlot is what a thread works for. q is nil if the thread works for no request, or if too many other requests
+// are in progress (maxOpenRequests).
 type requestSlot struct {
 	thread sampler.ThreadID
 	work   sampler.WorkID
 	q      *openRequest
-	// over is work that the thread has already ended, as changes of the GVL show. Samples still report this work until
-	// they read the thread's stack again.
+	// over is work that the thread has already ended, as changes of the GVL show. But samples still show this work
+	// until they read the thread's stack again.
 	over sampler.WorkID
-	// left is the last request of this thread that was counted in Requests.leftOut. It prevents counting the request
+	// left is the last request of this thread that was counted in Requests.leftOut. With left, a request is not counted
 	// twice.
 	left sampler.WorkNumber
 	// readNS are the last two times at which the thread's stack was read, the later one first.
@@ -77,9 +77,9 @@ type openRequest struct {
 	readNS, awayNS int64
 	readings       int
 	slackNS        int64 // by how much awayNS can be wrong
-	fiber          bool  // the request ran on a fiber that another fiber had resumed
+	fiber          bool  // the request runs on a fiber that another fiber has resumed
 	cut            bool  // when it ended is not known
-	unread         bool  // since readNS, samples cannot show if its thread still works for it
+	unread         bool  // since readNS, samples could not show whether its thread still works for it
 	done           bool
 	leaving        bool // it is in Requests.leaving
 	unsampled      bool // no sample has shown it: changes say when it began and ended
@@ -137,8 +137,8 @@ func (r *Requests) Lock(i *gvl.LockInterval) {
 	r.charge(s, i.Thread, id, requestCharge{fromNS: i.FromNS, toNS: i.ToNS, waiters: i.Waiters})
 }
 
-// requestCharge is time that is added to a request. It is time of the request in one state. Or, if waiters is above 0,
-// it is time in which the request's thread made others wait for the GVL.
+// requestCharge is time that is added to a request. If waiters is 0, it is time of the request in one state. If waiters
+// is above 0, it is time in which the request's thread made others wait for the GVL.
 type requestCharge struct {
 	fromNS, toNS int64
 	state        gvl.State
@@ -155,7 +155,7 @@ func (r *Requests) timeCharge(i *gvl.Interval) requestCharge {
 	return c
 }
 
-// charge adds the charge c to the request with the given id. s is what the thread worked for in the last sample. It may
+// charge adds the time c to the request with the given id. s is what the thread worked for in the last sample. It may
 // be nil.
 func (r *Requests) charge(s *requestSlot, thread sampler.ThreadID, id sampler.WorkID, c requestCharge) {
 	if id == 0 {
@@ -211,7 +211,7 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	past := PastRequest{Work: w, Thread: thread, AtLeast: w.BeforeNS <= 0}
 	q := &openRequest{Request: past.request(), readNS: atNS}
 	afterOthers(r.stream, &w, thread)
-	q.FromNS = min(beginOf(&w, atNS), r.stream.LastNS()) // a recording can hold anything
+	q.FromNS = min(beginOf(&w, atNS), r.stream.LastNS()) // a damaged recording can contain any time
 	if n := len(r.spare); n > 0 {
 		q.seconds, r.spare = r.spare[n-1], r.spare[:n-1]
 	}
@@ -220,7 +220,7 @@ func (r *Requests) begin(w sampler.Work, thread sampler.ThreadID, atNS int64) *o
 	return q
 }
 
-// away notes that no thread has worked for a request since atNS. From this time on, Tick checks whether the request has
+// away notes that no thread has worked for a request since atNS. From now on, Tick checks whether the request has
 // ended.
 func (r *Requests) away(q *openRequest, atNS int64) {
 	q.awayNS, q.readings = atNS, 0
@@ -236,7 +236,8 @@ func (r *Requests) Ended(slot int, atNS int64) {
 		return
 	}
 	if q := r.slots[slot].q; q != nil {
-		q.fiber, q.cut, q.slackNS = false, atNS <= r.nowNS, 0 // cut is true if the thread ended in a gap
+		// cut is true if the thread ended in a gap between samples
+		q.fiber, q.cut, q.slackNS = false, atNS <= r.nowNS, 0
 		r.leave(q, atNS)
 	}
 	delete(r.looks.switches, r.slots[slot].thread)
@@ -345,7 +346,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 	if q == nil && w.Number != 0 {
 		q = r.begin(w, t.ID, k.ToNS)
 		switch {
-		case q == nil && s.left != w.Number: // a request counts only once, also when more is known of it later
+		case q == nil && s.left != w.Number: // count a request only once, also if more is known about it later
 			s.left = w.Number
 			r.leftOut++
 		case q == nil:
@@ -410,8 +411,8 @@ func (r *Requests) gone(q *openRequest, atNS int64) bool {
 }
 
 // hasLeft reports whether a request for which no thread works counts as ended. readings is the number of readings of
-// stacks since the last thread stopped working for it, and sinceNS is the time since then. fiber is true if the request
-// runs on a fiber that can be resumed.
+// stacks since the last thread stopped working for the request. sinceNS is the time since then. fiber is true if the
+// request runs on a fiber that can be resumed.
 func hasLeft(fiber bool, readings int, sinceNS int64) bool {
 	if fiber {
 		return sinceNS > suspendedNS

@@ -9,9 +9,9 @@ import (
 // roundedNS is the largest error, in ns, by which the times of changes are rounded.
 const roundedNS = 1000
 
-// afterOthers raises BeforeNS of a request, the time at which it had certainly not begun. A request cannot begin before
-// its thread has ended its earlier work. Changes report the ends of this work, and the last of them before SinceNS
-// becomes BeforeNS. The loop skips the change with which the request itself begins (beginOf).
+// afterOthers raises BeforeNS, the time at which a request had certainly not begun. A request cannot begin before its
+// thread has ended its earlier work. Changes of the GVL show when the thread ended earlier work. The last such end
+// before SinceNS becomes BeforeNS. The loop skips the change with which the request itself begins (beginOf).
 func afterOthers(s *stream.Stream, w *sampler.Work, thread sampler.ThreadID) {
 	own := beginOf(w, 0)
 	for left := w.BeforeNS; w.BeforeNS > 0 && left != 0 && left <= w.SinceNS; left, _ = s.LeftWork(thread, left+1) {

@@ -10,7 +10,8 @@ import (
 )
 
 // TestRequestEndsWhenLeft: a request ends when its thread returns to the place where it waits for work. A change of the
-// GVL shows the exact time, so ddtop uses it, and not the middle between two samples.
+// GVL shows the exact time. ddtop must use this time as the end. Without changes, it would use the middle between two
+// samples.
 func TestRequestEndsWhenLeft(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)
@@ -39,7 +40,7 @@ func TestRequestEndsWhenLeft(t *testing.T) {
 			change(411, sampler.GVLReleased, sampler.Doing{Kind: sampler.DoingSleeps, Syscall: "futex", Status: sampler.StoppedForever, Left: true})
 		}
 		m.Feed(x)
-		// Longest includes the request even while its end is not certain
+		// Longest includes the request even while it is not certain that the request has ended
 		if list := m.Requests.Longest(10); n >= 2 && len(list) != 1 {
 			t.Errorf("sample %d: %+v", n, list)
 		}
@@ -113,8 +114,8 @@ func TestRequestsBetweenSamples(t *testing.T) {
 	}
 }
 
-// TestRequestOverBetweenReadings: samples that do not read stacks repeat the request of the last reading. If changes
-// show that the thread has ended this request and begun another one, the new request counts as running.
+// TestRequestOverBetweenReadings: samples that do not read stacks repeat the request of the last reading. Here changes
+// show that the thread has ended this request and begun another one. So the new request must be the one in progress.
 func TestRequestOverBetweenReadings(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestOnlyWhatWasSeen: a long request gets another name while it runs. A part of its time was counted under the old
-// name, but the request itself counts only under the new name. So ddtop stat has no row for the old name.
+// TestOnlyWhatWasSeen: a long request gets another name while it runs. A part of its time was added to the old name,
+// but the request itself is counted only under the new name. So ddtop stat has no row for the old name.
 func TestOnlyWhatWasSeen(t *testing.T) {
 	dict := sampler.NewDictionary()
 	m := newFolded(gvltest.ProcOf(sampler.EraSched), dict)

@@ -10,7 +10,8 @@ import (
 )
 
 // TestLengthsOnAFullMachine: without a free CPU, ddtop reads stacks only 20 to 30 times per second, and some readings
-// lack requests. Each quantile of a route's lengths must still be right, within the possible error shown beside it.
+// lack requests. Each quantile of a route's lengths must still be right, within the possible error that is shown with
+// the quantile.
 func TestLengthsOnAFullMachine(t *testing.T) {
 	const ms = int64(gvltest.MS)
 	routes := []struct {

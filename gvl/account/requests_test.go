@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// servers assigns requests to the threads of a stream. As with a real reader, the request of a thread changes only when
-// the thread's stack is read.
+// servers assigns requests to the threads of a stream. The request of a thread changes only when the thread's stack is
+// read, because a real reader also sees a change only then.
 type servers struct {
 	rng  *rand.Rand
 	dict *sampler.Dictionary
@@ -60,7 +60,7 @@ func (v *servers) turn(id sampler.ThreadID, atNS int64) {
 	}
 	v.of[id], v.atNS[id] = w, atNS
 	v.read[id] = sampler.Serving{}
-	if w != nil && v.rng.IntN(30) > 0 { // else the request could not be read
+	if w != nil && v.rng.IntN(30) > 0 { // otherwise the sample could not read the request
 		v.read[id] = sampler.Serving{Work: v.dict.InternWork(*w)}
 	}
 }
@@ -245,8 +245,8 @@ func (y *requestStory) work(n sampler.WorkNumber, endpoint string) sampler.Work 
 	return sampler.Work{Number: n, Kind: sampler.WorkRequest, Endpoint: endpoint, SinceNS: y.atNS + 10*gvltest.MS, BeforeNS: y.atNS}
 }
 
-// TestConnectionsOfAPoolAreOnePeer: all connections to a remote end count as one peer, whichever connection of a pool a
-// request uses. They stay one peer if ddtop learns more about the remote end later. The newest connection represents
+// TestConnectionsOfAPoolAreOnePeer: all connections to a remote end are one peer, whichever connection of a pool a
+// request uses. They remain one peer if ddtop learns more about the remote end later. The newest connection represents
 // all.
 func TestConnectionsOfAPoolAreOnePeer(t *testing.T) {
 	y := newRequestStory()
@@ -264,8 +264,9 @@ func TestConnectionsOfAPoolAreOnePeer(t *testing.T) {
 	}
 }
 
-// TestRequestFromBeginToEnd: all time of a request has the route that is known last. The beginning of the request is in
-// the middle between the last reading without it and the first reading with it. Its end is set in the same way.
+// TestRequestFromBeginToEnd: all time of a request is added to the route that is known last. The beginning of the
+// request is in the middle between the last reading without it and the first reading with it. Its end is computed in
+// the same way.
 func TestRequestFromBeginToEnd(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -283,7 +284,7 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 	over := y.atNS + 5*gvltest.MS
 	y.works[1] = sampler.Work{}
 	y.ticks(1)
-	for _, n := range []int{0, 2, 20} { // as soon as it ends, and when its end is certain
+	for _, n := range []int{0, 2, 20} { // right after the request's end, and later when the end is certain
 		y.ticks(n)
 		list := y.endpoints()
 		if len(list) != 1 || list[0].Name != "GET orders#index" || list[0].Ended != 1 || list[0].Running != 0 || list[0].LongestNS != over-begun ||
@@ -308,9 +309,9 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 	}
 }
 
-// TestRequestsShorterThanReadings: if only one reading shows a request, the request took up to twice the interval
-// between readings. The possible error of any length is this interval. So a length is shown without a bound only if the
-// interval is a small part of it.
+// TestRequestsShorterThanReadings: if only one reading shows a request, the request lasted up to twice the interval
+// between readings. The possible error of any length is this interval. So the text shows a length without a bound only
+// if the interval is a small part of the length.
 func TestRequestsShorterThanReadings(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -353,7 +354,7 @@ func TestRequestSeenWithoutStack(t *testing.T) {
 	}
 }
 
-// TestRequestsWithoutEdges: if a request began before the first sample or ended in a gap of the samples, its length is
+// TestRequestsWithoutEdges: if a request began before the first sample or ended in a gap between samples, its length is
 // a lower bound. If it ended because its thread ended, its length is known. If it is seen before and after a gap, it
 // also lasted during the gap.
 func TestRequestsWithoutEdges(t *testing.T) {
@@ -392,7 +393,7 @@ func TestRequestsWithoutEdges(t *testing.T) {
 	}
 }
 
-// TestRequestDiedInGap: the thread of a request ends in a gap of the samples, so no sample shows when the request
+// TestRequestDiedInGap: the thread of a request ends in a gap between samples, so no sample shows when the request
 // ended. Its length is a lower bound.
 func TestRequestDiedInGap(t *testing.T) {
 	y := newRequestStory()
@@ -408,7 +409,7 @@ func TestRequestDiedInGap(t *testing.T) {
 }
 
 // TestRequestsThatComeBack: one failed reading does not end a request. If a request runs on a fiber, and its thread
-// turns to another request, the first one counts as suspended, not as ended.
+// begins another request, the first request is suspended. It must not count as ended.
 func TestRequestsThatComeBack(t *testing.T) {
 	y := newRequestStory()
 	w := y.work(1, "GET a")
@@ -455,8 +456,8 @@ func TestRequestsBlame(t *testing.T) {
 	}
 }
 
-// TestRequestsOfLyingTimes: in a damaged recording, the beginning of a request can be any number. The request then gets
-// no more time than is possible, and no time that belongs to other requests.
+// TestRequestsOfLyingTimes: in a damaged recording, any number can be given as the beginning of a request. The request
+// then gets no more time than is possible, and no time that belongs to other requests.
 func TestRequestsOfLyingTimes(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
@@ -506,7 +507,7 @@ func TestRequestsOfLyingTimes(t *testing.T) {
 	}
 }
 
-// TestRequestsLimits: requests and endpoints beyond the limits are counted as "other". None of their time is lost.
+// TestRequestsLimits: requests and endpoints beyond the limits are added up as "other". None of their time is lost.
 func TestRequestsLimits(t *testing.T) {
 	y := newRequestStory()
 	ids := make([]sampler.ThreadID, maxOpenRequests+10)
@@ -567,8 +568,8 @@ func sum(ns [gvl.NumStates]int64) (total int64) {
 	return total
 }
 
-// TestLargestPeersAreKept: time is added up for a limited number of peers only. The result names the peers with the
-// most time, not the first ones. The time of a peer is never too high. If there are few peers, it is exact.
+// TestLargestPeersAreKept: time is added up for a limited number of peers only. The result must name the peers with the
+// most time, even if other peers came first. The time of a peer is never too high. If there are few peers, it is exact.
 func TestLargestPeersAreKept(t *testing.T) {
 	const large = 1000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -636,9 +637,9 @@ func TestAgesSayTheirUncertainty(t *testing.T) {
 	}
 }
 
-// TestRequestsFoundLate: a reader without time reads stacks, but does not search them for requests. A request that
-// begins in this time is found late, so its age is uncertain by this time. Its length is not counted in the quantiles,
-// because shorter requests may have ended before they could be found.
+// TestRequestsFoundLate: if ddtop lacks time, it reads stacks but does not search them for requests. A request that
+// begins in this time is found late. So it can be older than its known age by as much as this time. Its length is left
+// out of the quantiles, because shorter requests may have ended before they could be found.
 func TestRequestsFoundLate(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)

@@ -51,8 +51,8 @@ func (x Request) named(routes map[string]string) Request {
 	return x
 }
 
-// sumsByPeer returns the peers with the most time. Only a limited number of peers have a group of their own. All others
-// share a group without a name, which is left out of the result.
+// sumsByPeer returns the peers with the most time. Only a limited number of peers have a group of their own. All other
+// peers share a group without a name, which is left out of the result.
 func (r *Requests) sumsByPeer(sums peerSums) []PeerNS {
 	var out []PeerNS
 	for _, p := range sums.list() {
@@ -63,8 +63,8 @@ func (r *Requests) sumsByPeer(sums peerSums) []PeerNS {
 	return out
 }
 
-// pending calls fn with the latest time of each request in progress. This time is still pending in the stream: the next
-// reading of a stack can change its state (Stream.Pending).
+// pending calls fn with each request in progress and the latest part of its time. This part is still pending in the
+// stream: the next reading of a stack can change the state of the thread in it (Stream.Pending).
 func (r *Requests) pending(fn func(*openRequest, *requestCharge)) {
 	one := func(s *requestSlot) func(*gvl.Interval) {
 		return func(i *gvl.Interval) {
@@ -90,7 +90,7 @@ func compareRequests(a, b Request) int {
 }
 
 // At returns the remembered requests that were in progress at an earlier time, the oldest first. Their figures are as
-// of now, or as of the request's end, and not as of atNS. So NS also has time after atNS.
+// of now, or as of the request's end. So NS also includes time after atNS.
 func (r *Requests) At(atNS int64) []Request {
 	out := r.now(func(q *openRequest) bool { return q.FromNS <= atNS && (!q.hasEnded() || q.awayNS > atNS) })
 	r.ended.visit(func(q *PastRequest) {

@@ -53,7 +53,7 @@ func (a *Account) statWaits(ns *[gvl.NumWaitKinds]int64, after *[gvl.NumStates]i
 		InProgress: open, AfterNS: report.StatesOf(*after),
 	}
 	// The kernel's counters are not read exactly at the beginnings and ends of waits. So delay, the time without a CPU,
-	// can be longer than the waits, and is limited to them.
+	// can be longer than the waits. It is therefore limited to the length of the waits.
 	w.RunDelayNS = min(delay, w.QueueNS+w.HandoverNS+w.YieldNS+w.CPUSlotNS)
 	if a.sampledSteps > 0 {
 		w.ResolutionNS = a.sampledNS / a.sampledSteps
@@ -141,8 +141,9 @@ func (a *Account) statThreads(s *report.Stat) {
 	sorting.By(s.GVL, func(x, y report.StatGVL) int { return cmp.Compare(x.Ractor, y.Ractor) })
 }
 
-// noCPU returns, for each state, the time in which the thread had no CPU. Readings of the counters and changes of state
-// do not coincide, so this time can be longer than the whole time in the state. It is limited to the whole time.
+// noCPU returns, for each state, the time in which the thread had no CPU. The counters are not read at the moment when
+// the state changes, so this time can be longer than the whole time in the state. It is therefore limited to the whole
+// time.
 func (t *threadTotals) noCPU() report.StatNoCPU {
 	part := func(s gvl.State) int64 { return min(t.noCPUNS[s], t.ns[s]) }
 	return report.StatNoCPU{Running: part(gvl.Running), GC: part(gvl.GC), Native: part(gvl.Native)}

@@ -13,8 +13,8 @@ import (
 // maxLongestWaits is how many waits a waitList keeps.
 const maxLongestWaits = 100
 
-// waitList keeps the longest waits for the GVL of a run, by their upper bound MostNS. At a gap in the samples, a wait
-// counts as ended (Wait.Cut).
+// waitList keeps the longest waits for the GVL of a run, by their upper bound MostNS. A gap in the samples ends a wait
+// (Wait.Cut).
 type waitList struct {
 	// top has the longest waits seen so far. It is a heap with the shortest of them at its root. A longer wait replaces
 	// the root.

@@ -57,7 +57,7 @@ func TestWaitList(t *testing.T) {
 	if got := l.Longest(1, 0); len(got) != 1 || got[0] != first {
 		t.Errorf("one: %+v", got)
 	}
-	// A wait also counts as ended when its thread ends, and at a gap in the samples.
+	// A wait also ends when its thread ends, and at a gap in the samples.
 	play(gvltest.MS, gvltest.Holder(2))
 	at += 60_000 * gvltest.MS
 	play(gvltest.MS, gvltest.Holder(2))

@@ -11,24 +11,26 @@ import (
 )
 
 const (
-	// leastRequests is the number of ended requests that a prediction needs. With fewer requests, a mean says little.
+	// leastRequests is the number of ended requests that a prediction needs. The mean of fewer requests is not
+	// reliable.
 	leastRequests = 20
 	// leastSeen is the smallest share of requests that ddtop must have seen, or there is no prediction. The share is by
 	// time: of the time in which the pool's threads held the GVL, this part must belong to requests that ddtop saw.
 	leastSeen = .25
-	// oneThreadHeld is for pools of one thread. If the requests hold the GVL for a larger part of their time, there is
-	// no prediction. With more threads, they would soon wait for each other. The cost of handing over the GVL would
-	// then matter, and it cannot be measured with one thread.
+	// oneThreadHeld is for pools of one thread. If the requests hold the GVL for a larger share of their time, there is
+	// no prediction. With more threads, such requests would soon wait for each other. The cost of handing over the GVL
+	// would then matter, and this cost cannot be measured with one thread.
 	oneThreadHeld = .3
 	// maxForeign is a limit for effects that the model does not include, such as waits for locks. If one of them takes
 	// a larger share of the requests' time, or of the time with the GVL, there is no prediction.
 	maxForeign = .15
-	// slowRoute and fewRequests are shares. If one route takes at least slowRoute of the time of all requests, but has
-	// less than fewRequests of their number, there is no prediction.
+	// slowRoute and fewRequests are shares. There is no prediction if one route takes at least slowRoute of all
+	// requests' time, but has less than fewRequests of their number.
 	slowRoute, fewRequests = .5, .1
-	// leastCurve, saturatedCurve and maxThreads limit the predicted curve. It ends at twice the present number of
-	// threads, but not below leastCurve and not above maxThreads. If the GVL is in use for more than the share
-	// saturated of the time, more threads change little. To show this, the curve then ends at saturatedCurve or later.
+	// leastCurve, saturatedCurve and maxThreads limit the predicted curve, in threads. The curve ends at twice the
+	// present number of threads, but not below leastCurve and not above maxThreads. If the GVL is in use for more than
+	// the share saturated of the time, more threads change little. To show this, the curve then ends at saturatedCurve
+	// or later.
 	leastCurve, saturatedCurve, maxThreads = 8, 16, 64
 	saturated                              = .8
 )
@@ -46,8 +48,8 @@ func Of(s *report.Stat) *report.StatCapacity {
 		return nil
 	}
 	part := work.of(&sum, s.GVL[0].UnheldNS)
-	// A thread can have a name that fits the pool but serve no requests, such as Puma's reactor. Its time must not
-	// count. So limit the time to what the given number of threads can have in total.
+	// A thread can have a name that fits the pool but serve no requests, such as Puma's reactor. Its time must not be
+	// included. So limit the time to what the given number of threads can have in total.
 	rest := int64(threads)*s.DurationNS - part.held - part.waiting - part.contended
 	part.outside = min(part.outside, max(rest, 0))
 	total := part.held + part.outside + part.waiting
@@ -103,8 +105,8 @@ type poolTime struct {
 
 func (p *poolTime) held() int64 { return p.ns.Running + p.ns.Stalled + p.ns.GC }
 
-// poolTimes returns the time of the server's threads (pool), and the time in which all other threads held the GVL
-// (others). pool includes the server's own work before and after the application's part of a request.
+// poolTimes returns two times. pool is the time of the server's threads. It includes the server's own work before and
+// after the application's part of a request. others is the time in which all other threads held the GVL.
 func poolTimes(s *report.Stat) (pool poolTime, others int64) {
 	word := serverThreads[s.Queues.Pools[0].Kind]
 	ns := pool.ns.Array()
@@ -126,8 +128,7 @@ func poolTimes(s *report.Stat) (pool poolTime, others int64) {
 	return pool, others
 }
 
-// parts is the time of all requests of the measurement, in ns, divided into kinds of time that the model treats
-// differently.
+// parts divides the time of all requests of the measurement into the kinds of time that the model distinguishes, in ns.
 type parts struct {
 	// held is time with the GVL, including the server's own work for a request. waiting is the time of waits for the
 	// GVL.
@@ -135,7 +136,7 @@ type parts struct {
 	// outside is the time that requests need without the GVL. It does not depend on what other requests do.
 	outside int64
 	// contended is the time in which requests waited for a lock, or were ready to run without the GVL but had no CPU.
-	// Other requests use the lock or the CPU in this time. So a pool of one thread has almost no such time.
+	// They wait because other requests use the lock or the CPU. So a pool of one thread has almost no such time.
 	contended int64
 }
 
@@ -144,13 +145,13 @@ type parts struct {
 func (p *poolTime) of(r *requests, unheld int64) parts {
 	// Scale the times of the seen requests up to all requests. The factor is the time for which all threads held the
 	// GVL, divided by the time for which seen requests held it. This works because threads without a request almost
-	// never hold the GVL. In other states, a thread may just wait for a request.
+	// never hold the GVL. Other states would give a wrong factor, because a thread in them may just wait for a request.
 	missed := max(gvl.Ratio(p.held(), r.held()), 1)
 	all, seen := p.ns.Array(), r.ns.Array()
 	ns := func(state gvl.State) int64 { return min(int64(float64(seen[state])*missed), all[state]) }
 	native := ns(gvl.Native)
-	// delay also includes the time in which a thread was woken to take the GVL but got no CPU. This time is no work
-	// outside the GVL, so subtract it. No thread holds the GVL then, so this time is a part of unheld.
+	// delay also includes the time in which a thread was woken to take the GVL but got no CPU. This time is not a
+	// request's time outside the GVL, so subtract it. No thread holds the GVL in this time, so it is a part of unheld.
 	starved := min(native, max(p.delay-p.noCPU-unheld, 0))
 	return parts{
 		held: p.held(), waiting: p.ns.Waiting,
@@ -251,8 +252,8 @@ func obstacle(s *report.Stat, r *requests, part *parts, others float64) string {
 	return slowAlone(r)
 }
 
-// slowAlone returns the reason for no prediction if one route has most of the time but few of the requests. Otherwise
-// it returns "".
+// slowAlone checks whether one route has most of the time but few of the requests. If so, it returns this as the reason
+// for no prediction. Otherwise it returns "".
 func slowAlone(r *requests) string {
 	e, share := r.slowest, gvl.Ratio(r.slowest.NS.Sum(), r.ns.Sum())
 	if share < slowRoute || float64(e.Ended) >= fewRequests*float64(r.ended) {
@@ -266,7 +267,7 @@ func slowAlone(r *requests) string {
 		units.Plural(e.Ended, r.work, r.work+"s"), r.ended)
 }
 
-// shortOfCPU returns a lower bound of a share: the part of the time with the GVL in which the holder had no CPU.
+// shortOfCPU returns the share of the time with the GVL in which the holder had no CPU. The share is a lower bound.
 func shortOfCPU(s *report.Stat) float64 {
 	var without, held int64
 	for i := range s.Threads {
@@ -281,8 +282,8 @@ func shortOfCPU(s *report.Stat) float64 {
 	return gvl.Ratio(without, held)
 }
 
-// majorFaultsPerSecond is a rate of major page faults (pages read from the disk). At this rate or more, the process is
-// limited by waiting for its memory.
+// majorFaultsPerSecond is a threshold for the rate of major page faults (pages read from the disk). Above it, the
+// process mainly waits for its memory.
 const majorFaultsPerSecond = 50
 
 func swaps(s *report.Stat) bool {

@@ -15,8 +15,8 @@ import (
 // and keep it for at most a time slice. All other time of a request is outside the GVL.
 type server struct {
 	threads int
-	// hold returns a random length of one hold of the GVL, and outside of one period without it, in ms. A request
-	// consists of as many holds and as many such periods as the number parts.
+	// hold returns a random length of one hold of the GVL. outside returns a random length of one period without the
+	// GVL. Both are in ms. The field parts is the number of holds, and also of periods without the GVL, in a request.
 	hold, outside func(*rand.Rand) float64
 	parts         int
 	// handover is the time after a hold in which no thread holds the GVL although a thread waits for it, in ms.
@@ -35,7 +35,7 @@ const sliceMS = 100
 func (s server) run(seed uint64, requests int) (o outcome) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	type thread struct {
-		ready, left float64 // when the thread wants the GVL, and what is left of its hold
+		ready, left float64 // ready is when the thread wants the GVL, and left is what is left of its hold
 		part        int
 	}
 	threads := make([]thread, s.threads)
@@ -110,8 +110,8 @@ func mixed(ms float64) func(*rand.Rand) float64 {
 }
 
 // TestPredictionsOfSimulatedServers: from a measurement with one number of threads, ddtop predicts the throughput with
-// other numbers, with an error of at most a tenth. A simulation is used because it can test many lengths of holds
-// without disturbance by other processes on the machine.
+// other numbers, with an error of at most a tenth. The test uses a simulation, because it can then test many lengths of
+// holds, and no other process on the machine disturbs it.
 func TestPredictionsOfSimulatedServers(t *testing.T) {
 	t.Parallel()
 	const requests = 8_000
@@ -154,7 +154,7 @@ func TestPredictionsOfSimulatedServers(t *testing.T) {
 	}
 }
 
-// TestRefusesToPredict: if the model does not cover a case, there is no prediction, and the field Why has the reason.
+// TestRefusesToPredict: if the model does not fit a case, there is no prediction, and the field Why has the reason.
 func TestRefusesToPredict(t *testing.T) {
 	t.Parallel()
 	good := func() *report.Stat {
@@ -218,7 +218,7 @@ func TestRefusesToPredict(t *testing.T) {
 }
 
 // TestPartsOfRequestsNotSeen: if ddtop saw only some of the requests, the time of all requests is computed from the
-// threads of the pool. Time in which requests wait for locks or a CPU does not count as time outside the GVL.
+// threads of the pool. Time in which requests wait for locks or a CPU is not part of the time outside the GVL.
 func TestPartsOfRequestsNotSeen(t *testing.T) {
 	t.Parallel()
 	const ms = 1e6

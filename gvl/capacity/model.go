@@ -10,7 +10,7 @@ type load struct {
 	// zero if all holds take equally long.
 	variance float64
 	// handover is the time per request in which no thread has the GVL, because it passes from one thread to the next.
-	// It is the time for the case that another thread waits at every hold.
+	// It is the time if another thread waits at every hold.
 	handover float64
 	// others is the share of the time in which threads without a request have the GVL, 0 to 1.
 	others float64
@@ -53,16 +53,16 @@ func (l load) at(threads float64) point {
 	return point{low.throughput + part*(high.throughput-low.throughput), low.waiting + part*(high.waiting-low.waiting)}
 }
 
-// maxUnexplained is a share of the requests' time. If the model, even with maxVariance, explains less waiting than was
-// measured, and the difference exceeds this share, there is no prediction.
+// maxUnexplained is a share of the requests' time. There is no prediction if the model, even with maxVariance, explains
+// less waiting than was measured, and the difference exceeds this share.
 const maxUnexplained = .05
 
 // maxVariance limits the variance that fit computes from the measured waiting. For comparison: if one hold in twenty
 // takes 100 times the time of the others, the variance is 17.
 const maxVariance = 20.
 
-// fit returns the load l with another variance: the one with which the model predicts the measured waiting at this
-// number of threads. ok is false if no plausible variance does.
+// fit returns the load l with another variance. With this variance, the model predicts the measured waiting at this
+// number of threads. ok is false if there is no plausible variance of this kind.
 func (l load) fit(threads, waiting float64) (load, bool) {
 	low, high := 0., maxVariance
 	for range 50 {

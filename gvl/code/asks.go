@@ -42,8 +42,8 @@ func isAllocator(library string) bool {
 
 func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
 
-// Asks adds up requests for memory by the code that made them. First comes the code for which the most memory is still
-// mapped.
+// Asks adds up requests for memory by the code that made them. The code for which the most memory is still mapped comes
+// first.
 func Asks(dict *sampler.Dictionary, a *sampler.MemoryAsks) (out []Ask) {
 	type place struct{ c, ruby string }
 	rows := make(map[place]*Ask)

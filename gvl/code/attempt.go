@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Attempt is the kind of a call that does no work itself: it only waits, or tries whether something is possible. A
-// thread that repeats such calls while it holds the GVL may spin: it waits in a loop.
+// Attempt is the kind of a call that does no work itself: the call only waits, or tries whether something is possible.
+// A thread that repeats such calls while it holds the GVL may be waiting in a loop (spinning).
 type Attempt uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	AttemptWrite
 )
 
-// attempts has the calls in which threads only wait or try something, with their kind. The keys are labels of Ruby 3.4,
+// attempts maps the calls in which threads only wait or try something to their kinds. The keys are labels of Ruby 3.4,
 // without "Thread::" at their beginning.
 var attempts = func() map[string]Attempt {
 	m := make(map[string]Attempt)
@@ -57,8 +57,8 @@ var attemptLabels = map[Attempt][]string{
 	},
 }
 
-// maxAttemptFrames limits how many frames AttemptOf examines. One is not enough, because one call of a method of Ruby
-// itself can have several frames. For example, <internal:io> has a method around IO#__write_nonblock.
+// maxAttemptFrames limits how many frames AttemptOf examines. One frame is not enough, because one call of a method of
+// Ruby itself can have several frames. For example, <internal:io> has a method that calls IO#__write_nonblock.
 const maxAttemptFrames = 6
 
 // AttemptOf returns the kind of attempt that the innermost call of a stack makes, or zero if it makes none. A method of

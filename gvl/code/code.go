@@ -22,10 +22,9 @@ func Method(label string) string {
 }
 
 const (
-	// MaxNear limits how many frames are searched for a method written in Ruby. The search begins with the innermost
-	// frame.
+	// MaxNear limits the search for a method written in Ruby, in frames. The search begins with the innermost frame.
 	MaxNear = 32
-	// MaxFrames limits how many frames all other searches of a stack examine. They begin with the innermost frame.
+	// MaxFrames limits all other searches of a stack, in frames. They begin with the innermost frame.
 	MaxFrames = 200
 )
 
@@ -73,8 +72,8 @@ func Where(dict *sampler.Dictionary, stack sampler.StackID) string {
 }
 
 // IsOwn reports whether a frame is the program's own code: a method, or a block in the body of a class (a route of
-// Sinatra, for example). label is Method(f.Label). The top level of a file does not count, because a server's bin/puma
-// is such a file, too. A recording that does not have the origins of code has no own frames.
+// Sinatra, for example). label is Method(f.Label). IsOwn returns false for the top level of a file, because a server's
+// start script bin/puma also runs there. If a recording does not have the origins of code, no frame is own code.
 func IsOwn(f *sampler.Frame, label string) bool {
 	body := strings.HasPrefix(label, "<")
 	if body && f.Label != label {
@@ -94,8 +93,8 @@ func OwnStack(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
 	return stack
 }
 
-// HasOwn reports whether a stack has a method of the program itself. It is also true if ddtop does not know which code
-// is the program's.
+// HasOwn reports whether a stack has a method of the program itself. If ddtop does not know which code is the
+// program's, the result is true.
 func HasOwn(dict *sampler.Dictionary, stack sampler.StackID) bool {
 	for _, f := range Frames(dict, stack, MaxFrames) {
 		if f.Origin == sampler.OriginUnknown || IsOwn(&f, Method(f.Label)) {

@@ -10,8 +10,8 @@ import (
 // advice is one suggestion of what to do about a finding.
 type advice = tips.Advice
 
-// leading has the rules about a shortage on the whole machine. Their advice is chosen first, and the advice of all
-// other findings must not contradict it.
+// leading has the rules about a shortage on the whole machine. Their advice is chosen first. The advice of all other
+// findings must then not contradict it.
 var leading = []string{ruleStarved, "memory_stall"}
 
 // Told has the findings of one process. Processes with the same Program run the same code with the same number of
@@ -26,7 +26,8 @@ func plan(list []Finding) { PlanTogether(Told{List: list}) }
 
 // PlanTogether sets Next of all findings. No two pieces of advice contradict each other within one process or one
 // program. Advice about a shortage of the whole machine limits the advice for all programs. If a finding's first piece
-// of advice does not fit, it gets the next one that does. Active findings choose before ended ones.
+// of advice contradicts other advice, the finding gets the next piece that does not. Active findings choose before
+// ended ones.
 func PlanTogether(all ...Told) {
 	var p planned
 	for _, t := range all {
@@ -40,8 +41,8 @@ func PlanTogether(all ...Told) {
 // planned is the advice chosen so far.
 type planned struct {
 	todo []planning
-	// of, machine and any are the changes that the advice so far asks for, such as more processes. of has them by
-	// program. machine is for advice about the whole machine (leading), any for all advice.
+	// of, machine and any are the changes that the advice chosen so far asks for, such as more processes. of has the
+	// changes by program. machine has the changes for the whole machine (leading), and any has all changes.
 	of           map[string]tips.Effect
 	machine, any tips.Effect
 }
@@ -98,7 +99,8 @@ func (t *planning) allows(i int, a *advice) bool {
 			now++
 		}
 	}
-	// If another finding explains the shortage of CPU, it is wrong to advise more CPU first.
+	// If another finding explains the shortage of CPU, the first advice must be about its cause. To advise more CPU
+	// first would be wrong.
 	begins := func(x Finding) bool {
 		return x.ID != ruleStarved || !slices.ContainsFunc(t.List, func(y Finding) bool { return y.explains(&x) })
 	}
@@ -111,7 +113,8 @@ func (t *planning) allows(i int, a *advice) bool {
 // advise sets the pieces of advice to choose from, best first. The last one must never contradict other advice.
 func (h *hit) advise(list ...advice) { h.advice = list }
 
-// advices returns the list that advise has set. If advise was not called, h.next is the only piece of advice.
+// advices returns the list that advise has set. If advise was not called, it returns a list with h.next as the only
+// piece of advice.
 func (h *hit) advices() []advice {
 	if len(h.advice) == 0 {
 		return []advice{{Text: h.next}}

@@ -33,7 +33,7 @@ var contradictions = [][2]*regexp.Regexp{
 }
 
 // TestAdviceOfPairs: if two findings are shown together, in any order, their pieces of advice do not contradict each
-// other. No finding is above the first one, so its advice must not say "the advice above".
+// other. The first finding has no other finding above it, so its advice must not say "the advice above".
 func TestAdviceOfPairs(t *testing.T) {
 	finding := func(id string, list []advice) Finding { return Finding{ID: id, Next: list[0].Text, advice: list} }
 	var all []Finding
@@ -98,8 +98,9 @@ func TestAdviceHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestAdviceIsInThePlan: if a rule suggests another number of processes or threads, it must offer alternatives, from
-// which the plan of all advice chooses. If a rule wrote such advice directly, it could contradict other advice.
+// TestAdviceIsInThePlan: if a rule suggests another number of processes or threads, it must offer several pieces of
+// advice. The plan of all advice chooses one of them. If a rule wrote such advice directly, it could contradict other
+// advice.
 func TestAdviceIsInThePlan(t *testing.T) {
 	files, err := filepath.Glob("rules_*.go")
 	if err != nil || len(files) == 0 {

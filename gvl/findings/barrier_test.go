@@ -9,8 +9,8 @@ import (
 )
 
 // TestBarrier: a barrier is a point where all ractors must stop. If a thread does not stop, and other ractors wait for
-// it there, the finding names this thread. There is no finding in two cases. A thread whose stack changes has stopped
-// at one barrier and delays only the next one. A thread without a CPU cannot stop.
+// it there, the finding names this thread. There is no finding in two cases. First, the thread's stack changes: the
+// thread has stopped at one barrier and delays only the next one. Second, the thread has no CPU, so it cannot stop.
 func TestBarrier(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -12,7 +12,7 @@ import (
 // TestNeverBooted: there is a finding in two cases. A forked process is still in its call of fork, or a worker waits in
 // a hook at its start. There is no finding for two similar processes:
 //
-// - A parent that waits in its own call of fork. It has used CPU time before.
+// - A parent that waits in its own call of fork. It has used CPU time before this call.
 // - A worker at its end. It has a thread that only a started worker has.
 func TestNeverBooted(t *testing.T) {
 	fork := []string{"c:Process._fork", "c:Kernel#fork", "Master#spawn_worker"}

@@ -57,8 +57,8 @@ func (s *scene) caller(callNS, lookNS, readNS int64, turns, lowered, paused bool
 }
 
 // TestShortCallsSeldomRead: a call is reported as slow only if it is proven to be slow. If counters are read too
-// seldom, many short calls look like one long call. If two readings show that the thread did not move between them,
-// this proves a long call.
+// seldom, many short calls look like one long call. A long call is proven only if two readings show that the thread has
+// not had a CPU between them.
 func TestShortCallsSeldomRead(t *testing.T) {
 	for _, c := range []struct {
 		what                   string

@@ -16,7 +16,7 @@ type cause struct {
 
 // causes has the possible causes of each symptom, by the names of their rules.
 var causes = map[string][]cause{
-	// A lack of memory keeps the GVL held: its holder sleeps while a page is read from the disk.
+	// If memory is short, a thread keeps the GVL for long, because it sleeps while a page is read from the disk.
 	"gvl_stuck": {{by: "memory_stall", least: .5}},
 	// A process that grows uses up the memory, and its collector marks more objects each time.
 	"memory_stall": {{by: "memory_grows"}},
@@ -69,8 +69,8 @@ func (f *Finding) shares(symptom *Finding) bool {
 	return f.Peer != 0 && f.Peer == symptom.Peer || len(symptom.Threads) > 0 && slices.Contains(f.Threads, symptom.Threads[0])
 }
 
-// causesFirst moves the causes of a finding before it, and otherwise keeps the order. If a symptom is more severe than
-// its cause, the cause is shown with the severity of the symptom.
+// causesFirst moves the causes of a finding to the places before it, and otherwise keeps the order. If a symptom is
+// more severe than its cause, the cause is shown with the severity of the symptom.
 func causesFirst(list []Finding) []Finding {
 	out, placed := make([]Finding, 0, len(list)), make([]bool, len(list))
 	var place func(i int)

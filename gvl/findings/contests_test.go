@@ -13,8 +13,8 @@ import (
 func TestLockStarved(t *testing.T) {
 	for _, c := range []struct {
 		what string
-		// turns returns how many times a waiting thread had got a CPU by sample i. turn reports whether the thread has
-		// the lock in sample i.
+		// turns returns how many times a waiting thread has got a CPU until sample i. turn reports whether the thread
+		// has the lock in sample i.
 		turns func(i int) int64
 		turn  func(i int) bool
 		want  string

@@ -51,11 +51,13 @@ type counts struct {
 	quality   sampler.Quality
 	gcNS      int64
 	waits     gvl.Lengths
-	// longest is the longest hold. stuckNS is the total time of holds above the threshold (stuckHold, stuckAsleep).
+	// longest is the longest hold. stuckNS is the total time of holds that are longer than the threshold (stuckHold,
+	// stuckAsleep).
 	longest hold
 	stuckNS int64
-	// pause is the collection that used most time on a CPU. full is the full collection that exceeds its threshold most
-	// (longFull). lackedNS is the time without a CPU in long collections that ended in this second.
+	// pause is the collection that used most time on a CPU. full is the full collection whose length is the largest
+	// multiple of its threshold (longFull). lackedNS is the time without a CPU in long collections that ended in this
+	// second.
 	pause, full pauses.Pause
 	lackedNS    int64
 	// poolNS is the length of the longest wait for a connection of a pool. poolStack is its stack, and poolTold its
@@ -63,8 +65,8 @@ type counts struct {
 	poolNS    int64
 	poolStack sampler.StackID
 	poolTold  gvl.Bounded
-	// These are times with a CPU (CPU), and times in which a thread was ready but had no CPU (Wait). Holders have the
-	// GVL, native threads work without it.
+	// The fields that end in CPU are times with a CPU. The fields that end in Wait are times in which a thread was
+	// ready but had no CPU. Holders have the GVL, native threads work without it.
 	holderCPU, holderWait, nativeCPU, nativeWait int64
 }
 
@@ -106,8 +108,8 @@ type watch struct {
 	stillNS int64 // lower bound of the state's length (ThreadState.StillNS)
 	stack   sampler.StackID
 	stackNS int64 // when the stack last changed
-	// moved is set if ddtop saw the thread arrive at this stack: it had another stack before, or it left this stack and
-	// came back.
+	// moved is set if ddtop saw the thread arrive at this stack. Then the thread had another stack before, or it left
+	// this stack and came back.
 	moved bool
 	// listens is true if the thread waits on a connection, but not for an answer (sampler.Kernel.Listens).
 	listens bool
@@ -120,15 +122,15 @@ type watch struct {
 	loop   loop.Stay
 	// barrier measures for how long the thread has made other ractors wait.
 	barrier barrier.Stay
-	// poolNS is since when all samples show the thread in a pool's code, with the same request or job (poolFor). It is
-	// zero if the thread is not in such code, or if its work is not known.
+	// poolNS is the time since which all samples show the thread in a pool's code, with the same request or job
+	// (poolFor). It is zero if the thread is not in such code, or if its work is not known.
 	poolNS  int64
 	poolFor sampler.WorkNumber
 	// vainNS is when the thread was first seen waiting for a Queue that has items. It is zero if the thread does not
 	// wait for such a Queue.
 	vainNS int64
-	// ending is how the thread shows that the program ends, and endingNS when this changed. courseNS is the last time
-	// after the program's start at which the thread showed no sign of an end. It is zero if there is none.
+	// ending is how the thread shows that the program ends, and endingNS is when this changed. courseNS is the last
+	// time after the program's start at which the thread showed no sign of an end. It is zero if there is no such time.
 	ending             ending
 	endingNS, courseNS int64
 	// gate is the gate at which the thread waits, or nil. A gate is a method that lets only some threads in.
@@ -155,22 +157,22 @@ type turn struct {
 	// head is the first thread in the GVL's queue, or zero. moved is set if the stack of a waiting thread has changed.
 	head  sampler.ThreadID
 	moved bool
-	// Samples were too far apart between doubtNS and untilNS, so another thread may have held the GVL. Both are zero if
+	// From doubtNS to untilNS, samples were too far apart, so another thread may have held the GVL. Both are zero if
 	// there is no such time, or if the threads' counters have proven that no other thread held it.
 	doubtNS, untilNS int64
 	// turns is how often the holder has got a CPU (sampler.Kernel.Turns). It has not changed since turnsNS.
 	turns, turnsNS int64
 }
 
-// collector adds up the last seconds for the rules. It is a gvl.Consumer. Intervals give it the times. Samples show
-// where threads are, how often they move, and which thread holds the GVL.
+// collector adds up the last seconds for the rules. It is a gvl.Consumer. It gets the times from Intervals. It gets
+// from samples where threads are, how often they move, and which thread holds the GVL.
 type collector struct {
 	gvl.Ignore
 	stream   *stream.Stream
 	proc     sampler.Process
 	dict     *sampler.Dictionary
 	limits   *limits
-	lastNS   int64 // time of the last sample that counts
+	lastNS   int64 // time of the last sample that the rules may use
 	stops    []stop
 	sinceNS  int64 // beginning of the evidence: waits count from here on
 	classes  *stackkind.Classes
@@ -206,7 +208,8 @@ type threadCount struct {
 }
 
 const (
-	// threadCountNS is the interval between counts of threads. The last threadCounts are kept: five minutes.
+	// threadCountNS is the interval between counts of threads. threadCounts is how many counts are kept, which is five
+	// minutes.
 	threadCountNS = 10e9
 	threadCounts  = 31
 )
@@ -228,8 +231,9 @@ func newCollector(s *stream.Stream, p sampler.Process, dict *sampler.Dictionary,
 	return c
 }
 
-// extendStartup extends the program's start (bootNS) while the program loads code. If ddtop attaches later and sees
-// code being loaded in its own first seconds, the program counts as loading since its beginning.
+// extendStartup extends the program's start (bootNS) while the program loads code. ddtop may attach later and see in
+// its own first seconds that the program loads code. Then extendStartup assumes that the program has loaded code since
+// its beginning.
 func (c *collector) extendStartup(b *second) {
 	end := (b.at + 1) * 1e9
 	if end > max(c.bootNS, c.proc.AttachedNS)+loadedNS {
@@ -246,7 +250,8 @@ func (c *collector) extendStartup(b *second) {
 	}
 }
 
-// Tick adds a sample. If a sample shows the process stopped, Tick ignores it, and the time up to the next sample.
+// Tick adds a sample. If a sample shows that the process is stopped, Tick ignores the sample and the time up to the
+// next one.
 func (c *collector) Tick(k *gvl.Tick) {
 	wasStopped := c.stopped()
 	if !k.Gap && !wasStopped && c.cur != nil {
@@ -337,7 +342,8 @@ func (c *collector) Ended(slot int, _ int64) {
 	}
 }
 
-// addAll brings the sums of the seconds up to date: it adds the time that tallies and watches have not added yet.
+// addAll adds to the sums of the seconds the time that tallies and watches still keep. After this, the sums are
+// complete.
 func (c *collector) addAll() {
 	for i := range c.tallies {
 		c.add(&c.tallies[i])
@@ -399,8 +405,8 @@ func (c *collector) one(t *sampler.Thread, ts *gvl.ThreadState, w *watch, i int,
 	w.vainly(t, ts, at)
 	w.ends(c.endingOf(t, ts, w.flags), at, c.bootNS)
 	w.listens, w.timed = ts.State == gvl.IO && t.Kernel.Listens, t.Status == sampler.Stopped
-	// A wait at a gate, a method that lets few threads in, does not count here: gateWait judges it by the number of
-	// waiting threads.
+	// A gate is a method that lets only few threads in. A wait at a gate is left out here, because the rule gateWait
+	// judges it by the number of waiting threads.
 	if w.waitsForPool(ts.State) && w.gate == nil {
 		// With an earlier stack, the thread may have been idle. So count only the time with the present stack.
 		if ns := min(ts.DurationNS(), at-w.stackNS); ns > c.cur.poolNS {
@@ -422,7 +428,8 @@ func (c *collector) rests(w *watch, ts *gvl.ThreadState) {
 	w.idle = w.gate == nil && c.idle(ts.State, &ts.Detail, w.flags, w.group)
 }
 
-// threadAt returns a function that the type Gates needs: it returns the stack and flags of a sample's i-th thread.
+// threadAt returns a function that the type Gates needs. This function returns the stack and flags of a sample's i-th
+// thread.
 func (c *collector) threadAt(slots []int) func(int) gates.Thread {
 	return func(i int) gates.Thread {
 		if slot := slots[i]; slot >= 0 {
@@ -453,8 +460,8 @@ func (w *watch) waitsForPool(s gvl.State) bool {
 	return (w.flags&stackkind.Pool != 0 || w.gate != nil) && (s == gvl.Parked || s == gvl.Sleeping)
 }
 
-// idle reports whether a thread is at rest: it waits for work, for a client or for a time. A thread that serves a
-// request or does a job is never at rest, whatever it waits for.
+// idle reports whether a thread is at rest: it waits for work, for a client or until a certain time. A thread that
+// serves a request or does a job is never at rest, whatever it waits for.
 func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, group uint32) bool {
 	serves := flags.Serves()
 	switch s {
@@ -476,7 +483,8 @@ func (c *collector) idle(s gvl.State, d *gvl.Detail, flags stackkind.Flags, grou
 	return false
 }
 
-// Waited counts a wait for the GVL. If the wait began before sinceNS, where the evidence begins, it counts from there.
+// Waited adds a wait for the GVL. If the wait began before sinceNS, where the evidence begins, only the part since
+// sinceNS is added.
 func (c *collector) Waited(w *gvl.Wait) {
 	if from := max(w.FromNS, c.sinceNS); c.cur != nil && !c.stopped() && w.ToNS > from {
 		x := *w
@@ -498,8 +506,8 @@ func (c *collector) rotate(sec int64) {
 		}
 		c.addAll()
 		c.extendStartup(c.cur)
-		// After a gap, cur and next can be the same place in the ring. secondAt clears this place, so copy cur's
-		// readings first.
+		// After a gap, the old and the new second can be the same place in the ring. secondAt clears this place, so
+		// copy the readings of cur first.
 		gc, proc, self := c.cur.gc, c.cur.proc, c.cur.self
 		c.cur = c.secondAt(next)
 		c.cur.gc, c.cur.proc, c.cur.self = gc, proc, self

@@ -10,7 +10,7 @@ import (
 )
 
 // TestSumsAreBounded: even if each interval belongs to a new thread, a second keeps a bounded number of sums. No time
-// is lost, because the time of further threads goes into the sums of all threads.
+// is lost, because the time of further threads is added to the sums of all threads.
 func TestSumsAreBounded(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c := newCollector(stream.New(p), p, sampler.NewDictionary(), new(limits))

@@ -8,17 +8,17 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// A call is one wait of a thread for a peer. An answer in two pieces counts as two calls. A thread's counters are read
-// every 10 ms, or every eighth of a longer wait. Several calls between two reads may count as one. So lengths may be
-// too long, and numbers too small. While counters do not change, the thread is in a single call. Only this proven
-// length decides if calls are slow.
+// A call is one wait of a thread for a peer. An answer in two pieces is counted as two calls. A thread's counters are
+// read every 10 ms, or every eighth of a longer wait. Several calls between two readings may be counted as one. So
+// lengths may be too long, and numbers too small. While counters do not change, the thread is in a single call. Only
+// this proven length decides whether calls are slow.
 
 // callBucketBits is the width, in bits, of two of the numbers in an id of dimCall (a sum of calls). They are the
 // buckets (gvl.Histogram) of the shortest and the longest possible length of a call. The id also has the number of a
 // peer group.
 const callBucketBits = 16
 
-// callCell counts calls whose length is known to be between two buckets of a gvl.Histogram.
+// callCell counts calls by length. The length of its calls is known to be between two buckets of a gvl.Histogram.
 type callCell struct {
 	shortest, longest uint16
 	n                 int64
@@ -56,8 +56,8 @@ func (w *past) addCalls(id uint64, n int64) {
 }
 
 // callLength returns a typical length of the calls to a peer group (all connections to one remote end), in ns. Calls of
-// this length or more make up half of the time of all calls. callLength uses the lower bound of each length. Calls in
-// progress count with their length so far. The result is zero if there is no call.
+// this length or more make up half of the time of all calls. callLength uses the lower bound of each length. A call in
+// progress has its length so far. The result is zero if there is no call.
 func (w *window) callLength(group uint32) int64 {
 	var cells []callCell
 	if of := w.calls[group]; of != nil {

@@ -3,7 +3,7 @@ package findings
 import "testing"
 
 // TestLastReadingSurvivesAGap: the last readings of the garbage collector and of the process are kept over a gap of any
-// length. They are stored in a ring of seconds. If the lengths of gap and ring are equal, the second after the gap
+// length. They are stored in a ring of seconds. If gap and ring have exactly the same length, the second after the gap
 // overwrites the second before it. The readings must still be there.
 func TestLastReadingSurvivesAGap(t *testing.T) {
 	c := &collector{}

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// dim is the kind of a sum. At each kind, a comment says what its id means, and which time or number it adds up.
+// dim is the kind of a sum. The comment at each kind says what the sum's id is, and which time or number the sum adds
+// up.
 type dim uint8
 
 const (
@@ -44,7 +45,8 @@ const (
 	numOps
 )
 
-// maxSums limits the sums of a second: 20,000 threads need three each. Further time counts only in sums of all threads.
+// maxSums limits the sums of a second: 20,000 threads need three each. Beyond this limit, time is added only to the
+// sums of all threads.
 const maxSums = 1 << 16
 
 // tally has the latest time of one thread, which is not yet added to the sums of the seconds.
@@ -193,7 +195,8 @@ type stop struct {
 // maxStops limits the remembered stops. Few are needed: the intervals around a stop usually arrive within a second.
 const maxStops = 16
 
-// stop notes that the process was stopped at atNS. spread leaves out the time until it continues: no rule counts it.
+// stop notes that the process was stopped at atNS. spread leaves out the time until the process continues, so no rule
+// uses this time.
 func (c *collector) stop(atNS int64, frozen bool) {
 	if c.stopped() {
 		last := &c.stops[len(c.stops)-1]

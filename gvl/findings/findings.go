@@ -48,7 +48,8 @@ type Finding struct {
 	// ago this was, in ns. Both are zero while the finding is active. An ended finding has a text in the past tense,
 	// which describes it at its worst.
 	SinceNS, UntilNS, AgoNS int64
-	// Threads lists the thread that causes the problem first. Stack is the stack of this thread.
+	// Threads are the threads of the problem. The first is the thread that causes it, and Stack is the stack of this
+	// thread.
 	Threads []sampler.ThreadID
 	Stack   sampler.StackID
 	Peer    sampler.PeerID
@@ -57,12 +58,13 @@ type Finding struct {
 	Endpoint string
 	// Native has the C functions at the end of the stack of Threads[0], outermost first. The screen sets it.
 	Native string
-	// Explains is the share of the threads' busy time in the last ten seconds that this problem takes, from 0 to 1.
+	// Explains is the share of the threads' busy time in the last ten seconds that this problem costs, from 0 to 1.
 	// Busy time is all time except rest, so it includes waits.
 	Explains float64
 	// Evidence is the quality of the samples that the figures are computed from. They cover ten seconds.
 	Evidence sampler.Quality
-	// advice has all texts that Next can be (plan). steady is Explains, but it changes only in steps of explainsBand.
+	// advice has all texts that Next can be (plan). steady is the same as Explains, but changes only in steps of
+	// explainsBand.
 	advice []advice
 	steady float64
 	// ownCPU is set if the process lacks CPU, and takes most of the machine's CPU time itself.
@@ -79,12 +81,12 @@ func (f Finding) When() string { return report.Ago(f.AgoNS) }
 // FindingsWindowNS is the length of the period that the figures in a finding's text describe, in ns.
 const FindingsWindowNS = 10e9
 
-// These constants say when findings are raised and when they end, in ns of the stream's time.
+// These constants decide when findings are raised and when they end, in ns of the stream's time.
 const (
 	// findingsWindowNS is the length of the window that rules use: ten whole seconds and the current one.
 	findingsWindowNS = FindingsWindowNS
-	// trailNS is the length of the latest part of the window. The condition has ended if the rule's score in this part
-	// alone is below endedShare.
+	// trailNS is the length of the latest part of the window. If the rule's score in this part alone is below
+	// endedShare, the condition has ended.
 	trailNS    = 4e9
 	endedShare = .2
 	// recentNS is how long an ended finding is shown, in ns.
@@ -93,17 +95,19 @@ const (
 	evaluateNS = 250e6
 	// raiseNS is how long a condition must last before its finding is raised, unless the rule sets its own time.
 	raiseNS = 3e9
-	// raiseSoonNS replaces raiseNS for rules that already judge a mean over some time, so they need not wait as long.
+	// raiseSoonNS replaces raiseNS for some rules. These rules already judge a mean over some time, so they need not
+	// wait as long.
 	raiseSoonNS = 200e6
 	// clearNS is how long a rule's score must be below ClearShare before its finding ends.
 	clearNS = 5e9
 	// ClearShare is a score. If a raised finding's score stays below it for clearNS, the finding ends.
 	ClearShare = 0.8
-	// bootNS is the shortest length of a program's start. Most rules ignore the start, because loading code is no work.
+	// bootNS is the shortest length of a program's start. Most rules ignore the start, because a program that loads
+	// code is not under load yet.
 	bootNS = 5e9
 	// maxBootNS is the longest time that counts as a program's start, even if it still loads code.
 	maxBootNS = 30e9
-	// loadingShare is a part of a second. If loading code, with its waits for the GVL, takes this part or more, the
+	// loadingShare is a part of a second. If loading code, with its waits for the GVL, takes at least this part, the
 	// program counts as loading in this second. The start ends after loadedNS without loading.
 	loadingShare = .2
 	loadedNS     = 2e9
@@ -117,7 +121,8 @@ type hit struct {
 	// their scores. The rule matches if score is at least 1.
 	score    float64
 	severity Severity
-	// The fields below are set if score is at least 1. Verbs in them whose tense can change are marked (tense).
+	// The fields below are set if score is at least 1. If the tense of a verb in them can change, the verb is marked
+	// (tense).
 	title, text, next string
 	// advice has pieces of advice, of which plan chooses the first that fits. If it is empty, next is the advice.
 	advice  []advice
@@ -128,11 +133,11 @@ type hit struct {
 	ownCPU  bool
 	// endpoint is the endpoint that contributes most to the problem, or "".
 	endpoint string
-	// explains is the time that the finding costs the threads of the window, in ns: its own time, and the time for
-	// which other threads waited because of it.
+	// explains is the time that the finding costs the threads of the window, in ns. It is the finding's own time, and
+	// the time for which other threads waited because of it.
 	explains int64
-	// tell adds parts of text that take time to find, such as the code to blame. It is called before a user sees the
-	// finding, or else at the next evaluation, while the window has changed little.
+	// tell adds parts of the text that take time to find, such as the code to blame. It is called before a user sees
+	// the finding, or otherwise at the next evaluation, when the window has changed little.
 	tell func(*hit)
 }
 
@@ -146,7 +151,7 @@ func (h hit) inTense() hit {
 }
 
 // explainsBand is a part of a finding's share. The finding keeps its position in the list until its share changes by
-// more than this part. So two findings with about equal shares do not keep changing places.
+// more than this part. So two findings with about equal shares do not swap their places again and again.
 const explainsBand = .25
 
 // ruleState is what Findings remembers about a rule between evaluations.
@@ -154,12 +159,14 @@ type ruleState struct {
 	raised bool
 	trueNS int64 // since when the rule has matched; zero if it does not match
 	lowNS  int64 // since when the score is below ClearShare; zero if it is not
-	// sureNS is when the rule last matched both in the window and in its latest part (trail). If trail shows an end,
-	// endedNS becomes sureNS, even if the window still matches. endedNS is zero while the finding is active.
+	// sureNS is when the rule last matched both in the window and in its latest part (trail). If trail shows that the
+	// condition has ended, endedNS becomes sureNS, even if the window still matches. endedNS is zero while the finding
+	// is active.
 	sureNS, endedNS int64
 	// last is the rule's last hit.
 	last hit
-	// worst is the finding at its highest score since it was raised. shown is set if a user could see it since then.
+	// worst is the finding at its highest score since it was raised. shown is set if a user could see the finding since
+	// then.
 	worst      Finding
 	worstScore float64
 	shown      bool
@@ -179,7 +186,8 @@ type Findings struct {
 	rules  *Rules
 	states [len(rules)]ruleState
 	nextNS int64
-	// win is the last ten seconds. late is the part after the program's start, and trail the last trailNS of win.
+	// win is the last ten seconds. late is the part of win after the program's start, and trail the last trailNS of
+	// win.
 	win, late, trail window
 	past             []Finding // ended findings at their highest score, as passed to tell
 }
@@ -345,7 +353,7 @@ func (st *ruleState) ended() Finding {
 	return w
 }
 
-// finding returns the finding of a raised rule. Its text is not complete: the caller passes it to tell.
+// finding returns the finding of a raised rule. Its text is not complete yet: the caller must pass it to tell.
 func (f *Findings) finding(i int) Finding {
 	st := &f.states[i]
 	st.last = st.last.inTense()
@@ -365,8 +373,8 @@ func (f *Findings) forget(r Finding) {
 	f.past = append(f.past, r)
 }
 
-// Raised returns all findings so far: the active ones in the order of Current, then those that Current hides because of
-// others, then the ended ones, the latest first. The caller owns the slice.
+// Raised returns all findings so far. First come the active ones in the order of Current, next those that Current hides
+// because of others. The ended ones come last, the latest of them first. The caller owns the slice.
 func (f *Findings) Raised() []Finding {
 	var out, hidden []Finding
 	for _, i := range f.ranked() {
@@ -396,12 +404,12 @@ func tell(list []Finding, nowNS int64) []Finding {
 }
 
 // Current returns the active findings, followed by those that ended a moment ago. Standstills (findings about threads
-// that make no progress) come first, then the more severe findings. If two are equally severe, causes come before
-// symptoms, then larger shares before smaller ones. A finding always comes before the findings that it explains. The
-// caller owns the slice.
+// that make no progress) come first, then the more severe findings. Of equally severe findings, causes come before
+// symptoms, and then larger shares before smaller ones. A finding always comes before the findings that it explains.
+// The caller owns the slice.
 func (f *Findings) Current() []Finding { return tell(f.current(), f.ev.lastNS) }
 
-// current returns the same findings as Current. Their texts are not complete: the caller passes them to tell.
+// current returns the same findings as Current. Their texts are not complete yet: the caller must pass them to tell.
 func (f *Findings) current() []Finding {
 	var out []Finding
 	for _, i := range f.ranked() {
@@ -421,8 +429,8 @@ func (f *Findings) current() []Finding {
 // s. Active findings come first, then the ended ones by severity, then the latest. The caller owns the slice.
 func (f *Findings) Told() []Finding { return f.toldAt(f.current(), f.ev.lastNS) }
 
-// ToldOfEnded is like Told, for a process that ended at endNS, read at the later time nowNS. Findings that were active
-// at endNS count as ended then. 30 s after endNS, there are no findings.
+// ToldOfEnded is like Told, for a process that ended at endNS and a reader at the later time nowNS. Findings that were
+// active at endNS are shown as ended at endNS. 30 s after endNS, there are no findings.
 func (f *Findings) ToldOfEnded(endNS, nowNS int64) []Finding {
 	list := f.current()
 	for i := range list {

@@ -69,11 +69,11 @@ func TestFindingsNameWhoTakesTheGVL(t *testing.T) {
 
 // TestFindingsNameARouteOnManyThreads: the requests of one route hold the GVL for most of the time, on several threads.
 // No single thread holds it much longer than others. The finding must say that the route hogs the GVL. If all requests
-// have the same route, it must not name the route.
+// have the same route, the finding must not name the route.
 func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 	const reports, all = 4, 8
-	// goOn plays samples in rounds of 20 ticks. In the first ticks of each round, one of the first threads holds the
-	// GVL for its request.
+	// goOn plays samples in rounds of 20 ticks. In the first ticks of each round (the parameter ticks is their number),
+	// one of the first threads holds the GVL for its request.
 	goOn := func(s *scene, seconds int64, ticks int) {
 		long, short := s.stack("c:JSON.generate", "Reports#build"), s.stack("Server#handle")
 		s.play(seconds*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {

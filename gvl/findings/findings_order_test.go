@@ -13,7 +13,7 @@ import (
 )
 
 // TestOrder: standstills (findings about threads that make no progress) come first, then causes, then symptoms. Among
-// findings of the same rank, the more severe come first, then those that explain more of the time.
+// findings of the same rank, the more severe come first, then the findings that explain more of the time.
 func TestOrder(t *testing.T) {
 	type raised struct {
 		id       string
@@ -71,7 +71,8 @@ func TestOrder(t *testing.T) {
 
 // explainedPairs lists each symptom with its causes, and the evidence that each cause needs. A number is a share: the
 // cause must take at least this part of the symptom's time. "shared" means that cause and symptom must have the same
-// thread or remote end. "own" means that the process itself must take the CPU. "others" means that it must not.
+// thread or remote end. "own" means that the process itself must take the used CPU time. "others" means that the
+// process itself must not take it.
 const explainedPairs = `
 gvl_stuck: memory_stall 0.5
 memory_stall: memory_grows 0
@@ -89,8 +90,8 @@ all_busy: cpu_starved 0
 `
 
 // TestOrderOfAllPairs: if there is evidence that one of two findings causes the other, the cause comes first, however
-// severe the symptom is. In all other pairs, standstills (no progress at all) come first. Then severity, rank and the
-// time that they explain decide.
+// severe the symptom is. In all other pairs, standstills (no progress at all) come first. For the remaining pairs,
+// severity, rank and the explained time decide.
 func TestOrderOfAllPairs(t *testing.T) {
 	want := make(map[[2]string]string)
 	for _, line := range strings.Split(strings.TrimSpace(explainedPairs), "\n") {
@@ -145,8 +146,8 @@ func TestOrderOfAllPairs(t *testing.T) {
 			t.Errorf("%s and %s explain each other", x.id, y.id)
 		}
 		if !explained {
-			// Without evidence that x or y causes the other, the more severe one comes first. But a standstill, in
-			// which threads make no progress, always comes first.
+			// There is no evidence that x or y causes the other, so the more severe finding comes first. But a
+			// standstill, in which threads make no progress, always comes first.
 			if !other && y.rank != rankStandstill {
 				if got := first(x, y, SeverityCrit, SeverityWarn, .1, .9, true, own); got != x.id {
 					t.Errorf("%s (crit) and %s (warn): %s leads", x.id, y.id, got)
@@ -275,8 +276,8 @@ func TestOrderByWhatIsExplained(t *testing.T) {
 	s := newScene(t)
 	work := s.stack("Work#a")
 	var cpu, delay int64
-	// The garbage collector runs in the first ticks of every 20: collects is their number. lacks is the part of each
-	// tick in which the thread has no CPU, in percent.
+	// The garbage collector runs in the first ticks of every 20. collects is the number of these ticks. lacks is the
+	// part of each tick in which the thread has no CPU, in percent.
 	play := func(d int64, collects int, lacks int64) {
 		s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			s.gc.During = i%20 < collects

@@ -168,7 +168,7 @@ func TestNoFindingWhenNothingIsWrong(t *testing.T) {
 }
 
 // TestOneLongTurnMakesNoHog: in a server with nothing to do, a thread lacks a CPU while it holds the GVL, so its hold
-// takes long. Meanwhile, four threads that only want to check the time wait for the GVL. The finding must not call the
+// takes long. Meanwhile, four other threads wait for the GVL, only to check the time. The finding must not call the
 // holder a hog of the GVL.
 func TestOneLongTurnMakesNoHog(t *testing.T) {
 	s := newScene(t)
@@ -244,8 +244,8 @@ func TestSaturatedAndHog(t *testing.T) {
 }
 
 // TestHandedOn: while the GVL passes from one thread to the next, no thread holds it. So the GVL can be saturated
-// although it is held for only 80 % of the time. It is saturated if threads lose most of their time to waits for it,
-// and not if they lose less.
+// although it is held for only 80 % of the time. It is saturated only if threads lose most of their time to waits for
+// it.
 func TestHandedOn(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -283,7 +283,7 @@ func TestHandedOn(t *testing.T) {
 	}
 }
 
-// TestWordsWaitForAReader: to save work, ddtop looks for the code to blame only at two times: at the worst moment of a
+// TestWordsWaitForAReader: the search for the code to blame takes time. So ddtop searches only at the worst moment of a
 // finding, and when a caller reads the findings. Each text that is read must still be complete.
 func TestWordsWaitForAReader(t *testing.T) {
 	s := newScene(t)
@@ -369,7 +369,7 @@ func TestGarbageCollection(t *testing.T) {
 		return 1, []sampler.Thread{s.at(gvltest.Holder(1), build)}
 	})
 	s.want("pressure", []string{"gc_pressure"}, "25 % of the time", "Importer#import → Array#map", "minor")
-	// A server with little to do works for 12 % of the time. One full collection takes a quarter of this work, which is
+	// A server with little load works for 12 % of the time. One full collection takes a quarter of this work, which is
 	// too little for a finding.
 	s = newScene(t)
 	s.play(10*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
@@ -439,8 +439,9 @@ func TestStarved(t *testing.T) {
 	if next := s.f.Current()[0].Next; !strings.HasPrefix(next, "let ddtop take less") {
 		t.Errorf("what to do: %s", next)
 	}
-	// A thread's counters show a short hold only if the thread lost its CPU in it. Here this happens in one hold in
-	// six, and the thread then had no CPU for half of the time. In all other holds, the thread always had a CPU.
+	// A thread's counters show a short hold only if the thread lost its CPU during the hold. Here this happens in one
+	// hold in six, and the thread then had no CPU for half of the time. In all other holds, the thread always had a
+	// CPU.
 	s = newScene(t)
 	var readAt, cpu, delay int64
 	s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {

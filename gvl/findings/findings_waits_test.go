@@ -29,8 +29,8 @@ func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
 	})
 }
 
-// TestKeptConnections: workers of a server that wait for the next requests of their clients are at rest, and do not
-// count as doing I/O. The finding io_busy names a peer, and a place in the code of a thread that waits for this peer.
+// TestKeptConnections: workers of a server that wait for the next requests of their clients are at rest. Their time is
+// not I/O time. The finding io_busy names a peer, and a place in the code of a thread that waits for this peer.
 func TestKeptConnections(t *testing.T) {
 	server := []string{"Puma::Server#process_client", "block in Puma::Server#run", "block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}
 	kept := append([]string{"c:IO#wait_readable", "Puma::Client#reset"}, server...)
@@ -97,9 +97,9 @@ func TestSlowPeers(t *testing.T) {
 	}
 }
 
-// callers plays n threads for d ns. All of the 20 samples per second find each thread reading from a peer. But the
-// threads make calls of 400 ms, and use cpuNS of CPU time in each. Their CPU counters, which are read four times per
-// second, show this.
+// callers plays n threads for d ns. There are 20 samples per second, and in all of them each thread reads from a peer.
+// But the threads make calls of 400 ms, and use cpuNS of CPU time in each. Their CPU counters, which are read four
+// times per second, show this.
 func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 	const reading, call = 250 * gvltest.MS, 400 * gvltest.MS
 	stack := s.stack("c:IO#gets", "Client#ask")
@@ -119,9 +119,9 @@ func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 	}
 }
 
-// TestCallsBetweenSamples: threads call a slow service again and again, and every sample finds them waiting for its
-// answer. Their counters show that they had a CPU in between, so each made several calls. They must not count as
-// threads that read one endless stream. No text may report the whole time as the length of a single wait.
+// TestCallsBetweenSamples: threads call a slow service again and again, and every sample shows them waiting for its
+// answer. Their counters show that they had a CPU in between, so each thread made several calls. ddtop must not treat
+// them as threads that read one endless stream. No text may report the whole time as the length of a single wait.
 func TestCallsBetweenSamples(t *testing.T) {
 	for _, c := range []struct {
 		what  string
@@ -135,7 +135,7 @@ func TestCallsBetweenSamples(t *testing.T) {
 		if longest := s.f.win.state(1).DurationNS(); c.ids != nil && longest > 2*gvltest.Sec || c.ids == nil && longest < 14*gvltest.Sec {
 			t.Errorf("%s: the wait going on has lasted %v ns", c.what, longest)
 		}
-		// From now on, samples also see the threads at work. In the twelve seconds before, all samples found them
+		// From now on, samples also show the threads at work. In the twelve seconds before, all samples showed them
 		// waiting. Texts must still not report a single wait of twelve seconds.
 		s.readers(5*gvltest.Sec, 3, peer, "c:IO#gets", "Client#ask")
 		if c.ids != nil {
@@ -220,7 +220,7 @@ func TestOtherWaits(t *testing.T) {
 	s.want("pool", []string{"pool_wait"}, "2 threads wait for a connection", "longest wait 5.75 s in")
 
 	// Threads wait for a pool, and the thread with the pool's connection calls another service meanwhile. Sidekiq's
-	// scheduler, which sleeps in a pool of its own, does not count.
+	// scheduler sleeps in a pool of its own, and its time must not be included.
 	s = newScene(t)
 	s.named(3, "worker-3", false)
 	checkout := s.stack("c:Thread::ConditionVariable#wait", "ConnectionPool::TimedStack#pop", "ConnectionPool#checkout", "ConnectionPool#with",
@@ -236,9 +236,9 @@ func TestOtherWaits(t *testing.T) {
 	s.want("holders of a pool", []string{"pool_wait"}, "2 threads wait for a connection",
 		"; 1 thread has one: worker-3 in Renderer.render → IO#wait_readable")
 
-	// One of nine threads waits for the pool again and again. If its waits take 1.2 s, there is a finding. It is also
-	// there between two waits, because earlier waits are still in the window. If the waits take 700 ms, there is no
-	// finding.
+	// One of nine threads waits for the pool again and again. If each of its waits takes 1.2 s, there is a finding. The
+	// finding is also active between two waits, because earlier waits are still in the window. If the waits take 700
+	// ms, there is no finding.
 	for _, c := range []struct {
 		what   string
 		waitNS int64
@@ -285,7 +285,7 @@ func TestOtherWaits(t *testing.T) {
 }
 
 // TestLongPolling: some requests only wait for news, with a time limit. While the server has a free worker, this is no
-// problem, so there is no finding. Without a time limit, or without a free worker, there is one.
+// problem, so there is no finding. Without a time limit, or without a free worker, there is a finding.
 func TestLongPolling(t *testing.T) {
 	server := []string{"Puma::Server#process_client", "block in Puma::Server#run",
 		"block (2 levels) in Puma::ThreadPool#spawn_thread", "c:Kernel#loop"}

@@ -16,14 +16,14 @@ func (s *scene) waitsIn(id sampler.ThreadID, turns int64, labels ...string) samp
 }
 
 // TestGates: a gate is a method that lets only some threads in, while others wait in it. A method in which workers wait
-// for jobs looks alike, but ddtop must not take it for a gate.
+// for jobs looks similar, but ddtop must not treat it as a gate.
 func TestGates(t *testing.T) {
 	wait := []string{"Pool#with", "Shop#order", "Web#run"}
 	inside := []string{"c:IO#read", "Shop#query", "block in Shop#order", "Pool#with", "Shop#order", "Web#run"}
 	for _, c := range []struct {
 		what string
-		// in returns the threads that are inside the method in a given second. There are six threads. vain is true if
-		// the waiting threads are woken again and again, but do not get in.
+		// in returns which of the six threads are inside the method in a given second. vain is true if the waiting
+		// threads are woken again and again, but do not get in.
 		in   func(second int64) []sampler.ThreadID
 		vain bool
 		want []string

@@ -9,8 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestFullCollections: there is a finding for a full collection that takes 300 ms, or marks for 200 ms. There is none
-// for three other collections of this length: a minor one, one in steps, and one whose time the program chose.
+// TestFullCollections: there is a finding for a full collection that takes 300 ms, or marks for 200 ms. There is no
+// finding for three other collections of this length. One is minor, one runs in steps, and one was started by the
+// program at a time of its choice.
 func TestFullCollections(t *testing.T) {
 	const full, ms = sampler.GCMajorByOldGen | sampler.GCByNewObject, gvltest.MS
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMemoryGrows: there is a finding if memory goes on growing through several full collections. There is none if
+// TestMemoryGrows: there is a finding if memory keeps growing through several full collections. There is no finding if
 // memory fills up and stays, goes up and down, or leaps once.
 func TestMemoryGrows(t *testing.T) {
 	const mb = 1 << 20
@@ -70,7 +70,7 @@ func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 		rss  func(second int64) int64
 		want []string
 	}{
-		// In every 30 s, the memory grows in the first ten seconds only.
+		// In every period of 30 s, the memory grows in the first ten seconds only.
 		{"grows", func(s int64) int64 { return 200 + s/30*30 + 3*min(s%30, 10) }, []string{"memory_grows"}},
 		{"a saw-tooth", func(s int64) int64 { return 200 + s%180/30*60 }, nil},
 		{"fills up", func(s int64) int64 { return 200 + 400*s/(s+60) }, nil},
@@ -98,7 +98,7 @@ func TestMemoryGrowsThroughRareCollections(t *testing.T) {
 }
 
 // TestMemoryOfC: Ruby counts the bytes that it has malloc'ed since the last full collection. If the process grows by
-// more than this count, the remaining growth is memory of C code.
+// more than this count, C code has allocated the rest.
 func TestMemoryOfC(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
@@ -131,8 +131,9 @@ func TestMemoryOfC(t *testing.T) {
 	}
 }
 
-// TestMakerOfObjects: ddtop names the place in the code that makes the most objects. It does so only if enough instants
-// showed this place to tell it apart from the next one. Objects count for the place, whichever code called it.
+// TestMakerOfObjects: ddtop names the place in the code that makes the most objects. For this, the place must have made
+// objects at enough instants to be distinguished from the next place. Objects are added to the place, whichever code
+// called it.
 func TestMakerOfObjects(t *testing.T) {
 	s := newScene(t)
 	own := func(labels ...string) sampler.StackID {

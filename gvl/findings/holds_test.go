@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestHoldOverGaps: a thread keeps the GVL for 18 s, but the samples have several gaps. This counts as one hold,
-// because counters prove that no other thread had the GVL in a gap.
+// TestHoldOverGaps: a thread keeps the GVL for 18 s, but there are several gaps between samples. ddtop must report one
+// hold, because counters prove that no other thread had the GVL in a gap.
 func TestHoldOverGaps(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -57,7 +57,7 @@ func TestHoldOverGaps(t *testing.T) {
 	}
 }
 
-// TestHoldEndsInAGap: if another thread had the GVL in a gap of the samples, the hold before the gap has ended.
+// TestHoldEndsInAGap: if another thread had the GVL in a gap between samples, the hold before the gap has ended.
 func TestHoldEndsInAGap(t *testing.T) {
 	s := newScene(t)
 	hog, small := s.stack("c:Native.work"), s.stack("Server#handle")

@@ -65,8 +65,9 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestPoolHolders: the finding about a pool names the thread that has a connection of it, and this thread's place in
-// the code. Active Record's list of connections shows which thread this is. Threads without a connection are not named.
+// TestPoolHolders: the finding about a pool names the thread that has a connection of the pool, and this thread's place
+// in the code. Active Record's list of connections shows which thread this is. Threads without a connection are not
+// named.
 func TestPoolHolders(t *testing.T) {
 	s := newScene(t)
 	for id := range sampler.ThreadID(4) {
@@ -142,8 +143,8 @@ func TestManyCallsStay(t *testing.T) {
 	}
 }
 
-// TestSteadyCalls: so that a text does not flicker, its number of calls stays the same until the calls change by more
-// than a quarter.
+// TestSteadyCalls: a text gives the number of calls. So that the text does not flicker, this number stays the same
+// until the calls change by more than a quarter.
 func TestSteadyCalls(t *testing.T) {
 	var c collector
 	for i, x := range []struct {
@@ -157,9 +158,9 @@ func TestSteadyCalls(t *testing.T) {
 	}
 }
 
-// TestFullQueue: threads wait to put into a full queue, and any thread that runs the program's code might take from it.
-// If only threads that put into the queue run such code, the finding says that no thread takes from it. In a forked
-// worker, the thread that should take may exist only in the master.
+// TestFullQueue: threads wait to put items into a full queue, and any other thread that runs the program's code might
+// take items from it. If only threads that put items into the queue run such code, the finding says that no thread
+// takes from it. In a forked worker, the thread that should take may exist only in the master.
 func TestFullQueue(t *testing.T) {
 	const gone = "no thread of this process takes from the full queue of Recorder#track"
 	for _, c := range []struct {
@@ -228,7 +229,8 @@ func TestRegexInTwoThreads(t *testing.T) {
 				var list []sampler.Thread
 				for id := sampler.ThreadID(1); id <= 2; id++ {
 					at := match
-					if id == 1 && second == 0 { // its match begins later, but it has the GVL for the same time
+					// its match begins later, but it holds the GVL for the same time as the first
+					if id == 1 && second == 0 {
 						at = other
 					}
 					th := gvltest.Queued(id)
@@ -251,9 +253,9 @@ func TestRegexInTwoThreads(t *testing.T) {
 	}
 }
 
-// TestPoolWaitOfOneJob: a thread that waits for a connection wakes up now and then, but another thread takes the
-// connection first. The text says for how long the job has waited in total, over all these waits. If a thread with a
-// connection waits for another service, the text must not advise a larger pool.
+// TestPoolWaitOfOneJob: a thread that waits for a connection is woken now and then, but another thread takes the
+// connection first. The text gives the time for which the job has waited in total, over all these waits. If a thread
+// with a connection waits for another service, the text must not advise a larger pool.
 func TestPoolWaitOfOneJob(t *testing.T) {
 	s := newScene(t)
 	for id, job := range []string{"UsageJob", "UsageJob", "InvoiceJob"} {
@@ -284,8 +286,8 @@ func TestPoolWaitOfOneJob(t *testing.T) {
 		"give the connection back before waiting for 10.0.0.9:8080 HTTP; a larger pool only moves the limit")
 }
 
-// TestFindingsNameTheRoute: a finding names the route that most of its threads work for. It names it even if threads
-// without a request cause the problem and only slow down these threads.
+// TestFindingsNameTheRoute: a finding names the route that most of its threads work for. This also holds if threads
+// without a request cause the problem, and the threads with this route are only slowed down.
 func TestFindingsNameTheRoute(t *testing.T) {
 	s := newScene(t)
 	for id := sampler.ThreadID(3); id <= 5; id++ {

@@ -125,7 +125,7 @@ func (l *ledger) Collecting(i *gvl.GCInterval) {
 func (l *ledger) Ended(slot int, atNS int64) {
 	id := l.of[slot]
 	if l.until[id] < 0 {
-		l.until[id], l.begun[id] = atNS, atNS // the thread existed for no time
+		l.until[id], l.begun[id] = atNS, atNS // the thread has existed for no time so far
 	}
 	if l.until[id] != atNS {
 		l.t.Fatalf("thread %d ended at %d, its last interval at %d", id, atNS, l.until[id])
@@ -171,8 +171,8 @@ func (l *ledger) Tick(k *gvl.Tick) {
 	}
 }
 
-// counts returns the length of a period as the findings count it: without the time before sinceNS, and without time in
-// which the process was stopped.
+// counts returns the part of a period that the findings use: without the time before sinceNS, and without time in which
+// the process was stopped.
 func (l *ledger) counts(fromNS, toNS, sinceNS int64) int64 {
 	fromNS = max(fromNS, sinceNS)
 	ns := max(toNS-fromNS, 0)
@@ -268,7 +268,7 @@ func TestIntervalsAddUp(t *testing.T) {
 				streamtest.Damage(rng, s)
 			}
 			if seed%3 == 0 && n == 1000 {
-				w.Now += 9700 * gvltest.MS // a part of the past leaves the window
+				w.Now += 9700 * gvltest.MS // so that a part of the past leaves the window
 			}
 			s.Proc.Stopped = seed%2 == 1 && n%400 >= 380
 			if l.exact {
@@ -346,7 +346,7 @@ func TestIntervalsAddUp(t *testing.T) {
 }
 
 // TestTimelineAddsUp: the sums of the timeline equal the sums of the Stream's intervals. The timeline counts time in
-// 50,000ths of a column, so columns of 50 µs or less are right to the ns. The sums include intervals that are not final
+// 50,000ths of a column, so columns of 50 µs or less are exact to the ns. The sums include intervals that are not final
 // yet, and the intervals of the GVLs and of the garbage collector.
 func TestTimelineAddsUp(t *testing.T) {
 	for seed := range uint64(12) {

@@ -54,7 +54,8 @@ type limits struct {
 // These are the units of thresholds. The unit decides how users write a threshold: as a number, "60%" or "80ms".
 const unitNumber, unitShare, unitTime = threshold.Number, threshold.Share, threshold.Time
 
-// limitSpec describes one threshold: its rule, name, unit and default value, and which field of limits it is.
+// limitSpec describes one threshold: its rule, name, unit and default value. It also has a function that returns the
+// threshold's field in limits.
 type limitSpec struct {
 	rule, name string
 	unit       threshold.Unit
@@ -267,8 +268,8 @@ func limitNames(id string) []string {
 // MaxLimitTime is the largest value, in ns, of a threshold that is a time: a day.
 const MaxLimitTime = threshold.MaxTime
 
-// CauseAgoNS returns how early the cause of a finding can have begun, in ns before the finding's condition became true.
-// It is the length of the rule's window, or the rule's longest threshold in time if this is longer.
+// CauseAgoNS returns how long before a finding its cause can have begun, in ns before the finding's condition became
+// true. It is the length of the rule's window, or the rule's longest threshold in time if this is longer.
 func (r *Rules) CauseAgoNS(id string) int64 {
 	ago := float64(findingsWindowNS)
 	for i := range limitSpecs {

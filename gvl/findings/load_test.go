@@ -15,7 +15,7 @@ func locked(id, holder sampler.ThreadID, object uint64) sampler.Thread {
 	return th
 }
 
-// loadingAt returns a stack in a file that is being loaded. calls are the frames of the code that the file calls.
+// loadingAt returns a stack of a thread that is loading a file. calls are the frames of the code that the file calls.
 func (s *scene) loadingAt(file string, calls ...sampler.Frame) sampler.StackID {
 	var ids []sampler.FrameID
 	for _, f := range append(calls,
@@ -53,8 +53,8 @@ func TestLoadsInACircle(t *testing.T) {
 	}
 }
 
-// TestLoadWait: there is a finding if a thread waits for seconds until another thread has loaded a file. There is none
-// for shorter waits, or for waits for other locks.
+// TestLoadWait: there is a finding if a thread waits for seconds until another thread has loaded a file. There is no
+// finding for shorter waits, or for waits for other locks.
 func TestLoadWait(t *testing.T) {
 	for _, c := range []struct {
 		name  string

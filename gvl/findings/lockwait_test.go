@@ -21,8 +21,8 @@ func lockedSince(id, holder sampler.ThreadID, turns, readNS int64) sampler.Threa
 }
 
 // TestTurnsOfPauses: a waiting thread that gets a CPU again and again may have had the lock. But if ddtop stops the
-// threads for every sample, each thread gets a CPU after each stop. It still waits for the lock, and this must count as
-// one wait.
+// threads for every sample, each thread gets a CPU after each stop. In this case the thread still waits for the lock,
+// and ddtop must report one wait.
 func TestTurnsOfPauses(t *testing.T) {
 	for _, c := range []struct {
 		pauses bool
@@ -45,7 +45,8 @@ func TestTurnsOfPauses(t *testing.T) {
 
 // TestLockWaitsAtLoweredRates: samples show two threads that wait for each other's lock. Each may have had the lock
 // between two samples. If a budget has lowered the rates, only readings of how often the threads got a CPU can exclude
-// this. Until the second reading nothing is certain. The second reading proves that neither thread has moved.
+// this. Until the second reading, it is not certain that they wait for each other. The second reading proves that
+// neither thread has moved.
 func TestLockWaitsAtLoweredRates(t *testing.T) {
 	for _, c := range []struct {
 		what    string

@@ -9,7 +9,7 @@ import (
 )
 
 // TestLoopBlocked: there is a finding if a fiber blocks the event loop of its thread while other fibers wait. There is
-// none if this fiber itself runs the event loop.
+// no finding if this fiber itself runs the event loop.
 func TestLoopBlocked(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestPoolCycle: a pool hangs if each thread with a connection waits for another connection, or for a thread that waits
-// for its first one. The finding reports this circle. If one thread with a connection goes on, it can release the
-// connection, so there is no finding.
+// TestPoolCycle: a pool hangs if no thread with a connection can continue. Each of them waits for another connection,
+// or for a thread that waits for its first connection. The finding reports this circle. If one thread with a connection
+// continues, it can release the connection, so there is no finding.
 func TestPoolCycle(t *testing.T) {
 	wait := []string{"Pool#with", "Shop#order", "Web#run"}
 	second := []string{"Pool#with", "Shop#audit", "block in Shop#order", "Pool#with", "Shop#order", "Web#run"}
@@ -25,7 +25,7 @@ func TestPoolCycle(t *testing.T) {
 		{"want another one", [2]string{"second", "second"}, []string{"5 threads wait in Pool#with (app.rb:10)",
 			"all 2 that it has are held by threads that wait", "web-1 waits for another one in Shop#audit", "it needs at least 6"}},
 		// Three threads use the pool: the two that have a connection, and web-5, for which neither of them waits. With
-		// one connection more than that, one of them can always go on.
+		// one connection more than these threads, one of them can always continue.
 		{"wait for a thread each", [2]string{"join 3", "join 4"}, []string{"3 threads wait in Pool#with (app.rb:10)",
 			"web-1 waits for web-3 in ", "web-2 waits for web-4 in ", "it needs at least 4"}},
 		{"one of them reads", [2]string{"second", "read"}, nil},

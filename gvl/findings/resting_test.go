@@ -54,8 +54,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestWhatRests: a thread that sleeps or waits for another thread during a request or a job is not at rest. ddtop may
-// know of the request from the thread's stack or from the record of the request.
+// TestWhatRests: a thread that sleeps or waits for another thread during a request or a job is not at rest. This holds
+// whether ddtop finds the request by the thread's stack or by the record of the request.
 func TestWhatRests(t *testing.T) {
 	s := newScene(t)
 	r := NewResting(s.dict)

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// rank orders findings: first standstills, in which threads make no progress. If others are equally severe, causes come
-// before symptoms.
+// rank orders findings. Standstills, in which threads make no progress, come first. Of other findings that are equally
+// severe, causes come before symptoms.
 type rank uint8
 
 const (
@@ -26,9 +26,10 @@ type rule struct {
 	raise int64
 	// boot is set if the rule also applies during the program's start, which most rules ignore.
 	boot bool
-	// settled is set if the rule applies only when the whole window lies after the program's start.
+	// settled is set if the rule applies only when all of the window is after the program's start.
 	settled bool
-	// sparse is set if the rule's events are rare: if the short window (trailNS) has none, this does not prove an end.
+	// sparse is set if the rule's events are rare. For such a rule, a short window (trailNS) without events does not
+	// prove that the condition has ended.
 	sparse bool
 	rank   rank
 	// hiddenBy names the rules that explain this rule's finding. While one of them is raised, the finding is not shown.

@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// The rules of this file are about waits that the program's code requests: for a child process, a time, or a thread.
+// The rules in this file are about waits that the program's code itself asks for: for a child process, for a time, or
+// for a thread.
 
 // inChild reports whether a thread in I/O waits for a child process: for its end or its output.
 func inChild(s gvl.State, d *gvl.Detail, flags stackkind.Flags) bool {
@@ -27,7 +28,7 @@ func evalChild(w *window) hit {
 		if !inChild(ts.State, &ts.Detail, x.flags) {
 			return false
 		}
-		// Process.detach has a thread without a frame. It only waits for the child, so it does not count.
+		// Process.detach starts a thread without a frame. This thread only waits for the child, so leave it out.
 		if ts.Stack == 0 || w.isMain(ts.Thread) {
 			if t := w.threads[ts.Thread]; t != nil {
 				ns -= t.ns[gvl.IO]
@@ -39,7 +40,8 @@ func evalChild(w *window) hit {
 			long++
 		}
 		switch t := w.threads[ts.Thread]; {
-		case x.flags&stackkind.Child != 0 || !consumer(x): // a thread that reads a child's output is no supervisor
+		// a thread that reads a child's output is not the thread of a supervisor
+		case x.flags&stackkind.Child != 0 || !consumer(x):
 			reading++
 			if is {
 				workers++
@@ -54,7 +56,8 @@ func evalChild(w *window) hit {
 	share := w.ofBusy(ns) / w.limits.childShare
 	h := hit{
 		score: max(float64(long)/w.limits.childThreads, least(float64(workers), w.ofBusy(w.ops[opChildren])/w.limits.childShare),
-			// At least one thread must be waiting now: the time alone may come from threads that wait no more.
+			// At least one thread must be waiting now. The time alone is not enough, because the threads that waited
+			// may have stopped waiting.
 			least(float64(reading), share, w.share(ns)/w.limits.childMean, float64(w.sampledNS)/raiseNS)),
 		severity: SeverityWarn, threads: ids,
 	}
@@ -68,7 +71,7 @@ func evalChild(w *window) hit {
 		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for child processes, the longest for "
 		ts := w.state(ids[0])
 		told := gvl.Bounded{NS: longest}
-		// samples may have missed that an earlier wait ended and this one began
+		// The samples may show one long wait although there were two: an earlier wait that ended, and this one.
 		if x := w.watch(ids[0]); (x.flags&stackkind.Child != 0 || !consumer(x)) && ts.DurationNS() > ts.StillNS {
 			if told = (gvl.Bounded{NS: ts.StillNS, Bound: gvl.AtLeast}); ts.StillNS == 0 {
 				told = gvl.Bounded{NS: longest, Bound: gvl.AtMost}
@@ -174,9 +177,9 @@ func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	})
 }
 
-// noTaker returns a text if no thread can empty the full queue at which the thread of waits is stuck. This is the case
-// if all other threads serve requests, are stuck at the same queue, or run no code of the program. Otherwise it returns
-// "".
+// noTaker returns a text if no thread can empty the full queue at which the thread of waits is stuck. No thread can
+// empty the queue if all other threads serve requests, are stuck at the same queue, or run no code of the program.
+// Otherwise noTaker returns "".
 func (w *moment) noTaker(waits *gvl.ThreadState) string {
 	calls := code.Calls(w.dict, waits.Stack)
 	if !calls.Own() {
@@ -224,7 +227,8 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 }
 
 // soleIn returns the only thread with a method of the class on its stack. It ignores threads in requests and jobs, and
-// threads at the same queue as the thread of waits. The result is zero if no thread, or more than one, is left.
+// threads that wait at the same queue as the thread of waits. The result is zero if no thread, or more than one,
+// remains.
 func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 	var found sampler.ThreadID
 	for i := range w.states {

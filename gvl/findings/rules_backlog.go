@@ -10,7 +10,8 @@ import (
 // ruleQueueGrows is the rule for a Queue into which more items are put than threads take out.
 const ruleQueueGrows = "queue_grows"
 
-// evalQueueGrows matches if a Queue has grown, and has not become shorter in the time limits.queueTime.
+// evalQueueGrows matches if a Queue has grown during the time limits.queueTime, and has not become shorter in this
+// time.
 func evalQueueGrows(w *window) hit {
 	q, from := w.ev.queues.Growing(int64(w.limits.queueTime))
 	if q == nil {

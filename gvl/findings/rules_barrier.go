@@ -6,7 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleBarrier is the rule for ractors that wait because one thread does not stop, for example for the collector.
+// ruleBarrier is the rule for ractors that wait because one thread does not stop. For example, all threads must stop
+// for the garbage collector.
 const ruleBarrier = "barrier_stuck"
 
 // evalBarrier matches if all ractors must stop, as before a collection, but one thread keeps running.

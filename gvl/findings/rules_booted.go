@@ -13,8 +13,8 @@ import (
 const ruleNeverBooted = "never_booted"
 
 const (
-	// forkedCPU limits the CPU time, in ns, of a process that has done nothing since its fork. Starting Ruby takes
-	// more, so a parent that waits in its own call of fork has used more. forkedSeenNS is how long ddtop must have
+	// forkedCPU limits the CPU time, in ns, of a process that has done nothing since its fork. A parent that waits in
+	// its own call of fork has used more, because starting Ruby needs more. forkedSeenNS is how long ddtop must have
 	// observed such a process, in ns.
 	forkedCPU, forkedSeenNS = 20e6, 1e9
 	// servesThread is a part of a thread's name. After its start, a worker of Puma has such a thread until it ends.

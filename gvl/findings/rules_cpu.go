@@ -13,15 +13,18 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// evalGCPressure matches only if the GVL is held for the share gcMinHeld of the time, and the collector runs for
-// gcMinWall. Otherwise one full collection in ten seconds would raise it in a server with little work.
+// gcMinHeld and gcMinWall are the shares of the time that evalGCPressure needs: the GVL is held for gcMinHeld, and the
+// collector runs for gcMinWall. Without them, one full collection in ten seconds would raise the finding in a server
+// with little work.
 const gcMinHeld, gcMinWall = .10, .05
 
-// evalCPUStarved matches if the container is throttled, or if threads with the GVL, or at work without it, lack CPU.
+// evalCPUStarved matches if the container is throttled, or if threads lack CPU while they hold the GVL or work without
+// it.
 func evalCPUStarved(w *window) hit {
-	// A thread's counters miss most short holds, which fall between two readings. A hold in which the thread loses its
-	// CPU takes longer, so the counters show it more often. So divide the time without a CPU by all time as a holder:
-	// the time that the counters saw would give too large a share. The same is true for work outside the GVL.
+	// Divide the time without a CPU by all time as a holder. If it was divided by the time that the counters saw, the
+	// share would be too large. A thread's counters miss most short holds, which fall between two readings. A hold in
+	// which the thread loses its CPU takes longer, so the counters show it more often. The same is true for work
+	// outside the GVL.
 	ran := max(w.holderCPU+w.holderWait, w.total.ns[gvl.Running])
 	worked := max(w.nativeCPU+w.nativeWait, w.total.ns[gvl.Native])
 	delay, delayOutside := gvl.Ratio(w.holderWait, ran), gvl.Ratio(w.nativeWait, worked)
@@ -30,7 +33,7 @@ func evalCPUStarved(w *window) hit {
 	stopped := w.share(last.ThrottledNS - first.ThrottledNS)
 	holders := least(delay/w.limits.starvedDelay, w.share(ran)/w.limits.starvedTurns)
 	// A thread that works without the GVL delays no other thread. So if only a little of the work is done without the
-	// GVL, a lack of CPU there does not count.
+	// GVL, ignore a lack of CPU there.
 	outside := least(delayOutside/w.limits.starvedDelay, w.share(worked)/w.limits.starvedTurns, w.ofBusy(worked)/w.limits.starvedTurns)
 	container := least(throttled/w.limits.throttled, stopped/w.limits.starvedTurns)
 	// At low rates, each thread's counters are read too rarely. So use the counters of the whole process as well.
@@ -94,14 +97,15 @@ func evalCPUStarved(w *window) hit {
 const (
 	// counterSpanNS is the shortest time between two readings of the process's counters that rules compare.
 	counterSpanNS = 2e9
-	// heldSigmas is a number of standard deviations. The GVL's share counts as larger than the used CPU time only if it
-	// is larger by this many.
+	// heldSigmas is a number of standard deviations. The GVL's share counts as larger than the used CPU time only if
+	// the difference is at least this many.
 	heldSigmas = 4
 )
 
-// heldWithoutCPU returns two shares. used is how many CPUs the process used. lacked is the least share of the time with
-// the GVL in which its holder had no CPU, as if only holders used CPUs. At low rates, a sleeping holder can look like
-// one without a CPU. So lacked is zero unless the kernel reports waits for CPUs (PSI).
+// heldWithoutCPU returns two numbers. used is how many CPUs the process used. lacked is a share: the part of the time
+// with the GVL in which its holder had no CPU. It is a lower bound, as if only holders used CPUs. At low rates, a
+// sleeping holder can look like a holder without a CPU. So lacked is zero unless the kernel reports waits for CPUs
+// (PSI).
 func (w *window) heldWithoutCPU() (used, lacked float64) {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS
@@ -114,7 +118,8 @@ func (w *window) heldWithoutCPU() (used, lacked float64) {
 		gvl.Ratio(last.Pressure.CPUSomeNS-first.Pressure.CPUSomeNS, span) < w.limits.starvedDelay {
 		return used, 0
 	}
-	// Samples within one time slice often see the same thread, so the standard deviation counts them as one sample.
+	// Samples within one time slice often see the same thread. So n, the number of samples for the standard deviation,
+	// includes at most one sample per time slice.
 	n := min(float64(w.quality.Samples), float64(w.sampledNS)/gvl.TimeSliceNS)
 	most := float64(max(len(w.ractors), 1))
 	sure := held - heldSigmas*math.Sqrt(held*max(most-held, 0)/max(n, 1))
@@ -127,8 +132,9 @@ const (
 	ownSaid, ownMuch = .01, .05
 )
 
-// machineFaults is a part of the threshold for major faults. If a process reaches it, memory pressure of the whole
-// machine counts for this process. With fewer faults, another process may be the one that lacks memory.
+// machineFaults is a part of the threshold for major faults. If a process has at least this part, memory pressure of
+// the whole machine is evidence about this process. With fewer faults, another process may be the one that lacks
+// memory.
 const machineFaults = .1
 
 // evalMemoryStall matches if the GVL's holder often sleeps until a page is read from the disk. It also matches if lack
@@ -177,10 +183,10 @@ func evalMemoryStall(w *window) hit {
 // evalGCPressure matches if the collector takes a large part of the time.
 func evalGCPressure(w *window) hit {
 	held := w.total.held()
-	// Leave out the time in which collections had no CPU: its cause is the machine, not the program's objects.
+	// Leave out the time in which collections had no CPU, because the machine causes it, and not the program's objects.
 	gc, wall := gvl.Ratio(max(w.total.ns[gvl.GC]-w.lackedNS, 0), max(held-w.lackedNS, 1)), w.share(max(w.gcNS-w.lackedNS, 0))
-	// With half of a CPU, a collector takes twice as long. This is not due to allocations, and the rule cpu_starved
-	// reports it. So multiply the collector's time by its share of a CPU.
+	// With half of a CPU, a collection takes twice as long. The cause is not the allocations but the lack of CPU, which
+	// the rule cpu_starved reports. So multiply the collector's time by its share of a CPU.
 	ran := 1 - min(gvl.Ratio(w.holderWait, max(w.holderCPU+w.holderWait, held)), 1)
 	h := hit{severity: SeverityWarn}
 	h.score = max(least(gc/w.limits.gcOfHeld, ran*w.share(held)/gcMinHeld, ran*wall/gcMinWall), ran*wall/w.limits.gcOfWall)
@@ -199,8 +205,9 @@ func evalGCPressure(w *window) hit {
 		h.text += " (" + number(float64(w.lastGC.MinorCount-w.firstGC.MinorCount)/sec) + " minor, " +
 			number(float64(w.lastGC.MajorCount-w.firstGC.MajorCount)/sec) + " major/s)"
 	}
-	// Two kinds of stacks do not show which code allocates most: the stack of a library's own thread, and a stack whose
-	// innermost method only waits. Such a method allocates nothing, so its stack was read before the collection.
+	// Two kinds of stacks do not show which code allocates most. One is the stack of a library's own thread. The other
+	// is a stack whose innermost method only waits. Such a method allocates nothing, so its stack was read before the
+	// collection.
 	waits := gvl.OnlyWaits(w.dict, stack)
 	h.next = "allocate less there; then tune the heap (the autotuner gem)"
 	if maker, made := w.maker(); maker != 0 && (waits || !code.HasOwn(w.dict, stack)) {

@@ -19,7 +19,7 @@ type ending uint8
 
 const (
 	endingNot ending = iota
-	// endingWaits means that the main thread has ended its code, and waits for the other threads.
+	// endingWaits means that the main thread has run all its code, and waits for the other threads.
 	endingWaits
 	// endingLast means that all Ruby threads have ended, and the process still runs C code.
 	endingLast
@@ -64,7 +64,8 @@ func (c *collector) endingOf(t *sampler.Thread, ts *gvl.ThreadState, flags stack
 	return endingNot
 }
 
-// ends notes by which kind of code the thread shows that the program is ending, and since when it has shown it.
+// ends notes by which kind of code the thread shows that the program is ending, and the time since which it has shown
+// this kind.
 func (w *watch) ends(e ending, at, bootNS int64) {
 	if e != w.ending {
 		w.ending, w.endingNS = e, at
@@ -78,8 +79,8 @@ func (w *watch) ends(e ending, at, bootNS int64) {
 var runners = []string{"Minitest.", "Test::Unit::", "RSpec::Core::", "Sinatra::", "Rack::Handler::",
 	"Rackup::", "Cucumber::"}
 
-// unseenCourse is a factor. If ddtop did not see the program run before a hook at its end, the threshold for this hook
-// is higher by this factor.
+// unseenCourse is a factor for the threshold of a hook at the program's end. It applies if ddtop did not see the
+// program run before the hook.
 const unseenCourse = 3
 
 // evalEnding matches if the program was asked to end, or has run all its code, and does not end.
@@ -126,8 +127,9 @@ func (w *moment) restsFor(ts *gvl.ThreadState, x *watch) int64 {
 	return 0
 }
 
-// hookHangs reports whether a hook at the program's end hangs. In test frameworks and small servers, such a hook is the
-// program itself. So ddtop must have seen the program run before it, or no thread may have moved since then.
+// hookHangs reports whether a hook at the program's end hangs. Test frameworks and small servers run the program itself
+// in such a hook. So a long hook alone proves nothing. ddtop must have seen the program run before the hook, or no
+// thread may have moved since the hook began.
 func (w *moment) hookHangs(ts *gvl.ThreadState, x *watch, age int64) bool {
 	if x.flags&(stackkind.Server|stackkind.Idle) != 0 {
 		return false

@@ -16,7 +16,8 @@ const (
 	maxToldStatement = 120
 )
 
-// then adds a function that completes the hit's text (hit.tell). Only hits that a user will see are completed.
+// then adds a function that completes the hit's text (hit.tell). Only hits that a user will see are completed, because
+// this takes time.
 func (h *hit) then(tell func(*hit)) {
 	before := h.tell
 	h.tell = func(h *hit) {
@@ -27,8 +28,8 @@ func (h *hit) then(tell func(*hit)) {
 	}
 }
 
-// endpoints returns the endpoints of the last seconds, and the length ns of this time. This can be a little longer than
-// the window, because the texts are completed a little later than the window is added up.
+// endpoints returns the endpoints of the last seconds, and the length ns of this time. The time can be a little longer
+// than the window, because the texts are completed a little after the sums of the window are computed.
 func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	r := w.requests
 	if r == nil {
@@ -56,11 +57,12 @@ func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int
 	return most, share
 }
 
-// waitsMuch is a share of an endpoint's time. With this share in waits for the GVL, it is named as a victim.
+// waitsMuch is a share of an endpoint's time. If waits for the GVL take at least this share, the endpoint is named as a
+// victim.
 const waitsMuch = .3
 
-// whoTakesGVL adds two endpoints to the text. The first causes most of the waiting for the GVL, and its share of the
-// GVL is added. The second waits most for it.
+// whoTakesGVL adds two endpoints to the text. The first endpoint causes most of the waiting for the GVL, and the text
+// gives its share of the GVL. The second endpoint waits most for the GVL.
 func (w *window) whoTakesGVL(h *hit) {
 	list, length := w.endpoints()
 	if len(list) == 0 {
@@ -88,8 +90,8 @@ func (w *window) whoTakesGVL(h *hit) {
 	}
 }
 
-// callsMany is a number of calls per request to one peer group (all connections to one remote end). With this many
-// calls or more, the problem is their number. With fewer, it is the length of each call.
+// callsMany is the number of calls per request from which on the number itself is the problem. The calls are to one
+// peer group (all connections to one remote end). With fewer calls, the problem is the length of each call.
 const callsMany = 10
 
 // asker returns the endpoint that waits most for a peer group (all connections to one remote end). ns is the time of
@@ -113,8 +115,9 @@ func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls
 	return e, share, calls
 }
 
-// requestsOf returns how many requests of an endpoint fit into the window: its time divided by a typical duration. So a
-// request that is partly in the window counts as a part. The result is at least 1 and at most the number of requests.
+// requestsOf returns how many requests of an endpoint fit into the window: its time divided by a typical duration. So
+// if only a part of a request is in the window, only this part is counted. The result is at least 1 and at most the
+// number of requests.
 func requestsOf(e *account.Endpoint) float64 {
 	n := float64(e.Ended + e.Running)
 	if typical := e.Durations.Quantile(.5); typical > 0 {
@@ -148,8 +151,8 @@ func (w *window) whoAsks(h *hit, group uint32, ns int64) {
 	}
 }
 
-// steadyCalls returns the number of calls for a text, so that the text does not flicker. It returns the last number
-// again until calls differs from it by more than explainsBand, a quarter.
+// steadyCalls returns the number of calls for a text. It prevents a flickering text: it returns the last number again
+// until calls differs from it by more than explainsBand, a quarter.
 func (c *collector) steadyCalls(group uint32, calls float64) int64 {
 	if c.toldGroup != group || math.Abs(calls-c.toldCalls) > explainsBand*c.toldCalls {
 		c.toldGroup, c.toldCalls = group, calls

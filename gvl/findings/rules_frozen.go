@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// ruleFrozen is the rule for a process that is stopped from outside. While it is raised, no other finding is shown.
+// ruleFrozen is the rule for a process that is stopped from outside. While its finding is active, no other finding is
+// shown.
 const ruleFrozen = "frozen"
 
 // frozenRule returns the index of ruleFrozen in rules.

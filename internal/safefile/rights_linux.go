@@ -133,9 +133,9 @@ func sameGroups(a, b []int) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// may reports whether a file's mode allows a process with the rights r to read (4) or search (1). It is only for
-// kernels that do not let ddtop switch to these rights. With the rights, the kernel itself would decide. may ignores
-// access lists, which can allow less than the mode.
+// may reports whether a file's mode allows a process with the rights r to read (4) or search (1). ddtop calls it only
+// if the kernel does not let ddtop switch to these rights, so that the kernel itself cannot decide. may ignores access
+// lists, which can allow less than the mode.
 func (r *Rights) may(st *unix.Stat_t, right uint32) bool {
 	switch {
 	case r == nil || r.Capabilities&readers != 0:

@@ -21,8 +21,8 @@ import (
 	"github.com/ddtop/ddtop/internal/cli"
 )
 
-// strictly decodes YAML or JSON into a type of the Kubernetes API. The test fails if the text has a field that this
-// type does not have.
+// strictly decodes YAML or JSON into a type of the Kubernetes API. The test fails if the text has a field that is
+// missing in the type.
 func strictly(t *testing.T, text []byte, into any) {
 	t.Helper()
 	if err := yaml.UnmarshalStrict(text, into); err != nil {
@@ -70,9 +70,9 @@ func TestKustomization(t *testing.T) {
 	}
 }
 
-// TestKrewManifest: krew installs plugins of kubectl. ddtop's manifest for krew has only fields that krew knows, and
-// the right checksum of the archive. The archive has all files that the manifest names. The plugin in it prints its
-// help.
+// TestKrewManifest: krew, the installer for kubectl's plugins, can install ddtop. ddtop's manifest has only fields that
+// krew supports, and the right checksum of the archive. The archive has all files that the manifest names. The plugin
+// in the archive prints its help.
 func TestKrewManifest(t *testing.T) {
 	folder, sums := dist(t)
 	text, err := os.ReadFile(filepath.Join(folder, "krew.yaml"))

@@ -1,6 +1,6 @@
 // Command build makes the parts of a release that are not binaries or packages: man pages, completions, the container
-// image, package manifests and the provenance. scripts/release runs it. It is a separate Go module, so that ddtop does
-// not depend on the modules that it needs.
+// image, package manifests and the provenance. scripts/release runs build. build is a separate Go module, because it
+// needs modules that ddtop itself must not depend on.
 package main
 
 import (

@@ -38,9 +38,9 @@ type material struct {
 	Digest map[string]string `json:"digest"`
 }
 
-// provenance writes provenance.intoto.json, which says from which sources the files of a release were built. provenance
-// does not sign this file. It needs no signature: anyone can build the commit again and compare the bytes. The release
-// workflow on GitHub signs the files of the release.
+// provenance writes provenance.intoto.json, which names the sources of a release's files. provenance does not sign this
+// file. A signature is not needed: anyone can build the commit again and compare the bytes. The release workflow on
+// GitHub signs the files of the release with its own identity.
 func provenance(args []string) error {
 	dist, commit := args[0], args[1]
 	when, err := sourceDate()

@@ -48,8 +48,8 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// TestReleaseIsComplete: in the release, every platform has an archive and an SBOM (a list of the modules in it). For
-// Linux there are also packages for both kinds of machines. All checksums are right.
+// TestReleaseIsComplete: a release has an archive and an SBOM for every platform. An SBOM is a list of the modules in
+// an archive. For Linux there are also packages for both architectures. All checksums are right.
 func TestReleaseIsComplete(t *testing.T) {
 	folder, sums := dist(t)
 	v := cli.Version
@@ -254,8 +254,8 @@ func TestFormula(t *testing.T) {
 	output(t, rubytest.One(t).Bin, "-c", file)
 }
 
-// TestPackages: dpkg and rpm accept ddtop's packages for both kinds of machines, and so do the rules of Alpine's apk.
-// Each package has all files that it needs. Installing it does not enable the service.
+// TestPackages: dpkg and rpm accept ddtop's packages for both architectures. The Alpine package follows the rules of
+// apk. Each package has all files that it needs. Installing a package does not enable the service.
 func TestPackages(t *testing.T) {
 	folder, sums := dist(t)
 	tools := map[string][]string{".deb": {"dpkg-deb", "--contents"}, ".rpm": {"rpm", "-qlp", "--nosignature"}}
@@ -329,9 +329,9 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// TestImage: the container image is small, and has the binary and the certificates. ddtop in the image runs in
-// namespaces of its own, and reads a Ruby outside of the image. It runs as a user who has only the two documented
-// capabilities.
+// TestImage: the container image is small, and has the binary and the certificates. The test runs ddtop from the image,
+// in namespaces of its own, as a user with only the two documented capabilities. This ddtop can read a Ruby process
+// outside of its container.
 func TestImage(t *testing.T) {
 	folder, _ := dist(t)
 	image := filepath.Join(folder, "ddtop_"+cli.Version+"_image.tar")
@@ -352,9 +352,9 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestImageForDocker: `docker load` reads the image's manifest.json if it does not know OCI layouts. manifest.json must
-// name the same blobs as the layout. Each image has the name of the release with its architecture. One of the images
-// also has the name of the release alone.
+// TestImageForDocker: a `docker load` that cannot read OCI layouts reads manifest.json instead. manifest.json must name
+// the same blobs as the layout. Each image is tagged with the release and its architecture. One image is also tagged
+// with the release alone.
 func TestImageForDocker(t *testing.T) {
 	folder, _ := dist(t)
 	blobs, err := readTar(filepath.Join(folder, "ddtop_"+cli.Version+"_image.tar"))
@@ -439,8 +439,8 @@ func TestGoInstall(t *testing.T) {
 	}
 	cmd := exec.Command("go", "install", "github.com/ddtop/ddtop@"+tag)
 	cmd.Dir = dir
-	// ddtop's dependencies come from the user's module cache. But the test uses a module cache of its own, so that the
-	// tested version of ddtop does not stay in the user's cache.
+	// Nothing is downloaded: ddtop's dependencies come from the user's module cache. But go install writes into a
+	// module cache of the test, so that the tested version of ddtop does not stay in the user's cache.
 	known := filepath.Join(strings.TrimSpace(output(t, "go", "env", "GOMODCACHE")), "cache", "download")
 	cache := filepath.Join(dir, "cache")
 	cmd.Env = append(os.Environ(), "GOPROXY=file://"+filepath.Join(dir, "proxy")+",file://"+known, "GOSUMDB=off", "GOMODCACHE="+cache,

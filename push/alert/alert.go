@@ -1,6 +1,6 @@
 // Package alert sends messages to people and programs when a finding begins or ends. A finding is a problem that ddtop
-// has found in a process. A Board collects the findings of all followed processes. If several workers of one service
-// have the same finding, this is only one alert. Messages go to destinations such as webhooks.
+// has found in a process. A Board collects the findings of all followed processes. If several processes of one service
+// have the same finding, the Board makes only one alert of them. Messages go to destinations such as webhooks.
 package alert
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// Process is a process that ddtop follows. Its service is the value of its tag "service".
+// Process is a process that ddtop follows. The tag "service" names the service to which the process belongs.
 type Process struct {
 	push.Process
 	Tags push.Tags
@@ -21,7 +21,7 @@ type Process struct {
 
 func (p *Process) service() string { return p.Tags.Get("service") }
 
-// Finding is a finding that a process has at present.
+// Finding is a problem that a process has at present.
 type Finding struct {
 	// Rule is the ID of the rule that raised the finding. Severity is "info", "warn" or "crit".
 	Rule, Severity string
@@ -48,7 +48,7 @@ func (f *Finding) level() int {
 	return 0
 }
 
-// Kind is what happened to a finding.
+// Kind says whether a message is about the start or the end of a finding.
 type Kind string
 
 // The kinds of messages.
@@ -64,7 +64,8 @@ type Message struct {
 	Event    Kind   `json:"event"`
 	Rule     string `json:"rule"`
 	Severity string `json:"severity"`
-	// Title, Text, Next, Endpoint and PID come from the process with the worst finding in the service.
+	// Several processes of the service may have the finding. Title, Text, Next, Endpoint and PID are about the process
+	// in which it is worst.
 	Title    string `json:"title"`
 	Text     string `json:"text"`
 	Next     string `json:"next"`
@@ -74,18 +75,18 @@ type Message struct {
 	Host     string `json:"host,omitempty"`
 	PID      int    `json:"pid"`
 	Program  string `json:"program"`
-	// Processes is how many processes of the service have the finding. If the message is about an end, it is how many
-	// processes had it. Followed is how many processes of the service are followed.
+	// Processes is the number of processes of the service that have the finding. In a message about an end, it is the
+	// number that had the finding. Followed is the number of the service's processes that ddtop follows.
 	Processes int `json:"processes"`
 	Followed  int `json:"followed"`
 	// Since is when the finding began, and Until is when it ended. Until is nil if the message is about a start. Unread
-	// is true if the alert ends because ddtop cannot read the last process with the finding. In that case the finding
+	// is true if the alert ends because ddtop cannot read the last process with the finding. Then the finding itself
 	// may go on.
 	Since  time.Time  `json:"since"`
 	Until  *time.Time `json:"until,omitempty"`
 	Unread bool       `json:"unread,omitempty"`
-	// Recording and Page say where the files about the alert will be: a recording and an HTML page. ddtop writes these
-	// files only half a minute after the start. Both are empty if there are no files.
+	// Recording and Page say where a recording and an HTML page about the alert will be. ddtop writes these files only
+	// half a minute after the start of the alert. Both are empty if no files are wanted.
 	Recording string `json:"recording,omitempty"`
 	Page      string `json:"page,omitempty"`
 	TraceID   string `json:"trace_id,omitempty"`
@@ -163,8 +164,8 @@ func traceOf(f *Finding) (trace, span string) {
 	return hex.EncodeToString(f.Trace[:]), span
 }
 
-// A Destination accepts alert messages. It is also a push.Destination, so that a Pusher can send to it. It does not
-// accept profiles.
+// A Destination accepts alert messages. It is also a push.Destination, so that a push.Pusher can send messages to it.
+// It does not accept profiles.
 type Destination interface {
 	push.Destination
 	// EncodeAlert makes the payload of a message. It sets ContentType and Body.
@@ -177,7 +178,7 @@ type NoPeriods struct{}
 // Encode refuses a profile.
 func (NoPeriods) Encode(*push.Period) (push.Payload, error) { return push.Payload{}, errNoPeriods }
 
-// Send queues a message for all destinations of a Pusher. Each of them must be a Destination of this package.
+// Send queues a message for all destinations of a Pusher. Each destination must be an alert.Destination.
 func Send(p *push.Pusher, m *Message) {
 	p.Offer(m.PID, func(d push.Destination) (push.Payload, error) {
 		payload, err := d.(Destination).EncodeAlert(m)

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// gatherFor is how long the Board waits before it sends the message about a finding's start. If the finding starts
-	// in other processes of the service in this time, one message counts them all.
+	// gatherFor is how long the Board waits before it sends the message about a finding's start. In this time, the
+	// finding may start in more processes of the service. Then one message counts them all.
 	gatherFor = 5 * time.Second
-	// overFor is how long no process may have the finding before the message about its end is sent.
+	// overFor is how long all processes must be without the finding before the message about its end is sent.
 	overFor = time.Minute
-	// mostAnHour limits the messages about one process in an hour. It also limits the messages about one finding of a
-	// service. Otherwise a service that crashes again and again would send ten messages about each new process. The
-	// start of an alert is sent only if the limit has room for perAlert messages: the start and the end. So the end can
-	// be sent if the start was.
+	// mostAnHour limits the messages per hour about one process. It also limits the messages per hour about one finding
+	// of a service. Without the second limit, a service that crashes again and again would cause ten messages for each
+	// new process. An alert has perAlert messages: the start and the end. The Board sends the start only if the limit
+	// has room for both. So the end can be sent if the start was.
 	mostAnHour = 10
 	perAlert   = 2
 	// forgetAfter is how long the counts of a service are kept after its last process has ended.
@@ -31,10 +31,11 @@ const (
 	maxAlerts, maxCounts, maxServices = 4096, 4096, 64
 )
 
-// Count counts the findings that one rule raised in one service.
+// Count is the number of findings that one rule raised in one service.
 type Count struct {
 	Rule, Severity, Service string
-	// Active is how many processes have the finding now. Raised is how often it began in a process.
+	// Active is the number of processes that have the finding now. Raised is how many times the finding began in a
+	// process.
 	Active int
 	Raised int64
 	// Oldest is when the oldest active finding began. It is the zero time if none is active.
@@ -45,7 +46,7 @@ type countKey struct{ rule, severity, service string }
 
 type count struct {
 	raised int64
-	seen   time.Time // when it was last active, or its service had a process
+	seen   time.Time // when the finding was last active, or the service last had a process
 }
 
 // Followed is a process on a Board. Only the goroutine that follows the process calls its methods.
@@ -56,18 +57,18 @@ type Followed struct {
 	process Process
 	has     map[string]*Finding
 	quota   *quota
-	left    bool // the process has left the board, or ddtop ends: no capture of it can begin
+	left    bool // the process has left the board, or ddtop ends; then no capture of the process can begin
 }
 
 // processKey identifies a process until it ends. The key stays the same if the process runs another program (exec), or
-// if ddtop follows it a second time.
+// if ddtop stops following the process and follows it again.
 type processKey struct {
 	pid        int
 	startTicks uint64
 }
 
-// quota counts the messages of the last hour, to limit them. told has the times of messages that were sent, and leftOut
-// the times of messages that were left out because of the limit.
+// quota counts the messages of the last hour, to limit them. told has the times at which messages were sent. leftOut
+// has the times at which messages were left out because of the limit.
 type quota struct{ told, leftOut []time.Time }
 
 // forget drops the times that are more than an hour ago.
@@ -79,8 +80,8 @@ func (q *quota) forget(now time.Time) {
 // full reports whether the messages of one more alert would exceed the limit per hour.
 func (q *quota) full() bool { return len(q.told)+perAlert > mostAnHour }
 
-// alertKey identifies an alert. If several workers of one service have the same finding, their findings have the same
-// key and so are one alert.
+// alertKey identifies an alert. If several processes of one service have the same finding, all of these findings have
+// the same key. So they become one alert.
 type alertKey struct{ service, env, rule string }
 
 // active is an alert that has begun.
@@ -88,16 +89,15 @@ type active struct {
 	id    string
 	since time.Time // when the board first saw the finding
 	began time.Time // when the problem began, which can be earlier than since
-	// The field now has the processes that have the finding at present. The field had has all followed processes that
-	// have it or had it before. gone is how many processes had it and are not followed now.
+	// now has the processes that have the finding at present. had has all followed processes that have the finding or
+	// had it before. gone is the number of processes that had the finding and are not followed now.
 	now  map[*Followed]*Finding
 	had  map[*Followed]bool
 	gone int
-	// The field worst is the worst finding of the alert so far. The field named is the finding that was described in
-	// the message about the start.
+	// worst is the worst finding of the alert so far. named is the finding that the message about the start described.
 	worst, named worst
-	overAt       time.Time // when the last process lost it, or zero while a process has it
-	unread       bool      // the last process cannot be read
+	overAt       time.Time // when the last process lost the finding; zero while a process has it
+	unread       bool      // the alert ends because ddtop cannot read the last process
 	decided      bool      // the start message was sent, or left out
 	told         bool
 	capture      Capture
@@ -116,8 +116,8 @@ type Capture struct{ Recording, Page string }
 // Board collects the findings of all followed processes, and decides which messages are sent. Its methods may be called
 // from any goroutine.
 type Board struct {
-	// Tell is called with each message, while the board is locked. It must not wait. It is nil if messages are not
-	// wanted.
+	// Tell is called with each message, while the board is locked. So it must return without waiting. It is nil if
+	// messages are not wanted.
 	Tell func(*Message)
 
 	mu        sync.Mutex
@@ -137,8 +137,8 @@ func NewBoard() *Board {
 		quotas: make(map[alertKey]*quota), ofProcess: make(map[processKey]*quota)}
 }
 
-// Join adds a process. The function capture begins a capture of the process, and returns where the capture will be.
-// The function must not wait. It is nil if no captures are wanted.
+// Join adds a process. capture begins a capture of the process, which is a recording and an HTML page. capture returns
+// where these files will be. It must return without waiting. It is nil if no captures are wanted.
 func (b *Board) Join(p Process, capture func(*Finding) Capture) *Followed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,14 +151,14 @@ func (b *Board) Join(p Process, capture func(*Finding) Capture) *Followed {
 	return f
 }
 
-// Leave removes a process from the board. If the parameter ended is true, the process has ended, and with it its
-// findings. Otherwise ddtop cannot read the process, and its findings may go on.
+// Leave removes a process from the board. If ended is true, the process has ended, and its findings have ended, too.
+// Otherwise ddtop cannot read the process, and its findings may go on.
 func (f *Followed) Leave(now time.Time, ended bool) {
 	b := f.board
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clear(f, now, !ended)
-	f.left, f.capture = true, nil // an alert can refer to f for days; without capture, f keeps little memory in use
+	f.left, f.capture = true, nil // an alert can refer to f for days, so f must not keep the memory of capture in use
 	delete(b.processes, f)
 	for _, a := range b.alerts {
 		if a.had[f] {
@@ -168,8 +168,8 @@ func (f *Followed) Leave(now time.Time, ended bool) {
 	}
 }
 
-// Stop is called when ddtop itself ends and so stops watching the process. The findings of the process stay active.
-// After Stop, the board begins no capture of the process.
+// Stop is called for each process when ddtop itself ends. The findings of the process stay active, because they may go
+// on without ddtop. After Stop, the board begins no capture of the process.
 func (f *Followed) Stop() {
 	f.board.mu.Lock()
 	defer f.board.mu.Unlock()
@@ -244,8 +244,8 @@ func (b *Board) raise(f *Followed, now time.Time, x *Finding) {
 	}
 }
 
-// makeRoom makes room for the counts of a service. If there are too many services, it drops the counts of the one that
-// has been without a process for the longest time.
+// makeRoom makes room for the counts of a service. If there are too many services, it drops the counts of one service:
+// the one that has been without a process for the longest time.
 func (b *Board) makeRoom(service string) {
 	seen := make(map[string]time.Time)
 	for k, c := range b.counts {
@@ -258,8 +258,8 @@ func (b *Board) makeRoom(service string) {
 	maps.DeleteFunc(b.counts, func(k countKey, _ *count) bool { return k.service == first })
 }
 
-// worse reports whether finding x is worse than finding y. It compares their severities, and then the shares that they
-// explain.
+// worse reports whether finding x is worse than finding y. The higher severity is worse. If both severities are the
+// same, the finding that explains the larger share of busy time is worse.
 func worse(x, y *Finding) bool {
 	return cmp.Or(cmp.Compare(x.level(), y.level()), cmp.Compare(x.Explains, y.Explains)) > 0
 }
@@ -300,8 +300,8 @@ func compareKeys(x, y alertKey) int {
 	return cmp.Or(cmp.Compare(x.service, y.service), cmp.Compare(x.env, y.env), cmp.Compare(x.rule, y.rule))
 }
 
-// decide sends the start message of an alert. It sends none if the limit of messages about its process or its finding
-// is reached.
+// decide sends the start message of an alert. It leaves the message out if its process or its finding has reached the
+// limit per hour.
 func (b *Board) decide(k alertKey, a *active, now time.Time) {
 	a.decided, a.named = true, a.worst
 	same := b.quotas[k]
@@ -345,8 +345,9 @@ func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 	if what == End {
 		processes = len(a.had) + a.gone
 		if other := a.worst.on.quota; a.worst.on != w.on {
-			// The message about the end names the worst process only if the limit for that process allows one more
-			// message. Otherwise it names the same process as the message about the start.
+			// At the end of an alert, another process may have the worst finding. The message names this process only
+			// if the process's limit allows one more message. Otherwise it names the same process as the message about
+			// the start.
 			if other.forget(now); len(other.told) < mostAnHour {
 				w, other.told = &a.worst, append(other.told, now)
 			}
@@ -376,8 +377,8 @@ func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 	b.Tell(m)
 }
 
-// Finish is called when ddtop ends. It sends the messages that are not sent yet, about starts and ends of findings. For
-// a finding that is still active it sends no end, because the finding may go on without ddtop.
+// Finish is called when ddtop ends. It sends the messages about starts and ends of findings that are still waiting. If
+// a finding is still active, Finish sends no end, because the finding may go on without ddtop.
 func (b *Board) Finish(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -393,8 +394,8 @@ func (b *Board) Finish(now time.Time) {
 	}
 }
 
-// forget drops the counts of services that have been without a process for a while. It also drops quotas of processes
-// that are not followed and had no message in the last hour.
+// forget drops the counts of services that have been without a process for forgetAfter. It also drops the quota of a
+// process that is not followed and had no message in the last hour.
 func (b *Board) forget(now time.Time) {
 	for k, q := range b.quotas {
 		if q.forget(now); len(q.told)+len(q.leftOut) == 0 {
@@ -420,8 +421,8 @@ func (b *Board) forget(now time.Time) {
 	}
 }
 
-// Counts returns the figures of all rules that were raised, sorted by service and rule. leftOut is how many messages
-// were left out because of the limits per hour.
+// Counts returns a Count for each rule that was raised, sorted by service and rule. leftOut is the number of messages
+// that were left out because of the limits per hour.
 func (b *Board) Counts() (list []Count, leftOut int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -180,7 +180,7 @@ func TestAtMostTenOfOneProcess(tt *testing.T) {
 	}
 }
 
-// TestInformationIsNoAlarm: findings with a lower severity than a warning are counted, but cause no message.
+// TestInformationIsNoAlarm: findings of severity info are counted, but cause no message.
 func TestInformationIsNoAlarm(tt *testing.T) {
 	t := newTold()
 	f := t.process(1, "shop")
@@ -214,8 +214,8 @@ func TestServiceThatChanges(tt *testing.T) {
 	t.want(tt, "of both", "start deadlock 1/1 1", "start deadlock 1/1 1", "end deadlock 1/0 1")
 }
 
-// TestFinish: when ddtop ends, it sends all messages that it has not sent yet: about the starts of findings, and about
-// the ends of findings that are over. It sends no message about the end of a finding that is still active.
+// TestFinish: when ddtop ends, it sends the messages that are still waiting, about starts and ends of findings. If a
+// finding is still active, ddtop sends no message about its end.
 func TestFinish(tt *testing.T) {
 	t := newTold()
 	f, g := t.process(1, "shop"), t.process(2, "mail")

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// mostInAnHour returns how many of the messages are in the same hour at most. Any period of an hour counts.
+// mostInAnHour returns the largest number of messages in any period of an hour.
 func mostInAnHour(at []time.Time) (most int) {
 	for i := range at {
 		n := 0
@@ -49,9 +49,9 @@ func TestRestartsAreBounded(tt *testing.T) {
 	}
 }
 
-// TestNamedProcessIsBounded: a message counts towards the limit of the process that it names, even if another process
-// had the finding first. The message about the end of an alert can name another process than the start, if that process
-// has a worse finding.
+// TestNamedProcessIsBounded: a message counts towards the limit of the process that it names. The start of an alert may
+// name one process, and the end another one that has a worse finding. In the test, one process has the worst finding of
+// many alerts, but other processes had these findings first.
 func TestNamedProcessIsBounded(tt *testing.T) {
 	t := newTold()
 	worst := t.process(1, "shop")
@@ -66,7 +66,7 @@ func TestNamedProcessIsBounded(tt *testing.T) {
 	for i, rule := range rules {
 		first := t.process(10+i, "shop")
 		t.set(first, t.finding(rule, "warn", .1))
-		// for every second rule, this sends the start message now, so it names the process first
+		// For every second rule, the start message is sent now. So it names the process in the variable first.
 		t.pass(gatherFor * time.Duration(i%2))
 		t.set(worst, t.finding(rule, "crit", 1))
 		t.pass(gatherFor)
@@ -100,8 +100,8 @@ func TestUnreadIsNotOver(tt *testing.T) {
 	}
 }
 
-// TestStopMakesNoCapture: ddtop may send the start of an alert only when it ends itself. In this case the message names
-// no capture, because nothing would make the capture.
+// TestStopMakesNoCapture: if ddtop ends soon after a finding began, it sends the start message only then. This message
+// names no capture, because ddtop ends before it could make one.
 func TestStopMakesNoCapture(tt *testing.T) {
 	t := newTold()
 	f := t.Join(Process{push.Process{PID: 1}, tagsOf("shop")}, func(*Finding) Capture {
@@ -117,7 +117,7 @@ func TestStopMakesNoCapture(tt *testing.T) {
 }
 
 // TestForksDoNotPileUp: an alert may go on for days while its processes end and new ones come. The board counts the
-// ended processes, but must not keep data about each of them in memory.
+// processes that have ended, but must not keep an entry in memory for each of them.
 func TestForksDoNotPileUp(tt *testing.T) {
 	t := newTold()
 	stays := t.process(1, "shop")

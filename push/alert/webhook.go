@@ -33,8 +33,8 @@ type Webhook struct {
 }
 
 // NewWebhook returns the destination of a URL. https://HOST/PATH gets JSON, and slack+https://HOST/PATH gets a message
-// in Slack's form. The path may be a secret, so the webhook's name does not contain it. headers, in the form of
-// push.ParseHeaders, are sent with each message that is not for Slack. version is ddtop's version.
+// in Slack's form. The path may be a secret, so the webhook's name does not contain it. headers has the form of
+// push.ParseHeaders. They are sent with each message, except to Slack. version is ddtop's version.
 func NewWebhook(u *url.URL, headers, version string) (*Webhook, error) {
 	d := &Webhook{web: push.NewWeb("").NoRedirects().StatusOnly(), header: make(http.Header)}
 	scheme, slack := strings.CutPrefix(u.Scheme, "slack+")
@@ -77,7 +77,7 @@ func (d *Webhook) Number(n int) {
 	}
 }
 
-// slackText escapes the characters that have a meaning in Slack's messages.
+// slackText escapes the characters that would be markup in Slack's messages.
 var slackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // EncodeAlert makes the body of a message.

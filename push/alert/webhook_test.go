@@ -42,7 +42,7 @@ func message() *Message {
 }
 
 // TestWebhookBodies: a webhook gets the message as JSON, with the headers that the user set. Slack gets a text without
-// these headers. A name in the text must not notify a user of Slack.
+// these headers. A name in the text must not notify users of Slack, so characters such as "<" are escaped.
 func TestWebhookBodies(t *testing.T) {
 	type request struct {
 		path, auth string
@@ -80,8 +80,7 @@ func TestWebhookBodies(t *testing.T) {
 	}
 }
 
-// TestWebhookURLs: a URL that cannot be a webhook's is refused with an error. The error does not contain secrets of the
-// URL.
+// TestWebhookURLs: NewWebhook refuses URLs that cannot be a webhook's. The error does not contain secrets from the URL.
 func TestWebhookURLs(t *testing.T) {
 	for _, text := range []string{"ftp://x/hunter2", "https:///hunter2", "https://user:hunter2@x/", "slack+ftp://x/hunter2", "mailto:hunter2"} {
 		u, err := url.Parse(text)
@@ -98,8 +97,8 @@ func TestWebhookURLs(t *testing.T) {
 	}
 }
 
-// raw returns a handler that answers with exactly these bytes, which need not be HTTP. It replaces PATH and AUTH in
-// them by the path and the Authorization header of the request.
+// raw returns a handler that sends answer as it is, even if this is not valid HTTP. In answer, PATH stands for the
+// request's path, and AUTH for its Authorization header.
 func raw(answer string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
@@ -109,8 +108,8 @@ func raw(answer string) func(http.ResponseWriter, *http.Request) {
 	}
 }
 
-// TestWebhookTellsNoSecret: a server may repeat the request in its answer. Then ddtop's error must contain neither the
-// path nor a header, even if the answer is cut. ddtop follows no redirect.
+// TestWebhookTellsNoSecret: a server may repeat the request in its answer. ddtop's error must not contain the path or a
+// header, even if the answer is cut off in the middle. ddtop follows no redirect.
 func TestWebhookTellsNoSecret(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -160,8 +159,8 @@ func TestWebhookTellsNoSecret(t *testing.T) {
 	}
 }
 
-// TestBadDestinationsDelayNobody: some destinations hang, hang up, refuse or do not exist. They must not delay messages
-// to other destinations. The figures count the messages that each destination has not accepted.
+// TestBadDestinationsDelayNobody: some destinations hang, close the connection, refuse messages or do not exist. They
+// must not delay messages to other destinations. The figures count the messages that each destination has not accepted.
 func TestBadDestinationsDelayNobody(t *testing.T) {
 	release := make(chan struct{})
 	server := func(answer http.HandlerFunc) string {
@@ -226,8 +225,8 @@ func TestBadDestinationsDelayNobody(t *testing.T) {
 	}
 }
 
-// TestAnswerWithoutEnd: ddtop counts a message as sent when it has received the status of a success. It does not wait
-// for the end of the answer. So a server whose answer never ends gets each message only once.
+// TestAnswerWithoutEnd: ddtop counts a message as sent as soon as it receives a success status. It does not wait for
+// the end of the answer. So a server whose answer never ends gets each message only once.
 func TestAnswerWithoutEnd(t *testing.T) {
 	release := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// agentPort is the port on which Datadog's agents listen. agentPath is the URL's path for profiles at an agent, and
-	// intakePath is the path at Datadog itself.
+	// agentPort is the port on which Datadog's agents listen. agentPath is the path in the URL if profiles go to an
+	// agent. intakePath is the path if they go to Datadog itself.
 	agentPort  = "8126"
 	agentPath  = "/profiling/v1/input"
 	intakePath = "/api/v2/profile"
@@ -61,7 +61,7 @@ const intakeHost = "intake.profile."
 type Intake struct {
 	name    string // the given URL
 	to      string // the URL that payloads are sent to
-	key     string // DD_API_KEY; empty for an agent, which has its own
+	key     string // DD_API_KEY; empty for an agent, because the agent has its own key
 	version string
 	web     *push.Web
 }
@@ -69,9 +69,14 @@ type Intake struct {
 // errNoKey is returned if profiles go to Datadog directly, but there is no key.
 var errNoKey = errors.New("to send without an agent the environment has to have DD_API_KEY")
 
-// New returns the destination of a URL. datadog://HOST:8126 is an agent, and unix:///PATH is an agent that listens on a
-// socket. datadog+https://SITE is Datadog itself and needs a key. SITE is a name such as datadoghq.eu, or the site's
-// host intake.profile.datadoghq.eu. version is ddtop's version.
+// New returns the destination of a URL. Three kinds of URLs are possible:
+//
+//   - datadog://HOST:8126 is an agent.
+//   - unix:///PATH is an agent that listens on a unix socket.
+//   - datadog+https://SITE is Datadog itself and needs a key. SITE is a name such as datadoghq.eu, or the site's host
+//     intake.profile.datadoghq.eu.
+//
+// version is ddtop's version.
 func New(u *url.URL, key, version string) (*Intake, error) {
 	d := &Intake{version: version}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -124,7 +129,7 @@ type event struct {
 	End         string   `json:"end"`
 	Family      string   `json:"family"`
 	Version     string   `json:"version"`
-	// EndpointCounts is null if no request ended.
+	// EndpointCounts is null in JSON if no request ended in the period.
 	EndpointCounts map[string]int64 `json:"endpoint_counts"`
 	Internal       map[string]any   `json:"internal"`
 	Info           map[string]any   `json:"info"`
@@ -227,7 +232,8 @@ func tagsOf(p *push.Period) string {
 	return strings.Join(append(all, "profile_seq:"+strconv.Itoa(p.Seq)), ",")
 }
 
-// total returns the sum of all values of one sample type, such as cpu-time. It is zero if the profile lacks this type.
+// total returns the sum of all values of one sample type, such as cpu-time. It is zero if the profile has no values of
+// this type.
 func total(p *profile.Profile, name string) (sum int64) {
 	for i, t := range p.SampleType {
 		if t.Type == name {
@@ -239,8 +245,8 @@ func total(p *profile.Profile, name string) (sum int64) {
 	return sum
 }
 
-// Send posts a payload. It sends only headers that Encode makes, and no others. This is a protection: another user may
-// have put the payload's file into the spool.
+// Send posts a payload. It sends only headers that Encode can have made. Another user may have put the payload's file
+// into the spool, with other headers.
 func (d *Intake) Send(ctx context.Context, p *push.Payload) error {
 	if kind, _, err := mime.ParseMediaType(p.ContentType); err != nil || kind != "multipart/form-data" {
 		return &push.RefusedError{Err: fmt.Errorf("its type is %q, which is none of ddtop's for Datadog", p.ContentType)}

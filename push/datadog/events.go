@@ -29,8 +29,9 @@ type Events struct {
 	socket string
 }
 
-// Alerts returns the destination that sends events to the same agent. It is nil if ddtop reaches the agent by the
-// network and not by a unix socket. By the network, an event would be a UDP datagram, which can get lost unnoticed.
+// Alerts returns the destination that sends events to the same agent. It needs the agent's unix socket. Alerts returns
+// nil if ddtop reaches the agent over the network: there, an event would be a UDP datagram, which can get lost
+// unnoticed.
 func (d *Intake) Alerts() *Events {
 	socket, ok := strings.CutPrefix(d.name, "unix://")
 	if !ok {
@@ -82,8 +83,8 @@ func (e *Events) EncodeAlert(m *alert.Message) (push.Payload, error) {
 	return push.Payload{Body: []byte(body)}, nil
 }
 
-// Send sends an event as a datagram. The agent does not answer. So success means only that the datagram is in the
-// agent's socket.
+// Send sends an event as a datagram. The agent does not answer. So if Send returns no error, the datagram is in the
+// agent's socket, but the agent may not have read it.
 func (e *Events) Send(ctx context.Context, p *push.Payload) error {
 	c, err := (&net.Dialer{Timeout: writePatience}).DialContext(ctx, "unixgram", e.socket)
 	if err != nil {

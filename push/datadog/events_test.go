@@ -48,8 +48,8 @@ func readEvent(t *testing.T, b []byte) (title, text string, fields map[string]st
 	return title, text, fields
 }
 
-// TestEvents: a message arrives at the agent's socket for DogStatsD, which is in the same folder as the socket for
-// profiles. It arrives as one datagram with an event. The agent can read the event, whatever text the message has.
+// TestEvents: a message arrives as one event, in one datagram, at the agent's socket for DogStatsD. This socket is in
+// the same folder as the socket for profiles. The agent can read the event, whatever text the message has.
 func TestEvents(t *testing.T) {
 	dir := t.TempDir()
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "dsd.socket"), Net: "unixgram"})

@@ -23,7 +23,8 @@ type library struct {
 	Paths   []string `json:"paths"`
 }
 
-// stdlibMapping is the name of the mapping to which ddtop's profiles assign functions of Ruby's standard library.
+// stdlibMapping is the name of the mapping for functions of Ruby's standard library. A mapping in ddtop's profiles
+// stands for a library.
 const stdlibMapping = "ruby stdlib"
 
 // provenanceOf returns the libraries to which a profile's functions belong. It recognizes a library by the name of the
@@ -76,8 +77,8 @@ func gemOf(mapping string) (name, version string, ok bool) {
 	return words[1], words[2], true
 }
 
-// upTo returns the beginning of the path file, up to and including the last occurrence of folder. folder ends with a
-// slash, which is not part of the result. The result is empty if folder does not occur in file.
+// upTo returns the beginning of the path file, up to and including the last folder. folder ends with a slash, which is
+// not part of the result. The result is empty if folder does not occur in file.
 func upTo(file, folder string) string {
 	if i := strings.LastIndex(file, folder); i >= 0 {
 		return file[:i+len(folder)-1]

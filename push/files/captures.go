@@ -20,7 +20,7 @@ const FileHeader = "File"
 // captured matches the file names of captures: PROGRAM-PID-TIME-RULE.ddtop and PROGRAM-PID-TIME-RULE.html.
 var captured = regexp.MustCompile(`^` + safefile.DatePattern + `-[a-z0-9_]+\.(ddtop|html)$`)
 
-// half matches the names of unfinished files of captures, which remain if ddtop is killed.
+// half matches the names of unfinished captures. Such files remain if ddtop is killed.
 var half = regexp.MustCompile(`^\.` + safefile.DatePattern + `-[a-z0-9_]+\.(ddtop|html)-[0-9a-f]{8}$`)
 
 // Captures is a push.Destination for captures, which are recordings and HTML pages about an alert. It is a folder, or a
@@ -31,8 +31,8 @@ type Captures interface {
 	Place(file string) string
 }
 
-// NewCaptures returns the destination that text names: a folder's path, a URL file:///FOLDER as in New, or a URL
-// https://HOST/PATH to which files are put. headers are in the form of push.ParseHeaders.
+// NewCaptures returns the destination that text names. text is the path of a folder, a URL file:///FOLDER as in New, or
+// a URL https://HOST/PATH to which ddtop uploads by PUT. headers has the form of push.ParseHeaders.
 func NewCaptures(text, headers, version string) (Captures, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -71,7 +71,7 @@ type folderOfCaptures struct{ *Folder }
 // Place returns the path of a file.
 func (d folderOfCaptures) Place(file string) string { return filepath.Join(d.path, file) }
 
-// upload puts files on a server.
+// upload is the Captures that sends files to a server by PUT.
 type upload struct {
 	name   string
 	to     url.URL

@@ -20,8 +20,8 @@ func capturePayload(name string) *push.Payload {
 	return &push.Payload{Header: map[string]string{FileHeader: name}, Body: []byte("recording"), From: time.Now()}
 }
 
-// TestCapturesInAFolder: a capture is stored in the folder under its own name. The folder refuses a name that is no
-// capture's name. If the folder is full, the oldest captures are removed.
+// TestCapturesInAFolder: a capture is stored in the folder under its own name. The folder refuses a payload whose name
+// does not have the form of a capture's name. If the folder is full, the oldest captures are removed.
 func TestCapturesInAFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "captures")
 	d, err := NewCaptures("file://"+dir+"?max-size=20", "", "")
@@ -63,7 +63,7 @@ func TestCapturesAtAURL(t *testing.T) {
 		if redirect {
 			http.Redirect(w, r, r.URL.String()+"&again=1", http.StatusTemporaryRedirect)
 		} else if wrong {
-			// S3 repeats the signature like this.
+			// Like S3, the server repeats the request's signature in its error.
 			http.Error(w, "<SignatureProvided>"+r.URL.Query().Get("sig")+"</SignatureProvided>", http.StatusForbidden)
 		}
 	}))

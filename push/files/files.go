@@ -28,9 +28,10 @@ const (
 	// defaultAge and defaultBytes limit the age and the total size of the files, if the URL sets no limits.
 	defaultAge   = 7 * 24 * time.Hour
 	defaultBytes = 1 << 30
-	// listEvery is how often the list of the folder's files is read again. Other programs may have removed files.
+	// listEvery is how often the list of the folder's files is read again, because other programs may have removed
+	// files.
 	listEvery = time.Hour
-	// maxListed limits the number of files that are listed.
+	// maxListed limits the number of files in the list.
 	maxListed = 1 << 20
 )
 
@@ -142,7 +143,7 @@ func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 	return nil
 }
 
-// list reads the folder's files into d, and removes files that a killed ddtop left unfinished.
+// list reads the names of the folder's files into d, and removes files that a killed ddtop left unfinished.
 func (d *Folder) list(folder *os.Root, now time.Time) error {
 	d.bytes, d.listedAt = 0, now
 	err := safefile.Names(folder, maxListed, d.unfinished.MatchString, func(name string, info fs.FileInfo) {
@@ -162,13 +163,13 @@ func (d *Folder) list(folder *os.Root, now time.Time) error {
 	return err
 }
 
-// maxAhead limits how far the time in a file's name may be ahead of the clock. A time beyond the limit means that the
-// clock was set back after the file was written.
+// maxAhead limits how far the time in a file's name may be ahead of the clock. If it is further ahead, the clock was
+// set back after the file was written.
 const maxAhead = time.Hour
 
-// rotate removes the oldest files until the folder is within its limits. It never removes the newest file. Files whose
-// times are ahead of the clock count as the oldest ones. Otherwise they would stay forever, and each new file would be
-// removed.
+// rotate removes the oldest files until the folder is within its limits. It never removes the newest file. If the clock
+// was set back, some files have times in the future. rotate treats them as the oldest files. Otherwise they would stay
+// forever, and each new file would be removed instead.
 func (d *Folder) rotate(folder *os.Root, now time.Time) {
 	order := func(f safefile.DatedFile) time.Time {
 		if f.At.Sub(now) > maxAhead {

@@ -65,7 +65,8 @@ func TestRotation(t *testing.T) {
 	}
 	send(t, d, "puma", now.Add(-2*time.Hour), "12345")
 	send(t, d, "puma", now.Add(-1*time.Hour), "12345")
-	send(t, d, "puma", now.Add(-1*time.Hour), "12345") // sent again, as if the answer was lost
+	// the same profile again, as ddtop sends it if the answer was lost
+	send(t, d, "puma", now.Add(-1*time.Hour), "12345")
 	want := []string{"notes.txt", "puma-17-" + now.Add(-2*time.Hour).UTC().Format(safefile.DateFormat) + ".pb.gz", "puma-17-" + now.Add(-1*time.Hour).UTC().Format(safefile.DateFormat) + ".pb.gz"}
 	if got := names(t, dir); !slices.Equal(got, want) {
 		t.Errorf("there is %v, want %v", got, want)

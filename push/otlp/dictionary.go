@@ -10,7 +10,7 @@ import (
 )
 
 // table is one of the lists in OTLP's ProfilesDictionary. Other messages refer to an entry of the list by its index.
-// Index 0 means no entry.
+// The index 0 stands for "no entry".
 type table struct {
 	list [][]byte
 	ids  map[string]int32
@@ -108,7 +108,7 @@ func (d *dictionary) text(s string) int64 { return int64(d.strings.index([]byte(
 func anyText(s string) []byte { return protobuf.AppendBytes(nil, anyString, s) }
 
 func anyNumber(n int64) []byte {
-	if n == 0 { // zero is written, too: in a oneof, it shows which field is set
+	if n == 0 { // zero is written, too: an AnyValue holds one of several fields, and the written field shows which one
 		return []byte{byte(anyInt) << 3, 0}
 	}
 	return protobuf.AppendInt(nil, anyInt, n)
@@ -166,8 +166,8 @@ func (d *dictionary) stackOf(s *profile.Sample) int32 {
 	return d.stacks.index(protobuf.AppendInts(nil, stackLocations, list))
 }
 
-// linkOf returns the index of the link for a sample. A link names the span of a distributed trace for which the
-// sample's thread worked. The index is zero if there is no span or its trace is unknown.
+// linkOf returns the index of a sample's link in the dictionary. A link names the span of a distributed trace for which
+// the sample's thread worked. The index is zero if there is no span or its trace is unknown.
 func (d *dictionary) linkOf(s *profile.Sample) int32 {
 	trace, err := hex.DecodeString(first(s.Label["trace id"]))
 	span := s.NumLabel["span id"]

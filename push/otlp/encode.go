@@ -49,7 +49,7 @@ const (
 // scope is the name of the InstrumentationScope: the program that made the profile.
 const scope = "github.com/ddtop/ddtop"
 
-// twice lists sample types whose values are also in another sample type. They exist only for Datadog's views, so OTLP
+// twice lists sample types that repeat what another sample type already has. Only Datadog's views need them, so OTLP
 // leaves them out.
 var twice = []string{"cpu-samples", "timeline", "alloc-samples"}
 
@@ -95,14 +95,15 @@ func (d *dictionary) valueType(t *profile.ValueType) []byte {
 	return protobuf.AppendInt(protobuf.AppendInt(nil, typeType, d.text(t.Type)), typeUnit, d.text(t.Unit))
 }
 
-// sample is a Sample message of OTLP. head is the encoded message without its value. values has the value for each
-// sample type, because each type needs a message.
+// sample is a Sample message of OTLP that is not complete yet. head is the encoded message without a value. values has
+// one value for each sample type of the profile. Each type gets a message of its own: head with this value.
 type sample struct {
 	head   []byte
 	values []int64
 }
 
-// samplesOf returns the samples of a profile. Samples with the same stack, attributes and link become one.
+// samplesOf returns the samples of a profile. It merges samples with the same stack, attributes and link, and adds up
+// their values.
 func samplesOf(d *dictionary, p *profile.Profile) []sample {
 	var out []sample
 	at := make(map[string]int, len(p.Sample))
@@ -123,8 +124,9 @@ func samplesOf(d *dictionary, p *profile.Profile) []sample {
 	return out
 }
 
-// labels has the labels of a pprof sample that become attributes of OTLP. The attribute names are OpenTelemetry's, or
-// ddtop's own where OpenTelemetry has no name. "state" is left out, because "ddtop state" is more detailed.
+// labels has the labels of a pprof sample that become attributes of OTLP. If OpenTelemetry has a name for an attribute,
+// labels uses it. Otherwise the name is ddtop's own. The label "state" is left out, because "ddtop state" is more
+// detailed.
 var labels = []struct{ label, attribute string }{
 	{"thread name", "thread.name"}, {"ddtop state", "ddtop.state"}, {"trace endpoint", "ddtop.endpoint"}, {"ractor", "ddtop.ractor"},
 	{"origin", "ddtop.origin"}, {"gem", "ddtop.gem"}, {"gc type", "ddtop.gc.type"}, {"gc cause", "ddtop.gc.cause"}, {"gc reason", "ddtop.gc.reason"},
@@ -132,7 +134,7 @@ var labels = []struct{ label, attribute string }{
 
 func (d *dictionary) attributesOf(s *profile.Sample) []int32 {
 	var out []int32
-	// for example "4253 (3)": the kernel's thread ID and ddtop's own number of the thread
+	// The label is for example "4253 (3)": the kernel's thread ID and ddtop's own number of the thread.
 	native, own, _ := strings.Cut(first(s.Label["thread id"]), " ")
 	if tid, err := strconv.ParseInt(native, 10, 64); err == nil && tid != 0 {
 		out = append(out, d.attribute("thread.id", anyNumber(tid)))
@@ -148,8 +150,8 @@ func (d *dictionary) attributesOf(s *profile.Sample) []int32 {
 	return out
 }
 
-// resources maps ddtop's tags to the names that OpenTelemetry uses for them. The attribute process.pid is a number in
-// OpenTelemetry.
+// resources maps ddtop's tags to OpenTelemetry's names for them. OpenTelemetry wants a number for process.pid, and text
+// for all others.
 var resources = map[string]string{
 	"service": "service.name", "version": "service.version", "env": "deployment.environment.name", "host": "host.name", "runtime-id": "service.instance.id",
 	"container_id": "container.id", "pod_uid": "k8s.pod.uid", "pod_name": "k8s.pod.name", "process_id": "process.pid",

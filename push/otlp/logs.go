@@ -24,7 +24,7 @@ type Logs struct {
 	*Collector
 }
 
-// Alerts returns the destination that sends alerts to the same server.
+// Alerts returns the destination that sends alerts to the same server as the profiles.
 func (d *Collector) Alerts() *Logs {
 	own := *d
 	own.to, own.procedure = d.root+logsPath, logsProcedure
@@ -38,7 +38,7 @@ func (d *Collector) Alerts() *Logs {
 func (l *Logs) Encode(p *push.Period) (push.Payload, error) { return l.NoPeriods.Encode(p) }
 
 // Send sends a log record. If the server's status is a success, Send returns no error, even if the rest of the answer
-// is missing. An error would make ddtop send the record again, which would raise a second alarm.
+// is missing. After an error, ddtop would send the record again, and this would raise a second alarm.
 func (l *Logs) Send(ctx context.Context, p *push.Payload) error {
 	err := l.Collector.Send(ctx, p)
 	var cut *push.CutError

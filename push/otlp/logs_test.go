@@ -9,9 +9,9 @@ import (
 	"github.com/ddtop/ddtop/push"
 )
 
-// TestLogWithCutAnswer: a server answers with a success, but the rest of the answer is cut off. ddtop does not send a
-// log record again in this case. It does send a profile again, because the missing part may say that the server refused
-// it.
+// TestLogWithCutAnswer: a server answers with the status of a success, but the rest of the answer is cut off. If the
+// request was a log record, ddtop does not send it again. If it was a profile, ddtop sends it again, because the
+// missing part may say that the server refused it.
 func TestLogWithCutAnswer(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "10")

@@ -1,5 +1,5 @@
-// Package otlp sends profiles and alerts by OTLP, OpenTelemetry's protocol, over HTTP or gRPC, to a collector or
-// another server. The schema is opentelemetry.proto.collector.profiles.v1development.
+// Package otlp sends profiles and alerts to a collector or another server. It uses OTLP, OpenTelemetry's protocol, over
+// HTTP or gRPC. The schema is opentelemetry.proto.collector.profiles.v1development.
 package otlp
 
 import (
@@ -32,8 +32,8 @@ const (
 type Collector struct {
 	name, own string
 	header    http.Header
-	// parts and missing are texts for error messages. A server can accept a request and refuse a part of its data.
-	// parts names this data. missing explains why a server may accept no data of this kind at all.
+	// parts and missing are texts for error messages. A server can accept a request, but refuse a part of its data.
+	// parts is the word for such data. missing explains why a server may accept no data of this kind at all.
 	parts, missing string
 	// web, root and to are used for HTTP, not for gRPC. root is the URL without the path that OTLP prescribes.
 	web      *push.Web
@@ -43,7 +43,7 @@ type Collector struct {
 	host, procedure string
 }
 
-// New returns the destination for a URL: otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317,
+// New returns the destination for a URL: otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317 or
 // otlp+grpcs://HOST. With HTTP, the URL may have a path, and New adds OTLP's path to it. headers is the value of
 // OTEL_EXPORTER_OTLP_HEADERS, and own is ddtop's version.
 func New(u *url.URL, headers, own string) (*Collector, error) {
@@ -131,7 +131,8 @@ func (d *Collector) explain(err error) error {
 			return &push.RefusedError{Err: fmt.Errorf("%w; %s", status, d.missing)}
 		case http.StatusUnauthorized, http.StatusForbidden:
 			return &push.RefusedError{Err: fmt.Errorf("%w; %s", status, letIn)}
-		// OTLP's rules forbid a retry after this status: the destination behind the server does not accept the data
+		// OTLP's rules forbid a retry after this status. It means that the destination behind the server does not
+		// accept the data.
 		case http.StatusInternalServerError:
 			return &push.RefusedError{Err: status}
 		}
@@ -160,8 +161,8 @@ const (
 // maxMessage limits how much of a server's message is logged, in bytes.
 const maxMessage = 200
 
-// partial returns an error if the server accepted only a part of the request's data. This error is final: the request
-// must not be sent again.
+// partial returns an error if the server accepted only a part of the request's data. OTLP does not allow a retry in
+// this case, so the error is final.
 func (d *Collector) partial(answer []byte) error {
 	rejected, message := uint64(0), ""
 	var inner error

@@ -50,8 +50,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// FuzzPartial: whatever a server answers, partial does not panic. Its errors are short, and contain no header of the
-// request.
+// FuzzPartial: whatever a server answers, partial does not panic. Its errors are short, and do not repeat a header of
+// the request.
 func FuzzPartial(f *testing.F) {
 	f.Add([]byte{0x0a, 4, 8, 2, 0x12, 0})
 	f.Fuzz(func(t *testing.T, answer []byte) {

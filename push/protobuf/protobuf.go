@@ -1,5 +1,6 @@
 // Package protobuf writes and reads the fields of Protocol Buffers messages in their binary form. It has only what the
-// destinations of push need. Generated code would need ten megabytes of Go modules for only four messages.
+// destinations of push need. Generated code is not used, because it would need ten megabytes of Go modules for only
+// four messages.
 package protobuf
 
 import (
@@ -16,7 +17,7 @@ const (
 	wireFixed32 = 5
 )
 
-// Field is a field's number in its message.
+// Field is the number of a field in a Protocol Buffers message.
 type Field int
 
 func appendTag(b []byte, f Field, wire uint64) []byte {
@@ -41,7 +42,7 @@ func AppendFixed64(b []byte, f Field, v uint64) []byte {
 }
 
 // AppendBytes appends a field of type bytes, string or message. Unlike the other functions, it also appends an empty
-// value, because a list may contain one.
+// value. In a list of values, an empty value must not be left out.
 func AppendBytes[T []byte | string](b []byte, f Field, v T) []byte {
 	b = binary.AppendUvarint(appendTag(b, f, wireBytes), uint64(len(v)))
 	return append(b, v...)
@@ -62,8 +63,8 @@ func AppendInts[T int32 | int64](b []byte, f Field, list []T) []byte {
 // ErrMessage is returned for bytes that are not a message.
 var ErrMessage = errors.New("this is no message of Protocol Buffers")
 
-// Each calls do for each field of a message. The parameter number has the value if it is a number. data has the value
-// if it is bytes, a string or a message.
+// Each calls do for each field of a message. number is the field's value if it is a number. data is the value if it is
+// bytes, a string or a message.
 func Each(b []byte, do func(f Field, number uint64, data []byte)) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)

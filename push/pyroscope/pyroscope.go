@@ -1,5 +1,5 @@
-// Package pyroscope sends profiles to Pyroscope, or to Grafana Alloy. It calls push.v1.PusherService/Push by the
-// Connect protocol. The request has the pprof file unchanged, and labels.
+// Package pyroscope sends profiles to Pyroscope or to Grafana Alloy. It calls push.v1.PusherService/Push by the Connect
+// protocol. The request has the pprof file unchanged, and labels that describe the process.
 package pyroscope
 
 import (
@@ -22,13 +22,13 @@ const (
 	// pushPath is the path of the procedure that ddtop calls. It is appended to the URL's own path.
 	pushPath     = "/push.v1.PusherService/Push"
 	tenantHeader = "X-Scope-OrgID"
-	// profileName is the first part of the names that Pyroscope gives to types of profiles, as in
+	// profileName is the first part of a profile type's name in Pyroscope, as in
 	// ruby:wall-time:nanoseconds:wall-time:nanoseconds.
 	profileName = "ruby"
 	// contentType is the type of every request.
 	contentType = "application/proto"
-	// maxLabels bounds the number of labels of a profile, including the fixed ones. A server refuses a profile with
-	// more than 30.
+	// maxLabels limits the number of labels of a profile, including the fixed labels that every profile has. A server
+	// refuses a profile with more than 30 labels.
 	maxLabels = 28
 	port      = "4040"
 )
@@ -43,10 +43,10 @@ const (
 	fieldID        protobuf.Field = 2
 )
 
-// Access holds the credentials of the sender. Each may be empty.
+// Access holds the credentials of the sender. Each of them may be empty.
 type Access struct{ User, Password, Tenant string }
 
-// Server is a push.Destination.
+// Server is a push.Destination that sends to Pyroscope or Grafana Alloy.
 type Server struct {
 	name, to, version string
 	access            Access
@@ -54,8 +54,8 @@ type Server struct {
 }
 
 // New returns the destination of a URL: pyroscope+http://HOST:4040 or pyroscope+https://HOST. The URL may have a path,
-// to which Pyroscope's path is added, and a parameter tenant. User, password and tenant of the URL override the
-// environment. version is ddtop's version.
+// and New adds Pyroscope's path to it. The URL may also have a user, a password and a parameter tenant. They override
+// the values in environment. version is ddtop's version.
 func New(u *url.URL, environment Access, version string) (*Server, error) {
 	d := &Server{version: version, access: environment, web: push.NewWeb("")}
 	scheme := strings.TrimPrefix(u.Scheme, "pyroscope+")
@@ -105,7 +105,8 @@ func (d *Server) Encode(p *push.Period) (push.Payload, error) {
 	return push.Payload{ContentType: contentType, Body: protobuf.AppendBytes(nil, fieldSeries, series)}, nil
 }
 
-// labelsOf returns a profile's labels, sorted by name. It replaces characters that a label's name cannot have by "_".
+// labelsOf returns a profile's labels, sorted by name. In names it replaces characters that Pyroscope does not allow by
+// "_".
 func labelsOf(p *push.Period) push.Tags {
 	service := cmp.Or(p.Tags.Get("service"), p.Process.Title, "ruby")
 	session := fmt.Sprintf("%.8x", sha256.Sum256([]byte(p.Tags.Get("runtime-id"))))

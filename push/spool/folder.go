@@ -27,8 +27,8 @@ const (
 	// instead.
 	ending     = ".spooled"
 	unfinished = ".tmp"
-	// marked is the end of the name of a file that stores a mark. Before it comes the name of the entry to which the
-	// mark belongs.
+	// marked is the end of the name of a file that stores a mark. The name begins with the name of the entry to which
+	// the mark belongs.
 	marked = ".mark"
 	// lockName is a file that is locked while a Queue has the folder open.
 	lockName = "lock"
@@ -36,8 +36,8 @@ const (
 	maxFile  = 1 << 30
 	maxFiles = 1 << 20
 	// maxNumber limits the number in the name of an existing file. The numbers are times in ns, and maxNumber is a time
-	// after the year 2100. A new entry gets a larger number than all existing ones. The limit makes sure that there are
-	// larger numbers.
+	// after the year 2100. A new entry gets a larger number than all existing ones. So the existing numbers must leave
+	// room for larger ones.
 	maxNumber = 1 << 62
 )
 
@@ -48,25 +48,25 @@ type folder struct {
 	mu   sync.Mutex // guards the following fields; it is not held during waits for the disk
 	dir  *os.Root
 	lock *os.File
-	made int64 // how often the folder was missing and was made again
+	made int64 // how many times the folder was missing and was created again
 }
 
-// root returns the folder that is open now. It can be replaced by remake.
+// root returns the folder that is open now. remake can replace it by another one.
 func (f *folder) root() *os.Root {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.dir
 }
 
-// remade returns how often the folder was created again because it was missing.
+// remade returns how many times the folder was created again because it was missing.
 func (f *folder) remade() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.made
 }
 
-// remake creates the folder again if it was removed or replaced by another one. It returns errThere if the folder is
-// still in its place. Other errors come from openFolder.
+// remake creates the folder again if it was removed or replaced by another one. It returns errThere if the original
+// folder is still in its place. Other errors come from openFolder.
 func (f *folder) remake() error {
 	old := f.root()
 	was, err := old.Stat(".")
@@ -91,7 +91,7 @@ func (f *folder) remake() error {
 // errThere means that the folder is still in its place.
 var errThere = errors.New("the folder is there")
 
-// nameOf returns the name of the entry with a number. Sorted names are in the same order as the numbers.
+// nameOf returns the name of the entry with a number. If names are sorted, their numbers are in order, too.
 func nameOf(number int64) string { return fmt.Sprintf("%020d%s", number, ending) }
 
 // numberOf returns the number in an entry's name, or -1 if name is not the name of an entry.
@@ -143,7 +143,7 @@ func (f *folder) list() ([]entry, error) {
 		return nil, err
 	}
 	var out []entry
-	marks := make(map[string]bool) // by the names of their entries
+	marks := make(map[string]bool) // the marks in the folder, by the names of their entries
 	for _, name := range names {
 		plain, begun := strings.CutSuffix(name, unfinished)
 		plain, mark := strings.CutSuffix(plain, marked)
@@ -178,7 +178,8 @@ func (f *folder) list() ([]entry, error) {
 		}
 	}
 	for name := range marks {
-		if err := f.removeFile(name + marked); err != nil { // the entry of this mark was removed just before ddtop ended
+		// this mark has no entry: ddtop was killed after it had removed the entry
+		if err := f.removeFile(name + marked); err != nil {
 			return nil, err
 		}
 	}
@@ -207,8 +208,8 @@ func (f *folder) readMark(name string) Mark {
 	return m
 }
 
-// magic is the beginning of the first line of each file. After it come the content's length in 16 hexadecimal digits, a
-// space, and the content's checksum (CRC-32C) in 8 digits. The content begins on the second line.
+// magic is the beginning of the first line of each file. The line goes on with the content's length in 16 hexadecimal
+// digits, a space, and the content's checksum (CRC-32C) in 8 digits. The content begins on the second line.
 const magic = "ddtop spool 1 "
 
 // headerSize is the length of a file's first line, in bytes.
@@ -218,8 +219,8 @@ func header(data []byte) string {
 	return fmt.Sprintf("%s%016x %08x\n", magic, len(data), crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// write writes a file completely or not at all, even if the machine crashes meanwhile. If the folder is missing, write
-// makes it again.
+// write writes a file completely or not at all, even if the machine crashes while it writes. If the folder is missing,
+// write creates it again.
 func (f *folder) write(name string, data []byte) error {
 	err := f.writeTo(f.root(), name, data)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -239,7 +240,7 @@ func (f *folder) writeTo(dir *os.Root, name string, data []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = dir.Remove(tmp) // the disk may be full or gone; the next start removes it
+			_ = dir.Remove(tmp) // the disk may be full or gone; the next start of ddtop removes the file
 		}
 	}()
 	_, err = io.Copy(file, io.MultiReader(strings.NewReader(header(data)), bytes.NewReader(data)))
@@ -255,7 +256,8 @@ func (f *folder) writeTo(dir *os.Root, name string, data []byte) (err error) {
 	return syncNames(dir)
 }
 
-// syncNames writes the folder's list of names to the disk, so that a crash of the machine cannot undo changes of it.
+// syncNames writes the folder's list of names to the disk. After that, a crash of the machine cannot undo a change of
+// the list.
 func syncNames(dir *os.Root) error {
 	d, err := dir.Open(".")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// kills is how often the test starts a process that uses the spool, and kills it.
+// kills is how many times the test starts and kills a process that uses the spool.
 const kills = 200
 
 // TestKilled: a process that uses a spool is killed at a random time. Afterwards the spool is readable. It has all
@@ -45,7 +45,7 @@ func TestKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for { // wait until the process has put something and is at work
+		for { // wait until the process has added an entry
 			if info, err := out.Stat(); err == nil && info.Size() > 0 {
 				break
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// TestPlanted: if another user has put files into the folder, ddtop does not read, send or remove them. If another user
-// may write to the folder, ddtop refuses it.
+// TestPlanted: another user has put files into the folder. ddtop does not read, send or remove them. If another user
+// may write to the folder, ddtop refuses the folder.
 func TestPlanted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

@@ -1,9 +1,9 @@
 // Package spool keeps entries until the caller reports them as sent, and returns the oldest ones first. It keeps them
-// in memory, or in a folder, where they survive the end of ddtop. The number of entries and their total size are
+// in memory or in a folder. In a folder, they survive the end of ddtop. The number of entries and their total size are
 // limited. If a new entry does not fit, the oldest entries are dropped and counted.
 //
-// In a folder each entry is a file. If ddtop or the machine crashes, a file is either complete or missing. To achieve
-// this, the package writes a file under another name, syncs it and then renames it. The first line of the file has the
+// In a folder each entry is a file. Even if ddtop or the machine crashes, a file is either complete or missing. The
+// package first writes the file under another name, then syncs it and renames it. The first line of the file has the
 // content's length and a checksum, so that a damaged file is never sent.
 package spool
 
@@ -23,18 +23,18 @@ type Limits struct {
 
 // Stats are figures of a Queue.
 type Stats struct {
-	// Count is the number of entries that are kept now, and Bytes their size. InMemory is how many of them are only in
-	// memory, and are lost when ddtop ends.
+	// Count is the number of entries that are kept now, and Bytes is their size. InMemory is the number of entries that
+	// are only in memory. These are lost when ddtop ends.
 	Count, InMemory int
 	Bytes           int64
 	// Aside is the number of entries that are set aside: the sender waits until a certain time before it tries them
 	// again, and sends other entries first.
 	Aside int
-	// Dropped and DroppedBytes count entries that were dropped because of the limits. They count from the call of Open.
+	// Dropped and DroppedBytes count the entries that were dropped because of the limits since Open was called.
 	Dropped, DroppedBytes int64
 	// Damaged counts damaged files, which were removed.
 	Damaged int64
-	// Remade counts how often the folder was missing and was created again.
+	// Remade counts how many times the folder was missing and was created again.
 	Remade int64
 }
 
@@ -51,12 +51,12 @@ var (
 // store keeps entries by name.
 type store interface {
 	write(name string, data []byte) error
-	// read returns errDamaged if the content differs from what was written.
+	// read returns errDamaged if the content differs from what write has written.
 	read(name string) ([]byte, error)
 	remove(name string) error
 	// writeMark stores the mark of an entry. The mark stays until the entry is removed.
 	writeMark(name string, m Mark) error
-	// remade returns how often the store's folder was created again because it was missing.
+	// remade returns how many times the store's folder was created again because it was missing.
 	remade() int64
 	close() error
 }
@@ -64,27 +64,27 @@ type store interface {
 // errDamaged means that the content of a file is not what was written.
 var errDamaged = errors.New("it is damaged")
 
-// entry is one item to send. If entries are sorted by name, the oldest comes first.
+// entry is one item to send. The names of entries are in the order of their ages, the oldest first.
 type entry struct {
 	name string
 	size int64
-	// held is the content of an entry that is only in memory. It is nil if the store (the disk) has the content.
+	// held is the content of an entry that is only in memory. It is nil if the content is in the store, on the disk.
 	held []byte
 	mark Mark
 }
 
-// Mark is what the sender notes about an entry. For an entry on disk, the numbers of failed tries and the time Until
-// are stored on disk, too. So they survive the end of ddtop. The other fields do not.
+// Mark is what the sender notes about the failed tries of an entry. For an entry on disk, the fields Failed, Blamed and
+// Until are stored on disk, too. So they survive the end of ddtop. The other fields do not.
 type Mark struct {
-	// Group is the service to which the entry's data belongs. If the destination does not accept the entries of one
-	// group, entries of other groups are still sent. Group is empty until the entry has been read.
+	// Group is the service to which the entry's data belongs. A destination may refuse all entries of one group.
+	// Entries of other groups are still sent. Group is empty until the entry has been read.
 	Group string `json:"-"`
-	// Failed is the number of failed tries to send the entry. Blamed counts only failed tries for which the entry
-	// itself is probably the reason: other entries were sent between this try and the previous one.
+	// Failed is the number of failed tries to send the entry. Blamed counts the failed tries for which the entry itself
+	// is probably the reason: other entries were sent since the previous try.
 	Failed int `json:"failed"`
 	Blamed int `json:"blamed"`
-	// SentBefore is how many entries of all groups had been sent at the time of the last try. From this, the sender
-	// sees whether others were sent since then.
+	// SentBefore is the number of entries of all groups that had been sent at the time of the last try. At the next
+	// try, the sender compares it with the present number, to see whether others were sent since then.
 	SentBefore int64 `json:"-"`
 	// Until is the earliest time of the next try. It is zero if the entry is not set aside.
 	Until time.Time `json:"until"`
@@ -92,8 +92,8 @@ type Mark struct {
 	Held bool `json:"-"`
 }
 
-// maxUntil limits how long an entry from an earlier run of ddtop stays set aside. Without the limit this could take
-// very long: if the clock was set back after that run, Until is far in the future.
+// maxUntil limits how long an entry from an earlier run of ddtop stays set aside. If the clock was set back after that
+// run, the entry's Until can be far in the future.
 const maxUntil = time.Hour
 
 // kept returns the part of a mark that survives the end of ddtop.
@@ -102,17 +102,17 @@ func (m Mark) kept() Mark { return Mark{Failed: m.Failed, Blamed: m.Blamed, Unti
 // aside reports whether the entry is set aside, so that other entries are sent first.
 func (m Mark) aside() bool { return m.Held || !m.Until.IsZero() }
 
-// A Queue is a queue with limits. One goroutine adds entries, and another one reads and removes them. Any goroutine may
-// call Stats. A Queue holds no lock while it waits for the disk.
+// A Queue is a queue of entries with limits. One goroutine adds entries, and another one reads and removes them. Any
+// goroutine may call Stats. A Queue holds no lock while it waits for the disk.
 type Queue struct {
 	limits Limits
 	store  store // nil if all entries are in memory
 
 	mu      sync.Mutex
 	entries []entry // oldest first
-	taken   string  // the name of the entry that Next returned last; it must not be dropped
+	taken   string  // the name of the entry that Next returned last; this entry must not be dropped
 	stats   Stats
-	last    int64 // number of the newest name
+	last    int64 // the number in the name of the newest entry
 }
 
 // InMemory returns an empty Queue that keeps its entries in memory. They are lost when ddtop ends.
@@ -144,10 +144,11 @@ func Open(folder string, l Limits) (*Queue, error) {
 	return q, nil
 }
 
-// Put appends an entry. The caller must not change data afterwards. If the queue or the disk is full, Put drops the
-// oldest entries and counts them. If it cannot write to the folder, Put keeps the entry in memory and returns
-// ErrNotOnDisk. If Put returns ErrTooLarge, it has not kept the entry. The parameter now is the present time. Put makes
-// the entry's name from it, so that entries of several runs of ddtop are in order.
+// Put appends an entry. The caller must not change data afterwards. now is the present time. Put makes the entry's name
+// from it, so that the entries of several runs of ddtop are in order.
+//
+// If the queue or the disk is full, Put drops the oldest entries and counts them. If Put cannot write to the folder, it
+// keeps the entry in memory and returns ErrNotOnDisk. If it returns ErrTooLarge, it has not kept the entry.
 func (q *Queue) Put(now time.Time, data []byte) error {
 	size := int64(len(data))
 	if size > q.limits.Bytes {
@@ -196,7 +197,7 @@ func (q *Queue) write(name string, data []byte) error {
 }
 
 // makeRoom drops the oldest entries until there is room for count more entries with size bytes in all. It returns an
-// error if a file could not be removed. The entry of such a file is gone from the queue, but comes back after a restart
+// error if a file could not be removed. The entry of this file is gone from the queue, but comes back after a restart
 // of ddtop.
 func (q *Queue) makeRoom(count int, size int64) error {
 	var errs []error
@@ -217,9 +218,9 @@ func (q *Queue) makeRoom(count int, size int64) error {
 	}
 }
 
-// drop removes one entry from the list and counts it. It considers only entries for which the function may returns
-// true. It removes the oldest one that is set aside. If none is set aside, it removes the oldest one. It never removes
-// the entry that is being sent.
+// drop removes one entry from the list and counts it. Only an entry for which may returns true can be removed. drop
+// prefers the oldest entry that is set aside. If none is set aside, it removes the oldest entry. It never removes the
+// entry that is being sent.
 func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -267,7 +268,7 @@ func (q *Queue) takeOut(i int) {
 func (q *Queue) nextName(now time.Time) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.last = max(q.last+1, now.UnixNano()) // a clock that was set back does not change the order
+	q.last = max(q.last+1, now.UnixNano()) // keep the numbers in order, even if the clock was set back
 	return nameOf(q.last)
 }
 
@@ -277,7 +278,7 @@ func (q *Queue) Oldest() (name string, data []byte, err error) {
 	return name, data, err
 }
 
-// Next returns the oldest entry for which may(name, mark) is true: its name, its data and its mark. The name is empty
+// Next returns the name, the data and the mark of the oldest entry for which may(name, mark) is true. The name is empty
 // if there is no such entry. The Queue does not drop this entry until Remove, Next or Return is called. Next removes
 // damaged files and counts them. It returns an error if a file cannot be read at present.
 func (q *Queue) Next(may func(name string, m Mark) bool) (name string, data []byte, mark Mark, err error) {
@@ -319,8 +320,8 @@ func (q *Queue) take(may func(name string, m Mark) bool) (entry, bool) {
 	return entry{}, false
 }
 
-// Return tells the queue that the caller does not send the entry from the last Next now. From then on the queue may
-// drop this entry.
+// Return tells the queue that the caller is not sending the entry from the last call of Next. From then on the queue
+// may drop this entry.
 func (q *Queue) Return() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

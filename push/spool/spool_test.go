@@ -102,8 +102,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestTheOneBeingSentStays: the queue does not drop the entry that is being sent. Otherwise the entry would count as
-// sent and also as dropped.
+// TestTheOneBeingSentStays: the queue does not drop the entry that is being sent. Otherwise the entry would be counted
+// both as sent and as dropped.
 func TestTheOneBeingSentStays(t *testing.T) {
 	both(t, Limits{Bytes: 100, Count: 2}, func(t *testing.T, q *Queue) {
 		put(t, q, "a")
@@ -188,8 +188,8 @@ func (f *failing) write(name string, data []byte) error {
 	return f.store.write(name, data)
 }
 
-// TestDiskThatFails: if an entry cannot be written to the disk, the queue keeps it in memory. The entry still has its
-// place in the order of all entries.
+// TestDiskThatFails: if an entry cannot be written to the disk, the queue keeps it in memory. The order of all entries
+// stays the same.
 func TestDiskThatFails(t *testing.T) {
 	q := open(t, t.TempDir(), Limits{1000, 10})
 	defer q.Close()
@@ -235,7 +235,7 @@ func TestFolderThatIsGone(t *testing.T) {
 	if got, s := drain(t, q), q.Stats(); got != "2" || s.Remade != 3 || s.Damaged != 3 || s.Count != 0 {
 		t.Errorf("got %q, %+v", got, s)
 	}
-	// This makes it impossible to create the folder again. New entries must then be kept in memory.
+	// With a file in its place, the folder cannot be created again. New entries must then be kept in memory.
 	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -251,8 +251,8 @@ func TestFolderThatIsGone(t *testing.T) {
 	}
 }
 
-// content returns the data of entry n that the process puts into the spool: the number n, and bytes that depend on it.
-// So the test can check the data after it has killed the process.
+// content returns the data of entry n: the number n, and bytes that depend on n. The process that uses the spool writes
+// this data. So the test can check the data after it has killed the process.
 func content(n int) []byte {
 	b := fmt.Appendf(nil, "%d ", n)
 	return append(b, bytes.Repeat([]byte{byte(n)}, 1+n*7919%50_000)...)
@@ -278,7 +278,7 @@ func fillAndEmpty(dir string) {
 	q, err := Open(dir, Limits{1 << 30, 1000})
 	fail(err)
 	n := 0
-	if len(q.entries) > 0 { // go on where the last process was killed
+	if len(q.entries) > 0 { // go on where the killed process stopped
 		last := q.entries[len(q.entries)-1]
 		data, err := q.store.read(last.name)
 		fail(err)
@@ -343,12 +343,13 @@ func checkKilled(t *testing.T, dir string, said io.Reader, there map[int]bool) {
 			t.Errorf("entry %d was put and is not there", n)
 		}
 	}
-	for n := range found { // these include entries that were put but not printed, and printed but not removed
+	// found also has an entry if the kill came between its Put and "+N", or between "-N" and its Remove
+	for n := range found {
 		there[n] = true
 	}
 }
 
-// TestMarksOutliveTheQueue: the mark of an entry survives a restart of ddtop, except for the fields that have a meaning
+// TestMarksOutliveTheQueue: the mark of an entry survives a restart of ddtop, without the fields that have a meaning
 // only in one run. When the entry is removed, its mark is removed, too.
 func TestMarksOutliveTheQueue(t *testing.T) {
 	dir := t.TempDir()
@@ -365,7 +366,8 @@ func TestMarksOutliveTheQueue(t *testing.T) {
 	later := time.Now().Add(time.Minute)
 	for name, m := range map[string]Mark{
 		names[0]: {Group: "shop", Failed: 7, Blamed: 4, SentBefore: 9, Until: later},
-		names[1]: {Failed: 1, Until: time.Now().Add(2 * maxUntil)}, // as if the clock was set back since
+		// Until as it is if the clock was set back after the mark was written
+		names[1]: {Failed: 1, Until: time.Now().Add(2 * maxUntil)},
 		names[2]: {Failed: 2},
 	} {
 		if err := q.Note(name, m); err != nil {

@@ -86,7 +86,7 @@ func connect(t *testing.T, l net.Listener, text string) net.Conn {
 	return c
 }
 
-// answered requests the page with the figures. It fails the test if the page does not come.
+// answered requests the page with the figures. It fails the test if the server does not answer with the page.
 func answered(t *testing.T, l net.Listener) {
 	t.Helper()
 	if status, text := get(t, "GET", "http://"+l.Addr().String()+"/metrics", ""); status != 200 || !strings.Contains(text, "ddtop_processes 2\n") {
@@ -119,7 +119,7 @@ func TestFlood(t *testing.T) {
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
 	l := serveCounted(t, figures)
-	const late = 8 * time.Second // four times the time for a header, because the machine may be busy
+	const late = 8 * time.Second // four times headerPatience, because the machine may be busy
 	begun := time.Now()
 	idle, slow := connect(t, l, ""), connect(t, l, "GET /metrics HTTP/1.1\r\nX: ")
 	go func() {
@@ -131,7 +131,8 @@ func TestHalfOpen(t *testing.T) {
 		}
 	}()
 	for name, c := range map[string]net.Conn{"idle": idle, "slow": slow} {
-		_, _ = io.Copy(io.Discard, c) // until the server closes it; the slow connection is reset
+		// until the server closes the connection; a read error is allowed, because the server may reset it
+		_, _ = io.Copy(io.Discard, c)
 		if d := time.Since(begun); d > late {
 			t.Errorf("the %s one was closed after %v", name, d)
 		}
@@ -151,8 +152,8 @@ func TestSlowReaders(t *testing.T) {
 		if err := c.SetReadDeadline(time.Now().Add(5 * answerPatience)); err != nil {
 			t.Fatal(err)
 		}
-		// Status 200 is the normal answer. On a busy machine, the answer may also say that too many clients have asked
-		// at the same time.
+		// Status 200 is the normal answer. On a busy machine, the server may also answer that there are too many
+		// requests at the same time.
 		begin := make([]byte, len("HTTP/1.1 200"))
 		if _, err := io.ReadFull(c, begin); err != nil || !strings.HasPrefix(string(begin), "HTTP/1.1 ") {
 			t.Fatalf("the request of client %d is not answered: %q, %v", i, begin, err)

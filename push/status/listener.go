@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// table is a listener that limits the open connections. If the limit is reached, it closes one connection for each new
-// one. It closes the oldest connection that has not sent its request yet. If all have sent their requests, it closes
-// the oldest connection. So a client that has sent its whole request gets its answer, however many others keep
+// table is a listener that limits the number of open connections. If the limit is reached, it closes one connection for
+// each new one. It prefers the oldest connection that has not sent its request yet. If all have sent their requests, it
+// closes the oldest connection. So a client that has sent its whole request gets its answer, however many others keep
 // connections open. While all open connections are too young to be closed, new ones wait in the kernel's queue.
 type table struct {
 	net.Listener
@@ -79,9 +79,9 @@ func (t *table) enter(one *conn) (wait time.Duration, ok bool) {
 }
 
 // victim returns the index of the connection to close next, and how long this connection must still stay open. There
-// are two candidates: the oldest connection that has not sent its request, and the oldest one that has. Each may be
-// closed after a certain time. If the first candidate may be closed now, victim returns it. Otherwise it returns the
-// one that may be closed sooner. The caller must hold mu.
+// are two candidates: the oldest connection without a request, and the oldest connection with a request. Each of them
+// may be closed after a certain time. If the candidate without a request may be closed now, victim returns it.
+// Otherwise it returns the candidate that may be closed sooner. The caller must hold mu.
 func (t *table) victim() (at int, wait time.Duration) {
 	wait = answerGrace
 	for _, kind := range []struct {

@@ -19,13 +19,12 @@ import (
 const (
 	// maxConnections limits the open connections. Each needs a descriptor and about 10 kB of memory.
 	maxConnections = 64
-	// grace is how long a connection may stay open without a request while new connections wait because of
-	// maxConnections. A client on the same machine sends its request within this time. If a connection has waited in
-	// the kernel's queue, its request has already arrived. A full queue of 4,096 connections is served in about three
-	// seconds.
+	// grace is how long a connection without a request stays open while new connections wait because of maxConnections.
+	// A client on the same machine sends its request within this time. If a connection has waited in the kernel's
+	// queue, its request has already arrived. A full queue of 4,096 connections is served in about three seconds.
 	//
 	// answerGrace is the same limit for a connection that is being answered. With this value, 64 clients that read
-	// slowly still leave room for 200 others per second.
+	// slowly still leave room for 200 other connections per second.
 	grace       = 50 * time.Millisecond
 	answerGrace = 300 * time.Millisecond
 	// maxAtOnce limits the requests that are answered at the same time. Further clients get status 503, which asks them
@@ -39,8 +38,8 @@ const (
 	maxHeader = 16 << 10
 )
 
-// ParseAddress turns "9464", ":9464" or "HOST:9464" into an address to listen on. Without a host, it is the loopback
-// address. loopback is true if only programs on this machine can connect to the address.
+// ParseAddress turns "9464", ":9464" or "HOST:9464" into an address to listen on. If the text has no host, the host is
+// the loopback address. loopback is true if only programs on this machine can connect to the address.
 func ParseAddress(text string) (address string, loopback bool, err error) {
 	host, port := "", text
 	if _, numErr := strconv.ParseUint(text, 10, 16); numErr != nil {
@@ -64,21 +63,23 @@ func ParseAddress(text string) (address string, loopback bool, err error) {
 	return net.JoinHostPort(host, port), ip.IsLoopback(), nil
 }
 
-// Server answers GET /metrics and GET /healthz.
+// Server is an HTTP server that answers GET /metrics and GET /healthz.
 type Server struct {
 	server *http.Server
 	done   chan struct{}
 }
 
-// Serve answers requests on a listener until Close, which also closes the listener. It calls figures for each request,
-// from any goroutine. If loopback is true, it answers only requests whose Host is localhost or an IP address. Otherwise
-// a web page could read the figures through a host name of its own that resolves to this machine.
+// Serve answers requests on a listener until Close is called. Close also closes the listener. Serve calls figures for
+// each request, from any goroutine.
+//
+// If loopback is true, the server answers only requests whose Host is localhost or an IP address. Otherwise a web page
+// could read the figures: its own host name may resolve to this machine.
 func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 	places := make(chan struct{}, maxAtOnce)
 	mux := http.NewServeMux()
 	handle := func(path, kind string, write func(io.Writer, *Figures) error) {
-		// A request occupies one of maxAtOnce slots. The slot is freed before the answer is written, because a client
-		// may read slowly.
+		// A request occupies one of maxAtOnce slots. Free the slot before the answer is written, because the client may
+		// read slowly.
 		text := func() (b bytes.Buffer, status int) {
 			select {
 			case places <- struct{}{}:
@@ -118,7 +119,8 @@ func Serve(l net.Listener, loopback bool, figures func() *Figures) *Server {
 			mux.ServeHTTP(w, r)
 		}),
 		ReadHeaderTimeout: headerPatience, ReadTimeout: headerPatience, WriteTimeout: answerPatience, MaxHeaderBytes: maxHeader,
-		ConnContext: withConn, ErrorLog: log.New(io.Discard, "", 0), // invalid requests of strangers are not worth a log message
+		// errors in the requests of unknown clients are not worth a log message
+		ConnContext: withConn, ErrorLog: log.New(io.Discard, "", 0),
 	}}
 	s.server.SetKeepAlivesEnabled(false)
 	go func() {
@@ -149,8 +151,8 @@ func namesLoopback(host string) bool {
 	return err == nil
 }
 
-// writeHealth reports that ddtop works, and the state of each destination. A failing destination does not make ddtop
-// unhealthy, because a restart would not help, and ddtop keeps the profiles that it could not send.
+// writeHealth reports that ddtop works, and the state of each destination. ddtop is healthy even if a destination
+// fails: a restart would not help, and ddtop keeps the profiles that it could not send.
 func writeHealth(w io.Writer, f *Figures) error {
 	if _, err := fmt.Fprintf(w, "ok\nfollowing %d processes\n", f.Processes); err != nil {
 		return err

@@ -134,7 +134,7 @@ func TestManyAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	got := make(map[int]int)
 	ask := func() {
-		// status stays zero if the server cuts the answer off, because the answer takes longer than answerPatience.
+		// status stays zero if the answer takes longer than answerPatience, because then the server cuts it off.
 		status := 0
 		if resp, err := http.Get("http://" + at + "/metrics"); err == nil {
 			status = resp.StatusCode

@@ -1,4 +1,4 @@
-// Package status makes a status page of `ddtop push` over HTTP. The page says whether ddtop works, and has ddtop's
+// Package status serves the status page of `ddtop push` over HTTP. The page says whether ddtop works, and has ddtop's
 // figures in the text format of Prometheus.
 package status
 
@@ -26,27 +26,27 @@ type Figures struct {
 	// Processes is the number of followed processes.
 	Processes int
 	Services  []Service
-	// Watched is true if ddtop looks for findings. Findings has the numbers of findings for each service. LeftOut is
-	// the number of messages about findings that were not sent, because there were too many.
+	// Watched is true if ddtop looks for findings. Findings has the numbers of findings for each service. LeftOut
+	// counts messages about findings that were left out because of the limit per hour.
 	Watched  bool
 	Findings []alert.Count
 	LeftOut  int64
-	// Alerts are the destinations of messages about findings. Captures are the destinations of captures, the files
-	// about an alert.
+	// Alerts are the destinations of messages about findings. Captures are the destinations of captures, which are a
+	// recording and an HTML page about an alert.
 	Alerts, Captures []push.Stats
 	// Exact is the state of exact mode. It is nil without --exact.
 	Exact *Exact
 }
 
-// Exact has the number of processes that are followed in exact mode. It also has the list of processes in which exact
+// Exact describes exact mode: the number of processes that are followed in this mode, and the processes in which the
 // mode pauses.
 type Exact struct {
 	Processes int
 	Resting   []Resting
 }
 
-// Resting is a process in which exact mode has ended itself and pauses. Why is the reason, as a part of a sentence.
-// Until is when ddtop tries again.
+// Resting is a process in which exact mode pauses, because it has ended itself. Why is the reason, as a part of a
+// sentence. Until is when ddtop tries exact mode again.
 type Resting struct {
 	PID   int
 	Why   string
@@ -58,16 +58,17 @@ type Service struct {
 	Name string
 	// Processes is the number of the service's processes that ddtop follows now.
 	Processes int
-	// ObservedNS is how long processes were measured, in ns. HeldNS is how long threads held the GVL, summed over
-	// ractors. WaitingNS is how long threads waited for the GVL, summed over threads. GCNS is the time of garbage
-	// collection.
+	// ObservedNS is how long ddtop measured the service's processes. HeldNS is how long threads held the GVL, added up
+	// for all ractors. WaitingNS is how long threads waited for the GVL, added up for all threads. GCNS is the time of
+	// garbage collection. All are in ns.
 	ObservedNS, HeldNS, WaitingNS, GCNS int64
-	// Waits counts the ended waits for the GVL by their length: one number for each upper bound in Buckets, and a last
-	// one for longer waits. WaitsNS is the sum of the waits, each counted with the upper bound of its length.
+	// Waits counts the ended waits for the GVL by their length. It has one number for each upper bound in Buckets, and
+	// a last number for longer waits. WaitsNS is the sum of the waits, in ns. Each wait is counted with the upper bound
+	// of its length.
 	Waits   [len(Buckets) + 1]int64
 	WaitsNS int64
-	// P99NS is the 99th percentile of the waits for the GVL in the last one to two minutes. ddtop knows the length of a
-	// wait only within bounds, and uses the lower bound here. P99NS is zero if there was no wait.
+	// P99NS is the 99th percentile of the waits for the GVL in the last one to two minutes, in ns. ddtop knows only a
+	// lower and an upper bound of a wait's length, and uses the lower bound here. P99NS is zero if there was no wait.
 	P99NS int64
 	// Backlog is the number of connections and requests that wait for a free thread in the service. BacklogKnown is
 	// true if this number is known.
@@ -77,13 +78,13 @@ type Service struct {
 	TooFew bool
 }
 
-// Buckets are the upper bounds of the groups into which waits are counted by length.
+// Buckets are the upper bounds of the lengths by which waits for the GVL are counted.
 var Buckets = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
 }
 
-// Bucket returns the index in Waits of the group to which a wait of ns belongs.
+// Bucket returns the index in Service.Waits that counts a wait of ns nanoseconds.
 func Bucket(ns int64) int {
 	for i, b := range Buckets {
 		if ns <= int64(b) {
@@ -98,7 +99,7 @@ func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 // page holds the metrics of the status page at one moment, by their names.
 type page struct {
 	metrics map[string]*metric
-	// kind and help describe the metric whose values are being added now. err is the first error.
+	// kind and help describe the metric to which values are being added now. err is the first error.
 	kind, help string
 	err        error
 }
@@ -109,14 +110,14 @@ type metric struct {
 	values     []value
 }
 
-// value has the lines of text of a metric for one set of labels.
+// value has a metric's lines of text for one set of labels.
 type value struct{ labels, lines string }
 
-// metric begins a metric, to which values are added next. kind is its type (counter, gauge, histogram), and help its
-// description.
+// metric begins a new metric. The next calls of value add its values. kind is its type (counter, gauge or histogram),
+// and help is its description.
 func (p *page) metric(kind, help string) { p.kind, p.help = kind, help }
 
-// value adds a value of the current metric. labels is a list of names and values in turn, sorted by name.
+// value adds a value to the current metric. In labels, each name is followed by its value. labels is sorted by name.
 func (p *page) value(name string, v float64, labels ...string) {
 	of := labelText(labels)
 	p.add(name, value{labels: of, lines: name + braced(of) + " " + number(v) + "\n"})
@@ -139,7 +140,7 @@ func (p *page) histogram(name string, counts *[len(Buckets) + 1]int64, sum float
 	p.add(name, value{of, b.String()})
 }
 
-// add adds a value to the page. It sets an error if there is already a value with the same name and labels, because
+// add adds a value to the page. If the page already has a value with the same name and labels, add sets p.err, because
 // Prometheus would refuse the page.
 func (p *page) add(name string, v value) {
 	m := p.metrics[name]
@@ -155,12 +156,12 @@ func (p *page) add(name string, v value) {
 	m.values = append(m.values, v)
 }
 
-// escapes replaces characters that are not allowed in descriptions of metrics. labelEscapes replaces those that are not
-// allowed in values of labels.
+// escapes replaces characters that are not allowed in descriptions of metrics. labelEscapes replaces characters that
+// are not allowed in values of labels.
 var escapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// labelText returns the text of labels. It makes values valid UTF-8, because a program's name can be any bytes.
+// labelText returns the text of labels. A program's name can be any bytes, so labelText makes the values valid UTF-8.
 func labelText(labels []string) string {
 	var b strings.Builder
 	for i := 0; i+1 < len(labels); i += 2 {
@@ -187,8 +188,8 @@ func number(v float64) string {
 }
 
 // Write writes figures in Prometheus' text format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats).
-// ddtop does not use the module client_golang for this, because it would make ddtop 1.9 MB larger. The tests check the
-// result with Prometheus' own parser (internal/pushtest).
+// ddtop does not use the module client_golang, because it would make ddtop 1.9 MB larger. The tests check the text with
+// Prometheus' own parser (internal/pushtest).
 func Write(w io.Writer, f *Figures) error {
 	p := &page{metrics: make(map[string]*metric)}
 	p.figures(f)
@@ -312,7 +313,7 @@ func (p *page) destinations(all []push.Stats) {
 	}
 }
 
-// p99 is the name of a metric of services. It is the only metric that is left out if there were too few samples.
+// p99 is the name of a metric of services. If there were too few samples, only this metric is left out.
 const p99 = "ddtop_gvl_wait_p99_seconds"
 
 // backlog is the name of a metric of services. It is written only for a service whose backlog is known, such as a
@@ -338,7 +339,7 @@ func (p *page) services(all []Service) {
 		p.metric(m.kind, m.help)
 		for i := range all {
 			if m.name == p99 && all[i].TooFew || m.name == backlog && !all[i].BacklogKnown {
-				continue // an unknown figure is left out
+				continue // leave out a figure that is not known
 			}
 			p.value(m.name, m.of(&all[i]), "service", all[i].Name)
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// MemberAt returns the offset of a nested member in a struct, in bytes. path has the names of the members. The last
-// one must have size bytes.
+// MemberAt returns the offset of a nested member in a struct of the kernel, in bytes. path has the names of the
+// members, from outer to inner. The last member must have size bytes.
 func MemberAt(spec *btf.Spec, name string, path []string, size int) (int16, error) {
 	var s *btf.Struct
 	if err := spec.TypeByName(name, &s); err != nil {

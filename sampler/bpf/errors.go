@@ -2,7 +2,8 @@ package bpf
 
 import "errors"
 
-// Reasons why a program cannot be loaded. An error that wraps one of them names what was tried and what helps.
+// These are reasons why a program cannot be loaded. An error that wraps one of them says what ddtop tried and what the
+// user can do.
 var (
 	// ErrKernel means that the kernel is too old, was built without a needed option, or is locked down.
 	ErrKernel = errors.New("this kernel cannot run ddtop's programs")

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine has the facts about a machine that decide whether ddtop can load programs into its kernel. Tests make up such
+// Machine has the facts about a machine that decide whether ddtop can load programs into its kernel. Tests invent such
 // facts.
 type Machine struct {
 	Release, Arch string
@@ -22,8 +22,8 @@ type Machine struct {
 	Lockdown string
 	// Namespace is the inode of ddtop's PID namespace.
 	Namespace uint64
-	// ClockMoved is true if ddtop is in a time namespace. Its CLOCK_MONOTONIC then differs from the clock of the
-	// programs in the kernel (time_namespaces(7)).
+	// ClockMoved is true if ddtop is in a time namespace whose CLOCK_MONOTONIC differs from the clock of the programs
+	// in the kernel (time_namespaces(7)).
 	ClockMoved bool
 	// Program is the path of ddtop.
 	Program string
@@ -74,10 +74,10 @@ func ThisMachine() (Machine, error) {
 	return m, nil
 }
 
-// ClockMoved reports whether ddtop's CLOCK_MONOTONIC differs from the machine's, which the kernel's times use. A
-// kernel before 5.6 has no time namespaces.
+// ClockMoved reports whether ddtop's CLOCK_MONOTONIC differs from the machine's clock. Times from the kernel use the
+// machine's clock. A kernel before 5.6 has no time namespaces, so both clocks are the same.
 func ClockMoved() bool {
-	b, err := os.ReadFile("/proc/self/timens_offsets") // lines of a clock's name, seconds and nanoseconds
+	b, err := os.ReadFile("/proc/self/timens_offsets") // each line has the name of a clock, seconds and nanoseconds
 	if err != nil {
 		return false
 	}
@@ -89,8 +89,8 @@ func ClockMoved() bool {
 	return false
 }
 
-// Before reports whether the kernel is older than a release. The error is ErrKernel if the kernel's own release number
-// is not understood.
+// Before reports whether the kernel is older than a release. The error is ErrKernel if ddtop cannot parse the kernel's
+// own release number.
 func (m *Machine) Before(major, minor int) (bool, error) {
 	var a, b int
 	if _, err := fmt.Sscanf(m.Release, "%d.%d", &a, &b); err != nil {
@@ -102,9 +102,8 @@ func (m *Machine) Before(major, minor int) (bool, error) {
 // Has reports whether ddtop has a capability.
 func (m *Machine) Has(capability int) bool { return m.Effective>>capability&1 != 0 }
 
-// Check returns an error that says why programs that need at least Linux major.minor cannot be loaded on this machine.
-// It returns nil if they can be loaded. It does not check whether ddtop may read the target's memory, which needs other
-// rights.
+// Check reports whether this machine can load programs that need at least Linux major.minor. It returns nil, or an
+// error with the reason. It does not check whether ddtop may read the target's memory, which needs other rights.
 func (m *Machine) Check(major, minor int) error {
 	old, err := m.Before(major, minor)
 	switch {
@@ -139,8 +138,8 @@ func (m *Machine) Check(major, minor int) error {
 	return nil
 }
 
-// CheckRegisters is Check for programs that read the registers of a thread (bpf_task_pt_regs, Linux 5.15). ddtop knows
-// the offsets of the registers only for x86_64.
+// CheckRegisters is like Check, for programs that read the registers of a thread (bpf_task_pt_regs, Linux 5.15). It
+// accepts only x86_64, because ddtop knows the offsets of the registers only for this architecture.
 func (m *Machine) CheckRegisters() error {
 	if m.Arch != "amd64" {
 		return fmt.Errorf("%w: they are for x86_64 as yet, and not for %s", ErrKernel, m.Arch)
@@ -148,8 +147,8 @@ func (m *Machine) CheckRegisters() error {
 	return m.Check(5, 15)
 }
 
-// Explain returns an error of the kernel with a text that says what ddtop was doing. If a missing right or an
-// unsuitable kernel is the reason, it also adds ErrRights or ErrKernel.
+// Explain adds to an error of the kernel what ddtop was doing. If a missing right or an unsuitable kernel is the
+// reason, Explain also adds ErrRights or ErrKernel.
 func Explain(doing string, err error) error {
 	switch {
 	case err == nil:

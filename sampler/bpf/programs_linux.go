@@ -12,14 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// License is the license that programs state. The kernel lets only programs with a GPL-compatible license read memory.
+// License is the license of ddtop's BPF programs. The kernel lets only programs with a GPL-compatible license read
+// memory.
 const License = "Dual MIT/GPL"
 
-// maxTargets limits the processes that a set of programs follows at once.
+// maxTargets limits how many processes a set of programs can follow at the same time.
 const maxTargets = 4096
 
-// Programs are BPF programs in the kernel, with their maps, rings and clocks. Close removes them. If ddtop ends in any
-// way, the kernel removes them.
+// Programs are BPF programs in the kernel, with their maps, rings and clocks. Close removes them. If ddtop ends without
+// Close, the kernel removes them.
 type Programs struct {
 	closing []func() error
 	// types is the kernel's description of its types. It is kept from the call of Types to the call of Load, because
@@ -27,8 +28,8 @@ type Programs struct {
 	types *btf.Cache
 }
 
-// Types returns the kernel's description of its types (BTF). The error is ErrKernel. Load uses the same description,
-// and afterwards frees it.
+// Types returns the kernel's description of its types (BTF). Its error is ErrKernel. Load uses the same description and
+// frees it afterwards.
 func (p *Programs) Types() (*btf.Spec, error) {
 	if p.types == nil {
 		p.types = btf.NewCache()
@@ -40,7 +41,7 @@ func (p *Programs) Types() (*btf.Spec, error) {
 	return spec, nil
 }
 
-// Map makes a map.
+// Map creates a map in the kernel.
 func (p *Programs) Map(spec ebpf.MapSpec) (*ebpf.Map, error) {
 	m, err := ebpf.NewMap(&spec)
 	if err != nil {
@@ -50,13 +51,13 @@ func (p *Programs) Map(spec ebpf.MapSpec) (*ebpf.Map, error) {
 	return m, nil
 }
 
-// Targets makes a map whose keys are the PIDs of followed processes, with a value of size bytes for each.
+// Targets creates a map of the followed processes. The keys are their PIDs, and each value has size bytes.
 func (p *Programs) Targets(name string, size uint32) (*ebpf.Map, error) {
 	return p.Map(ebpf.MapSpec{Name: name, Type: ebpf.Hash, KeySize: 4, ValueSize: size, MaxEntries: maxTargets,
 		Flags: unix.BPF_F_NO_PREALLOC})
 }
 
-// Ring makes a ring of the given size, and returns its map's descriptor and a reader.
+// Ring creates a ring buffer of the given size. It returns the descriptor of the ring's map, and a reader.
 func (p *Programs) Ring(name string, bytes uint32) (fd int, r *Ring, err error) {
 	m, err := p.Map(ebpf.MapSpec{Name: name, Type: ebpf.RingBuf, MaxEntries: bytes})
 	if err != nil {
@@ -69,8 +70,8 @@ func (p *Programs) Ring(name string, bytes uint32) (fd int, r *Ring, err error) 
 	return m.FD(), r, nil
 }
 
-// Load loads programs by name, and returns them under the same names. One call for all is faster than one call for
-// each, because the library then reads the kernel's description of its tracepoints only once.
+// Load loads programs by name, and returns them under the same names. Callers load all programs in one call, because
+// this is faster: the library then reads the kernel's description of its tracepoints only once.
 func (p *Programs) Load(specs map[string]*ebpf.ProgramSpec) (map[string]*ebpf.Program, error) {
 	types := p.types
 	p.types = nil
@@ -96,8 +97,8 @@ func (p *Programs) Attach(program *ebpf.Program, tracepoint string) error {
 // Closes adds a function that Close must call. Close calls the functions in reverse order.
 func (p *Programs) Closes(f func() error) { p.closing = append(p.closing, f) }
 
-// StartClocks starts a clock on each CPU, which runs a program once in each period of the CPU's time. attr.Sample is
-// the period in ns. StartClocks does not use a clock with a fixed rate, because the kernel can double the period of
+// StartClocks starts a clock on each CPU. The clock runs a program once in each period of the CPU's time. attr.Sample
+// is the period in ns. StartClocks does not use a clock with a fixed rate, because the kernel can double the period of
 // such a clock. It calls opened with the descriptor of each clock before the clock starts.
 func (p *Programs) StartClocks(program *ebpf.Program, attr unix.PerfEventAttr, opened func(fd int) error) error {
 	attr.Type, attr.Config = unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK
@@ -138,8 +139,8 @@ func (p *Programs) Close() error {
 	return errors.Join(errs...)
 }
 
-// CountersOf copies the value that a process has in a map that Targets made. It returns a function that reads single
-// words of this copy. The function's parameter place is the offset of a word in bytes.
+// CountersOf copies a process's value in a map that was created by Targets. It returns a function that reads single
+// words of this copy. place is the offset of a word in bytes.
 func CountersOf(targets *ebpf.Map, pid int) (func(place int) uint64, error) {
 	b := make([]byte, targets.ValueSize())
 	if err := targets.Lookup(uint32(pid), &b); err != nil {
@@ -148,7 +149,7 @@ func CountersOf(targets *ebpf.Map, pid int) (func(place int) uint64, error) {
 	return func(place int) uint64 { return binary.LittleEndian.Uint64(b[place:]) }, nil
 }
 
-// Shared has BPF programs that all followed processes share. The first process loads the programs, and the last one
+// Shared holds BPF programs that all followed processes share. The first process loads the programs, and the last one
 // removes them. The zero value is ready for use. Any goroutine may use it.
 type Shared[P interface{ Close() error }] struct {
 	mu       sync.Mutex
@@ -156,7 +157,7 @@ type Shared[P interface{ Close() error }] struct {
 	users    int
 }
 
-// Join adds a process with add. For the first process it loads the programs with open.
+// Join adds a process by calling add. If it is the first process, Join first loads the programs by calling open.
 func (s *Shared[P]) Join(open func() (P, error), add func(P) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +174,8 @@ func (s *Shared[P]) Join(open func() (P, error), add func(P) error) error {
 	return nil
 }
 
-// Leave removes a process with remove. With the last process it removes the programs from the kernel.
+// Leave removes a process by calling remove. If it is the last process, Leave also removes the programs from the
+// kernel.
 func (s *Shared[P]) Leave(remove func(P) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +184,8 @@ func (s *Shared[P]) Leave(remove func(P) error) error {
 	return errors.Join(err, s.closeUnused())
 }
 
-// Try checks whether the programs can be loaded. It loads and removes them, unless they are loaded already.
+// Try checks whether the programs can be loaded. Unless they are loaded already, it loads them for this and removes
+// them again.
 func (s *Shared[P]) Try(open func() (P, error)) error {
 	nothing := func(P) error { return nil }
 	if err := s.Join(open, nothing); err != nil {

@@ -11,18 +11,18 @@ import (
 )
 
 // Ring reads a ring buffer of the kernel (BPF_MAP_TYPE_RINGBUF) without copying it. It replaces the library's reader,
-// which loops without pause while an entry is reserved but not finished. Such a loop can last long if the target's
-// thread loses its CPU while it writes the entry.
+// which loops without a pause while an entry is reserved but not finished. If the target's thread loses its CPU while
+// it writes the entry, such a loop lasts long.
 type Ring struct {
 	consumer, producer []byte
-	data               []byte // the ring, mapped twice in a row; a part of producer
+	data               []byte // the ring, mapped twice, one after the other; a part of producer
 	size               uint64
-	// held is the largest number of bytes that the ring can have contained at any time between the last two calls of
-	// Read.
+	// held is the largest number of bytes that the ring may have contained between the last two calls of Read.
 	held uint64
 }
 
-// An entry begins with its length and two flags, then 4 bytes for the kernel's own use (linux/bpf.h, BPF_RINGBUF_…).
+// The layout of an entry: its length and two flags, then 4 bytes for the kernel's own use (linux/bpf.h, BPF_RINGBUF_…),
+// then the data.
 const (
 	entryHead      = 8
 	entryBusy      = 1 << 31
@@ -44,7 +44,7 @@ func NewRing(m *ebpf.Map) (*Ring, error) {
 	return &Ring{consumer: consumer, producer: producer, data: producer[page:], size: uint64(size)}, nil
 }
 
-// Read calls emit with the entries that were submitted since the last call. It stops at the first unfinished entry. The
+// Read calls emit for each entry that was submitted since the last call. It stops at the first unfinished entry. The
 // bytes are valid only during the call of emit.
 func (r *Ring) Read(emit func([]byte) error) error {
 	at, end := (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0]))
@@ -71,7 +71,7 @@ func (r *Ring) Read(emit func([]byte) error) error {
 	return nil
 }
 
-// Crowded reports whether an eighth of the ring is in use.
+// Crowded reports whether more than an eighth of the ring is in use.
 func (r *Ring) Crowded() bool {
 	at, end := (*uint64)(unsafe.Pointer(&r.consumer[0])), (*uint64)(unsafe.Pointer(&r.producer[0]))
 	return atomic.LoadUint64(end)-atomic.LoadUint64(at) > r.size/8
@@ -83,8 +83,8 @@ func (r *Ring) Empty() bool {
 	return atomic.LoadUint64(end) == atomic.LoadUint64(at)
 }
 
-// Full reports whether the ring may have been too full for an entry of n bytes. It considers the time between the last
-// two calls of Read. The kernel keeps at least one byte of the ring free.
+// Full reports whether, between the last two calls of Read, the ring may have been too full for an entry of n bytes.
+// The kernel keeps at least one byte of the ring free.
 func (r *Ring) Full(n int) bool { return r.held+entryHead+(uint64(n)+7)&^7 >= r.size }
 
 // Close unmaps the ring.

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// maxFrames and maxValues limit the sizes of a Ruby stack's two parts, in bytes: its control frames and its values.
-	// A larger stack is not copied. A frame has 56 or 64 bytes, so 256 frames fit. valueSlack bytes of values beyond
-	// the stack pointer are copied too, because a JIT can leave an old stack pointer.
+	// maxFrames and maxValues limit the two parts of a Ruby stack, in bytes: the control frames and the values. A
+	// larger stack is not copied. A frame has 56 or 64 bytes, so 256 frames fit. valueSlack is the number of bytes that
+	// are copied beyond the stack pointer, because a JIT may not have updated the stack pointer yet.
 	maxFrames, maxValues, valueSlack = 16 << 10, 24 << 10, 512
 	// maxStackSize is the largest plausible size of a VM's stack: 1 GB, in words of 8 bytes.
 	maxStackSize = 1 << 27
 )
 
-// Offsets in the ring's entry for a copied stack. After these words there is room for the frames, then for the values.
+// Offsets in the ring's entry for a copied stack. The frames follow these words, and then the values.
 const (
 	stackAtNS = 8 * iota
 	stackTID
 	stackLow
 	stackEnd
 	stackCFP
-	stackFrames // bytes
+	stackFrames // the size of the frames, in bytes
 	stackValues
 	stackHead
 	// StackSize is the size of a copy in its ring, in bytes.
@@ -34,7 +34,7 @@ const (
 	stackTGID, stackRunning = stackTID + 4, stackFrames + 4
 )
 
-// Offsets in rb_execution_context_t, of which the first ContextSize bytes are read. frameSP is the offset of the stack
+// These are offsets in rb_execution_context_t. Its first ContextSize bytes are read. frameSP is the offset of the stack
 // pointer in a control frame (vm_core.h, Ruby 2.6 to 4.0).
 const (
 	contextStack, contextWords, contextCFP, ContextSize = 0, 8, 16, 24
@@ -42,36 +42,37 @@ const (
 )
 
 // StackPlaces says where CopyStack finds its data. Ring is the descriptor of the ring for copies of stacks. The other
-// places are offsets on the BPF program's own stack. Before CopyStack, the program must store the time at NS and the
-// thread's id at TID. If TGID is not 0, it must store the process's id there. CopyStack needs ContextSize free bytes at
-// Context, and one free word at each other place.
+// places are offsets on the BPF program's own stack.
+//
+// Before CopyStack, the program must store the time at NS and the thread's ID at TID. If TGID is not 0, it must store
+// the process's ID there. CopyStack needs ContextSize free bytes at Context, and one free word at each other place.
 type StackPlaces struct {
 	Ring                                       int
 	NS, TID, TGID, Context, SP, Frames, Values int16
-	// Running is true if the copy is made of a thread that was interrupted while it ran. The copy records this.
+	// Running is true if the copied thread was interrupted while it ran. The copy records this.
 	Running bool
-	// More is how many further bytes the ring's entry has after the copy. Also are the instructions that fill these
-	// bytes. They find the address of the entry in R8, and must not change R8. More and Also can be zero.
+	// More is the number of additional bytes in the ring's entry, after the copy. Also has the instructions that fill
+	// these bytes. They find the address of the entry in R8, and must not change R8. More and Also can be zero.
 	More int32
 	Also asm.Instructions
 }
 
 // CopyStack emits the instructions that copy the Ruby stack of the current thread into the ring. R3 must have the
-// address of the thread's execution context. If the stack cannot be copied, the instructions jump to a label, whose
-// name is the parameter or. They may overwrite R6 and R8.
+// address of the thread's execution context. If the stack cannot be copied, the instructions jump to the label with the
+// name or. They may overwrite R6 and R8.
 func CopyStack(at StackPlaces, or string) asm.Instructions {
 	var ins asm.Instructions
 	ins = append(ins, ReadTo(at.Context, ContextSize)...)
 	ins = append(ins,
 		asm.JNE.Imm(asm.R0, 0, or),
-		asm.LoadMem(asm.R6, asm.RFP, at.Context+contextStack, asm.DWord), // the stack's low end
+		asm.LoadMem(asm.R6, asm.RFP, at.Context+contextStack, asm.DWord), // the address at which the stack begins
 		asm.LoadMem(asm.R1, asm.RFP, at.Context+contextWords, asm.DWord),
 		asm.JGT.Imm(asm.R1, maxStackSize, or),
 		asm.LSh.Imm(asm.R1, 3),
 		asm.Add.Reg(asm.R1, asm.R6),
 		asm.LoadMem(asm.R3, asm.RFP, at.Context+contextCFP, asm.DWord),
 		asm.Mov.Reg(asm.R2, asm.R1), asm.Sub.Reg(asm.R2, asm.R3),
-		// this word had the stack's size; now it has the address of the stack's end
+		// This word had the stack's size. From now on it has the address of the stack's end.
 		asm.StoreMem(asm.RFP, at.Context+contextWords, asm.R1, asm.DWord),
 		asm.StoreMem(asm.RFP, at.Frames, asm.R2, asm.DWord),
 		asm.JGT.Imm(asm.R2, maxFrames, or),
@@ -91,8 +92,8 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 		asm.JLE.Reg(asm.R1, asm.R2, "values fit"),
 		asm.Mov.Reg(asm.R1, asm.R2),
 		asm.StoreMem(asm.RFP, at.Values, asm.R1, asm.DWord).WithSymbol("values fit"),
-		// Copy straight into the ring, not into a buffer that all threads on this CPU share. If this thread lost the
-		// CPU, another thread would overwrite such a buffer.
+		// Copy straight into the ring. A buffer that all threads on this CPU share would not be safe: if this thread
+		// lost the CPU, another thread would overwrite it.
 		asm.LoadMapPtr(asm.R1, at.Ring),
 		asm.Mov.Imm(asm.R2, StackSize+at.More),
 		asm.Mov.Imm(asm.R3, 0),
@@ -142,9 +143,9 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 	return ins
 }
 
-// NoStack emits the instructions that make an entry in the ring like CopyStack's, but for a thread without a Ruby
-// stack. All fields of the Ruby stack, such as CFP, are 0. If the ring has no room, the instructions jump to a label,
-// whose name is the parameter or. They may overwrite R8.
+// NoStack is like CopyStack, but for a thread without a Ruby stack. In its entry in the ring, all fields of the Ruby
+// stack, such as CFP, are 0. If the ring has no room, the instructions jump to the label with the name or. They may
+// overwrite R8.
 func NoStack(at StackPlaces, or string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMapPtr(asm.R1, at.Ring), asm.Mov.Imm(asm.R2, StackSize+at.More), asm.Mov.Imm(asm.R3, 0),

@@ -7,12 +7,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxQueued limits the changes of thread states that wait for the next sample. They take about 7 MB. If there are more,
-// the Collector drops all of them.
+// maxQueued limits the changes of the GVL that wait for the next sample. They take about 7 MB. If there are more
+// changes, the Collector drops all of them.
 const maxQueued = 2 * sampler.MaxChanges
 
 // List has the threads that a sample has seen. It finds a thread by the address of its rb_thread_t, Ruby's struct for a
-// thread. A List is not changed after it was published to other goroutines.
+// thread. After a List was published to other goroutines, it does not change.
 type List struct{ byAddress map[uint64]listed }
 
 type listed struct {
@@ -20,16 +20,16 @@ type listed struct {
 	tid int32
 }
 
-// NewList returns an empty List. It has memory for as many threads as the parameter room says, but can take more.
+// NewList returns an empty List with memory for room threads. It can take more.
 func NewList(room int) *List { return &List{make(map[uint64]listed, room)} }
 
-// Add adds a thread. It must be called before the List is published. tid is 0 while the thread has no native thread.
+// Add adds a thread. It must be called before the List is published. tid is 0 if the thread has no native thread yet.
 func (l *List) Add(address uint64, id sampler.ThreadID, tid int32) {
 	l.byAddress[address] = listed{id, tid}
 }
 
-// Thread returns the ID of the thread whose rb_thread_t is at an address. It returns zero if there is no such thread,
-// or if its native thread is not tid.
+// Thread returns the ID of the thread whose rb_thread_t has this address. It returns zero if there is no such thread,
+// or if the thread's native thread is not tid.
 func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
 	if l == nil {
 		return 0
@@ -40,21 +40,21 @@ func (l *List) Thread(address uint64, tid int32) sampler.ThreadID {
 	return 0
 }
 
-// Collector puts changes of threads' states into samples. It gets the changes from a Machine. Each change gets into the
+// Collector puts changes of the GVL into samples. It gets the changes from a Machine, and each change gets into the
 // Changes of the next sample. Only one goroutine may use a Collector.
 type Collector struct {
-	// queue has the changes that no sample has got yet, in order of time. They are later than doneNS.
+	// queue has the changes that are not in a sample yet, in order of time. All are later than doneNS.
 	queue []Change
-	// lives has the states of the threads at the time doneNS. The key is the thread's number (Change.Life).
+	// lives has the state of each thread at the time doneNS. The key is the thread's number (Change.Life).
 	lives map[uint64]*life
-	// doneNS is the end of the time whose changes were all assigned to samples or dropped.
+	// doneNS is the time up to which all changes were assigned to samples or dropped.
 	doneNS int64
-	// fresh is true if the next sample's Changes must begin with the state of each thread, because earlier changes are
-	// missing. lost is sampler.Reads.Lost of the last sample: if it grows, samples were lost.
+	// fresh is true if earlier changes are missing. Then the next sample's Changes must begin with the state of each
+	// thread. lost is sampler.Reads.Lost of the last sample. If this number grows, samples were lost.
 	fresh bool
 	lost  uint64
-	// list has the threads of the last sample. unnamed is the number of threads (lives) that no sample has listed yet,
-	// so that their ThreadID is unknown.
+	// list has the threads of the last sample. unnamed is the number of threads (lives) whose ThreadID is not known,
+	// because no sample has listed them yet.
 	list    *List
 	unnamed int
 	// out has the changes of the last sample. outLives has the thread (life) to which each of these changes belongs.
@@ -67,28 +67,28 @@ type Collector struct {
 	started map[sampler.ThreadID]bool
 }
 
-// life is what is known about one thread from its first record to its end. A later thread can have the same address or
-// tid, but it is another life.
+// life is what is known about one thread from its first record to its end. If a later thread has the same address or
+// the same native thread, it gets another life.
 type life struct {
 	number  uint64
 	address uint64
 	tid     int32
 	id      sampler.ThreadID
 	state   sampler.GVLState
-	// sinceNS is the time since which the thread is known to be in this state. A wait consists of the states GVLQueued
-	// and GVLChosen. In both of them, sinceNS is when the whole wait began.
+	// sinceNS is the time from which on the thread is known to be in this state. A wait has two states, GVLQueued and
+	// GVLChosen. For both of them, sinceNS is when the whole wait began.
 	sinceNS int64
 }
 
 // NewCollector returns a Collector that reports the changes after fromNS, CLOCK_MONOTONIC in ns. It uses earlier
-// changes only to find the state of each thread at that time.
+// changes only to find the state of each thread at fromNS.
 func NewCollector(fromNS int64) *Collector {
 	return &Collector{
 		lives: make(map[uint64]*life), doneNS: fromNS, fresh: true, list: NewList(0), started: make(map[sampler.ThreadID]bool),
 	}
 }
 
-// Changed adds a change, as a Machine reports it. Changes must come in order of time.
+// Changed adds a change that a Machine reports. Changes must come in order of time.
 func (c *Collector) Changed(x *Change) {
 	if len(c.queue) >= maxQueued {
 		c.applyFirst(len(c.queue), c.queue[len(c.queue)-1].AtNS, false)
@@ -97,14 +97,14 @@ func (c *Collector) Changed(x *Change) {
 	c.queue = append(c.queue, *x)
 }
 
-// Fill sets a sample's Changes, which are valid until the next call. The caller must have added all changes up to the
+// Fill sets a sample's Changes. They are valid until the next call. The caller must have added all changes up to the
 // sample's time. list has the threads of the sample. It is nil if the threads are not known, or if the changes cannot
-// be trusted. In this case the sample gets no changes.
+// be trusted. Then the sample gets no changes.
 func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	s.Changes = sampler.Changes{}
 	if s.Reads.Lost != c.lost {
-		// Samples were lost, and with them their changes. The receiver of samples does not know the threads' states
-		// now. So this sample's changes begin with the states of all threads.
+		// Samples were lost, and with them their changes. So the receiver of samples does not know the threads' states
+		// now. Begin this sample's changes with the states of all threads.
 		c.lost, c.fresh = s.Reads.Lost, true
 	}
 	if s.TimeNS <= c.doneNS {
@@ -112,8 +112,8 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 		return
 	}
 	n, _ := slices.BinarySearchFunc(c.queue, s.TimeNS+1, func(x Change, at int64) int { return cmp.Compare(x.AtNS, at) })
-	// Before the first sample, the queue can have changes up to doneNS, the time at which reporting begins. Such
-	// changes only set the states of threads, and are not reported.
+	// Before the first sample, the queue can have changes up to doneNS, the time at which reporting begins. Use such
+	// changes only for the states of threads, and do not report them.
 	known, _ := slices.BinarySearchFunc(c.queue[:n], c.doneNS+1, func(x Change, at int64) int { return cmp.Compare(x.AtNS, at) })
 	c.applyFirst(known, c.doneNS, false)
 	n -= known
@@ -131,7 +131,7 @@ func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	c.forget()
 }
 
-// begin starts the changes of a new sample: it empties c.out. If fresh is true, it then adds the state of each thread
+// begin prepares the changes of a new sample. It empties c.out. If fresh is true, it then adds the state of each thread
 // to c.out.
 func (c *Collector) begin() {
 	c.out, c.outLives = c.out[:0], c.outLives[:0]
@@ -149,7 +149,7 @@ func (c *Collector) begin() {
 	}
 }
 
-// forget makes the memory of threads (lives) that have ended available for new ones.
+// forget makes the memory of ended threads (lives) available for new threads.
 func (c *Collector) forget() {
 	c.spare = append(c.spare, c.ended...)
 	c.ended = c.ended[:0]
@@ -207,8 +207,8 @@ func (c *Collector) apply(l *life, x *Change) {
 	}
 }
 
-// name sets the ThreadIDs of the changes in c.out. It finds them in the thread lists of the previous sample and of this
-// one.
+// name sets the ThreadIDs of the changes in c.out. It looks for them in the lists of threads of this sample and of the
+// previous one.
 func (c *Collector) name(list *List, nowNS int64) {
 	clear(c.started)
 	for _, l := range c.outLives {
@@ -234,12 +234,12 @@ func (c *Collector) name(list *List, nowNS int64) {
 	c.list = list
 }
 
-// rename adds changes for threads whose ThreadID has become known or has changed. These changes give the thread's
-// present state to the new ID.
+// rename adds changes for threads whose ThreadID has become known or has changed. These changes report the thread's
+// present state under the new ID.
 func (c *Collector) rename(list *List, nowNS int64) {
 	say := func(l *life, state sampler.GVLState) {
-		// The thread got this ThreadID after its state began, so the change's time is later than the true begin of the
-		// state. Mark the change as doubtful.
+		// The thread's state began before the thread got this ThreadID. So the change's time is later than the true
+		// beginning of the state, and the change is doubtful.
 		c.out = append(c.out, sampler.Change{AtNS: nowNS, Thread: l.id, TID: l.tid, State: state, Doubtful: state != sampler.GVLGone})
 	}
 	for _, l := range c.lives {
@@ -257,9 +257,8 @@ func (c *Collector) rename(list *List, nowNS int64) {
 	}
 }
 
-// find returns the ThreadID of a life in a list, or zero if the list lacks the thread. A thread in the list that has no
-// native thread yet is one that Ruby is about to start. The first life with the address of this thread gets its
-// ThreadID.
+// find returns the ThreadID of a life in a list, or zero if the list does not have the thread. If a thread in the list
+// has no native thread yet, Ruby is about to start it. Its ThreadID belongs to the first life with its address.
 func (c *Collector) find(list *List, l *life) sampler.ThreadID {
 	x, ok := list.byAddress[l.address]
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// collected is a Machine whose changes go to a Collector, which begins at time 5.
+// collected is a Machine whose changes go to a Collector. The Collector reports changes after time 5.
 type collected struct {
 	t *testing.T
 	m *Machine
@@ -26,8 +26,8 @@ func (c *collected) feed(records ...Record) {
 	}
 }
 
-// fill fills a sample whose time is at, and returns its changes as text. First it tells the Machine that all changes up
-// to this time were reported.
+// fill fills a sample with the time at, and returns its changes as text. Before that, it tells the Machine that all
+// changes up to this time are in samples (Passed).
 func (c *collected) fill(at int64, lost uint64, list *List) string {
 	c.m.Passed(at)
 	s := sampler.Sample{TimeNS: at, Reads: sampler.Reads{Lost: lost}}
@@ -76,7 +76,7 @@ func began(at int64, tid int32, thread, owner uint64) Record {
 
 var both = at([3]int{threadA, 11, 1}, [3]int{threadB, 12, 2})
 
-// TestCollector: a thread waits in the queue and then gets the GVL. Each of the samples meanwhile has the changes since
+// TestCollector: a thread waits in the queue and then gets the GVL. During this time, each sample has the changes since
 // the previous sample.
 func TestCollector(t *testing.T) {
 	c := newCollected(t)
@@ -89,7 +89,8 @@ func TestCollector(t *testing.T) {
 	last.DelayNS = 30
 	c.feed(last)
 	c.want(c.fill(400, 0, both), "304-400, 305: 12 (2) chosen, 400: 12 (2) held no CPU 30")
-	// A record with a time before the last sample comes too late. Its change gets a time just after that sample.
+	// The times of these records are before the last sample, so they come too late. Their changes get a time just after
+	// that sample.
 	c.feed(release(390, 2, threadB, 0), exited(395, 2))
 	c.want(c.fill(500, 0, both), "400-500, 401: 12 (2) released, 401: 12 (2) gone")
 }
@@ -106,16 +107,16 @@ func TestCollectorFresh(t *testing.T) {
 	c.want(c.fill(130, 3, both), "unknown")
 	c.want(c.fill(140, 3, both), "130-140 fresh, 130: 11 (1) held, 130: 12 (2) queued")
 	c.m.Lost(145)
-	// The record says that the thread had no CPU for 25 ns. But the thread's state is known only for the last 20 ns, so
-	// 20 ns are reported.
+	// The record says that the thread had no CPU for 25 ns. But the thread's state is known only for the last 20 ns. So
+	// the change says 20 ns.
 	last := release(150, 1, threadA, 0)
 	last.DelayNS = 25
 	c.feed(last)
 	c.want(c.fill(160, 3, both), "140-160, 150: 11 (1) released no CPU 20 doubtful")
 }
 
-// TestCollectorBounds: if there are too many changes for a sample, or for the queue, the Collector drops them.
-// Afterwards it knows the states of the threads again.
+// TestCollectorBounds: if there are too many changes for a sample, or for the queue, the Collector drops them. Later
+// samples have the states of the threads again.
 func TestCollectorBounds(t *testing.T) {
 	for _, n := range []int{sampler.MaxChanges/2 + 1, maxQueued/2 + 1} {
 		c := newCollected(t)
@@ -129,7 +130,7 @@ func TestCollectorBounds(t *testing.T) {
 		if got := c.fill(now, 0, both); n == sampler.MaxChanges/2+1 {
 			c.want(got, "unknown")
 		} else {
-			// The queue was full just before the last two changes. All earlier ones were dropped.
+			// The queue became full just before the last two changes, so all earlier changes were dropped.
 			c.want(got, fmt.Sprintf("%d-%d fresh, %d: 11 (1) held, %d: 11 (1) released, %d: 11 (1) held", now-3, now, now-3, now-2, now-1))
 		}
 		c.feed(release(now+5, 1, threadA, 0))
@@ -142,25 +143,25 @@ func TestCollectorBounds(t *testing.T) {
 	}
 }
 
-// TestCollectorThreads: threads begin, end, and get the addresses of ended threads. A thread that is in no sample's
-// list has ThreadID 0.
+// TestCollectorThreads: threads begin and end, and new threads get the addresses of ended ones. If no sample lists a
+// thread, its changes have ThreadID 0.
 func TestCollectorThreads(t *testing.T) {
 	c := newCollected(t)
 	c.feed(began(5, 1, threadA, 0))
 	c.want(c.fill(10, 0, both), "5-10 fresh, 5: 11 (1) released")
-	// Thread 1 ends. Two other threads get its address in turn. No sample lists the first of them, and the next sample
-	// lists the second.
+	// Thread 1 ends. Then two other threads get its address, one after the other. No sample lists the first one, and
+	// the next sample lists the second one.
 	c.feed(exited(20, 1), run(30, 5, threadA), exited(40, 5), run(50, 6, threadA))
 	c.want(c.fill(60, 0, at([3]int{threadA, 13, 6})), "10-60, 20: 11 (1) gone, 30: 0 (5) held, 40: 0 (5) gone, 50: 13 (6) held")
-	// A sample lists a thread that has no native thread yet. The thread ends before the next sample. The records show
-	// two threads with its address, and the listed thread is the first of them.
+	// A sample lists a thread that has no native thread yet. The thread ends before the next sample. In the records,
+	// two threads have its address, one after the other. The listed thread is the first one.
 	c.feed(exited(61, 6))
 	starting := at([3]int{threadA, 14, 0})
 	c.want(c.fill(62, 0, starting), "60-62, 61: 13 (6) gone")
 	c.feed(run(63, 7, threadA), exited(64, 7), run(65, 8, threadA), exited(66, 8))
 	c.want(c.fill(70, 0, at()), "62-70, 63: 14 (7) held, 64: 14 (7) gone, 65: 0 (8) held, 66: 0 (8) gone")
-	// No sample has listed this thread before its first change. The first sample that lists it reports the thread's
-	// current state under its new ThreadID.
+	// This thread has a change before any sample lists it. The first sample that lists the thread reports its current
+	// state under its new ThreadID.
 	c.feed(run(75, 9, threadB))
 	c.want(c.fill(80, 0, at()), "70-80, 75: 0 (9) held")
 	c.want(c.fill(90, 0, at([3]int{threadB, 15, 9})), "80-90, 90: 15 (9) held doubtful")

@@ -4,6 +4,6 @@
 // changes since the previous sample (sampler.Changes). The records miss no change, so the times that package gvl
 // computes from them are exact to the microsecond.
 //
-// The package is pure: it reads no process, file or clock. Its subpackage probe makes the records of a live process.
+// The package itself reads no process, file or clock. Its subpackage probe makes the records of a live process.
 // docs/reference/exact.md explains why it is enough to make records where the mutex is given back.
 package exact

@@ -7,26 +7,26 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxThreads limits the threads that are followed at once. Records of further threads are only counted
-// (Checks.Untracked).
+// maxThreads limits how many threads are followed at the same time. Records of further threads are counted
+// (Checks.Untracked) and otherwise ignored.
 const maxThreads = 20000
 
-// Machine turns the records of the probes into changes of the GVL. It follows one scheduler whose threads each have a
-// native thread (no M:N threads). Only one goroutine may use it.
+// Machine turns the records of the probes into changes of the GVL. It follows one scheduler, in which each Ruby thread
+// has its own native thread (no M:N threads). Only one goroutine may use it.
 type Machine struct {
 	changed func(*Change)
 	threads map[int32]*thread
-	// tidOf has the native thread on which each rb_thread_t was last seen.
+	// tidOf maps each rb_thread_t to the native thread on which it was last seen.
 	tidOf map[uint64]int32
-	// holder is the thread that got the GVL last. It may have released the GVL since. It is nil if no thread has got
-	// the GVL, or if the thread has ended.
+	// holder is the last thread that got the GVL, even if it has released the GVL since. It is nil if no thread has got
+	// the GVL, or if this thread has ended.
 	holder *thread
 	checks Checks
 	lastNS int64
-	// passedNS is the time up to which all changes have been given to samples (Passed).
+	// passedNS is the time up to which samples have got all changes (Passed).
 	passedNS int64
 	past     past
-	compared comparison // the last comparison that counted
+	compared comparison // the last comparison that was counted
 	// endedNS is when the last thread ended. It is zero if none has.
 	endedNS int64
 	// owner is the owner of the GVL in the last record of Ruby before 3.3. It is unset (ownerKnown is false) at first,
@@ -43,26 +43,27 @@ type Machine struct {
 type Checks struct {
 	// Records counts all records. Untracked counts the records of threads beyond maxThreads.
 	Records, Untracked uint64
-	// Runs counts how often a thread got the GVL. Unclosed counts how often this happened without a record that the
-	// previous holder had released the GVL. So Unclosed shows that records are missing.
+	// Runs counts how many times a thread got the GVL. Unclosed counts how many of these times there was no record that
+	// the previous holder had released the GVL. So Unclosed shows that records are missing.
 	Runs, Unclosed uint64
-	// Agreed and Disagreed count the holds that samples have seen. Agreed counts the ones that the records show too,
-	// Disagreed the others.
+	// Agreed and Disagreed count the holds that samples have seen. Agreed counts those that the records also show.
+	// Disagreed counts the others.
 	Agreed, Disagreed uint64
 }
 
-// thread is a native thread of Ruby.
+// thread is the native thread of a Ruby thread.
 type thread struct {
 	life    uint64
 	tid     int32
 	address uint64
-	// state is GVLGone until the first state is known. since is when the state began.
+	// state is GVLGone until the first state is known. since is when the state began, in ns.
 	state sampler.GVLState
 	since int64
 	// delay is how long the thread was runnable without a CPU in total, up to its last record (Record.DelayNS). began
-	// is the value of delay when the state began. Their difference is the time without a CPU in this state. proven is
-	// true if the thread itself made a record. own is true if such a record had the rb_thread_t, which can be missing
-	// up to Ruby 3.2 (firstOf).
+	// is the value of delay when the state began. Their difference is the time without a CPU in this state.
+	//
+	// proven is true if the thread itself made a record. own is true if such a record had the rb_thread_t. Up to Ruby
+	// 3.2, a record may lack it (firstOf).
 	delay, began int64
 	proven, own  bool
 	doubtful     bool
@@ -76,12 +77,12 @@ func NewMachine(changed func(*Change)) *Machine {
 	return &Machine{changed: changed, threads: make(map[int32]*thread), tidOf: make(map[uint64]int32)}
 }
 
-// Change is a change of a thread's state with regard to the GVL.
+// Change is a change of a thread's state towards the GVL.
 type Change struct {
 	// AtNS is the time of the change, CLOCK_MONOTONIC in ns.
 	AtNS int64
-	// Life is a unique number of the thread. It is needed because the kernel and Ruby reuse native ids and addresses.
-	// Address is the address of the rb_thread_t.
+	// Life is a unique number of the thread. It is needed because the kernel reuses IDs of native threads, and Ruby
+	// reuses addresses. Address is the address of the rb_thread_t.
 	Life, Address uint64
 	TID           int32
 	State         sampler.GVLState
@@ -93,12 +94,12 @@ type Change struct {
 	Doing          sampler.Doing
 }
 
-// Passed tells the Machine that a sample has got all changes up to the time ns, CLOCK_MONOTONIC in ns. If a later
-// record has an earlier time, it counts as made just after ns.
+// Passed tells the Machine that samples have all changes up to the time ns, CLOCK_MONOTONIC in ns. If a later record
+// has an earlier time, the Machine uses the time just after ns instead.
 func (m *Machine) Passed(ns int64) { m.passedNS = max(m.passedNS, ns) }
 
-// report calls changed with a change of a thread's state. r is the record that shows that the thread gets the GVL. For
-// other changes r is nil.
+// report calls changed with a change of a thread's state. If the thread gets the GVL, r is the record that shows this.
+// For other changes r is nil.
 func (m *Machine) report(t *thread, state sampler.GVLState, now, noCPU int64, doubtful bool, r *Record) {
 	m.change = Change{AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: state, NoCPUNS: noCPU, Doubtful: doubtful}
 	if r != nil {
@@ -110,8 +111,8 @@ func (m *Machine) report(t *thread, state sampler.GVLState, now, noCPU int64, do
 // Checks returns the results of all checks so far.
 func (m *Machine) Checks() Checks { return m.checks }
 
-// Feed adds a record. Records should come in order of time. A record with an earlier time than the last one counts as
-// made at the time of the last one.
+// Feed adds a record. Records should come in order of time. If a record has an earlier time than the last one, Feed
+// uses the time of the last one.
 func (m *Machine) Feed(r *Record) {
 	now := max(r.NS, m.lastNS, m.passedNS+1)
 	m.lastNS = now
@@ -125,8 +126,8 @@ func (m *Machine) Feed(r *Record) {
 		m.checks.Records++
 	}
 	if r.Kind == Signalled {
-		// At this kind of record, the thread may not hold the scheduler's mutex, so the record may be inconsistent. It
-		// proves only one thing: a thread that had the GVL has released it.
+		// When this kind of record is made, the thread may not hold the scheduler's mutex. So the record may be
+		// inconsistent. It proves only one thing: a thread that had the GVL has released it.
 		if t := m.threads[r.TID]; t != nil && t.state == sampler.GVLHeld && t.address == r.Thread && r.state() != sampler.GVLHeld {
 			m.note(t, r)
 			m.move(t, r.state(), now, r)
@@ -157,7 +158,7 @@ func (m *Machine) Feed(r *Record) {
 			m.move(t, r.state(), now, r)
 		}
 	} else if t := m.threads[r.TID]; t != nil {
-		m.end(t, now) // up to 2.7, a thread has lost its rb_thread_t when it releases the GVL for the last time
+		m.end(t, now) // up to Ruby 2.7, the rb_thread_t is missing when a thread releases the GVL for the last time
 	}
 	if r.Kind != Began {
 		m.others(r, now)
@@ -205,8 +206,8 @@ func (m *Machine) note(t *thread, r *Record) {
 	}
 }
 
-// find returns the thread that a record is about. It makes a new one if the native thread or the rb_thread_t is new. It
-// returns nil if there are too many threads.
+// find returns the thread to which a record belongs. It makes a new one if the native thread or the rb_thread_t is new.
+// It returns nil if there are too many threads.
 func (m *Machine) find(r *Record, now int64) *thread {
 	t := m.threads[r.TID]
 	if t != nil && t.address == r.Thread {
@@ -214,16 +215,16 @@ func (m *Machine) find(r *Record, now int64) *thread {
 	}
 	if t != nil {
 		if r.Kind == Began {
-			return t // ignore a Began record of a known thread, because its own records are more exact
+			return t // ignore a Began record of a known thread, because the thread's own records are more exact
 		}
-		m.end(t, now) // the native thread serves another thread now
+		m.end(t, now) // the native thread now runs another Ruby thread
 	}
 	if tid, ok := m.tidOf[r.Thread]; ok {
 		if r.Kind == Began {
 			return nil
 		}
 		if old := m.threads[tid]; old != nil {
-			m.end(old, now) // the thread ended unseen, and the next thread got its memory
+			m.end(old, now) // the record of the thread's end is missing, and a new thread got its memory
 		}
 	}
 	if len(m.threads) >= maxThreads {
@@ -241,11 +242,11 @@ func (m *Machine) find(r *Record, now int64) *thread {
 	return t
 }
 
-// others changes the states of the two threads that a record mentions besides its own thread. One of them was put into
-// the queue, the other was chosen as the next holder.
+// others changes the states of the two other threads that a record mentions. The first one was put into the queue. The
+// second one was chosen as the next holder.
 func (m *Machine) others(r *Record, now int64) {
 	if r.Before33 {
-		return // up to 3.2, each thread enters the queue and takes the GVL itself
+		return // up to Ruby 3.2, each thread itself enters the queue and takes the GVL
 	}
 	for _, address := range [2]uint64{r.Last, r.Owner} {
 		if address == 0 || address == r.Thread {
@@ -271,8 +272,7 @@ func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
 		m.report(t, to, now, 0, t.doubtful, r) // r has the code that the thread runs now
 		return
 	case t.state == sampler.GVLQueued && to == sampler.GVLChosen:
-		// How long the thread had no CPU during this wait is known only from the next record that it makes itself. So
-		// report 0 for now.
+		// The time without a CPU in this wait is known only from the thread's own next record. So report 0 for now.
 		t.state = to
 		m.report(t, to, now, 0, t.doubtful, nil)
 		return
@@ -287,8 +287,8 @@ func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
 	}
 	m.checks.Runs++
 	if h := m.holder; h != nil && h != t && h.state == sampler.GVLHeld {
-		// Two threads cannot hold the GVL at the same time. So h, the earlier holder, has released it, but the record
-		// of this is missing.
+		// Two threads cannot hold the GVL at the same time. So the earlier holder h has released it, but the record of
+		// the release is missing.
 		m.checks.Unclosed++
 		h.doubtful = true
 		m.move(h, sampler.GVLReleased, now, r)
@@ -297,8 +297,8 @@ func (m *Machine) move(t *thread, to sampler.GVLState, now int64, r *Record) {
 	m.report(t, to, now, noCPU, doubtful, r)
 }
 
-// leave ends the present state of a thread. It returns how long the thread had no CPU in this state, and whether the
-// state is doubtful.
+// leave ends the present state of a thread. It returns how long the thread had no CPU in this state, in ns, and whether
+// the state is doubtful.
 func (m *Machine) leave(t *thread, now int64) (noCPU int64, doubtful bool) {
 	noCPU, doubtful = min(max(t.delay-t.began, 0), now-t.since), t.doubtful
 	if t.state == sampler.GVLHeld {
@@ -334,8 +334,8 @@ func (m *Machine) Lost(untilNS int64) {
 	}
 }
 
-// Gone ends the threads whose state is doubtful and for which alive returns false: the records of their ends were lost.
-// The ends get the time atNS. The caller must have fed all records up to atNS.
+// Gone ends the threads whose state is doubtful and that are not alive. The records of their ends were lost. The ends
+// get the time atNS. The caller must have fed all records up to atNS.
 func (m *Machine) Gone(atNS int64, alive func(tid int32) bool) {
 	now := max(m.lastNS, atNS)
 	for _, tid := range slices.Sorted(maps.Keys(m.threads)) {

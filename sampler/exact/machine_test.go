@@ -50,7 +50,7 @@ func release(at int64, tid int32, thread, next uint64) Record {
 	return Record{NS: at, TID: tid, Kind: Signalled, Thread: thread, Owner: next}
 }
 
-// old and slept return records as probes make them in Ruby up to 3.2.
+// old and slept return records in the form that probes make up to Ruby 3.2.
 func old(at int64, tid int32, thread, owner uint64) Record {
 	return Record{NS: at, TID: tid, Kind: Unlocked, Thread: thread, Owner: owner, Before33: true}
 }
@@ -176,8 +176,8 @@ func TestLostRecordsMakeDoubtful(t *testing.T) {
 	}
 }
 
-// TestGone: if the record of a thread's end was lost, Gone reports the end. A thread that has made a record after the
-// loss has not ended.
+// TestGone: if the record of a thread's end was lost, Gone reports the end. If a thread has made a record after the
+// loss, it has not ended.
 func TestGone(t *testing.T) {
 	k := new(told)
 	m := NewMachine(k.changed)
@@ -188,7 +188,7 @@ func TestGone(t *testing.T) {
 	m.Lost(300)
 	feed(release(400, 1, threadA, threadC))
 	feed(run(410, 3, threadC))
-	m.Gone(500, func(tid int32) bool { return tid == 1 }) // thread 3 has made a record since
+	m.Gone(500, func(tid int32) bool { return tid == 1 }) // thread 3 has made a record since the loss
 	const want = "100 1 held, 200 2 queued, 210 3 queued, 400 1 released doubtful, 410 3 held doubtful, 500 2 gone doubtful"
 	if got := k.String(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
@@ -214,7 +214,7 @@ func TestComparedWithSampling(t *testing.T) {
 		m.compared = comparison{}
 		before := m.Checks()
 		m.Compare(c.tid, c.at)
-		m.Compare(c.tid, c.at+1) // at the same sample
+		m.Compare(c.tid, c.at+1) // a second comparison for the same sample
 		after := m.Checks()
 		if got := after.Agreed - before.Agreed; (got == 1) != c.agree || after.Agreed+after.Disagreed != before.Agreed+before.Disagreed+1 {
 			t.Errorf("thread %d at %d: %+v after %+v", c.tid, c.at, after, before)
@@ -244,7 +244,7 @@ func TestPastIsBounded(t *testing.T) {
 	if len(m.past.holds) != maxPast {
 		t.Errorf("%d holds are kept", len(m.past.holds))
 	}
-	m.Compare(1, 100) // too old to be kept
+	m.Compare(1, 100) // too long ago, so it is not kept
 	m.Compare(1, 6*(maxPast-10)*SlackNS)
 	if c := m.Checks(); c.Agreed != 1 || c.Disagreed != 0 {
 		t.Errorf("%+v", c)
@@ -267,8 +267,8 @@ func TestThreadsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing: once its threads are known, a Machine allocates nothing for further records. A busy
-// process makes 150,000 records a second.
+// TestSteadyStateAllocatesNothing: after a Machine has seen its threads once, it allocates nothing for further records.
+// This matters because a busy process makes 150,000 records a second.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	m := NewMachine(nothing)
 	records := []Record{run(0, 1, threadA), queue(0, 2, threadB, threadA), release(0, 1, threadA, threadB), run(0, 2, threadB), queue(0, 1, threadA, threadB),
@@ -291,8 +291,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 
 func nothing(*Change) {}
 
-// FuzzMachine: for any records, the Machine reports changes in order of time, and each is a real change of its thread's
-// state. At most one thread holds the GVL at a time.
+// FuzzMachine: for any records, the Machine reports changes in order of time. Each change is to another state than
+// before. At most one thread holds the GVL at a time.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 1, 3, 1, 2, 2, 2, 1, 1, 0, 3, 3, 1, 2, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -341,8 +341,8 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-// TestFirstTurn: up to Ruby 3.2, a thread's first record lacks the rb_thread_t, because the thread's thread-local
-// storage does not have it yet. The Machine finds the thread from the owner of the GVL and from earlier records.
+// TestFirstTurn: up to Ruby 3.2, a thread's first record lacks the rb_thread_t, because it is not in the thread-local
+// storage yet. The Machine finds the thread from the owner of the GVL and from earlier records.
 func TestFirstTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		began []Record

@@ -269,7 +269,7 @@ func (t *pathTree) show(id int32) Path {
 type Holders struct {
 	Objects        int
 	Size, Retained uint64
-	// Unreached is the number of objects without a path. Such an object is garbage, or ddtop has not read the object
+	// Unreached is the number of objects without a path. Such an object is garbage, or ddtop has not read the memory
 	// that refers to it.
 	Unreached     int
 	UnreachedSize uint64

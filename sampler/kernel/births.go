@@ -15,7 +15,8 @@ const (
 )
 
 // Births finds new processes by their PIDs, which the kernel gives out in ascending order. If the machine has started
-// no task since the last check, a check reads only one small file. Only one goroutine may use Births.
+// no task since the last check, a check reads only one small file, however many threads are followed. Only one
+// goroutine may use Births.
 type Births struct {
 	// last is the newest PID at the last call to Since. The field before is the newest PID at the call before that one.
 	before, last int64

@@ -19,7 +19,8 @@ import (
 )
 
 var (
-	// ErrGone means that something ended before or during the reading: the thread or process, or its open descriptor.
+	// ErrGone means that the thread or process has ended, or that the descriptor was closed, before or during the
+	// reading.
 	ErrGone = errors.New("it has ended")
 	// errPermission means that the kernel does not permit the reading.
 	errPermission = errors.New("not permitted")

@@ -25,7 +25,7 @@ type freezer struct {
 
 type freezerFile struct {
 	fd int
-	// yes has the texts of the file that mean that the cgroup is frozen, or about to be frozen.
+	// yes has the lines of the file that mean that the cgroup is frozen, or about to be frozen.
 	yes [][]byte
 	// The field whole is true if the file also shows whether a parent of the cgroup is frozen.
 	whole bool

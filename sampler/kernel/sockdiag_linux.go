@@ -129,8 +129,8 @@ func inetRequest(family, protocol byte) []byte {
 	return b
 }
 
-// named finds the wanted sockets by inode, and adds them to found. It asks for each unix socket separately, but for all
-// TCP and UDP sockets at once.
+// named finds the wanted sockets by inode, and adds them to found. It asks for each unix socket separately, but for
+// lists of all TCP and UDP sockets.
 func (d *sockDiag) named(wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	for inode := range wanted {
 		request := unixRequest(statesAll|statesListening, unixShowName)

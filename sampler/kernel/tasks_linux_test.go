@@ -165,7 +165,7 @@ func socketsByInode(t *testing.T, tables bool) {
 			t.Errorf("%s: %+v, the program says %+v", b.Case, p, b.Peer)
 		}
 	}
-	// After a search, ddtop must not search again for these two sockets, although it found only one of them.
+	// After a search, neither the socket that was found nor the one that was not found may cause another search.
 	tasks.peers.fromTable(1)
 	if _, err := tasks.ResolveSockets(t.Context(), tasks.peers.table.nextNS); err != nil {
 		t.Error(err)

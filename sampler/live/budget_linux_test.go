@@ -60,8 +60,8 @@ func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 		dear bool
 	}
 	var looks []look
-	// how long the rates were lowered, in ns. It is no number of samples, because most of them may be from before the
-	// change
+	// how long the rates were lowered, in ns. A number of samples would prove less, because most samples may be from
+	// before the change
 	var lowered int64
 	err := s.Run(ctx, func(x *sampler.Sample) {
 		l := look{ns: x.TimeNS}

@@ -40,8 +40,8 @@ const (
 	// movesProve is how many changes of the GVL's holder must be seen in samples without any record, to prove that
 	// records are missing. A single change is no proof, because a sample may show it before its record is made.
 	movesProve = 3
-	// doubtFrom is the number of holds from which a check is strict enough to doubt the records. If they exceed
-	// wrongFrom or unclosedFrom, samples get no changes of the GVL. From checkFrom holds on, exact mode ends.
+	// doubtFrom is the number of holds from which a check can raise doubts. If wrongFrom or unclosedFrom is exceeded,
+	// samples get no changes of the GVL. From checkFrom holds on, exact mode ends.
 	doubtFrom = 10
 )
 

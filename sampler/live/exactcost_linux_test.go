@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// BenchmarkExactSource measures ddtop's CPU time without exact mode and with exact mode, in turns. It does so under
-// several loads. In each load, the GVL changes its holder more often than in the load before. The cost of processing
-// the samples is not included.
+// BenchmarkExactSource measures ddtop's CPU time at the usual rates, without exact mode and with it, in turns. It does
+// so under several loads. In each load, the GVL changes its holder more often than in the load before. The cost of
+// processing the samples is not included.
 func BenchmarkExactSource(b *testing.B) {
 	const rounds, length = 4, 3 * time.Second
 	handing := func(perSecond int) string {

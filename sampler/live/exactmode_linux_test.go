@@ -141,7 +141,8 @@ func TestExactSamples(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 				defer cancel()
 				var until time.Time
-				const least = 3 // the number of threads; on a full machine, no more may run within the time
+				// the number of threads that must run; on a full machine, perhaps no more can run in the time
+				const least = 3
 				if err := s.Run(ctx, func(x *sampler.Sample) {
 					c.take(x)
 					if c.known == 1 {

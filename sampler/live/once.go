@@ -81,7 +81,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 			n++ // data besides the stacks is missing
 		}
 		if s.pauses != nil && s.pauses.cut {
-			n++ // the target was stopped for too long, as on a full machine
+			n++ // the stop ended before all stacks were read, as can happen on a full machine
 		}
 		if best.Load() == nil || n <= bestFlaws {
 			best.Store(sample.Clone())

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// receiversProgram has threads that run a method of a Queue or a Ractor. Some of them wait for something else than this
-// Queue or Ractor. The name of each thread begins with the state that ddtop must report.
+// receiversProgram has threads that run a method of a Queue or a Ractor. Some of them wait for something other than
+// this Queue or Ractor. The name of each thread begins with the state that ddtop must report.
 const receiversProgram = `
 class Jobs < Queue
   def rest; sleep; end

@@ -197,8 +197,8 @@ func (x *switchRun) look() {
 }
 
 // whoMoved fetches records and returns two results. The first is a function that says when a thread last had a CPU. It
-// is nil if the records do not show this. The second are the threads that a sample must read to find their work: the
-// threads in waiting, and those that have begun work since then. A movedFeed reads no frames, so it shows neither.
+// is nil if the records do not show this. The second result has the threads that a sample must read to find their work:
+// the threads in waiting, and those that have begun work. A movedFeed reads no frames, so it shows neither.
 //
 // Only the clock calls whoMoved. If another goroutine is fetching records, the clock does not wait for it, because that
 // goroutine may have no CPU.

@@ -32,7 +32,7 @@ $stdin.gets
 
 // TestSwitchesFindRequestsOfBadServers: each request that ddtop finds must be in the program's log, with the same
 // thread and time. This must hold even if ddtop could not read the request's path. ddtop must find no request twice,
-// even if the memory of its environment had an earlier request's environment.
+// whatever was in the memory of its environment before.
 func TestSwitchesFindRequestsOfBadServers(t *testing.T) {
 	if err := live.CheckSwitches(); err != nil {
 		rubytest.Skip(t, "%v", err)

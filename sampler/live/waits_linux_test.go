@@ -200,8 +200,9 @@ func judgeQuantile(t *testing.T, name string, f gvl.Bounded, q float64, count in
 	judgeBounds(t, name, f, lower, upper)
 }
 
-// judgeBounds fails the test if the length f is outside its bounds, which come from the log. A length may be wrong by a
-// sixteenth, and a length from a Histogram by 3 %.
+// judgeBounds fails the test if the length f contradicts its bounds, which come from the log. f must not be below 90 %
+// of least, unless it is a lower bound. A lower bound must not be above 103 % of most, and an exact length not above
+// 110 %. These margins allow for the errors of exact lengths (a sixteenth) and of a Histogram (3 %).
 func judgeBounds(t *testing.T, name string, f gvl.Bounded, least, most int64) {
 	t.Helper()
 	switch {

@@ -355,7 +355,7 @@ func (r *Ruby) BelowCopied(stack Stack, control []Control, whole, jit bool) ([]F
 // code calls C functions directly, and not through the functions that usually call them.
 func fits(marks, want []mark, jit, toTheEnd, whole bool) bool {
 	if len(marks) > 0 && marks[0] == markLeave {
-		// control frames before this one belong to functions that the exception has left
+		// the exception has left the functions of the control frames up to this mark
 		i := slices.Index(want, markEnter)
 		if i < 0 {
 			return false

@@ -41,7 +41,7 @@ func testTable(program ...byte) (header, frames []byte) {
 	return header, frames
 }
 
-// newTestTable reads the tables that testTable has made.
+// newTestTable reads the given tables as the tables of the invented file.
 func newTestTable(header, frames []byte) (*table, error) {
 	return newTable(testHeader, uint64(len(header)), func(addr uint64, most int) ([]byte, error) {
 		switch addr {

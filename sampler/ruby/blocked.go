@@ -228,8 +228,8 @@ func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	return in || !known
 }
 
-// innermost reports whether the function matches returns true for the label of one of the innermost frames. It removes
-// "Thread::" from the label before.
+// innermost reports whether the function matches returns true for the label of one of the innermost frames. It first
+// removes "Thread::" from the label.
 func (r *blockReader) innermost(t *thread, matches func(label string) bool) bool {
 	stack := t.stack.id
 	for range t.stack.topSelf {

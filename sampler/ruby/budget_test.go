@@ -99,7 +99,7 @@ func TestCutTickSaysSo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			inFill := 0 // ticks that have all stacks, but lack fibers or locks of them
+			inFill := 0 // ticks that have all stacks, but lack some of their fibers or locks
 			for at := 0; ; at++ {
 				now, calls := int64(1e9), 0
 				mem := &slowMemory{Memory: g.Pages, call: func() {}}

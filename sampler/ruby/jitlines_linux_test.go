@@ -41,9 +41,9 @@ const (
 	jitLinesLitter = 15
 )
 
-// TestLinesUnderJIT: compiled code does not store its line at each step. If it computes for long after a call, its
-// frame still has the line of the call. ddtop must mark such a line as uncertain. Before the collector runs, compiled
-// code stores its line. ddtop must trust this line.
+// TestLinesUnderJIT: compiled code does not store its line number at each step. If it computes for long after a call,
+// its frame still has the line of the call. ddtop must mark this line as uncertain. Before the collector runs, compiled
+// code does store its line. Then ddtop must trust the line.
 func TestLinesUnderJIT(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
@@ -66,29 +66,29 @@ const (
 	// callShare is an upper bound for the call's share of the loop's time. A round of 100,000 turns takes milliseconds,
 	// and the call less than a microsecond.
 	callShare = 1e-3
-	// interruptedShare is an upper bound for the share of samples that are interrupted: another program gets the CPU of
-	// the sampler or of Ruby in the few microseconds of a sample. The collector can then end and begin again within the
-	// sample.
+	// interruptedShare is an upper bound for the share of samples that are interrupted. In such a sample, another
+	// program gets the CPU of the sampler or of Ruby during the sample's few microseconds. The collector can then end
+	// and begin again within the sample.
 	interruptedShare = .05
 )
 
-// sampleJITLines takes samples until it has seen enough. exact means that the release's innermost frames can be trusted
-// without a JIT.
+// sampleJITLines takes samples until it has seen enough. exact is true if, without a JIT, this release's innermost
+// frames can be trusted.
 //
-// A sample counts only if the kernel reports that the thread has had a CPU since the last sample that counted. A thread
-// without a CPU would be seen at the same place in many samples. The places of the samples are independent, because the
-// thread's rounds have no rhythm in common with the kernel's clock.
+// A sample is used only if the kernel reports that the thread has had a CPU since the last used sample. Otherwise the
+// test would see a thread without a CPU at the same place in many samples. The places of the samples are independent,
+// because the thread's rounds have no rhythm in common with the kernel's clock.
 func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 	const enough = 200
 	var s sampler.Sample
-	certain := map[int32]int{} // samples in compute, by line
+	certain := map[int32]int{} // number of samples in the method compute, by line
 	computing, uncertain, collecting, litter := 0, 0, 0, 0
 	ran := time.Duration(-1)
 	for began := time.Now(); computing < enough || collecting < enough/10; {
 		if time.Since(began) > rubytest.Timeout {
 			rubytest.TooSeldomNow(t, "in %v %d samples of the loop and %d of the collector were seen", rubytest.Timeout, computing, collecting)
 		}
-		time.Sleep(200 * time.Microsecond) // spreads the samples
+		time.Sleep(200 * time.Microsecond) // so that the samples are at different places of the program
 		before := rubytest.CPUTime(t, rd.pid)
 		if before == ran {
 			continue
@@ -97,8 +97,8 @@ func sampleJITLines(t *testing.T, rd *Reader, compiled, exact bool) {
 			t.Fatal(err)
 		}
 		ran = before
-		// The sample shows whether the collector ran before the frames were read. So the sample counts only if the
-		// answer is the same after them.
+		// The sample shows whether the collector ran before the frames were read. The test asks again after the frames
+		// were read. It uses the sample only if both answers are the same.
 		if s.GC.During != collects(t, rd) {
 			continue
 		}

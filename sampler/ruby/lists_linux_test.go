@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// heldQueues is a program whose threads run code with a Queue in a variable: an instance variable, a local variable, or
-// a variable around a block whose method has returned. Constants, variables of classes and a global variable have other
-// Queues, which are in no variable of running code. No thread waits for any of the Queues.
+// heldQueues is a program whose running code has Queues in three kinds of variables: instance variables, local
+// variables, and variables around a block whose method has returned. Other Queues are only in constants, in variables
+// of classes and in a global variable. No thread waits for any of the Queues.
 const heldQueues = `
 def queue(n, queue = Queue.new)
   n.times { queue << 1 }
@@ -169,8 +169,8 @@ func TestQueueUsers(t *testing.T) {
 }
 
 // usedArrays is a program with Arrays that grow. Threads take elements from the Arrays in wantedArrays, and are named
-// after them. No thread takes from the other Arrays. Code near them only looks similar: it takes from another Array in
-// the same method, or takes elements in a computation.
+// after them. No thread takes from the other Arrays, but code near them looks similar. For example, it takes from
+// another Array in the same method, or takes elements in a computation.
 const usedArrays = `
 def thread(name)
   Thread.new { Thread.current.name = name; loop { yield; sleep 0.001 } }
@@ -239,7 +239,8 @@ func TestArraysAsQueues(t *testing.T) {
 						switch {
 						case name == l.Name && l.Array, name == "local" && l.Name == "":
 							got[l.Name] = true
-						case l.Name != "" && !strings.HasSuffix(name, l.Name): // ddtop reads the class's name later
+						// ddtop may not have read the name of the class yet
+						case l.Name != "" && !strings.HasSuffix(name, l.Name):
 							t.Fatalf("%q is said to take from %+v", info.Name, l)
 						}
 					}

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// loopFibers is a program with some threads that have a fiber scheduler and some that do not. They run their first
-// fiber or another fiber, and wait in a way that bypasses the scheduler.
+// loopFibers is a program with threads that have a fiber scheduler and threads that have none. Some run their first
+// fiber, and some run another fiber. They wait in a way that bypasses the scheduler.
 const loopFibers = `
 class Loop
   def block(*); end

@@ -10,9 +10,9 @@ type Moves func(tid int32) int64
 // stack again, because other threads can change the memory with the names of its frames.
 const stillNS = 1_000_000_000
 
-// SetMoves makes Read skip the stack of a thread that has had no CPU since the stack was last read. Such a stack counts
-// as fresh. moves says when a thread had a CPU. It is nil if this is not known. Only the goroutine that calls Read may
-// call SetMoves.
+// SetMoves makes Read skip the stack of a thread that has had no CPU since the stack was last read. The Sample shows
+// such a stack as fresh. moves says when a thread had a CPU. It is nil if this is not known. Only the goroutine that
+// calls Read may call SetMoves.
 func (r *Reader) SetMoves(moves Moves) { r.choice.moves = moves }
 
 // standsStill reports whether the last stack of a thread is still right, because the thread has had no CPU since it was
@@ -30,15 +30,16 @@ func (r *selection) standsStill(t *thread) bool {
 	return r.dec.Holds(st.proof)
 }
 
-// Entered is a thread that began new work between FromNS and ByNS, by CLOCK_MONOTONIC in ns. Before that, it waited in
-// a frame that still exists and is now an outer frame of its stack.
+// Entered is a thread that began new work between FromNS and ByNS, by CLOCK_MONOTONIC in ns. Before that, the thread
+// waited for work in a frame that is still on its stack, outward of the new work's frames.
 type Entered struct {
 	TID          int32
 	FromNS, ByNS int64
 }
 
-// LookAt makes the next Read, of any kind, read the stacks of the threads in list and what they work for. New work of
-// such a thread counts as begun between its FromNS and ByNS. Only the goroutine that calls Read may call it.
+// LookAt requests the threads in list from the next Read, of any kind. This Read then reads their stacks, and the
+// requests or jobs that they work for. New work of such a thread is reported as begun between its FromNS and ByNS. Only
+// the goroutine that calls Read may call it.
 func (r *Reader) LookAt(list []Entered) { r.choice.entered = append(r.choice.entered[:0], list...) }
 
 // takeEntered marks the threads that this tick must read because of LookAt.

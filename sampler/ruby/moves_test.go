@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestMoves: if a thread has had no CPU since ddtop read its stack, ddtop does not read the stack again, and the stack
-// counts as fresh. ddtop reads it if the thread has had a CPU, or after stillNS.
+// TestMoves: if a thread has had no CPU since ddtop read its stack, ddtop does not read the stack again, and reports it
+// as fresh. ddtop reads the stack again if the thread has had a CPU, or after stillNS.
 func TestMoves(t *testing.T) {
 	still := 0
 	for _, g := range loadTicks(t) {

@@ -29,9 +29,9 @@ func allPlaces(t *testing.T) (list []places.Place) {
 	return list
 }
 
-// TestTablesHoldWhatIsRead: the layout tables and the struct tags have the same names. Each name in the tables is in a
-// struct tag for at least one release. Each name in a struct tag is in the table of at least one release to which the
-// tag applies.
+// TestTablesHoldWhatIsRead: the layout tables have exactly the names that the struct tags request. Each name in the
+// tables is in a struct tag for at least one release. Each name in a struct tag is in the table of at least one release
+// to which the tag applies.
 func TestTablesHoldWhatIsRead(t *testing.T) {
 	releases, err := layout.Releases()
 	if err != nil {

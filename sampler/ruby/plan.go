@@ -8,8 +8,8 @@ import (
 )
 
 // plan lists the memory ranges that one system call reads, in this order, and the purpose of each part. Making a plan
-// reads no memory, with one exception. After the list of ractors was read again, it reads once the addresses of the
-// ractors' counters.
+// reads no memory, with one exception: if the list of ractors was just read again, making the plan reads the addresses
+// of the ractors' counters.
 type plan struct {
 	ranges []attach.Range
 	parts  []part
@@ -32,7 +32,7 @@ type purpose uint8
 const (
 	forSchedulers    purpose = iota // the list of ractors, and each ractor's scheduler and list of threads
 	forThreads                      // structs of threads
-	forOwners                       // the owners of the GVLs, once more
+	forOwners                       // the owners of the GVLs, read a second time
 	forHolder                       // the holder of the Mutex that a thread waits for
 	forCounters                     // the collector's flags and counters
 	forCountersAgain                // the counters, a second time

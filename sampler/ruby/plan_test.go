@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// sealed is a memory that must not be read: each read fails the test.
+// sealed is the memory of a target that the test must not read: each read fails the test.
 type sealed struct{ t *testing.T }
 
 func (m sealed) Read(addr attach.Address, _ []byte) error {
@@ -99,14 +99,14 @@ func TestStackOutcomes(t *testing.T) {
 	type reading struct {
 		*stackState
 		ranges []attach.Range
-		size   int // of a frame
+		size   int // size of a frame, in bytes
 	}
 	put := func(b []byte, v attach.Address) { binary.LittleEndian.PutUint64(b, uint64(v)) }
 	for _, g := range loadTicks(t) {
 		for _, c := range []struct {
 			name   string
 			kind   stackKind
-			forget bool // forget the data kept from the last reading
+			forget bool // before the reading, forget the data kept from the last one
 			change func(reading)
 			want   stackOutcome
 			drop   int

@@ -11,13 +11,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// poppedMemory is a memory that imitates a thread which returns from some of its methods just after the first copy of
-// its stack. From the second reading on, the execution context shows the return. The frames stay unchanged in memory,
-// as in Ruby.
+// poppedMemory imitates the memory of a thread that returns from some of its methods just after ddtop has read the
+// first copy of its stack. From the second reading on, the execution context shows the return. The frames stay
+// unchanged in memory, as in Ruby.
 type poppedMemory struct {
 	attach.Memory
 	ec    attach.Address
-	by    int // bytes of frames
+	by    int // how many bytes of frames the thread has popped
 	first bool
 }
 
@@ -61,8 +61,8 @@ func TestPoppedFrames(t *testing.T) {
 		memory, fs, whole := rd.mem, rd.o.Code.FrameSize, *st
 		kept := bytes.Clone(st.kept)
 		frames := len(kept) / fs
-		// a_99 is the innermost method of the chain of calls. The frames inward of it belong to the method in which the
-		// thread waits.
+		// a_99 is the innermost method of the chain of calls. The frames inward of a_99 belong to the method in which
+		// the thread waits. Count them.
 		waits := 0
 		for ; waits < frames; waits++ {
 			if base, _, ok := rd.dec.Known(attach.Address(le64(kept[waits*fs+frameISeq:]))); ok && base == fmt.Sprintf("a_%d", depth-1) {

@@ -114,9 +114,9 @@ func comparePublished(t *testing.T, rd *Reader, truth map[string]published.Span)
 	return missing
 }
 
-// TestRacingPublished: threads publish spans as fast as they can, in records that are then overwritten or freed. A
-// span's number shows its thread, its trace and its place in the trace. With it, the test checks that ddtop never shows
-// a span of another thread, or a span and a root of different traces.
+// TestRacingPublished: threads publish spans as fast as they can, in records that they then overwrite or free. A span's
+// number encodes its thread, its trace and its place in the trace. So the test can check two things. ddtop never shows
+// a span of another thread, and never shows a span and a root of different traces.
 func TestRacingPublished(t *testing.T) {
 	needPublished(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -6,13 +6,13 @@ import (
 )
 
 // The queue for a GVL is a list of threads. A thread that wants the lock goes to the end, and the first thread gets the
-// lock. A selective tick (selective.go) reads only some threads. It need not read all threads in the queue: while both
-// ends are known members, the threads between them keep their places.
+// lock. A selective tick (selective.go) reads only some threads. It need not read all threads in the queue: if it knows
+// the threads at both ends, the threads between them have kept their places.
 //
 // There are rare exceptions. Up to 3.2 a waiter whose timer ran out can leave from the middle, and take a lock that is
-// free for a moment. On head (Ruby's development branch) a thread can go in front. A queue is marked torn if the
-// members that a tick reads contradict it, or if the scheduler's count differs (3.3 and later). The next tick reads a
-// torn queue whole. Ticks that read stacks read the members in turn, so an error can last for maxStackAgeNS at most.
+// free for a moment. On head (Ruby's development branch) a thread can go in front. ddtop marks a queue as torn if the
+// members that a tick reads contradict it, or if the scheduler's count differs (3.3 and later). The next tick reads all
+// of a torn queue. Ticks that read stacks read the members in turn, so an error can last for maxStackAgeNS at most.
 
 const (
 	// queueLead is how many threads at the front of the queue are read in every tick, because they will run next.
@@ -169,8 +169,8 @@ func (r *gvlReader) followQueue(rc *ractor) queueOutcome {
 	return r.followGone(q.members[:from], q.members[kept+1:])
 }
 
-// followTail walks from the node last toward the front, and stops at the first thread that is still in its old place in
-// the queue. kept is this thread's index, or -1 if there is none. The threads behind it are new and go to queue.tail.
+// followTail walks from the node last toward the front of the queue. It stops at the first thread that is still in its
+// old place. kept is this thread's index, or -1 if there is none. The threads behind it are new and go to queue.tail.
 // behind is the node of the first new thread, or head if none is new. ok is false if the queue cannot be followed.
 func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int, behind attach.Address, ok bool) {
 	q := &rc.queue
@@ -196,9 +196,9 @@ func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int,
 	return -1, behind, true
 }
 
-// followFront walks from the node first toward the end of the queue. It stops at the first thread that was in the queue
-// in the last tick, with an index up to kept, and returns this index. Threads in front of it go to queue.next. ok is
-// false if there is no such thread, or if the queue cannot be followed.
+// followFront walks from the node first toward the end of the queue. It stops at the first thread whose index in the
+// last tick's queue was at most kept, and returns this index. Threads in front of it go to queue.next. ok is false if
+// there is no such thread, or if the queue cannot be followed.
 func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
 	before := head
@@ -219,7 +219,8 @@ func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int
 	return 0, false
 }
 
-// followGone checks that the members in parts have left the queue. It marks unread threads as wanted.
+// followGone checks that the threads in parts have left the queue. If this tick has not read a thread, followGone marks
+// it as wanted, so that the next try reads it.
 func (r *gvlReader) followGone(parts ...[]*thread) queueOutcome {
 	missing := false
 	for _, part := range parts {
@@ -246,7 +247,7 @@ func (r *gvlReader) hasLeft(t *thread) bool {
 }
 
 // inPlace reports whether t still comes after the same thread in the queue, or is now the first. before are the threads
-// that were in front of t. If this tick has not read t, inPlace returns true.
+// that were in front of t. If this tick has not read t, inPlace assumes that t is in place and returns true.
 func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bool {
 	if t.readIn != r.list.ticks {
 		return true
@@ -255,8 +256,8 @@ func (r *gvlReader) inPlace(t *thread, before []*thread, head attach.Address) bo
 	return prev == head || len(before) > 0 && prev == r.queueNode(before[len(before)-1])
 }
 
-// meet records in t.met that this tick has found t at a new place in the queue. It reads t if this tick has not read it
-// yet. It returns false if t cannot be read, or if t itself does not say that it is in the queue.
+// meet records in t.met that this tick has found t at a new place in the queue. If this tick has not read t yet, meet
+// reads it. It returns false if t cannot be read, or if t's own node is not in the queue.
 func (r *gvlReader) meet(rc *ractor, t *thread) bool {
 	if t.readIn != r.list.ticks {
 		if t.ractor != rc || rc.queue.fetched >= maxFetched {
@@ -277,9 +278,9 @@ func (r *gvlReader) meet(rc *ractor, t *thread) bool {
 	return true
 }
 
-// queued reports whether a thread is in the queue for the GVL, by the links of its own node. Up to 3.2 Ruby also uses
-// this node for the list of threads to be unblocked. The node is in that list while unblock.func is set
-// (docs/internals/threads.md#the-gvl-and-its-queue).
+// queued reports whether a thread is in the queue for the GVL. It decides this by the links of the thread's own node.
+// Up to 3.2 Ruby also uses this node for the list of threads to be unblocked. The node is in that list while
+// unblock.func is set (docs/internals/threads.md#the-gvl-and-its-queue).
 func (r *target) queued(t *thread) bool {
 	off := r.o.ThReadyNode
 	if off < 0 || !linked(t, off) {

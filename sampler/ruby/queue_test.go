@@ -22,12 +22,12 @@ const (
 	modelHead  = attach.Address(0x1000)
 )
 
-// queueModel is a made-up memory with a scheduler's queue and its threads. It also has the true order of the threads.
-// The model's methods change both, in the same way as Ruby changes the queue.
+// queueModel is a simulated memory with a scheduler's queue and its threads. It also has the true order of the threads.
+// The model's methods change the memory and the true order in the same way as Ruby changes its queue.
 type queueModel struct {
 	head    [20]byte
 	threads map[attach.Address]*[modelSpan]byte
-	queue   []attach.Address // of threads
+	queue   []attach.Address // the threads in the queue, in order
 }
 
 func (m *queueModel) Read(addr attach.Address, buf []byte) error {
@@ -148,14 +148,14 @@ func (m *queueModel) tick(r *Reader, rc *ractor, whole bool, also func(*thread) 
 	}
 }
 
-// TestFollowQueue: if threads only join at the end and leave at the front, ddtop finds the true queue in every tick. If
-// they also leave from the middle or go in front, ddtop finds the true queue or marks it as torn. It can do this only
-// on releases that count the queue's threads. The test makes thousands of changes.
+// TestFollowQueue: ddtop follows a queue through thousands of random changes. If threads only join at the end and leave
+// at the front, ddtop finds the true queue in every tick. If they also leave from the middle or go in front, ddtop
+// finds the true queue or marks it as torn. It can do this only on releases that count the queue's threads.
 func TestFollowQueue(t *testing.T) {
 	for _, oddly := range []bool{false, true} {
 		for _, counted := range []bool{false, true} {
 			if oddly && !counted {
-				continue // only reading a thread shows that it has left from the middle
+				continue // ddtop notices that a thread has left from the middle only if it reads this thread
 			}
 			m, r, rc := newQueueModel(sampler.EraSched, counted)
 			rnd := rand.New(rand.NewPCG(7, 11))

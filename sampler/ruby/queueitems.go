@@ -69,7 +69,8 @@ var takers = [...]string{
 	"Queue#pop", "Queue#shift", "Queue#deq", "SizedQueue#pop", "SizedQueue#shift", "SizedQueue#deq",
 }
 
-// takes reports whether a thread waits to take an item from a Queue. It decides this by the thread's innermost frames.
+// takes reports whether a thread waits to take an item from a Queue. It looks for the methods in takers among the
+// thread's innermost frames.
 func (r *blockReader) takes(t *thread, kind sampler.BlockKind) bool {
 	return (kind == sampler.BlockQueue || kind == sampler.BlockSizedQueue) &&
 		r.innermost(t, func(label string) bool { return slices.Contains(takers[:], label) })

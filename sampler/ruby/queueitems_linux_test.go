@@ -21,8 +21,8 @@ threads << start(0) { q.pop }
 sleep 0.001 until threads.all? { |t| t.status == "sleep" }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestQueueItems: ddtop reads how many items a Queue has, for few and for many items. A thread that waits for room in a
-// full Queue does not count as waiting for items.
+// TestQueueItems: ddtop reads how many items a Queue has, for few and for many items. If a thread waits for room in a
+// full Queue, ddtop must not report that it waits for items.
 func TestQueueItems(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestQueueItems(t *testing.T) {
 			info, _ := rd.dict.Thread(th.id)
 			want, err := strconv.Atoi(info.Name)
 			if err != nil {
-				continue // the main thread
+				continue // skip the main thread
 			}
 			seen++
 			b := &th.blocked

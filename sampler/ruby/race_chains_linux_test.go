@@ -16,8 +16,8 @@ import (
 //go:embed testdata/chains.rb
 var chainsProgram string
 
-// chainRaces has the programs of the script chains.rb. ddtop can read a running stack in several ways. Each program's
-// entry lists the ways that the test must see.
+// chainRaces lists the programs of the script chains.rb. ddtop has several ways to read a running stack, such as
+// wayTwice. Each program's entry lists the ways that the test must see at least once.
 var chainRaces = []struct {
 	name string
 	ways []way
@@ -43,9 +43,9 @@ var chainRaces = []struct {
 // chain.
 var chainFrame = regexp.MustCompile(`^([a-z])_(\d+)$`)
 
-// impossibleChain says why a stack of chains, innermost frame first, is impossible. The result is empty if the stack is
-// possible. Every chain begins with its method 0 and continues without a gap. Only the last method of the chain named s
-// calls another chain. cut means that the stack lacks its middle.
+// impossibleChain says why the program cannot have a stack with these methods, innermost first. The result is empty if
+// the stack is possible. Every chain begins with its method 0 and continues without a gap. Only the last method of the
+// chain named s calls another chain. cut means that the stack lacks its middle.
 func impossibleChain(names []string, cut bool) string {
 	last, at := "", -1
 	for _, name := range slices.Backward(names) {
@@ -115,8 +115,8 @@ func raceChains(t *testing.T, rd *Reader, want []way) {
 		return missing() < 0 && (raced >= chainSamples || raced >= chainSamples/racedShare && time.Since(began) > chainTime)
 	}
 	for ; !enough() && time.Since(began) < raceTime; samples++ {
-		// Every second tick reads only locks, and the stacks of a few threads: the one that holds the GVL, and those
-		// that have just released it.
+		// Every second tick reads only locks and the stacks of a few threads. These threads hold the GVL, or have just
+		// released it.
 		depth := sampler.StackTick
 		if samples%2 == 1 {
 			depth = sampler.LockTick

@@ -41,8 +41,8 @@ Thread.new { loop { Thread.new { t_ }.join } } if ARGV[0] == "births"
 Thread.new { loop { grow("t_", 5); GC.start } } if ARGV[0] == "redefine"
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// racedShare says how many samples must show that the program runs: at least one in racedShare. In such a sample, a
-// stack differed from the thread's last stack, or changed while it was read.
+// racedShare says how many samples must show that the program runs: at least one in racedShare. A sample shows this if
+// a stack differed from the thread's last stack, or changed while it was read.
 const racedShare = 40
 
 // raceSamples is how many samples a test takes of each program. DDTOP_VERIFY raises the number.
@@ -62,7 +62,7 @@ func impossible(frames []sampler.Frame, skip int) string {
 	for i := skip; i+1 < len(frames); i++ {
 		callee, caller := frames[i], frames[i+1]
 		if !strings.HasPrefix(callee.Name, "t_") || caller.Name == "" {
-			continue // an unreadable name is no error here: race counts such names
+			continue // a name that cannot be read is no error here, because race counts such names
 		}
 		if callee.Name == "t_" {
 			if strings.HasPrefix(caller.Name, "t_") {
@@ -161,7 +161,7 @@ func race(t *testing.T, rd *Reader, n int, least time.Duration) {
 	began := time.Now()
 	for ; (samples < n || raced < n/racedShare || time.Since(began) < least) && time.Since(began) < raceTime; samples++ {
 		// If the program has no CPU, it is at the same place in many ticks. All of them then fail for the same reason.
-		// So failed ticks in a row count as one.
+		// So the test counts failed ticks in a row as one failure.
 		if err := rd.Read(sampler.StackTick, &s); err != nil {
 			if !failing {
 				failedTicks++

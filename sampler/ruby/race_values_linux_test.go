@@ -16,8 +16,8 @@ import (
 //go:embed testdata/requests.rb
 var requestsProgram string
 
-// seenRequest has the texts that one reading found for a request. If the texts belong to the same request, all of them
-// end with the same "-THREAD-NUMBER".
+// seenRequest has the texts that one reading found for a request. All texts of the same request end with the same
+// "-THREAD-NUMBER".
 type seenRequest struct {
 	texts  []string
 	thread int64
@@ -179,7 +179,7 @@ func readRequests(t *testing.T, g *realTarget, r rubytest.Ruby) {
 			}
 			continue
 		}
-		if got.number != th.last { // otherwise the thread may not have run since the last reading
+		if got.number != th.last { // only then is it certain that the thread has run since the last reading
 			th.last = got.number
 			samples++
 		}

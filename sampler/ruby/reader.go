@@ -18,14 +18,14 @@ import (
 type Options struct {
 	// MaxDepth is the greatest number of frames that are kept of a stack. If a stack is deeper, its middle is left out.
 	MaxDepth int
-	// TIDs translates a native thread id from the target's PID namespace, as the target has stored it, into ddtop's
-	// namespace. ok is false if the process has no such task. If TIDs is nil, both ids are the same.
+	// TIDs translates a native thread id into ddtop's PID namespace. The target has stored the id as it is in the
+	// target's own PID namespace. ok is false if the process has no such task. If TIDs is nil, both ids are the same.
 	TIDs func(stored int32) (host int32, ok bool)
 	// InnerPID is the process's id in its own PID namespace. It is zero if it is the same as PID.
 	InnerPID int32
-	// Whole makes every tick that reads stacks read all threads. Otherwise threads that have not run for a while may be
-	// left out (selective.go). Set it if the caller stops the target, so that a sample shows all threads at one
-	// instant.
+	// Whole makes every tick that reads stacks read all threads. Otherwise such a tick may leave out threads that have
+	// not run for a while (selective.go). Set Whole if the caller stops the target, so that a sample shows all threads
+	// at one instant.
 	Whole bool
 	// Values makes a Reader read the values of requests, jobs and statements, too: paths, arguments and literals
 	// (sampler.Work.Values).
@@ -34,8 +34,8 @@ type Options struct {
 	NoRequests bool
 	// Now returns CLOCK_MONOTONIC in ns. If it is nil, the time package's clock is used.
 	Now func() int64
-	// Frugal limits the time that ddtop spends on searches for requests and jobs (serve.go). It is set if ddtop's CPU
-	// time is limited.
+	// Frugal limits the time that ddtop spends on searches for requests and jobs (serve.go). Set it if the user has
+	// limited ddtop's CPU time.
 	Frugal bool
 }
 
@@ -67,8 +67,8 @@ type Exports interface {
 	Exported(name string) (attach.Symbol, bool)
 }
 
-// NewReader prepares to read a VM that was found. The Reader stores the names of frames, stacks and threads in dict. An
-// error names the fields that the layout table lacks.
+// NewReader prepares to read a VM that ddtop has already found. The Reader stores the names of frames, stacks and
+// threads in dict. If the layout table lacks fields, the error names them.
 func NewReader(vm *VM, module Exports, pid int, dict *sampler.Dictionary, opts Options) (*Reader, error) {
 	o, dec := vm.Places, vm.NewDecoder(dict)
 	tg := &target{pid: pid, vm: vm, mem: vm.Mem, dec: dec, dict: dict, o: o, now: opts.Now}
@@ -142,11 +142,12 @@ func newReader(tg *target, opts Options) *Reader {
 	}
 }
 
-// Share sets the number of processes that share the limits on threads, on copies of stacks and on decoded code
-// (sampler.Share). Each gets its part. Any goroutine may call it. The next tick applies it.
+// Share sets the number of processes that ddtop reads at the same time. They share the limits on threads, on copies of
+// stacks and on decoded code (sampler.Share), so each process gets a part of each limit. Any goroutine may call Share.
+// The next tick applies it.
 func (r *Reader) Share(n int) { r.sharers.Store(int32(n)) }
 
-// keepShare computes this process's part of the limits again if the number of processes has changed.
+// keepShare computes this process's part of the shared limits again if Share has changed the number of processes.
 func (r *Reader) keepShare() {
 	n := int(r.sharers.Load())
 	if n == r.shared {
@@ -156,14 +157,16 @@ func (r *Reader) keepShare() {
 	r.list.maxThreads = sampler.Share(maxThreads, n)
 	r.stacks.maxStackBytes = sampler.Share(maxStackBytes, n)
 	r.dec.Share(n)
-	r.list.order = nil // the next Read lists the threads again and counts their stacks
+	r.list.order = nil // so that the next Read lists the threads again and counts the memory of their stacks
 }
 
 // SuspendedFibers searches the heap for fibers to which no thread refers, because they are suspended or were never
-// resumed. It reads the stacks of the suspended fibers. It reads all small objects, which takes too long for a tick, so
-// it is only for a dump. Call it after a Read. A fiber to which nothing refers is included until the collector has
-// freed it. An error comes from ctx, or from reading the list of the heap's pages. It can also mean that this release's
-// layout table cannot find fibers.
+// resumed. It returns the suspended ones with their stacks. The search reads all small objects. This takes too long for
+// a tick, so it is only for a dump. Call it after a Read. A fiber to which nothing refers is included until the
+// collector has freed it.
+//
+// An error comes from ctx, or from reading the list of the heap's pages. It can also mean that fibers cannot be found
+// with this release's layout table.
 func (r *Reader) SuspendedFibers(ctx context.Context) (sampler.Fibers, error) {
 	return r.fibers.suspended(ctx)
 }
@@ -182,7 +185,7 @@ func (r *Reader) Pools(q *sampler.Queues) {
 	}
 }
 
-// FollowFibers reads waiting fibers. Each call reads more of them, within a limited share of time. It returns the last
-// complete result, or nil if there is none yet. Call it after a Read of stacks. nowNS is CLOCK_MONOTONIC in ns.
-// Unreadable fibers are left out.
+// FollowFibers reads fibers that wait. One call reads only some of them, because the time for this work is limited.
+// FollowFibers returns the last complete result, or nil if there is none yet. Call it after a Read of stacks. nowNS is
+// CLOCK_MONOTONIC in ns. Fibers that cannot be read are left out.
 func (r *Reader) FollowFibers(nowNS int64) *sampler.Fibers { return r.waiting.follow(nowNS) }

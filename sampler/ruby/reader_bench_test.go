@@ -66,7 +66,7 @@ func openReaderWith(tb testing.TB, pid int, opts Options) *Reader {
 
 // BenchmarkTick measures ticks of a process whose threads sleep in stacks of 30, 100 and 1,000 frames. It measures
 // three kinds of tick: one that reads only locks, one that finds all stacks unchanged, and one that decodes all stacks
-// again. For comparison, floor measures only the system calls with the same ranges.
+// again. For comparison, floor measures only the system calls that read the same ranges of memory.
 func BenchmarkTick(b *testing.B) {
 	r := rubytest.One(b)
 	for _, c := range []struct{ threads, depth int }{{1, 30}, {10, 30}, {100, 30}, {500, 30}, {10, 100}, {10, 1000}} {
@@ -77,7 +77,7 @@ func BenchmarkTick(b *testing.B) {
 		rd := openReader(b, p.PID)
 		var s sampler.Sample
 		tick := func(b *testing.B, depth sampler.Depth, before func()) {
-			for range 5 { // ticks until the stacks count as quiet
+			for range 5 { // run ticks until ddtop has found the stacks unchanged often enough
 				if err := rd.Read(depth, &s); err != nil {
 					b.Fatal(err)
 				}
@@ -113,7 +113,7 @@ func BenchmarkTick(b *testing.B) {
 		b.Run(name("decoded"), func(b *testing.B) {
 			tick(b, sampler.StackTick, func() {
 				for _, t := range rd.list.order {
-					// as if the thread had just run
+					// pretend that the thread has just run, so that its stack must be decoded again
 					t.stack.kept, t.stack.quiet, t.stack.rests = t.stack.kept[:0], 0, false
 				}
 			})

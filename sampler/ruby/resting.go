@@ -25,9 +25,9 @@ func (r *stackReader) swapResting(s *stackState) {
 	s.version++
 }
 
-// probe reports whether the thread seems to wait at the same place as before, so that one copy of its frames may be
-// enough. In this case it sets s.cfp, so that the next plan reads the frames at this place. It returns false with ZJIT,
-// because the known addresses of JIT frames (slots) belong to other frames.
+// probe reports whether the thread seems to wait at the same place as before. One copy of its frames may then be
+// enough. In this case probe sets s.cfp, so that the next plan reads the frames at this place. It returns false with
+// ZJIT, because the known addresses of JIT frames (slots) belong to other frames.
 func (r *stackReader) probe(s *stackState) bool {
 	if s.end == 0 || r.vm.ZJITFrames {
 		return false
@@ -42,9 +42,9 @@ func (r *stackReader) probe(s *stackState) bool {
 	return true
 }
 
-// unchanged reports whether frames equal the kept stack or the resting stack. end is the address at which frames end.
-// If they equal the resting stack, this becomes the kept stack. drop is the number of innermost frames that may be
-// wrong. If it is not 0, unchanged returns false. live is explained at keptStack.
+// unchanged reports whether frames equal the kept stack or the resting stack. If they equal the resting stack, this
+// becomes the kept stack. end is the address at which frames end. drop is the number of innermost frames that may be
+// wrong. If drop is not 0, unchanged returns false. live is explained at keptStack.
 func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if r.same(s, frames, end, drop, live) {
 		return true
@@ -56,14 +56,16 @@ func (r *stackReader) unchanged(s *stackState, frames []byte, end attach.Address
 	return r.same(s, frames, end, drop, live)
 }
 
-// fits reports whether the resting stack can be right: same execution context, stack end and Dictionary generation.
+// fits reports whether the frames just read can equal the resting stack. For this, the execution context, the stack's
+// end and the Dictionary's generation must be the same.
 func (r *stackReader) fits(s *stackState, end attach.Address) bool {
 	o := &s.resting
 	return o.rests && o.keptEC == s.ec && o.keptEnd == end && o.asideIn == r.dict.Generation()
 }
 
-// same reports whether frames equal the kept frames and have the same names and lines. If a JIT is on, the innermost
-// frame's line also depends on whether the thread is executing it.
+// same reports whether frames equal the kept frames and have the same names and lines. live is true if the thread may
+// be executing the frames. If a JIT is on, live must be the same as for the kept frames, because the innermost frame's
+// line depends on it.
 func (r *stackReader) same(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if live != s.live && r.dec.JITOn() && !s.topC[0] {
 		return false

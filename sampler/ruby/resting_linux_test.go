@@ -49,7 +49,7 @@ func TestRestingStacks(t *testing.T) {
 				}
 			}
 			if rd.Read(depth, &s) != nil {
-				continue // the list of threads changed; the next read shows them
+				continue // the list of threads has changed; the next read takes the new list
 			}
 			for i, th := range rd.list.order {
 				st := &s.Threads[i]

@@ -17,8 +17,8 @@ import (
 // layout in memory is not known, or the process has several ractors.
 var ErrNoScheduler = errors.New("this Ruby's scheduler can't be followed exactly")
 
-// mutexSize is how many bytes isMutex examines. A pthread_mutex_t of glibc or musl is not larger. Only glibc's on
-// aarch64 has 8 more bytes, which have no meaning (struct_mutex.h, pthreadtypes-arch.h).
+// mutexSize is the number of bytes that isMutex examines. A pthread_mutex_t of glibc or musl is not larger, except on
+// aarch64. There, glibc's has 8 more bytes without a meaning (struct_mutex.h, pthreadtypes-arch.h).
 const mutexSize = 40
 
 // Scheduler has the addresses and offsets with which exact mode reads the scheduler of the main ractor.
@@ -32,13 +32,14 @@ type Scheduler struct {
 	// ReadyNode and RunningNode are the offsets, in an rb_thread_t, of the thread's nodes in the queue and in the list
 	// of running threads, in bytes. Up to 3.2 there is no such list, and RunningNode is -1.
 	ReadyNode, RunningNode int
-	// ExecutionContext is an offset from a native thread's thread pointer register, in bytes. The word at this offset
-	// has the address of the thread's execution context. ThreadOfEC is the offset in the context of the pointer to the
-	// rb_thread_t. It is -1 if the word has the rb_thread_t's address instead (2.6 and 2.7).
+	// ExecutionContext is an offset in bytes from a native thread's thread pointer register. At this offset, the native
+	// thread has a pointer to its Ruby thread's execution context. ThreadOfEC is the offset in the context of the
+	// pointer to the rb_thread_t. It is -1 if the word at ExecutionContext points to the rb_thread_t itself (2.6 and
+	// 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
-	// Region, Unblock, Status and Context are offsets of fields in an rb_thread_t. Region shows whether the thread is
-	// in code that runs without the GVL, and in which. Unblock is the function that wakes the thread up. Status is its
+	// Region, Unblock, Status and Context are offsets of fields in an rb_thread_t. Region shows whether the thread runs
+	// code without the GVL, and which code. Unblock is the function that wakes the thread up. Status is the thread's
 	// status, and Context its execution context.
 	Region, Unblock, Context int
 	Status                   layout.Field
@@ -54,9 +55,10 @@ type Scheduler struct {
 type SchedulerThread struct {
 	Addr attach.Address
 	TID  int32
-	// Owner is true if the scheduler's pointer says that the thread owns the GVL. Queued is true if it was in the
-	// queue, and Linked if it was in the list of running threads. Up to 3.2 Linked equals Owner. Up to 3.2 Queued is
-	// also true for a thread that gave the GVL away after its time slice and is about to queue.
+	// Owner is true if the scheduler's pointer says that the thread owns the GVL. Queued is true if the thread was in
+	// the queue. Linked is true if it was in the list of running threads. Up to 3.2 Linked equals Owner, because there
+	// is no such list. Up to 3.2 Queued is also true for a thread that gave the GVL away after its time slice and is
+	// about to queue.
 	Owner, Queued, Linked bool
 }
 
@@ -70,8 +72,8 @@ type scheduling struct {
 // is ErrNoScheduler if the scheduler cannot be followed, or an error of reading.
 func (r *scheduling) Scheduler() (Scheduler, error) { return r.scheduler(true) }
 
-// UnprobedScheduler does the same as Scheduler, for callers that put no breakpoints into the process. It also accepts
-// the releases for which breakpoints are dangerous (forgetsMutex).
+// UnprobedScheduler does the same as Scheduler, for callers that put no breakpoints into the process. So it also
+// accepts the releases for which breakpoints are dangerous (forgetsMutex).
 func (r *scheduling) UnprobedScheduler() (Scheduler, error) { return r.scheduler(false) }
 
 func (r *scheduling) scheduler(breakpoints bool) (Scheduler, error) {
@@ -138,7 +140,7 @@ func (r *scheduling) nativeWords(threads []*thread, specific bool) (words []ownw
 		native := r.native(t)
 		if native.At == 0 && native.Pointer == 0 {
 			if t.tid == 0 {
-				continue // the native thread has not begun
+				continue // skip a thread whose native thread has not begun
 			}
 			return nil, false
 		}
@@ -204,7 +206,7 @@ func (r *scheduling) SchedulerThreads(s *Scheduler) ([]SchedulerThread, error) {
 	return out, nil
 }
 
-// Span returns which bytes of an rb_thread_t the method Of needs, as the offsets of the beginning and the end.
+// Span returns the offsets of the beginning and the end of the bytes of an rb_thread_t that the method Of needs.
 func (s *Scheduler) Span() (from, to int) {
 	const word = 8
 	ends := []int{s.ReadyNode + 2*word, s.Region + word, s.Unblock + word, s.Status.Offset + word}
@@ -215,8 +217,8 @@ func (s *Scheduler) Span() (from, to int) {
 	return from, slices.Max(ends)
 }
 
-// Of returns a thread's state at an instant. b has at least those bytes of its rb_thread_t that Span names. owner is
-// the address of the thread that owns the GVL.
+// Of returns a thread's state at the instant at which b was read. b has the bytes of the thread's rb_thread_t, at least
+// from the beginning up to the end of Span. owner is the address of the thread that owns the GVL.
 func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Address) SchedulerThread {
 	in := func(node int) bool {
 		next := attach.Address(le64(b[node:]))
@@ -227,17 +229,18 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 		is.Queued, is.Linked = in(s.ReadyNode), in(s.RunningNode)
 		return is
 	}
-	// Up to 3.2 the node can also be in the list of threads to be woken. A thread that is runnable, in neither list,
-	// and not in code without the GVL, will queue again (docs/internals/threads.md#the-gvl-and-its-queue).
+	// Up to 3.2 the node can also be in the list of threads to be woken. In this case Unblock is set. A runnable thread
+	// that is in neither list, and not in code without the GVL, is about to queue again
+	// (docs/internals/threads.md#the-gvl-and-its-queue).
 	waits := sampler.Status(s.Status.In(b)) == sampler.Runnable && le64(b[s.Region:]) == 0
 	is.Linked, is.Queued = is.Owner, !is.Owner && (in(s.ReadyNode) && le64(b[s.Unblock:]) == 0 || waits)
 	return is
 }
 
-// Listed lists the threads that the last Read found. It returns the number of this list, which is never 0. A caller
-// passes the number that it got before as known. If the list has changed since, Listed calls each for every thread. n
-// is the number of threads. tid is 0 while a thread has no native thread. Only the goroutine that calls Read may call
-// Listed.
+// Listed calls each for every thread that the last Read found, if the list of threads has changed since the caller's
+// last call. It returns the number of the current list, which is never 0. known is the number that the caller got from
+// its last call. n is the number of threads. tid is 0 while a thread has no native thread. Only the goroutine that
+// calls Read may call Listed.
 func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
 	if n := uint64(r.list.walks); n == known {
 		return n
@@ -249,7 +252,6 @@ func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, 
 }
 
 // forgetsMutex reports whether a release does not unlock mutexes in a forked child (Ruby's Bug 21860: 3.4.0 to 3.4.8).
-// If another thread held a mutex at the fork, the child waits for this mutex forever. Breakpoints make such hangs
-// likely, because a thread that is at a breakpoint during the fork often holds a mutex. In a test, 18 of 183 forks
-// hung.
+// If another thread held a mutex at the fork, the child waits for this mutex forever. Breakpoints make this likely: a
+// thread that is at a breakpoint during the fork often holds a mutex. In a test, 18 of 183 forks hung.
 func forgetsMutex(r places.Release) bool { return r.Major == 3 && r.Minor == 4 && r.Patch < 9 }

@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// TestIsMutex: isMutex accepts a mutex of glibc and of musl in all its states. It rejects the memory next to it.
+// TestIsMutex: isMutex accepts a mutex of glibc and of musl in all its states. It rejects other memory that lies next
+// to a mutex.
 func TestIsMutex(t *testing.T) {
 	for name, c := range map[string]struct {
 		words [10]uint32

@@ -11,9 +11,9 @@ import (
 // other threads have released the GVL. Before they run Ruby code again, a tick sees them in the queue or as owner, and
 // reads them.
 //
-// A thread can take the GVL and release it between two ticks. A selective tick may then report late why, and where, it
-// released the GVL. The next tick that reads stacks corrects this. In a process of very many threads, such ticks read
-// waiting threads in turn, so this takes up to maxStackAgeNS.
+// A thread can take the GVL and release it between two ticks. A selective tick may miss this, and so report an outdated
+// reason and place of the release. The next tick that reads stacks corrects this. In a process of very many threads,
+// ticks that read stacks read waiting threads in turn, so the correction takes up to maxStackAgeNS.
 
 const (
 	// selectiveAbove is a number of threads. If there are more, ticks that read only locks are selective. With fewer
@@ -22,22 +22,24 @@ const (
 	// turnsAbove is a number of threads. If there are more, ticks that read stacks do not read all idle threads, but
 	// take turns with them.
 	turnsAbove = 32
-	// turns is the number of ticks that read stacks in which each idle thread is read once.
+	// turns is how many ticks that read stacks it takes to read each idle thread once. Each of these ticks reads a part
+	// of the idle threads.
 	turns = 4
 	// maxStackAgeNS limits how old the known stack of a thread may be, in ns. If there are only few ticks per second,
 	// every tick that reads stacks reads all threads to keep this limit.
 	maxStackAgeNS = 50_000_000
-	// hotNS and warmNS are two periods after a thread has had or wanted the GVL, in ns. For hotNS, every tick reads the
-	// thread. For warmNS after that, every tick that reads stacks reads it, and one in warmTurns of the other ticks.
+	// hotNS and warmNS are two periods, in ns. hotNS begins when a thread has had or wanted the GVL. During hotNS,
+	// every tick reads the thread. warmNS comes after that. During warmNS, every tick that reads stacks reads the
+	// thread, and one in warmTurns of the other ticks.
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
 	// selectiveGap is how long after a tick ddtop assumes that the middle of a queue has not changed, in ns. It must be
 	// short, because a queue can empty and fill again within a few ms, sometimes with the same threads at its ends.
-	// Before that, the queue does not move for 10 or 100 ms, while a thread computes.
+	// Usually the queue does not move for 10 or 100 ms before that, while a thread computes.
 	selectiveGap = 5_000_000
-	// maxSelectiveTries is how often a tick tries to read only some threads, before it reads all. Each try also reads
-	// the threads that the try before it lacked.
+	// maxSelectiveTries is how often a tick tries to read only some threads, before it reads all. If a try finds that
+	// it should have read another thread, the next try reads that thread as well.
 	maxSelectiveTries = 3
 )
 
@@ -75,8 +77,8 @@ func (r *selection) maySelect(depth sampler.Depth) bool {
 	return len(r.list.order) > selectiveAbove
 }
 
-// tooLate reports whether a tick at nowNS comes so long after the last tick that the middle of a queue may have
-// changed.
+// tooLate reports whether a tick at nowNS is too late for a selective tick. This is so if the last tick was so long ago
+// that the middle of a queue may have changed since.
 func (r *selection) tooLate(nowNS int64) bool {
 	if nowNS-r.list.tickNS <= selectiveGap {
 		return false
@@ -90,7 +92,7 @@ func (r *selection) tooLate(nowNS int64) bool {
 }
 
 // peek reads the schedulers before a selective tick, to learn which threads the tick must read. The tick then reads the
-// schedulers again and uses only this second reading. If it used the first one, the hold of a thread that gets the GVL
+// schedulers again and uses only this second reading. With the first reading, the hold of a thread that gets the GVL
 // between the two readings would seem too short.
 func (r *selection) peek() {
 	r.list.ticks++
@@ -101,7 +103,7 @@ func (r *selection) peek() {
 		r.add(rc.base, rc.buf)
 	}
 	if r.readPlan(&r.plan) != nil {
-		return // the tick reports the error
+		return // peek may ignore the error, because the tick itself will report it
 	}
 	for i, rc := range r.list.ractors {
 		if r.plan.ranges[i].Failed {
@@ -112,7 +114,8 @@ func (r *selection) peek() {
 		if t != nil {
 			t.wanted = r.list.sample
 		}
-		r.gvl.followQueue(rc) // if this fails, the tick decides whether the queue is torn
+		// an error here is no problem: the tick reads the queue again and decides whether it is torn
+		r.gvl.followQueue(rc)
 		for _, t := range r.list.read {
 			t.wanted = r.list.sample
 		}
@@ -172,7 +175,8 @@ func (r *selection) turnOf(t *thread, i int, now int64) bool {
 		t.stack.quality&(sampler.StackPartial|sampler.StackFailed) != 0
 }
 
-// takeQueue lists a ractor's queue from what a tick has read. It reports whether every necessary thread was read.
+// takeQueue makes the list of a ractor's queue from what a tick has read. enough is false if the tick lacks a thread
+// that it needs for this.
 func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	if r.era == sampler.EraFlag {
 		return true
@@ -204,8 +208,9 @@ func (r *gvlReader) takeQueue(rc *ractor, selective bool) (enough bool) {
 	return true
 }
 
-// readRest reads the unread threads of a ractor whose queue is not clear without them. Each thread's own struct shows
-// whether it is queued. These threads are read a little later than the others, but the sample is not lost.
+// readRest reads the threads of a ractor that this tick has not read yet. It is called if ddtop cannot follow the queue
+// without them. Each thread's own struct shows whether it is queued. These threads are read a little later than the
+// others, but the sample is not lost.
 func (r *gvlReader) readRest(rc *ractor) {
 	batch := r.scratch[:0]
 	r.rest = r.rest[:0]
@@ -219,7 +224,7 @@ func (r *gvlReader) readRest(rc *ractor) {
 	calls, err := r.mem.ReadBatch(batch)
 	r.reads.Calls += uint64(calls)
 	if err != nil {
-		return // the next tick reports the error
+		return // ignore the error, because the next tick will report it
 	}
 	for i, t := range r.rest {
 		if !batch[i].Failed && le64(t.buf[r.o.ThSelf:]) == t.self {
@@ -229,8 +234,9 @@ func (r *gvlReader) readRest(rc *ractor) {
 	}
 }
 
-// selectionIntact checks that no list changed during a selective tick. It checks what the tick read: the lists' heads,
-// the counts and the threads' links. A thread that came or went has changed a count or the end of a list.
+// selectionIntact checks that no list changed during a selective tick. It compares everything about the lists that the
+// tick has read: their heads, their lengths, and the threads' links. If a thread came or went, the length or an end of
+// a list has changed.
 func (r *threadList) selectionIntact() bool {
 	if !r.ractorsIntact() {
 		return false
@@ -269,7 +275,7 @@ func (r *threadList) selectionIntact() bool {
 	return true
 }
 
-// listCount returns how many threads a ractor has by its own count (32 bits; 64 on 2.5).
+// listCount returns how many threads a ractor has, according to the ractor's own counter (32 bits; 64 on 2.5).
 func (r *threadList) listCount(rc *ractor) int {
 	off := r.o.VMLivingNum
 	if r.o.VMRactorSet >= 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// movingThreads is a program with 60 threads that wait. For each line on standard input, one of them goes on to another
-// place and waits there.
+// movingThreads is a program with 60 threads that wait. For each line that the program reads on standard input, one
+// thread goes on to another place and waits there.
 const movingThreads = `
 def first; sleep; end
 def second; sleep; end
@@ -26,8 +26,8 @@ while $stdin.gets
 end`
 
 // TestTurns: if many threads wait, ticks read their stacks in turn. The test stops ddtop's clock, so that no stack
-// becomes too old. Then each thread is read exactly once in a round of ticks. If a thread moves to another place
-// between two ticks, ddtop shows its new stack within a round.
+// becomes too old. Then a round of ticks reads each thread exactly once. If a thread moves to another place between two
+// ticks, ddtop shows its new stack within a round.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
@@ -67,8 +67,8 @@ func TestTurns(t *testing.T) {
 				t.Fatal("a thread stays active that should wait")
 			}
 		}
-		// A thread counts as active for some time after it ran. So the test advances its clock until all threads count
-		// as idle.
+		// For some time after a thread ran, ddtop treats it as active. So the test advances its clock until all threads
+		// are idle.
 		clock += warmNS + 1
 		read()
 		seen := make(map[*thread]int)

@@ -24,9 +24,9 @@ $stdin.gets`
 func TestSelectiveQueue(t *testing.T) {
 	t.Parallel()
 	const (
-		wanted  = 300 // comparisons
-		changes = 20  // comparisons in which the queue differs from the one before
-		several = 4   // a queue of fewer threads could change between the two readings and be the same again
+		wanted  = 300 // number of comparisons
+		changes = 20  // least number of comparisons in which the queue differs from the one before
+		several = 4   // with fewer threads, the queue could change between the two readings and then look the same again
 	)
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {
 		p := ruby.Start(t, hogAndNaps, rubytest.Options{})

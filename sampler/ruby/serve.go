@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// workShare limits the time for searches for new requests and jobs, to 1/workShare of the time for all reading.
-	// Each request or job takes 40 to 250 µs. Without this limit, a server with hundreds of requests per second would
-	// use up a small budget of CPU time. Then ddtop would read stacks only half as often.
+	// workShare limits the time for searches for new requests and jobs to 1/workShare of the time for all reading. To
+	// find one request or job takes 40 to 250 µs. On a server with hundreds of requests per second, searches without
+	// this limit would use up a small budget of CPU time. Then ddtop could read stacks only half as often.
 	workShare = 4
 	// workFloor is an exception to workShare: the search for new requests may always take 1/workFloor of all time (0.15
 	// % of a CPU). All processes together share this time.
 	workFloor = 660
 )
 
-// ntPthread is the number of bytes from the tid in a rb_native_thread back to its pthread_t (vm_core.h, 3.2 to 4.0).
+// ntPthread is the distance in bytes between two fields of an rb_native_thread: its pthread_t and the tid behind it
+// (vm_core.h, 3.2 to 4.0).
 const ntPthread = 8
 
 // workReader finds the requests and jobs that threads work for.
@@ -28,7 +29,7 @@ type workReader struct {
 	*target
 	list *threadList
 	// leads is a buffer of findWork. lookNS and lookSinceNS are the arguments nowNS and sinceNS of the last call of
-	// findWork. They are kept for the later search in the frames of fibers.
+	// findWork. A later search in the frames of fibers needs them.
 	leads               []work.Lead
 	lookNS, lookSinceNS int64
 	// tracer finds the active spans of threads. published says where in memory threads publish their spans. It is nil
@@ -36,7 +37,7 @@ type workReader struct {
 	tracer    *trace.Finder
 	published atomic.Pointer[trace.Published]
 	// finder finds the request or job of a thread. If frugal is true, the time to search for new requests is limited.
-	// workedNS is when findWork last added time to this limit.
+	// The allowed time grows with the time that passes. workedNS is when findWork last added to it.
 	finder *work.Finder
 	frugal bool
 	// noRequests is true if ddtop does not read what threads work for (Options.NoRequests).
@@ -48,16 +49,17 @@ type workReader struct {
 type servingState struct {
 	work work.State
 	span trace.State
-	// outer has a work.State for each fiber that has resumed the thread's running fiber, the latest first. Each fiber
-	// needs a State of its own. If several fibers shared one, they would overwrite it in every tick.
+	// outer has a work.State for each fiber that has resumed the thread's running fiber, directly or not. The fiber
+	// that resumed another one latest comes first. Each fiber needs a State of its own. If several fibers shared one,
+	// they would overwrite it in every tick.
 	outer []*work.State
-	// looks counts how often ddtop has searched for the request or job since it read the thread's stack, up to
+	// looks counts the searches for the request or job since ddtop last read the thread's stack. It stops at
 	// stillLooks.
 	looks int
 }
 
-// stillLooks limits searches for a thread's request while its stack is unchanged. The second search is needed if the
-// first had too little time.
+// stillLooks limits how often ddtop searches for a thread's request while the thread's stack is unchanged. One search
+// is not enough, because it may have had too little time.
 const stillLooks = 2
 
 // maxOuter limits the entries in servingState.outer. Each has 1 KB.
@@ -81,7 +83,7 @@ func (s *servingState) outerOf(ec attach.Address) *work.State {
 	return x
 }
 
-// serving returns the request or job and the span for which the thread was last seen to work.
+// serving returns the request or job, and the span, that ddtop last found for the thread.
 func (s *servingState) serving() sampler.Serving {
 	out := s.work.Serving()
 	span := s.span.Span()
@@ -101,8 +103,8 @@ func (s *servingState) unplan() {
 	s.span.Unplan()
 }
 
-// planWork plans to read the memory again that the last search for the thread's request or job has read. It is read in
-// the same call as the thread's stack, so that both are from the same time.
+// planWork adds to the plan the memory in which the last search found the thread's request or job. This memory is read
+// in the same call as the thread's stack, so that both are from the same time.
 func (r *workReader) planWork(t *thread) {
 	if r.noRequests {
 		return
@@ -114,8 +116,8 @@ func (r *workReader) planWork(t *thread) {
 	}
 }
 
-// dropUnreadWork handles threads for which the memory planned by planWork was not read completely. It makes findWork
-// search for their requests and jobs from the beginning.
+// dropUnreadWork handles threads for which the memory planned by planWork was not read completely. For these threads,
+// findWork must then search for the request or job from the beginning.
 func (r *workReader) dropUnreadWork() {
 	p := &r.plan
 	for i, x := range p.parts {
@@ -180,7 +182,7 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 	}
 	published := r.published.Load()
 	// The method Allow limits the time for all threads together. If the first thread used all of it, the others would
-	// get none. So each tick begins with another thread.
+	// get none. So each tick begins with a different thread.
 	first := int(r.list.turn) % max(len(r.list.read), 1)
 	for i := range r.list.read {
 		t := r.list.read[(first+i)%len(r.list.read)]
@@ -201,7 +203,7 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 		calls, err := r.tracer.Look(&t.serves.span, st.keptEC)
 		r.reads.Calls += uint64(calls)
 		if err != nil {
-			return // the next tick reports the error
+			return // an error is ignored here, because the next tick will report it
 		}
 		if published != nil {
 			calls, err = r.tracer.LookPublished(&t.serves.span, published, r.native(t))
@@ -232,8 +234,8 @@ func (r *workReader) findWork(nowNS, sinceNS int64, born func(t *thread, ec atta
 }
 
 // findOuterWork searches for a thread's request or job in the stack of a fiber that has resumed the running fiber. It
-// is called if the running fiber itself has neither. The stack of the resuming fiber was just read. links are the words
-// in memory that lead to this fiber.
+// is called if the running fiber itself has neither. The caller has just read the stack of the resuming fiber. links
+// are the words in memory that lead to this fiber.
 func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) {
 	s := &t.serves
 	if r.serving.noRequests || !s.work.Idle() || r.over() {
@@ -241,13 +243,13 @@ func (r *fiberReader) findOuterWork(t *thread, ec attach.Address, links []link) 
 	}
 	if frames, ok := r.fiberFrames(ec, links); ok {
 		calls, _ := r.serving.finder.LookOutward(&s.work, s.outerOf(ec), &frames)
-		r.reads.Calls += uint64(calls) // the next tick reports the error
+		r.reads.Calls += uint64(calls) // an error is ignored here, because the next tick will report it
 	}
 }
 
-// maxFiberLooks limits how often a failed search for a fiber's request is repeated. On a full machine ddtop can lose
-// its CPU during a search, so that the search fails. No later sample can make up for it, because suspended fibers are
-// not in samples.
+// maxFiberLooks limits how often ddtop repeats a failed search for a fiber's request. On a full machine a search can
+// fail because ddtop loses its CPU during the search. For a thread, the next sample would find the request. But
+// suspended fibers are not in samples.
 const maxFiberLooks = 5
 
 // fiberServing finds the request or job of a waiting fiber whose stack was just read. links are the words in memory

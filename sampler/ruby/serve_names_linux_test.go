@@ -43,8 +43,8 @@ KINDS.each { |name, how| Thread.new { Thread.current.name = name; loop(&how) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
 // TestNameOfARequest: ddtop reports the same name of a request from its beginning to its end. If no route matches the
-// request, its name begins with "404", also if the program answers it with a page of its own. If another route handles
-// the request's exception, the request keeps the name of its own route.
+// request, its name begins with "404". This is also true if the program answers the request with a page of its own. If
+// another route handles the request's exception, the request keeps the name of its own route.
 func TestNameOfARequest(t *testing.T) {
 	rubytest.OftenEnough(t)
 	names := map[string]string{"routed": "GET reports#show", "unrouted": "GET reports#show", "early": "GET orders#show",
@@ -87,7 +87,7 @@ func TestNameOfARequest(t *testing.T) {
 						told[name] = map[sampler.WorkNumber]bool{}
 					}
 					told[name][w.Number] = true
-				// ddtop has seen the request only while the error page answered it
+				// the name is the error page's route if ddtop saw the request only while this page answered it
 				case w.Endpoint == "GET errors#missing" && name == "failed" && !told[name][w.Number]:
 				case w.Endpoint != guesses[name] || told[name][w.Number]:
 					t.Fatalf("%s: %+v", name, w)
@@ -99,7 +99,7 @@ func TestNameOfARequest(t *testing.T) {
 				rubytest.TooSeldom(t, "%s: %d requests with their name", name, len(told[name]))
 			}
 		}
-		for id, name := range ids { // also IDs from readings before the name was known
+		for id, name := range ids { // check all IDs, also the ones from readings before the name was known
 			if w := rd.dict.Work(id); told[name][w.Number] && w.Endpoint != names[name] {
 				t.Errorf("%s was request %d and is %+v", name, id, w)
 			}

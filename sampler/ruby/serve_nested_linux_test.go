@@ -26,8 +26,8 @@ end
 Thread.new { n = 0; loop { serve(n += 1) } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestNestedResumers: several fibers have resumed each other. ddtop remembers the request or job of each fiber from
-// reading to reading. So it knows when the outermost request began.
+// TestNestedResumers: a request's fiber has resumed a second fiber, which has resumed a third. ddtop remembers the
+// request or job of each fiber from reading to reading. So it knows when the outermost request began.
 func TestNestedResumers(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -55,7 +55,8 @@ Thread.new { loop { sleep 0.002; GC.start } }
 Thread.new { loop { sleep 0.005; GC.compact } } if ARGV[0] == "compact" && GC.respond_to?(:compact)
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// served checks the requests that ddtop reports. It can do this because each request's path names its thread.
+// served checks the requests that ddtop reports for threads. Each request's path names its thread, so served can
+// recognize a request of another thread.
 type served struct {
 	paths   map[sampler.WorkNumber]string
 	numbers map[string]sampler.WorkNumber
@@ -76,7 +77,7 @@ func (c *served) see(rd *Reader, th *sampler.Thread) error {
 	tag, ok := strings.CutPrefix(info.Name, "server ")
 	w := rd.dict.Work(th.Serving.Work)
 	if !ok {
-		if w.Number != 0 && info.Name != "" { // the thread's name may not be read yet
+		if w.Number != 0 && info.Name != "" { // if Name is empty, ddtop may not have read the thread's name yet
 			return fmt.Errorf("thread %q serves %+v", info.Name, w)
 		}
 		return nil

@@ -38,15 +38,15 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// notNow reports whether a tick failed for a reason that may be over in the next tick. Either the lists of threads
-// changed while they were read, or ddtop had no CPU for long.
+// notNow reports whether a tick failed for a reason that may have ended before the next tick. Either the lists of
+// threads changed while they were read, or ddtop had no CPU for a long time.
 func notNow(err error) bool { return errors.Is(err, ErrListTorn) || errors.Is(err, errLongWalk) }
 
 // watchServing reads a process's threads until done is true. It returns a result for each thread and tick in which the
 // thread's stack was read.
 func watchServing(t *testing.T, pid int, done *atomic.Bool) (out []seen) {
 	rd := openReaderWith(t, pid, Options{Values: true, Now: monotonic})
-	plain := openReaderWith(t, pid, Options{Now: monotonic}) // reads no values
+	plain := openReaderWith(t, pid, Options{Now: monotonic}) // a Reader that reads no values
 	var s sampler.Sample
 	for !done.Load() {
 		for _, r := range []*Reader{rd, plain} {
@@ -130,12 +130,12 @@ func checkServing(t *testing.T, log []servertest.Logged, all []seen) {
 	}
 	numbers, last := map[string]sampler.WorkNumber{}, map[string]sampler.Work{}
 	within, shown, said, asked, told := 0, 0, 0, 0, 0
-	// Several readings of the same request are not independent. So only one reading of each request, chosen at random,
-	// counts for the share of right readings.
+	// Several readings of the same request are not independent. So the share of right readings uses only one reading of
+	// each request, chosen at random.
 	readings, showed := map[*servertest.Logged]int{}, map[*servertest.Logged]bool{}
 	for _, s := range all {
 		if t.Failed() {
-			return // the first failure is enough
+			return // report only the first failure
 		}
 		if s.statement != "" {
 			said++

@@ -15,18 +15,18 @@ import (
 //go:embed testdata/shapes.rb
 var shapesProgram string
 
-// shapes checks the requests that ddtop reports for threads named "shape K NAME". Their requests have the paths
-// "/K/NUMBER".
+// shapes checks the requests that ddtop reports. The program's threads are named "shape K NAME", where NAME is the form
+// of their requests' environments. Their requests have the paths "/K/NUMBER".
 type shapes struct {
 	rd *Reader
-	// found counts, by the thread's name, how often ddtop reported the thread's request. all counts how often it read
-	// the thread's stack.
+	// found has, by the thread's name, how often ddtop reported the thread's request. all has, by this name, how often
+	// it read the thread's stack.
 	found, all map[string]int
 	last       map[sampler.ThreadID]int
 	paths      map[sampler.WorkNumber]string
 	// numbers has the number that ddtop gave to each request, by the request's path. It is for requests that the
-	// program mounts while they run. Mounting moves the beginning of the path to another variable. In the middle of
-	// this, ddtop cannot see the whole path.
+	// program mounts while they run: the program moves the beginning of the path to another variable. While it moves
+	// the path, ddtop cannot see all of it.
 	numbers map[string]sampler.WorkNumber
 	// moves is true if compactions move the requests in memory. ddtop then takes a moved request for a new one, with
 	// another number.
@@ -38,7 +38,7 @@ func (c *shapes) see(th *sampler.Thread) error {
 	shape, ok := strings.CutPrefix(info.Name, "shape ")
 	w := c.rd.dict.Work(th.Serving.Work)
 	if !ok {
-		if w.Number != 0 && info.Name != "" { // the thread's name may not be read yet
+		if w.Number != 0 && info.Name != "" { // if Name is empty, ddtop may not have read the thread's name yet
 			return fmt.Errorf("thread %q serves %+v", info.Name, w)
 		}
 		if info.Name != "" && info.Name != "none" {
@@ -67,7 +67,7 @@ func (c *shapes) see(th *sampler.Thread) error {
 		if old := c.numbers[path]; old != 0 && old != w.Number && !c.moves {
 			return fmt.Errorf("%q was request %d and is %d", path, old, w.Number)
 		}
-		// the program is just moving the path
+		// skip the rest of the check, because the program is just moving the path
 		if c.numbers[path] = w.Number; strings.HasPrefix(path, "/"+k+"/"+k+"/") || strings.Count(path, "/") == 1 {
 			c.last[th.ID] = 0
 			return nil
@@ -99,7 +99,7 @@ func TestServingShapes(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, mode := range []string{"plain", "compact"} {
 			if mode == "compact" && !r.AtLeast(3, 3) {
-				continue // Ruby 3.1 itself crashes with compaction, about once in a few 100 s
+				continue // skip Ruby 3.1: with compaction, Ruby itself crashes about once in a few 100 s
 			}
 			t.Run(mode, func(t *testing.T) {
 				p := r.Start(t, shapesProgram, rubytest.Options{Args: []string{mode}})
@@ -114,7 +114,7 @@ func TestServingShapes(t *testing.T) {
 // form of environment several times.
 func raceShapes(t *testing.T, rd *Reader, want int, moves bool) {
 	const (
-		kinds = 20 // shapes
+		kinds = 20 // number of shapes
 		each  = 5
 	)
 	c := shapes{rd: rd, found: map[string]int{}, all: map[string]int{}, last: map[sampler.ThreadID]int{}, paths: map[sampler.WorkNumber]string{},

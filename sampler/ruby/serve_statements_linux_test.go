@@ -20,8 +20,8 @@ import (
 // only if it reads values.
 const statementSecret = "hunter2secret"
 
-// serviceDelay is how long the test's service waits before it answers. On a slow and full machine, Ruby needs some time
-// to send a statement. The delay is longer than this time.
+// serviceDelay is how long the test's service waits before it answers. It must be longer than the time that Ruby needs
+// to send a statement on a slow and full machine.
 const serviceDelay = 20 * time.Millisecond
 
 // askedReadings is how often the test must see a thread with a statement, for each library.
@@ -55,7 +55,7 @@ func TestStatements(t *testing.T) {
 			list := watchStatements(t, pid, false)
 			checkStatements(t, servertest.RequestLog(t, log), list)
 			if c.library == "dalli" {
-				return // only the operation's name is read
+				return // for this library, ddtop reads only the operation's name
 			}
 			raw := watchStatements(t, pid, true)
 			for _, s := range raw {
@@ -105,8 +105,8 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 	for i := range log {
 		logged[log[i].TID] = append(logged[log[i].TID], &log[i])
 	}
-	// Several readings of the same statement are not independent. So only one reading of each statement counts, chosen
-	// at random.
+	// Several readings of the same statement are not independent. So the test uses only one reading of each statement,
+	// chosen at random.
 	readings, told := map[*servertest.Logged]int{}, map[*servertest.Logged]bool{}
 	quiet := 0
 	for _, s := range list {
@@ -114,7 +114,7 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 			t.Errorf("%q says the secret", s.statement)
 		}
 		// during is the logged statement that ran for the whole reading. can is true if the statement that ddtop
-		// reports ran at least during a part of the reading.
+		// reports may be right: it ran at least during a part of the reading.
 		var during *servertest.Logged
 		can := s.statement == ""
 		for _, l := range logged[s.tid] {
@@ -125,8 +125,8 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 		}
 		switch {
 		case during == nil:
-			// A statement is logged only after it has ended. So if it still runs while the test reads the log, the log
-			// lacks it. A reading can also begin before such a statement and end during it.
+			// The program logs a statement only after it has ended. So the log lacks a statement that still runs while
+			// the test reads the log. A reading can also begin before such a statement and end during it.
 			known := logged[s.tid]
 			if !can && len(known) > 0 && s.toNS < known[len(known)-1].ToNS {
 				t.Errorf("said to ask %q, which was not asked then", s.statement)
@@ -149,7 +149,7 @@ func checkStatements(t *testing.T, log []servertest.Logged, list []seen) {
 			}
 		}
 		if t.Failed() {
-			return // the first failure is enough
+			return // report only the first failure
 		}
 	}
 	asked, right := map[string]int{}, map[string]int{}

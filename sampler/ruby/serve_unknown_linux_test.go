@@ -38,7 +38,8 @@ func TestUnknownWork(t *testing.T) {
 				}
 			}
 		}
-		for range 2 * stillLooks { // the search in a thread that stands still is repeated only stillLooks times
+		// while a thread stands still, only the first stillLooks rounds search for its request
+		for range 2 * stillLooks {
 			th := read(func(*sampler.Thread) bool { return true })
 			if th.Serving.Work != 0 || th.Quality&sampler.WorkUnknown == 0 {
 				t.Errorf("without time: %+v", th)

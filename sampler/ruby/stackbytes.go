@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// maxStackBytes limits the memory for copies of the stacks of all threads, in bytes. Beyond it, ddtop halves the
-	// number of frames that it reads of a stack (by default defaultMaxDepth). So it leaves out the middle of deep
-	// stacks.
+	// maxStackBytes limits the memory for copies of the stacks of all threads, in bytes. If they need more, ddtop
+	// halves the number of frames that it reads of each stack (by default defaultMaxDepth). Of deeper stacks, it leaves
+	// out the middle.
 	maxStackBytes = 64 << 20
 	// minDepth is the least number of frames that ddtop reads of a stack. With 20,000 threads this needs about 200 MB.
 	minDepth = 32

@@ -7,26 +7,26 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// stackKind says for what purpose a stack is read. It decides where ddtop expects the frames and how many copies of
-// them it reads. If there are several copies, ddtop keeps the frames that are equal in them. A single copy must equal
-// the stack that was kept from an earlier reading.
+// stackKind says in which situation a stack is read, such as stackMoving for a thread that may run. It decides where
+// ddtop expects the frames and how many copies of them it reads. If there are several copies, ddtop keeps the frames
+// that are equal in them. A single copy must equal the stack that was kept from an earlier reading.
 type stackKind uint8
 
 const (
 	// stackMoving is for a thread that may run. Each copy has the execution context, the frames at their last place,
 	// and some more frames inward of the last innermost frame. The last range of the call shows which fiber's context
-	// the thread then runs.
+	// the thread runs at that time.
 	stackMoving stackKind = iota
 	// stackStill is for a thread that has stood still. One copy of its stack is enough if it equals the stack that
 	// ddtop kept from an earlier reading.
 	stackStill
-	// stackResting is like stackStill, for a thread that has just released the GVL. It expects the frames where the
-	// thread waited before. It also reads the thread's execution context, because an earlier reading of it may be out
-	// of date.
+	// stackResting is like stackStill, for a thread that has just released the GVL. ddtop expects the frames at the
+	// place where the thread waited before. It also reads the thread's execution context, because an earlier reading of
+	// the context may be out of date.
 	stackResting
 	// stackExact reads exactly the frames whose place the last read context shows. It is for a stack that is too deep
-	// to guess its place, or that was larger than each guess. If the stack is deeper than the limit, its middle is left
-	// out.
+	// to guess its place. It is also for a stack that was larger than each guess. If the stack is deeper than the
+	// limit, its middle is left out.
 	stackExact
 	stackKinds
 )
@@ -46,8 +46,8 @@ type stackPlan struct {
 	// bare is true if this call already reads the execution context together with the thread's struct. Then the stack's
 	// plan does not read it again.
 	bare bool
-	// at is the index of the stack's first range in the plan of the call, or -1. size is the number of its ranges. The
-	// slots of JIT frames, before and after these ranges, are not included.
+	// at is the index of the stack's first range in the plan of the call, or -1. size is the number of the stack's
+	// ranges. The slots of JIT frames, whose ranges are before and after these ranges, are not included.
 	at, size int
 }
 
@@ -76,8 +76,8 @@ func (p *stackPlan) decide(r *stackReader, t *thread, kind stackKind) {
 	}
 	from, sp := s.cfp, s.sp
 	if kind == stackMoving {
-		// If a single reading was much deeper than all others, the next reading does not become so large. Reading that
-		// many frames every time would cost more than reading a deep stack twice when it occurs.
+		// If a single reading was much deeper than all others, the next reading does not cover that depth. To read so
+		// many frames every time would cost more than to read a deep stack twice when it occurs again.
 		in, high := s.reach.Farthest()
 		most := max(s.end-from, attach.Address(maxReachFrames*fs))
 		if in != 0 && in < from && from-in <= most && int(s.end-in)/fs <= r.maxDepth {
@@ -137,8 +137,8 @@ func (r *stackReader) planStack(p *plan, t *thread, kind stackKind) {
 }
 
 // addCopies adds to p the ranges of all copies of a stack. Each copy has the context at ec and the frames, and the
-// first also has the values. Between two copies it adds a random number of ranges, up to fillers, that are read only to
-// pass time.
+// first also has the values. Between two copies it adds a random number of ranges, up to fillers. They are read only so
+// that some time passes between the copies.
 func (r *stackReader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte, fillers int) {
 	a, fs := &of.area, r.o.Code.FrameSize
 	n, cut := a.size()*fs, a.inner*fs

@@ -25,9 +25,9 @@ const (
 	stackUnread
 	// stackNone means that the thread has no stack at present, because it has not started yet or has ended.
 	stackNone
-	// The next three outcomes mean that ddtop now knows the place of the frames, and must read them again. stackUnseen:
-	// the context is new, so no frames were planned. stackGrown: the stack has more frames at its inner end than
-	// planned. stackDeep: there are more frames than may be planned.
+	// The next three outcomes mean that ddtop now knows the place of the frames, and must read them again. stackUnseen
+	// means that the context is new, so no frames were planned. stackGrown means that the stack has more frames at its
+	// inner end than planned. stackDeep means that there are more frames than one plan may read.
 	stackUnseen
 	stackGrown
 	stackDeep
@@ -39,7 +39,8 @@ const (
 	stackChanged
 	// stackSwitched means that the thread switched to another fiber during the reading.
 	stackSwitched
-	// stackSlotless means that some JIT frames were not read, as their addresses were unknown. Now they are known.
+	// stackSlotless means that some JIT frames were not read, because their addresses were unknown. Now they are known,
+	// so the stack can be read again.
 	stackSlotless
 	// stackTorn means that no frame is equal in all copies. stackPartly means that only the outer frames are equal.
 	// stackAgreed means that all are equal.
@@ -87,7 +88,7 @@ func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOut
 	}
 	a := &p.area
 	if a.inner > 0 && a.cfp == cfp && a.end == end && a.low == low && !got[0].Failed {
-		return *a, stackFound // as planned, like nearly all stacks of threads that stand still
+		return *a, stackFound // the frames are where they were planned, as for nearly all threads that stand still
 	}
 	area := stackArea{low: low, end: end, cfp: cfp, inner: int(end-cfp) / r.o.Code.FrameSize}
 	switch {
@@ -101,7 +102,7 @@ func (r *stackReader) locate(t *thread, got []attach.Range) (stackArea, stackOut
 	return area, stackFound
 }
 
-// compare checks whether the frames that were read can be trusted. Either they equal the kept frames, or they must be
+// compare checks whether the frames that were read can be trusted. For this, they must equal the kept frames, or be
 // equal in several copies. drop is the number of innermost frames in which the copies differ.
 func (r *stackReader) compare(p *plan, t *thread, area *stackArea, running bool) (drop int, outcome stackOutcome) {
 	s := &t.stack
@@ -197,7 +198,7 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 		} // the known stack stays, but is not marked fresh
 		return last
 	case stackSlotless, stackPartly:
-		// An exact reading that lacks innermost frames is not repeated: it is slow, and copies would differ again.
+		// An exact reading that lacks innermost frames is not repeated. It is slow, and its copies would differ again.
 		if !last && (!exact || outcome == stackSlotless) {
 			return false
 		}
@@ -205,8 +206,8 @@ func (r *stackReader) finishStack(p *plan, t *thread, running, last bool) bool {
 	return r.decodeStack(t, &area, drop, running, last || exact) || last
 }
 
-// readExact reads one large stack at once, in a system call of its own, now that its place is known. Its size can
-// reduce how much of the next stack is read (stackReader.grow).
+// readExact reads one large stack in a system call of its own, now that the stack's place is known. If the stack needs
+// much memory, ddtop reads fewer frames of the next stack (stackReader.grow).
 func (r *stackReader) readExact(t *thread, running, last bool) bool {
 	if !r.planAndRead(&r.exact, t) {
 		if last {

@@ -13,24 +13,26 @@ const (
 	// defaultMaxDepth is the number of frames that are kept of a stack by default. If a stack is deeper, its middle is
 	// left out.
 	defaultMaxDepth = 2048
-	// maxStackWords is the largest size of a VM stack that ddtop accepts as true, in words: RUBY_THREAD_VM_STACK_SIZE
-	// of 1 GiB.
+	// maxStackWords is the largest size of a VM stack that ddtop accepts as true, in words. It is the size with
+	// RUBY_THREAD_VM_STACK_SIZE set to 1 GiB.
 	maxStackWords = 1 << 27
-	// maxReachFrames limits how many frames are read inward of the frame that was the innermost one at the last
-	// reading. If the last reading had more frames than maxReachFrames, their number is the limit instead.
+	// maxReachFrames limits how many frames are read inward of the last reading's innermost frame. If the last reading
+	// had more frames than maxReachFrames, their number is the limit instead.
 	maxReachFrames = 128
 	// frameSlack is how many frames more than expected are read at the inner end of a stack, because the stack may have
 	// grown.
 	frameSlack = 16
-	// valueSlack is how many bytes are read beyond the last known stack pointer, as a JIT's stored one can be outdated.
+	// valueSlack is how many bytes are read beyond the last known stack pointer. With a JIT, the stored stack pointer
+	// can be out of date.
 	valueSlack = 512
-	// maxValues limits the bytes of a VM stack's values read with the frames. The decoder reads others if needed.
+	// maxValues limits how many bytes of a VM stack's values are read together with the frames. The decoder reads
+	// further values if it needs them.
 	maxValues = 64 << 10
 	// maxStackTries limits how often a tick reads a changing stack. After the last try, it keeps the frames that are
 	// equal in all copies.
 	maxStackTries = 3
-	// quietAfter is a number of readings in which a stack was the same. After that, ddtop reads one copy of the stack
-	// instead of two. For a thread that holds the GVL, it always reads two copies.
+	// quietAfter is a number of readings. If a stack was the same in so many readings, ddtop reads one copy of it
+	// instead of two. For a thread that holds the GVL, ddtop always reads two copies.
 	quietAfter = 2
 	// maxFibers limits the number of fibers in a chain in which each has resumed the next.
 	maxFibers = 64
@@ -63,8 +65,8 @@ func newStackReader(tg *target, list *threadList, maxDepth int) *stackReader {
 	return &stackReader{target: tg, list: list, maxDepth: maxDepth, fullDepth: maxDepth, maxStackBytes: maxStackBytes, cutAt: maxStackBytes}
 }
 
-// live reports whether the thread may be executing the stack. In this case the innermost frame's pc may be out of date
-// in compiled code (code.Stack.Live). running is true if the thread may hold the GVL.
+// live reports whether the thread may be executing the stack. If it is, and its code is compiled, the innermost frame's
+// pc may be out of date (code.Stack.Live). running is true if the thread may hold the GVL.
 func (r *stackReader) live(running bool) bool { return running && !r.collecting }
 
 // stackVersion is a number that changes each time a stack of a thread is decoded.
@@ -75,8 +77,8 @@ type keptStack struct {
 	// kept has the accepted bytes of the frames, in [cfp, keptEnd). The fields below are what was decoded from them.
 	kept            []byte
 	keptEnd, keptEC attach.Address
-	// proof can check whether the decoded names are still right. They are not right if other code has taken the place
-	// of the stack's code, or if names that were missing can be read now.
+	// proof can check whether the decoded names are still up to date. They are not in two cases: other code has taken
+	// the place of the stack's code, or names that were missing can be read now.
 	proof   code.Proof
 	id      sampler.StackID
 	quality sampler.StackQuality
@@ -106,7 +108,7 @@ type stackState struct {
 	plan     stackPlan
 	next     stackKind
 	copies   [2 + moreCopies]stackCopy
-	restless int // how many more reads make more than two copies
+	restless int // how many further readings of the stack make more than two copies
 	th2      [8]byte
 	values   []byte
 
@@ -129,8 +131,8 @@ type stackState struct {
 
 func (r *target) add(addr attach.Address, buf []byte) { r.plan.add(addr, buf) }
 
-// noteSP stores the stack pointer of the innermost frame, by which the next reading decides how many values to read. In
-// compiled code it can be out of date.
+// noteSP stores the stack pointer of the innermost frame. From it, the next reading decides how many values to read. In
+// compiled code the stack pointer can be out of date.
 func (s *stackState) noteSP(frames []byte) {
 	s.sp = attach.Address(le64(frames[frameSP:]))
 	if s.sp < s.low || s.sp > s.cfp {

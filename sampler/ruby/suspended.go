@@ -15,8 +15,8 @@ const (
 	// maxFiberSlot limits the size of the heap slots in which ddtop searches for fibers, in bytes. A Fiber object needs
 	// 40.
 	maxFiberSlot = 80
-	// maxSuspended limits how many fibers are found. ddtop remembers of each type of T_DATA objects whether they are
-	// fibers. maxDataTypes limits the number of these types.
+	// maxSuspended limits how many fibers are found. maxDataTypes limits for how many types of T_DATA objects ddtop
+	// remembers whether these objects are fibers.
 	maxSuspended = 20_000
 	maxDataTypes = 4096
 )
@@ -36,7 +36,7 @@ type fiberFinder struct {
 	cut    bool
 }
 
-// fiberPlaces has the place of a fiber's status field, and the values that this field can have.
+// fiberPlaces has the offset of a fiber's status field, and those values of this field that ddtop needs.
 type fiberPlaces struct {
 	status    layout.Field `layout:"rb_fiber_struct.status"`
 	created   uint64       `layout:"FIBER_CREATED"`
@@ -89,7 +89,7 @@ func (r *fiberReader) suspended(ctx context.Context) (sampler.Fibers, error) {
 }
 
 // thread records which fibers of a thread are active, and adds the thread's first fiber to the found fibers. The search
-// would miss the first fiber, because its Ruby object exists only after the program has requested it.
+// of the heap would miss the first fiber, because its Ruby object exists only after the program has asked for it.
 func (f *fiberFinder) thread(t *thread) {
 	if t.stack.ec == 0 {
 		return
@@ -113,7 +113,7 @@ func (f *fiberFinder) page(page attach.Range, size int) (more bool) {
 		}
 		fiber := objects.Data(addr, slot)
 		if fiber == 0 {
-			continue // the Fiber is not initialized
+			continue // skip a Fiber object that is not initialized yet
 		}
 		if len(f.found) >= maxSuspended {
 			f.cut = true
@@ -130,7 +130,7 @@ func (f *fiberFinder) isFiber(typ attach.Address, value uint64) bool {
 	if !known {
 		name := f.dec.Objects.DataTypeName(value)
 		is = name == fiberType
-		if name != "" && len(f.types) < maxDataTypes { // a changed object has no name
+		if name != "" && len(f.types) < maxDataTypes { // an object that changed during the read has no name
 			f.types[typ] = is
 		}
 	}
@@ -156,7 +156,8 @@ func (r *fiberReader) read(f *fiberPlaces, addr attach.Address) (out sampler.Fib
 		if out.Created {
 			return out, true
 		}
-		links := []link{own, {ec + attach.Address(r.o.ECThread), t.addr}} // another thread may reuse the memory
+		// a fiber of another thread may reuse the memory
+		links := []link{own, {ec + attach.Address(r.o.ECThread), t.addr}}
 		if out.Stack, ok = r.fiberStack(t, ec, links); ok {
 			out.Serving = r.fiberServing(ec, links)
 			return out, true

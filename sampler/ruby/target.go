@@ -35,7 +35,7 @@ type target struct {
 // Era says which kind of scheduler the target's Ruby has. It depends on the release.
 func (r *target) Era() sampler.Era { return r.era }
 
-// Reads counts reads of the target's memory, and those that failed, since the start.
+// Reads counts, since the start, the reads of the target's memory and how many of them failed.
 func (r *target) Reads() *sampler.Reads { return &r.reads }
 
 // le32 and le64 return the little-endian number at the start of b. The caller has checked the length.

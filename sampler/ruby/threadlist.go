@@ -13,18 +13,19 @@ import (
 // These are limits for reading the target's lists. A list that changes or is corrupt must not occupy ddtop forever.
 const (
 	// maxThreads limits how many threads are followed in one process, in all its ractors together. If a list is longer,
-	// this counts as a failed read.
+	// the read has failed.
 	maxThreads = 20000
 	// maxRactors limits how many ractors are followed in one process: the main ractor and the oldest others. If the
-	// list is longer, this counts as a failed read.
+	// list is longer, the read has failed.
 	maxRactors = 4096
-	// maxSegment and maxGap are in bytes. Structs with gaps up to maxGap are read as one range of up to maxSegment. A
-	// further range would cost about 0.35 µs, as much as copying 2 KiB that no cache holds.
+	// maxGap limits, in bytes, the gap between two structs that are read together as one range. maxSegment limits the
+	// size of such a range, in bytes. To read a gap is cheaper than a further range: a range costs about 0.35 µs, as
+	// much as to copy 2 KiB that no cache holds.
 	maxSegment = 64 << 10
 	maxGap     = 2 << 10
-	// fewPieces decides how a tick brings the structs that it reads into the order of their addresses. If it reads less
-	// than 1/fewPieces of the threads, it sorts the structs of these threads. Otherwise it walks through the structs of
-	// all threads, which are sorted already.
+	// fewPieces says how a tick brings the structs that it reads into the order of their addresses. If it reads less
+	// than 1/fewPieces of the threads, it sorts the structs of these threads. Otherwise it goes through the structs of
+	// all threads, which are always sorted, and picks out the ones to read.
 	fewPieces = 8
 )
 
@@ -52,8 +53,8 @@ type threadList struct {
 	order   []*thread
 	lastID  sampler.ThreadID
 	walks   walkNumber
-	// vmHead has the head and the length of the list of ractors, as this tick has read them. walkedHead has them as
-	// they were when the whole list was last read.
+	// vmHead has the head and the length of the list of ractors, as this tick has read them. walkedHead has them from
+	// the last time that ddtop read the whole list. A difference shows that the list has changed.
 	vmHead, walkedHead [20]byte
 	// ractorsCut is true if the process has more than maxRactors ractors.
 	ractorsCut bool
@@ -61,7 +62,7 @@ type threadList struct {
 	// pieces are the structs of all threads, sorted by their addresses.
 	pieces []piece
 	// open is the first piece of the range that addPieces builds now, and openUntil is the end of this range. few are
-	// the pieces of a tick that reads few threads.
+	// the pieces that the tick reads, if it reads only few threads.
 	open      *piece
 	openUntil int
 	few       []int
@@ -70,9 +71,9 @@ type threadList struct {
 	sample readNumber
 	// tickNS is when the last tick's memory was read. beganNS is when the current tick began to read.
 	tickNS, beganNS int64
-	// turn counts stack ticks.
+	// turn is the number of ticks so far that read stacks. It decides which idle threads a tick reads.
 	turn uint
-	// read are the threads whose words the current tick has read.
+	// read are the threads whose structs the current tick has read.
 	read []*thread
 	// allRead is true if every thread has been read at least once since layoutSegments arranged the buffers.
 	allRead bool
@@ -86,8 +87,8 @@ func newThreadList(tg *target) *threadList {
 type ractor struct {
 	addr attach.Address
 	id   sampler.RactorID
-	// buf has the memory with the ractor's set of threads and its scheduler, as it was read. base is its address in the
-	// target.
+	// buf is the memory that a tick has read about the ractor: its set of threads and its scheduler. base is the
+	// address of this memory in the target.
 	base attach.Address
 	buf  []byte
 	// end gets the owner field of the GVL, which is read a second time at the end of the call.
@@ -106,14 +107,14 @@ type thread struct {
 	id     sampler.ThreadID
 	ractor *ractor
 	buf    []byte // thSpan bytes of rb_thread_t, within a segment
-	// ecBuf has the first words of the thread's execution context. ecAt was the context's address when the lists were
-	// last read. ecBuf is part of a segment. ecIn is the tick in which ecBuf was read.
+	// ecBuf has the first words of the thread's execution context, and is part of a segment. ecAt is the address that
+	// the context had when the lists were last read. ecIn is the tick in which ecBuf was read.
 	ecAt  attach.Address
 	ecBuf []byte
 	ecIn  tickNumber
 	// pieces are the indexes of buf and ecBuf in threadList.pieces. An index is -1 if the list has no such piece.
 	pieces [2]int
-	seq    walkNumber // of the last walk that found the thread
+	seq    walkNumber // number of the last walk over the lists that found the thread
 	main   bool
 
 	self    uint64
@@ -161,14 +162,15 @@ type piece struct {
 	addr attach.Address
 	t    *thread
 	ec   bool
-	// buf is the buffer of a segment, which holds several structs that lie close together. This piece begins at off.
+	// buf is the buffer of a segment, which holds several structs that lie close together. off is the offset of this
+	// piece in buf.
 	buf       []byte
 	off, size int
 }
 
 // walkVM reads the lists of ractors and threads again. It runs at the start, and whenever a tick sees that the lists
-// have changed. If the lists change while walkVM reads them, whole is false. In this case walkVM adds the new threads
-// to the known list, but removes none.
+// have changed. If the lists change while walkVM reads them, whole is false. walkVM then adds new threads to the known
+// list, but removes none, because threads may be missing only by mistake.
 func (r *threadList) walkVM() (whole bool, err error) {
 	r.walks++
 	var ractors []*ractor
@@ -251,8 +253,9 @@ func (r *threadList) listHead(rc *ractor) attach.Address {
 	return rc.addr + attach.Address(r.o.RactorSet)
 }
 
-// walkThreads reads up to limit threads of a ractor's circular list. It checks that each node links back to the one
-// before, and each thread belongs to the VM. whole is false if the list changed meanwhile or was unreadable.
+// walkThreads reads up to limit threads of a ractor's circular list. It checks that each node links back to the node
+// before it, and that each thread belongs to the VM. whole is false if the list changed during the walk, or could not
+// be read.
 func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole bool, err error) {
 	head := r.listHead(rc)
 	var first [16]byte
@@ -292,8 +295,8 @@ func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole b
 
 // threadAt returns the known thread at an address if it is still the same thread, or else a new one. The address alone
 // does not identify a thread, because Ruby reuses addresses, Thread objects and tids
-// (docs/internals/threads.md#a-thread-has-no-lasting-identity). A thread counts as the same while it stays in the list
-// with the same Thread object.
+// (docs/internals/threads.md#a-thread-has-no-lasting-identity). It is the same thread if it has been in the list all
+// the time and has the same Thread object.
 func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
 	self := le64(buf[r.o.ThSelf:])
 	if t, ok := r.threads[addr]; ok && t.self == self && t.ractor.id == rc.id {
@@ -342,7 +345,8 @@ func (r *threadList) gone(t *thread) {
 	}
 }
 
-// mainThread reads from the VM which thread is the main thread. In a forked process it is the thread that called fork.
+// mainThread reads from the VM which thread is the main thread. In a forked process, the main thread is the thread that
+// called fork.
 func (r *threadList) mainThread() attach.Address {
 	main, ok := r.readWord(r.vm.Addr + attach.Address(r.o.VMMainThread))
 	if !ok {
@@ -351,7 +355,8 @@ func (r *threadList) mainThread() attach.Address {
 	return attach.Address(main)
 }
 
-// layoutSegments gives structs close together in the target one shared buffer, to read them as one range (addPieces).
+// layoutSegments gives one shared buffer to structs that lie close together in the target. So addPieces can read them
+// as one range.
 func (r *threadList) layoutSegments() {
 	r.pieces = r.pieces[:0]
 	for _, t := range r.order {
@@ -457,7 +462,8 @@ func (r *threadList) ractorsIntact() bool {
 	if r.o.VMRactorSet < 0 {
 		return true
 	}
-	// the list that ddtop follows lacks some ractors, so its ends show nothing: compare the head and the count
+	// ddtop does not follow all ractors, so the last known ractor is not the list's end: compare only the head and the
+	// count
 	if r.ractorsCut {
 		return r.vmHead == r.walkedHead
 	}

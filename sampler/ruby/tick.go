@@ -9,15 +9,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxListTries limits how often a tick reads the lists of threads if they change during each read. After that, the tick
-// fails (docs/internals/threads.md#lists-of-threads).
+// maxListTries limits how often a tick reads the lists of threads. It reads them again if they change while it reads
+// them. After maxListTries, the tick fails (docs/internals/threads.md#lists-of-threads).
 const maxListTries = 6
 
-// maxReleased limits how many stacks of threads that just released the GVL a tick reads if it otherwise reads only
-// locks.
+// maxReleased is for ticks that read only locks. Such a tick also reads the stacks of threads that have just released
+// the GVL. maxReleased limits the number of these stacks.
 const maxReleased = 64
 
-// tickOutcome is the result of one reading in a tick, if the target's memory could be read.
+// tickOutcome is the result of one reading of the target's memory in a tick. If the memory cannot be read at all, there
+// is an error instead.
 type tickOutcome uint8
 
 const (
@@ -25,17 +26,17 @@ const (
 	tickRead tickOutcome = iota
 	// tickTorn means that the lists of ractors and threads have changed and must be read again.
 	tickTorn
-	// tickLacksThread means that a selective tick, which reads only some threads, lacks a thread that takes part in the
-	// scheduling (selective.go). The next reading includes this thread.
+	// tickLacksThread means that a selective tick, which reads only some threads, has not read a thread that takes part
+	// in the scheduling (selective.go). The next reading includes this thread.
 	tickLacksThread
 	// tickHeldUp means that a selective tick, which reads only some threads, was delayed for long. Its choice of
 	// threads may be wrong, so all threads must be read.
 	tickHeldUp
 )
 
-// Read takes one sample. It reuses the slices of s. The error is attach.ErrGone if the target has ended, or an error of
-// the kernel. It is ErrListTorn if threads came and went too fast for a consistent list. After ErrListTorn, the next
-// call may succeed. After any error s is not valid.
+// Read takes one sample. It reuses the slices of s. The error is attach.ErrGone if the target has ended. It is
+// ErrListTorn if threads came and went too fast for a consistent list. Then the next call may succeed. Any other error
+// is from the kernel. After an error s is not valid.
 func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	r.keepShare()
 	r.stacks.boundStacks()
@@ -108,8 +109,9 @@ func (r *Reader) failed(err error) error {
 }
 
 // snapshot makes the main call of a tick, which reads all planned memory. It makes further calls for stacks that
-// changed, or were not at the expected place. If selective is true, it reads only the threads that take part in the
-// scheduling (selective.go), and some others. It gives up if it finds that another thread must be read.
+// changed, or were not at the expected place. If selective is true, it reads only some threads, most of them threads
+// that take part in the scheduling (selective.go). If it finds that it needs another thread, it ends early, and the
+// outcome says so.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.planTick(depth, selective)
 	t0 := r.now()
@@ -120,7 +122,8 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	}
 	s.TimeNS, s.ReadNS = t0+(t1-t0)/2, t1-t0
 	r.list.beganNS = t0
-	s.TimeNS -= s.TimeNS % 1000 // whole µs take less room in a recording, and the reading takes tens of µs
+	// whole µs take less room in a recording, and are exact enough: the reading itself takes tens of µs
+	s.TimeNS -= s.TimeNS % 1000
 	if outcome := r.interpret(s, t1, selective); outcome != tickRead {
 		return outcome, nil
 	}
@@ -135,8 +138,8 @@ func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool
 	return tickRead, nil
 }
 
-// planTick plans what the main call of a tick reads, and nothing else decides this. It asks selection.needs which
-// threads to read, and stackPlan.decide how to read a stack.
+// planTick plans everything that the main call of a tick reads. It asks selection.needs which threads to read, and
+// stackPlan.decide how to read a stack.
 func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	r.list.ticks++
 	r.plan.reset()
@@ -148,8 +151,8 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 		r.add(r.gvl.currentEC, r.gvl.currentECBuf[:])
 	}
 	// The call first reads the GVL's owners, then the threads' words, then the owners again, and after these the
-	// stacks. A thread's state depends on its words and on the GVL's owner at the same instant. If the GVL changes
-	// hands in between, the two readings of the owner differ.
+	// stacks. To know a thread's state, ddtop needs the thread's words and the GVL's owner from the same instant. If
+	// the GVL changes hands in between, the two readings of the owner differ.
 	for _, rc := range r.list.ractors {
 		r.add(rc.base, rc.buf)
 	}
@@ -206,8 +209,8 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 }
 
 // countBefore and countAfter plan to read the collector's counters, before and after a thread's frames. At some ticks,
-// countBefore plans two readings of the counters, called a pair. ddtop attributes objects that are allocated between
-// these two to the frames.
+// countBefore plans two readings in a row, called a pair. The thread that has these frames allocated the objects that
+// are counted between the two readings, so ddtop attributes these objects to the frames.
 func (r *collector) countBefore() {
 	r.plan.begin(forCounters, nil)
 	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)
@@ -296,8 +299,8 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		}
 		t := r.list.read[place]
 		if r.budget.spent && r.over() {
-			// The tick has no time left. The remaining threads keep their last known stacks, without the mark that the
-			// stack is fresh.
+			// The tick has no time left. The remaining threads keep their last known stacks, but these are not marked
+			// as fresh.
 			r.reads.Failed += uint64(len(r.list.read) - i)
 			r.budget.from = place
 			break
@@ -319,7 +322,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 		}
 		t.wasActive = active
 		if t.still && (owner || ec != st.ec) {
-			t.still = false // the thread has just moved
+			t.still = false // the thread has just moved, so its stack must be read
 		}
 		if t.still {
 			st.quality |= sampler.StackFresh
@@ -357,8 +360,7 @@ func (r *Reader) finishStacks(depth sampler.Depth) {
 	}
 }
 
-// readAgain reads the stacks in r.retry in a further call. After that, r.retry has the stacks that must be read once
-// more.
+// readAgain reads the stacks in r.retry in a further call. It leaves in r.retry the stacks that must be read once more.
 func (r *Reader) readAgain(last bool) {
 	r.plan.reset()
 	bracketed := false
@@ -375,7 +377,7 @@ func (r *Reader) readAgain(last bool) {
 	}
 	err := r.readPlan(&r.plan)
 	if bracketed && err == nil {
-		// if this read of the counters failed, the result of the first call stays, which is nearly as recent
+		// if this call could not read the counters, their values from the first call stay, which are nearly as recent
 		r.gc.TakeCounters(r.plan.ranges)
 	}
 	r.reads.Retried += uint64(len(r.retry))
@@ -401,9 +403,9 @@ func (r *target) active(t *thread) bool {
 		sampler.Status(r.o.ThStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.ThRegion:]) == 0
 }
 
-// RecheckOwner reads the owner of a ractor's GVL again, and reports whether it is still the thread id. If so, the
-// thread held the GVL while the kernel reported its state. ddtop needs this proof for the state stalled (a holder
-// without a CPU).
+// RecheckOwner reads the owner of a ractor's GVL again, and reports whether it is still the thread id. ddtop calls it
+// after it has asked the kernel for the thread's state. If the result is true, the thread held the GVL while the kernel
+// answered. The state stalled (a holder without a CPU) needs this proof.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.list.ractors {
 		if rc.id != ractor {

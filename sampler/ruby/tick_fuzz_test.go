@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tickProgram is a program whose threads wait in different ways. For each of these ways, a tick reads additional data.
+// tickProgram is a program whose threads wait in different ways. For each way of waiting, a tick must read some other
+// data of the thread.
 const tickProgram = `require "monitor"
 M, MON, Q = Mutex.new, Monitor.new, Queue.new
 def named(name, &b); Thread.new { Thread.current.name = name; b.call }; end
@@ -44,7 +45,8 @@ func (g *tickTarget) open(mem attach.Memory) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The clock advances by itself with each call, because a captured process does nothing that takes time.
+	// Each call advances the clock by 1 ms. Without this, time would stand still, because the captured process does
+	// nothing that takes time.
 	now := int64(1e9)
 	return NewReader(vm, g, g.PID, sampler.NewDictionary(), Options{Now: func() int64 { now += 1e6; return now }})
 }
@@ -132,10 +134,10 @@ func TestTickOfCapturedMemory(t *testing.T) {
 	}
 }
 
-// FuzzTick: some words of a captured process are replaced by others. Ticks must end after a bounded number of reads,
-// with a sample or an error. The words can make endless lists, false threads, or stacks of impossible sizes. To find
-// more inputs, run: `go test -run XXX -fuzz FuzzTick -fuzzminimizetime 1s`. By default, the engine takes up to a minute
-// to shrink each new input, and shows "0 execs/sec" meanwhile.
+// FuzzTick replaces some words of a captured process by others. Ticks must end after a limited number of reads, with a
+// sample or an error. The words can make endless lists, false threads, or stacks of impossible sizes. To find more
+// inputs, run: `go test -run XXX -fuzz FuzzTick -fuzzminimizetime 1s`. By default, the engine takes up to a minute to
+// shrink each new input, and shows "0 execs/sec" meanwhile.
 func FuzzTick(f *testing.F) {
 	targets := loadTicks(f)
 	places := make([][]attach.Address, len(targets))
@@ -158,7 +160,7 @@ func FuzzTick(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = ticks(r, 3) // the first ticks read unchanged memory, as if the memory became corrupt later
+		_, _ = ticks(r, 3) // the first ticks read unchanged memory, so that the memory becomes corrupt only after them
 		for ; len(edits) >= 6; edits = edits[6:] {
 			at := places[i][int(binary.LittleEndian.Uint16(edits))%len(places[i])]
 			n := binary.LittleEndian.Uint32(edits[2:])
@@ -166,7 +168,7 @@ func FuzzTick(f *testing.F) {
 			switch n & 1 {
 			case 0: // a pointer to an address that is read
 				value = uint64(places[i][int(n>>1)%len(places[i])])
-			case 1: // another word of this memory
+			case 1: // another word from the captured memory
 				var b [8]byte
 				if targets[i].Pages.Read(places[i][int(n>>1)%len(places[i])], b[:]) == nil {
 					value = le64(b[:])

@@ -11,8 +11,8 @@ import (
 )
 
 // TestRacingSpans: threads open and close spans as fast as they can, while the memory of ended spans is freed or moved.
-// A span's number shows its thread, its trace and its place in the trace. With it, the test checks that ddtop never
-// shows a span of another thread, or a span and a root of different traces.
+// A span's number encodes its thread, its trace and its place in the trace. So the test can check two things. ddtop
+// never shows a span of another thread, and never shows a span and a root of different traces.
 func TestRacingSpans(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {

@@ -121,7 +121,7 @@ func TestActiveSpans(t *testing.T) {
 				w := rd.dict.Work(th.Serving.Work)
 				got := spanSaid(trace.Span{ID: th.Serving.Span, Root: th.Serving.RootSpan, Trace: th.Serving.Trace, Endpoint: w.Endpoint, Kind: w.Kind})
 				if want.Endpoint == "GET /o/?" {
-					want.Endpoint = "GET /o/" // a path ends before its query string
+					want.Endpoint = "GET /o/" // the name of a path does not contain its query string
 				}
 				if got != want || (w.Number != 0) != (w.Kind != sampler.WorkNone) {
 					t.Errorf("%s: the sample says %v, Ruby says %v", info.Name, got, want)

@@ -35,13 +35,14 @@ var capturedNames = []string{"service", "escaped", "fiber-locals", "$! nested", 
 // explorer reads as many Ruby values as it can from a memory, by every function that reads values.
 type explorer struct {
 	d     *code.Decoder
-	most  int // limit on the values of a thread that are read
+	most  int // limit on how many values of a thread are read
 	left  int // how many more values may be read
 	found int // how many reads have found something
 	calls int // the most calls that a single ask has made
 }
 
-// ask calls f, which reads one value. It counts whether f succeeded, and how many calls f made.
+// ask calls f, which reads one value. If f succeeds, ask adds 1 to found. calls becomes the largest number of calls
+// that one f has made.
 func (e *explorer) ask(f func() error) {
 	calls := e.d.Objects.View.Calls
 	if e.d.Objects.Read(f) == nil {
@@ -172,7 +173,7 @@ func captureValues(t *testing.T, r rubytest.Ruby) {
 			g.Threads = append(g.Threads, capturedThread{name, ec, raw.Frames})
 		}
 	}
-	// the first reading finds Objects.Generic, the table of the instance variables of other kinds of objects
+	// read all values once, to find Objects.Generic: the table with the instance variables of objects of other kinds
 	for i := range g.Threads {
 		if err := (&explorer{d: live.dec, most: capturedDepth}).thread(&g.Threads[i]); err != nil {
 			t.Fatal(err)
@@ -210,8 +211,8 @@ func TestValuesOfCapturedMemory(t *testing.T) {
 	}
 }
 
-// FuzzValues: some words of a captured process are replaced by other words of its memory, or by any number. Reading
-// values must still end after a limited number of reads, with values or errors.
+// FuzzValues replaces some words of a captured process by other words of its memory, or by any number. ddtop must still
+// end its reading of values after a limited number of reads, with values or errors.
 func FuzzValues(f *testing.F) {
 	captured := loadValues(f)
 	places := make([][]attach.Address, len(captured))
@@ -234,7 +235,7 @@ func FuzzValues(f *testing.F) {
 			switch n & 3 {
 			case 0: // a pointer to an address that is read
 				value = uint64(places[i][int(n>>2)%len(places[i])])
-			case 1: // another word of this memory
+			case 1: // another word from the captured memory
 				var b [8]byte
 				if g.Pages.Read(places[i][int(n>>2)%len(places[i])], b[:]) == nil {
 					value = binary.LittleEndian.Uint64(b[:])
@@ -251,9 +252,9 @@ func FuzzValues(f *testing.F) {
 	})
 }
 
-// TestLocalsAreCheckedAgain: ddtop keeps the names of a method's local variables. If other names are in their place in
-// memory, ddtop must use the new names after a collection. Before the collection, it still uses the names that it has
-// kept.
+// TestLocalsAreCheckedAgain: ddtop caches the names of a method's local variables. The test puts other names in their
+// place in memory. Until the next collection, ddtop still uses the cached names. After it, ddtop must use the new
+// names.
 func TestLocalsAreCheckedAgain(t *testing.T) {
 	for _, g := range loadValues(t) {
 		mem := &memtest.Edited{Of: g.Pages, Words: make(map[attach.Address]uint64)}

@@ -35,7 +35,7 @@ type toldThread struct {
 	Locals map[string]map[string]told
 	Error  *told
 	Vars   *told
-	Fiber  map[string]told // by names in hexadecimal
+	Fiber  map[string]told // the fiber's variables, by their names in hexadecimal
 }
 
 // values reads the values of a Ruby program from memory, and compares them with the program's own output (told).
@@ -103,7 +103,7 @@ func (c *values) difference(v uint64, want *told, depth int) (string, error) {
 				diff, err = c.difference(item, &want.Items[i], depth+1)
 			}
 			if err == view.ErrMissing {
-				missing = err // all missing data is fetched at once
+				missing = err // go on, so that all missing data is fetched at once
 			} else if diff != "" || err != nil {
 				return fmt.Sprintf("[%d]: %s", i, diff), err
 			}
@@ -166,7 +166,8 @@ func (c *values) difference(v uint64, want *told, depth int) (string, error) {
 func (c *values) lookUp(v uint64, want *told) (string, error) {
 	names, wanted := []string{"of no Hash"}, []*told{nil}
 	seen := make(map[string]bool)
-	for _, text := range []string{"string", "symbol"} { // if a String and a Symbol have the same text, the String wins
+	// Strings come first: if a String and a Symbol have the same text, ddtop should find the String
+	for _, text := range []string{"string", "symbol"} {
 		for i := range want.Pairs {
 			name := unhex(want.Pairs[i][0].V)
 			if want.Pairs[i][0].T == text && !seen[name] && len(name) < 100 {
@@ -245,7 +246,8 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 		for method := range want.Locals {
 			left[method] = true
 		}
-		for i := range slices.Backward(scopes) { // outermost first, so a method comes before its blocks
+		// outermost scope first, so that a method comes before the blocks within it
+		for i := range slices.Backward(scopes) {
 			s := &scopes[i]
 			method, _, _ := c.g.dec.Known(s.ISeq)
 			if !left[method] {
@@ -298,7 +300,7 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 				w, ok := want.Fiber[hex(key)]
 				if !ok {
 					if strings.HasPrefix(key, "__") {
-						return true, nil // a variable of Ruby's own, such as the name of inspect
+						return true, nil // Ruby itself has set this variable, such as the name of inspect
 					}
 					diff = fmt.Sprintf("it has %q", key)
 					return false, nil

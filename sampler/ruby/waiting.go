@@ -16,19 +16,19 @@ const (
 	// waitingShare is for reading known fibers. searchShare is for searching the heap for more fibers. idleShare is for
 	// this search while no fiber is known.
 	waitingShare, searchShare, idleShare = 300, 600, 3000
-	// unsignedShare replaces idleShare while ddtop has not seen any thread switch fibers. In such a process there may
-	// be no fiber to find, so the search gets less time.
+	// unsignedShare replaces idleShare until ddtop has seen a thread switch fibers. In a process without such a switch
+	// there may be no fiber to find, so the search gets less time.
 	unsignedShare = 60_000
-	// waitingSavings limits how much unused time is saved for later, in ns. At the start this much is already saved, so
-	// that fibers show soon.
+	// waitingSavings limits how much unused time is saved for later, in ns. At the start, ddtop gets this much time in
+	// advance, so that it finds and shows existing fibers soon.
 	waitingSavings = int64(40e6)
 	// waitingSlice limits how long a tick reads fibers, in ns. The last step may exceed it. Most steps need 0.5 ms.
 	waitingSlice = int64(1_500_000)
-	// maxStepNS limits how much of a step's time is counted, in ns. A step that takes longer is one during which ddtop
-	// had no CPU.
+	// maxStepNS limits how much of a step's time is counted against the allowed time, in ns. If a step takes longer,
+	// ddtop had no CPU during a part of it.
 	maxStepNS = int64(3e6)
-	// waitingEveryNS and searchEveryNS are the shortest intervals between two readings of known fibers and between two
-	// searches of the heap, in ns.
+	// waitingEveryNS is the shortest interval between two readings of known fibers, in ns. searchEveryNS is the
+	// shortest interval between two searches of the heap, in ns.
 	waitingEveryNS, searchEveryNS = int64(50e6), int64(250e6)
 	// maxWaiting limits how many fibers are followed. waitingBytes limits the memory for their stacks.
 	maxWaiting   = 4096
@@ -36,24 +36,24 @@ const (
 	// waitingBatch is how many fibers are read in one call. searchBatch is how many heap pages are searched in one
 	// step.
 	waitingBatch, searchBatch = 16, 8
-	// maxHotPages limits the number of hot pages: heap pages on which fibers were found. Before each round, hotBatch of
-	// them are searched first.
+	// maxHotPages limits the number of hot pages: heap pages on which fibers were found. Before each round of reading
+	// fibers, ddtop searches hotBatch of these pages.
 	maxHotPages, hotBatch = 64, 16
-	// maxFilling limits how many pages ddtop remembers that Ruby is filling with new objects. A round searches these
-	// pages first for new fibers.
+	// maxFilling limits how many pages ddtop remembers as pages that Ruby is filling with new objects. A round searches
+	// these pages first, because new fibers are there.
 	maxFilling = 48
 	// maxScans limits the number of pages for which ddtop remembers the time of their last search. scanShift is the
 	// base-2 logarithm of the smallest page's size.
 	maxScans, scanShift = 1 << 13, 14
-	// maxRootTasks limits how many requests of threads ddtop remembers. With them, it recognizes a request that a
-	// thread has passed to a fiber.
+	// maxRootTasks limits how many requests of threads ddtop remembers. If a thread passes its request to a fiber,
+	// ddtop recognizes the request by this memory.
 	maxRootTasks = 4096
-	// maxBirthNS limits how far before now a request's earliest possible start may be, in ns. An older one is too
-	// inexact to report.
+	// maxBirthNS is a limit for what ddtop knows about a request's start, in ns. ddtop knows a time before which the
+	// request cannot have started. If this time is more than maxBirthNS ago, it is too inexact to report.
 	maxBirthNS = int64(1e9)
 )
 
-// allowance is a budget of time: ns is how much time may be spent, in ns.
+// allowance is a budget of time for one kind of work. ns is how much time this work may still take, in ns.
 type allowance struct{ ns, atNS int64 }
 
 // earn adds to the allowance 1/share of the time since the last call, up to waitingSavings.
@@ -66,8 +66,8 @@ func (a *allowance) earn(nowNS, share int64) {
 	a.atNS = nowNS
 }
 
-// waitingFibers follows the waiting fibers of a process. A round reads all of them. It is spread over as many ticks as
-// the time limits require. At the end of each round there is a new result.
+// waitingFibers follows the waiting fibers of a process. It works in rounds: a round reads all known fibers, and ends
+// with a new result. A round is spread over as many ticks as the time limits require.
 type waitingFibers struct {
 	*target
 	list    *threadList
@@ -92,8 +92,8 @@ type waitingFibers struct {
 	sign     fiberSign
 
 	look, search allowance
-	// looking is true during a round. The round began at beganNS, in the Dictionary's generation. fill is how many
-	// pages of filling the round must still search. hotAt is how many hot pages it has searched.
+	// looking is true during a round. The round began at beganNS, in the Dictionary's generation. fill is how many of
+	// the pages in filling the round must still search. hotAt is how many hot pages it has searched.
 	//
 	// The round has read the fibers before order[at], and ends at order[until]. until is -1 before the round begins to
 	// read fibers. Fibers that are found later wait for the next round. Otherwise a round would never end if a program
@@ -109,8 +109,8 @@ type waitingFibers struct {
 	out        []sampler.Fiber
 	published  *sampler.Fibers
 
-	// pages are the pages of the heap that the current search covers. The search continues at index page. searched is
-	// true after the first complete search.
+	// pages are the pages of the heap that the current search covers. page is the index of the next page to search.
+	// searched is true after the first complete search.
 	pages        []attach.Address
 	page         int
 	pagesCut     bool
@@ -123,14 +123,15 @@ type waitingFibers struct {
 	// scans has the time at which each page was last searched, by the page's address (see scanOf).
 	scans map[attach.Address]int64
 
-	// rootTasks are the past and present tasks (requests and jobs) of threads' first fibers, by their Hash's address.
+	// rootTasks are the present and past tasks (requests and jobs) of threads' first fibers, by the address of the
+	// task's Hash.
 	rootTasks map[uint64]work.TaskID
 	// byHash has for each task (request or job) a waiting fiber that works for it, by the address of the task's Hash.
 	byHash map[uint64]*waitingFiber
 
 	plan   plan
 	slots  [waitingBatch]waitingSlot
-	own    waitingSlot // for a fiber that is read alone
+	own    waitingSlot // the buffers for a fiber that is read alone
 	copies [2][]byte
 }
 
@@ -139,7 +140,7 @@ type waitingSlot struct {
 	heads    [2][]byte
 	frames   []byte
 	object   [heap.DataHeader]byte
-	from, to int // the slot's ranges in the plan
+	from, to int // the slot's ranges in the plan are the ones with indexes in [from, to)
 	planned  bool
 }
 
@@ -149,8 +150,8 @@ type waitingFiber struct {
 	number sampler.FiberNumber
 	thread *thread
 	head   fiberHead
-	// kept are the frames of the last reading. stack is the stack decoded from them. It is valid only in the generation
-	// of the Dictionary in which it was decoded.
+	// kept are the frames of the last reading. stack is the ID of the stack that was decoded from them. The ID is valid
+	// only in the generation of the Dictionary in which the stack was decoded.
 	kept       []byte
 	stack      sampler.StackID
 	handlers   int
@@ -159,11 +160,11 @@ type waitingFiber struct {
 	state      work.State
 	// enumerates is true if the fiber belongs to an Enumerator.
 	enumerates bool
-	// helps is set if this fiber only works for another fiber or a thread, as an Enumerator's fiber does. It is then
-	// the request or job of the other one.
+	// helps is set if this fiber only works for another fiber or a thread, as an Enumerator's fiber does. helps is then
+	// the request or job of that other fiber or thread.
 	helps work.TaskID
-	// bornNS is a time at which the fiber did not exist yet, so that it began later. It is zero if no such time is
-	// known.
+	// bornNS is a time at which the fiber did not exist yet. So it began after bornNS. bornNS is zero if no such time
+	// is known.
 	bornNS int64
 	// seenNS is when ddtop last saw that the fiber exists, waiting or not.
 	seenNS int64
@@ -222,7 +223,7 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 	case !w.switched && !w.sign.seen(w, nowNS):
 		share = unsignedShare
 	case !w.switched:
-		// reset the allowance to its initial savings, so that existing fibers show soon
+		// an empty allowance begins again with its initial savings, so that existing fibers show soon
 		w.switched, w.search = true, allowance{}
 		fallthrough
 	case len(w.known) == 0:
@@ -230,7 +231,7 @@ func (w *waitingFibers) follow(nowNS int64) *sampler.Fibers {
 	}
 	w.look.earn(nowNS, waitingShare*processes)
 	if w.search.atNS == 0 && !w.switched {
-		w.search.atNS = nowNS // the search starts without saved time
+		w.search.atNS = nowNS // the search begins without any saved time
 	}
 	w.search.earn(nowNS, share*processes)
 	for _, t := range w.list.read {
@@ -293,8 +294,8 @@ func (w *waitingFibers) meet(t *thread, addr attach.Address) {
 
 func scanOf(addr attach.Address) attach.Address { return addr >> scanShift }
 
-// born returns a time after which the fiber with the context ec began its present request or job (see work.Frames). It
-// returns zero if no such time is known.
+// born returns a time after which the fiber with the context ec began its present request or job (BornNS in
+// work.Frames). It returns zero if no such time is known.
 func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	addr, root := w.fiberOf(ec), w.firstFiber(t)
 	if w.finder == nil || root == 0 || addr == root {
@@ -308,7 +309,8 @@ func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	return recent(max(f.bornNS, f.state.LookedNS(ec)), w.serving.lookNS)
 }
 
-// recent returns ns if it is recent enough to report that a request began after this time. Otherwise it returns zero.
+// recent returns ns, or zero if ns is too long ago. The caller reports that a request began after the time ns. With an
+// old ns, this would say too little.
 func recent(ns, nowNS int64) int64 {
 	if nowNS-ns > maxBirthNS {
 		return 0
@@ -340,7 +342,8 @@ func (w *waitingFibers) drop(f *waitingFiber) {
 	}
 }
 
-// keep stores a fiber's frames, to compare them with the next reading, if there is enough memory.
+// keep stores a fiber's frames, so that the next reading can be compared with them. If there is not enough memory, it
+// stores nothing.
 func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
 	w.bytes -= len(f.kept)
 	if w.bytes+len(frames) > waitingBytes/max(w.shared, 1) {
@@ -389,7 +392,7 @@ func (w *waitingFibers) publish(nowNS int64) {
 	clear(w.order[len(order):])
 	w.order = order
 	if w.dict.Generation() != w.generation {
-		// the Dictionary may have evicted stacks from the round's beginning, so start a new round at once
+		// the Dictionary may have evicted stacks that were read early in the round, so begin a new round at once
 		w.nextNS = nowNS
 		return
 	}
@@ -397,7 +400,7 @@ func (w *waitingFibers) publish(nowNS int64) {
 		AtNS: w.beganNS, ReadNS: nowNS - w.beganNS}
 }
 
-// noteFilling remembers the pages that Ruby is filling with new objects, because new fibers are on these pages.
+// noteFilling remembers the pages that Ruby is filling with new objects, because Ruby puts new fibers on these pages.
 func (w *waitingFibers) noteFilling() {
 	if len(w.known) == 0 {
 		return
@@ -423,8 +426,8 @@ func (w *waitingFibers) searchFilling(nowNS int64) {
 	w.filling = slices.Delete(w.filling, 0, n)
 }
 
-// searchHot searches some of the pages on which fibers were found before. This pays off because a new fiber's object
-// often takes the place of a freed one.
+// searchHot searches some of the pages on which fibers were found before. New fibers are often on these pages, because
+// a new fiber's object often takes the place of a freed one.
 func (w *waitingFibers) searchHot(nowNS int64, n int) {
 	from := (w.hotFirst + w.hotAt) % len(w.hot)
 	to := min(from+min(searchBatch, n-w.hotAt), len(w.hot))
@@ -461,7 +464,8 @@ func (w *waitingFibers) searchPage(page attach.Range, size int, nowNS int64) (an
 	seenNS := nowNS
 	for _, addr := range f.found {
 		if w.add(addr, before); w.known[addr] == nil {
-			seenNS = 0 // the fiber was not added, so a later search must not take it for a new one
+			// the fiber was not added, so a later search will find it again and must not take it for a new one
+			seenNS = 0
 		}
 	}
 	w.roomForScans(nowNS)
@@ -478,7 +482,8 @@ func (w *waitingFibers) roomForScans(nowNS int64) {
 		return
 	}
 	maps.DeleteFunc(w.scans, func(_ attach.Address, atNS int64) bool { return nowNS-atNS > maxBirthNS })
-	if len(w.scans) > maxScans/2 { // otherwise the scan for old entries would soon be repeated, perhaps for each page
+	// otherwise ddtop would soon have to look for old entries again, perhaps for each page
+	if len(w.scans) > maxScans/2 {
 		clear(w.scans)
 	}
 }
@@ -492,7 +497,7 @@ func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 		list, cut, err := w.gc.Pages()
 		w.nextSearchNS = nowNS + searchEveryNS
 		if err != nil || len(list) == 0 {
-			return false // the next search may succeed
+			return false // end this search; the next one may succeed
 		}
 		w.pages, w.page, w.pagesCut = list, 0, cut
 		return true

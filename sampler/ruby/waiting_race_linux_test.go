@@ -197,7 +197,8 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 			}
 			t.Fatal(err)
 		}
-		// The test does not check limits of time. So it gives each search the largest amount of time that can be saved.
+		// The test does not check limits of time. So each kind of work may take the largest amount of time that can be
+		// saved.
 		rd.waiting.look.ns, rd.waiting.search.ns = waitingSavings, waitingSavings
 		rd.waiting.nextNS = 0
 		if look := rd.FollowFibers(monotonic()); look != last && look != nil {
@@ -234,8 +235,8 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 	}
 }
 
-// rebornMemory simulates that the memory of an ended fiber is reused by a fiber of another thread. A read of only the
-// fiber's pointer to its thread returns another pointer. reborn counts these reads.
+// rebornMemory simulates that a fiber has ended, and that a fiber of another thread reuses its memory. If ddtop reads
+// only the fiber's pointer to its thread, it gets another pointer. reborn counts these reads.
 type rebornMemory struct {
 	attach.Memory
 	threads map[attach.Address]bool
@@ -253,9 +254,9 @@ func (m *rebornMemory) ReadBatch(ranges []attach.Range) (int, error) {
 	return calls, err
 }
 
-// TestRequestOfARebornFiber: a fiber ends after ddtop has read its stack, and before ddtop reads its request. Another
-// thread's fiber begins at its address, and waits at the same place. ddtop must not give the new fiber's request to the
-// old fiber. With a real program this is rare, so the test's memory simulates it.
+// TestRequestOfARebornFiber: after ddtop has read a fiber's stack, the fiber ends. Before ddtop reads the fiber's
+// request, another thread's fiber begins at the same address, and waits at the same place. ddtop must not give the new
+// fiber's request to the old fiber. With a real program this is rare, so the test's memory simulates it.
 func TestRequestOfARebornFiber(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, churnFibers, rubytest.Options{Args: []string{"kept"}})

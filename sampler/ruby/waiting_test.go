@@ -24,7 +24,7 @@ func TestWaitingLookEnds(t *testing.T) {
 	}
 	meet(10 * waitingBatch)
 	for i := range w.order {
-		w.order[i].gone = true // these fibers need no reading
+		w.order[i].gone = true // ddtop does not read the memory of fibers that are gone
 	}
 	for steps := 0; w.published == nil; steps++ {
 		if steps > 20 {

@@ -12,7 +12,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// lookAt reads up to waitingBatch fibers. If their stacks are where they were before, one call reads all of them.
+// lookAt reads up to waitingBatch fibers. One call reads all of them, if their stacks are where they were before.
 // sinceNS is a time before the first of these reads.
 func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 	p := &w.plan
@@ -47,7 +47,7 @@ func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 		if err == nil {
 			w.take(f, s, sinceNS)
 		}
-		f.state.Unplan() // if take has not used what Plan added, forget it
+		f.state.Unplan() // if take has not used the memory that Plan added, tell the State so
 	}
 }
 
@@ -65,14 +65,14 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 		return
 	case f.thread == nil:
 		f.thread, f.head.self = t, h.self
-	case f.thread != t || f.head.self != h.self: // another fiber has the memory now
+	case f.thread != t || f.head.self != h.self: // another fiber has got this memory
 		w.drop(f)
 		w.add(f.addr, f.seenNS)
 		return
 	}
 	f.seenNS = sinceNS
 	if w.firstFiber(t) == f.addr {
-		return // the thread's root fiber, which runs the others
+		return // it is the thread's root fiber, which runs the other fibers
 	}
 	if h.status != w.finder.suspended {
 		if h.status != w.finder.created && w.hasEnded(t, f, &h) {
@@ -81,7 +81,7 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 		return
 	}
 	if again := w.headOf(s.heads[1]); again != h || h.prev != 0 && w.active(t, f.addr) {
-		return // the fiber runs, or it has resumed the running fiber
+		return // either the fiber runs, or it has resumed the running fiber
 	}
 	if s.planned && f.head == h && !w.isOf(&h, s.object[:]) {
 		w.drop(f)
@@ -98,23 +98,23 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 }
 
 // isOf reports whether a fiber's Ruby object still points to the fiber's struct. If it does not, the struct may have
-// been freed. Its content proves nothing, because freed memory keeps its content for a while.
+// been freed. The struct's own content cannot show this, because freed memory keeps its content for a while.
 func (w *waitingFibers) isOf(h *fiberHead, object []byte) bool {
 	objects := &w.o.Objects
 	_, ok := objects.DataType(object)
 	return ok && uint64(objects.Data(attach.Address(h.self), object)) == h.fiber
 }
 
-// hasEnded reports whether a fiber has ended. The caller has found that the fiber is neither suspended nor new. So it
-// has ended, or a thread runs it.
+// hasEnded reports whether a fiber has ended. The caller knows that the fiber is neither suspended nor new. So only two
+// cases are left: the fiber has ended, or a thread runs it.
 func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool {
 	// If the fiber runs, its thread points to the fiber's context.
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	return ok && attach.Address(ec) != w.contextOf(f.addr) && h.cfp == 0
 }
 
-// active reports whether the fiber at addr is in use by thread t. This is true if t runs the fiber, or a fiber that
-// this fiber has resumed, directly or not. active returns true if this is not known.
+// active reports whether thread t uses the fiber at addr. It does if it runs this fiber. It also does if it runs a
+// fiber that this fiber has resumed, directly or not. active returns true if this is not known.
 func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	if !ok {
@@ -125,7 +125,8 @@ func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 }
 
 // readStack reads and decodes the stack of a waiting fiber. One call reads two copies of the stack, and the fiber's
-// head before and after them. readStack returns false if the stack could not be read, or if the fiber runs again.
+// head before and after them. readStack returns false if the stack could not be read, or if the fiber has begun to run
+// again.
 func (w *waitingFibers) readStack(f *waitingFiber, h *fiberHead) bool {
 	w.keep(f, nil)
 	end := attach.Address(h.low) + attach.Address(h.size)*8
@@ -186,7 +187,7 @@ func (w *waitingFibers) enumerates(id sampler.StackID) bool {
 // were kept.
 func (w *waitingFibers) serve(f *waitingFiber, sinceNS int64) {
 	frames := f.kept
-	if len(frames) == 0 { // there was no room to keep them
+	if len(frames) == 0 { // there was not enough memory to keep the frames
 		frames = w.copies[0][:(f.head.low+f.head.size*8)-f.head.cfp]
 	}
 	now := w.now()

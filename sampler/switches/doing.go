@@ -2,18 +2,19 @@ package switches
 
 import "github.com/ddtop/ddtop/sampler"
 
-// longNS is a time on a CPU, in ns. If a thread without the GVL has a CPU for at least longNS, it counts as running
-// native code. If the time is shorter, the thread is only entering a system call or returning from one.
+// longNS is a time on a CPU, in ns. It helps to tell what a thread without the GVL does. If the thread has a CPU for at
+// least longNS, ddtop reports that it runs native code. If the time is shorter, the thread is only entering a system
+// call or returning from one.
 const longNS = 50_000
 
-// selects are the system calls that wait for a set of descriptors. A record does not show how many descriptors the set
-// has. So ddtop reports one (FDs is 1) if there are any.
+// selects are the system calls that wait for a set of descriptors. A record shows only whether the set has descriptors,
+// and not how many. If it has any, ddtop reports one (FDs is 1).
 var selects = map[string]bool{"select": true, "pselect6": true}
 
 // polls are the system calls that wait for the descriptors of an array.
 var polls = map[string]bool{"poll": true, "ppoll": true}
 
-// sleeps returns what a thread that waits in the kernel does. It finds this in the record r.
+// sleeps returns what a thread that waits in the kernel does there, according to the record r.
 func (r *Record) sleeps() sampler.Doing {
 	d := sampler.Doing{Kind: sampler.DoingSleeps, Syscall: r.Name, FD: -1, Status: r.Status, Region: r.Region, Mutex: r.Mutex, Left: r.Left}
 	switch {
@@ -29,8 +30,8 @@ func (r *Record) sleeps() sampler.Doing {
 	return d
 }
 
-// woke handles a thread that slept in code without the GVL, woke up at r.WokenNS, and then had to wait for a CPU. From
-// r.WokenNS on, the thread counts as running. If Ruby's own status still says that the thread sleeps, it counts as
+// woke handles a thread that slept in code without the GVL, woke up at r.WokenNS, and then had to wait for a CPU. ddtop
+// reports it as running from r.WokenNS on. If Ruby's own status still says that the thread sleeps, ddtop reports it as
 // asleep until this status changes. The same rule applies to states from samples.
 func (m *Machine) woke(t *thread, r *Record) {
 	d := &t.doing
@@ -39,12 +40,12 @@ func (m *Machine) woke(t *thread, r *Record) {
 	}
 }
 
-// does reports what a thread does in its present state, such as computing or sleeping. It uses the record at the end of
-// an interval on a CPU.
+// does reports what a thread does in its present state, such as computing or sleeping. The record r is from the end of
+// an interval in which the thread had a CPU.
 func (m *Machine) does(t *thread, r *Record) {
 	runs := sampler.Doing{Kind: sampler.DoingRuns, FD: -1, Status: r.Status, Region: r.Region}
 	asleep := r.Asleep && r.Kind == Out
-	from := max(t.sinceNS, t.atNS) // earlier time was reported already
+	from := max(t.sinceNS, t.atNS) // what the thread did before this time is reported already
 	if r.InNS > from {
 		from = r.InNS
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// TestForgedWords: a process writes false words into its own memory, so the records of its 40 threads have these false
-// words. ddtop still follows at most 40 threads, and reports no more changes than true records can make. The times of
+// TestForgedWords: a process with 40 threads writes false words into its own memory, which the kernel copies into the
+// records. ddtop still follows at most 40 threads, and reports no more changes than true records can make. The times of
 // all changes stay right, because they come from the kernel.
 func TestForgedWords(t *testing.T) {
 	const threads, most = 40, 12

@@ -8,23 +8,23 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// These are constants of the rules by which records become states. The times, in ns, were measured on an x86_64 server
+// These constants are for the rules that turn records into states. The times, in ns, were measured on an x86_64 server
 // of 2024. All of them are short, so an error in them hardly changes a thread's shares of time.
 const (
 	// backNS is the time, in ns, from when a thread gets a CPU until it runs Ruby. The thread needs this time to return
 	// from the kernel and to lock the scheduler's mutex.
 	backNS = 4_000
-	// leadNS is the time, in ns, from when a thread gives the GVL away, or queues for it, until it loses its CPU.
+	// leadNS is the time, in ns, by which a thread gives the GVL away, or queues for it, before it loses its CPU.
 	leadNS = 3_000
-	// sendNS is the time, in ns, from when a thread gives the GVL away to send something until it loses its CPU. It
-	// loses the CPU to the server that receives the message, on the same machine. The time is long because libraries of
-	// databases first prepare and encrypt the message.
+	// sendNS is for a thread that loses its CPU in a system call that sends something. It is how long before that the
+	// thread gave the GVL away, in ns. A server on the same machine gets the message and takes the CPU. The time is
+	// long because libraries of databases first prepare and encrypt the message.
 	//
 	// writeNS is the same time for a thread that writes or wakes another thread. It is short because Ruby itself makes
 	// these calls.
 	sendNS, writeNS = 40_000, 4_000
-	// againNS is how long a system call that does not wait can take, in ns. In such a call, the thread gives the GVL
-	// away and gets it back on the same CPU without sleeping.
+	// againNS is how long a system call can take that does not wait, in ns. The thread gives the GVL away for this
+	// call, and gets it back on the same CPU without sleeping.
 	againNS = 50_000
 	// largeBytes is a size in bytes. A read or write of at least this size can take much longer than others. So a
 	// thread can lose its CPU in the middle of it.
@@ -35,15 +35,16 @@ const (
 	unitNS = 100
 	// maxThreads limits how many threads are followed at once.
 	maxThreads = 20_000
-	// endedNS is how long ddtop ignores records of a native thread after the thread's end, in ns. It does so because
-	// the record of the thread's last switch comes after its end. No other thread gets its number so soon.
+	// endedNS is how long ddtop ignores records of a native thread after the thread's end, in ns. This is necessary
+	// because the record of the thread's last switch comes after the record of its end. The kernel does not give the
+	// thread's number to another thread so soon.
 	endedNS = 20_000_000
 	// maxEnded limits how many ended threads are remembered.
 	maxEnded = 4096
-	// maxHeld limits how many changes wait until their stack or request has a name.
+	// maxHeld limits how many changes wait until the name of their stack or request is known.
 	maxHeld = 1 << 13
-	// maxTurns is how many holds of the GVL are remembered. ddtop uses them for a thread that has no record yet: it
-	// cannot have held the GVL while another thread held it.
+	// maxTurns is how many holds of the GVL are remembered. ddtop uses them when it gets the first record of a thread:
+	// the thread cannot have held the GVL while another thread held it.
 	maxTurns = 16
 )
 
@@ -59,19 +60,19 @@ type Machine struct {
 	waiters int
 	// ended has the times at which native threads ended.
 	ended map[int32]int64
-	// joins are the threads that another thread has put into the queue for the GVL (joinedNS is set).
+	// joins are the threads whose joinedNS is set: another thread has put them into the queue for the GVL.
 	joins []*thread
 	// holder is the thread that holds the GVL, according to the last records. It is nil if no thread does, or if this
 	// is not known. turns are the last holds of the GVL by any thread. The next one is stored at index turn.
 	holder *thread
 	turns  [maxTurns]span
 	turn   int
-	// sights has what the last records say about the owner of the GVL, if it is another thread than the record's own.
-	// The next one is stored at index sight. found is the result of clues.
+	// sights has which thread the last records show as the owner of the GVL. Only records of other threads than the
+	// owner are used. The next entry is stored at index sight. found is the result of clues.
 	sights [maxTurns]sight
 	sight  int
 	found  []clue
-	// pending are the changes that were not passed on yet, because changes with earlier times may still be found.
+	// pending are the changes that ddtop has not passed on yet, because it may still find changes with earlier times.
 	pending []change
 	// failed counts the records for which some words of memory could not be read.
 	failed uint64
@@ -80,11 +81,11 @@ type Machine struct {
 type change struct {
 	exact.Record
 	stack Named
-	// The field does is true if the thread's state stays the same, and only its activity changes. The field doing then
-	// has the new activity.
+	// does is true if the change is not one of the thread's state, but only of what the thread does in this state.
+	// doing then says what it does from now on.
 	does  bool
 	doing sampler.Doing
-	// work is the request that the thread begins. It is nil if the change does not begin a request.
+	// work is the request that the thread begins with this change. It is nil if the thread begins none.
 	work Worked
 }
 
@@ -94,10 +95,10 @@ type thread struct {
 	state   state
 	// atNS is the time of the thread's last record. sinceNS is when its state began.
 	atNS, sinceNS int64
-	// blocked is the value of Record.inCall for the thread's last record: whether it lost its CPU in a system call that
-	// it had just entered. It is true before the first record.
+	// blocked is the value of Record.inCall for the thread's last record. It is true if the thread lost its CPU in a
+	// system call that it had just entered. It is also true before the first record.
 	blocked bool
-	// stack is the stack with which the thread waits for the GVL. It is nil if this stack was not copied.
+	// stack is the stack that the thread had when it began to wait for the GVL. It is nil if this stack was not copied.
 	stack Named
 	// joinedNS is when another thread put this thread into the queue for the GVL. It is zero if no thread is known to
 	// have done so.
@@ -111,8 +112,8 @@ type thread struct {
 	out     bool
 	// doing is the last report of what the thread does in its state.
 	doing sampler.Doing
-	// ticks counts the clock ticks that were the first after a system call. free counts only the ticks among them that
-	// found the thread without the GVL. Old ticks count less (countTick).
+	// ticks counts clock ticks of the thread. Of several ticks after the same system call, only the first is counted.
+	// free counts the ones at which the thread did not have the GVL. Old ticks have less weight (countTick).
 	ticks, free int
 }
 
@@ -163,14 +164,14 @@ func (m *Machine) Feed(r *Record) {
 	if t != nil && t.address != r.Thread {
 		m.leave(t, r.NS)
 		m.forget(t)
-		t = nil // the native thread serves another thread now
+		t = nil // the native thread now runs another Ruby thread
 	}
 	if t == nil {
 		if len(m.threads) >= maxThreads {
 			return
 		}
-		// A new thread begins without the GVL, when it first gets a CPU. If this time is unknown, the thread counts as
-		// beginning at the time of the record.
+		// A new thread begins without the GVL, when it first gets a CPU. If this time is unknown, ddtop takes the time
+		// of the record instead.
 		from := cmp.Or(r.InNS, r.NS)
 		t = &thread{tid: r.TID, address: r.Thread, state: released, blocked: true, atNS: from - 1, sinceNS: from}
 		m.threads[r.TID], m.of[r.Thread] = t, r.TID
@@ -195,7 +196,7 @@ func (m *Machine) Feed(r *Record) {
 	var ran Named
 	switch r.state() {
 	case running:
-		ran = r.Stack // what it runs now
+		ran = r.Stack // the stack that the thread runs now
 	case waiting:
 		if r.Stack != nil {
 			t.stack = r.Stack
@@ -223,7 +224,7 @@ func (m *Machine) placeOf(ns int64) int {
 }
 
 // Lost reports that records are missing, the last of them at the time ns. So the state of each thread is unknown from
-// then until the thread's next record.
+// ns until the thread's next record.
 func (m *Machine) Lost(ns int64) {
 	for _, t := range m.threads {
 		m.unknown(t, max(ns, t.atNS))
@@ -248,8 +249,9 @@ func (m *Machine) forget(t *thread) {
 	}
 }
 
-// last finds out what a thread did between the last time that it got a CPU and its end. Its last record does not show
-// this. So last assumes that the thread ran Ruby until it gave the GVL away.
+// last handles a thread that has ended. It finds out what the thread did between the last time that it got a CPU and
+// its end. The record of the end does not show this. So last assumes that the thread ran Ruby until it gave the GVL
+// away.
 func (m *Machine) last(t *thread, r *Record) {
 	of := *r
 	of.Kind, of.Thread, of.DelayNS = Out, t.address, t.delayNS
@@ -272,11 +274,11 @@ func (m *Machine) interval(t *thread, r *Record) {
 			m.move(t, r, joined, waiting)
 		}
 	}
-	// The thread could run Ruby from the time ready on. It did so until the time end. If the thread is in a system call
-	// now, end is just before this call. Otherwise the time is unknown, and end is the best guess: the middle of the
-	// time since ready.
+	// The thread could run Ruby from the time ready on, and stopped running it at the time end. If the thread is in a
+	// system call now, end is just before this call. Otherwise the time is unknown, and end is a guess: the middle
+	// between ready and now.
 	ready := t.atNS
-	blocked := r.InNS > t.atNS && t.blocked // it came out of a system call
+	blocked := r.InNS > t.atNS && t.blocked // true if the thread came out of a system call when it got the CPU
 	if r.InNS > t.atNS {
 		ready = min(r.InNS+backNS, r.NS)
 	}
@@ -305,12 +307,14 @@ func (m *Machine) interval(t *thread, r *Record) {
 		last, _ := m.without(t, ready, end)
 		begin = max(end-t.held(end-ready), last)
 	default:
-		begin = m.since(t, ready, cmp.Or(gave, end)) // it came back from code without the GVL, but when is not known
+		begin = m.since(t, ready, cmp.Or(gave, end)) // it came back from code without the GVL at an unknown time
 	}
-	ran := r.CFP != t.cfp || r.PC != t.pc || r.SP != t.sp             // Ruby's code has moved on
-	same := !ran && r.large() && r.Name == t.call && r.Args == t.args // it is still in the call of its last record
+	ran := r.CFP != t.cfp || r.PC != t.pc || r.SP != t.sp // Ruby's code has moved on since the last record
+	// true if the thread is still in the system call of its last record
+	same := !ran && r.large() && r.Name == t.call && r.Args == t.args
 	if !r.Before33 && t.state == released && r.WakerOwner == t.address && r.WokenNS > t.atNS {
-		m.move(t, r, r.WokenNS, waiting) // the thread that woke it had put it into the queue, or had given it the GVL
+		// the thread that woke this one up had put it into the queue, or had given it the GVL
+		m.move(t, r, r.WokenNS, waiting)
 		begin = ready
 	}
 	if gave != 0 {
@@ -326,7 +330,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 		case is == waiting:
 			m.move(t, r, gave+(r.NS-gave)/2, is)
 		case called && r.Before33 && r.Owner == 0 && end-gave > againNS:
-			// The thread that t woke has not taken the GVL yet. So t held the GVL once more before its present call.
+			// The thread that t woke up has not taken the GVL yet, and no thread owns it. So t took it back for a while
+			// before its present call.
 			m.turnOf(t, r, m.regained(t, r, gave, end), end)
 		}
 		return
@@ -356,11 +361,11 @@ func (m *Machine) interval(t *thread, r *Record) {
 	case t.state == waiting:
 		m.move(t, r, ready, running)
 		m.move(t, r, end, is)
-	default: // it had no GVL before, and has none now
+	default: // the thread had no GVL at its last record, and has none now
 		if ran || blocked && called && is == released && !same {
 			if !blocked && !called {
-				// The thread was in code without the GVL at both ends of the interval. So usually it was without the
-				// GVL during most of the interval.
+				// The thread was in code without the GVL at the beginning and at the end of the interval. So it
+				// probably was without the GVL during most of the interval.
 				end = min(begin+leadNS, r.NS)
 			}
 			m.turnsOf(t, r, begin, end, blocked && called)
@@ -371,7 +376,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 
 // joined records which threads other threads have put into the queue for the GVL, according to r. Usually the GVL's
 // holder puts a thread into the queue, so this happened after the holder's last record. But a thread in r.Joined may
-// also have queued by itself while it had a CPU. Its next record shows whether it had a CPU at that time.
+// also have had a CPU and queued by itself. Its next record will show whether it had a CPU at that time.
 func (m *Machine) joined(r *Record) {
 	at := r.NS
 	if h := m.holder; h != nil && h.atNS < r.NS {
@@ -391,8 +396,8 @@ func (m *Machine) joined(r *Record) {
 	}
 }
 
-// queue handles threads that other threads have put into the queue for the GVL by the time untilNS. It changes their
-// state to waiting.
+// queue changes the state of threads to waiting: of those that other threads have put into the queue for the GVL by the
+// time untilNS.
 func (m *Machine) queue(untilNS int64) {
 	m.joins = slices.DeleteFunc(m.joins, func(x *thread) bool {
 		if x.joinedNS > untilNS {
@@ -445,9 +450,9 @@ func (m *Machine) leave(t *thread, at int64) {
 	m.turn = (m.turn + 1) % maxTurns
 }
 
-// tell adds a change to the queue of changes: at a time (at), the thread begins a state (is). whole is true if this is
-// the time of the record r: only then is r.Owner the GVL's owner. stack is the stack of a wait that ends, or the stack
-// that the thread runs.
+// tell adds a change to the queue of changes: at a time (at), the thread begins a state (is). r.Owner is the GVL's
+// owner at the time of the record r. So tell uses r.Owner only if whole is true, which means that the change has the
+// same time as r. stack is the stack of a wait that ends, or the stack that the thread runs.
 func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 	x := exact.Record{NS: at - at%unitNS, TID: r.TID, Kind: exact.Unlocked, Before33: r.Before33, Some: true, Thread: r.Thread, DelayNS: r.DelayNS - r.DelayNS%unitNS}
 	if r.Kind == Began {
@@ -469,8 +474,8 @@ func (m *Machine) tell(r *Record, at int64, is state, whole bool, stack Named) {
 }
 
 // Advance passes all changes up to a time to the exact.Machine, in order. It stops early at a change whose stack or
-// request has no name yet. It returns the time that it has reached. A change from before this time may still be found
-// later. It then counts as happening after this time.
+// request has no name yet. It returns the time that it has reached. If ddtop later finds a change from before this
+// time, the change gets a later time.
 func (m *Machine) Advance(untilNS int64) int64 {
 	untilNS -= untilNS % unitNS
 	m.queue(untilNS)

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// told collects the states of one thread as text, such as "running 4-97" for a state and its times.
+// told collects the states of one thread as text. For example, "running 4-97" is a state with the times of its
+// beginning and end.
 type told struct {
 	tid    int32
 	doing  string
@@ -36,7 +37,7 @@ func (k *told) does(what string, at int64) {
 	k.doing, k.fromNS = what, at
 }
 
-// These are the rb_thread_t and the native thread of each thread in the tests.
+// These are the addresses of the rb_thread_t, and the numbers of the native threads, of the two threads in the tests.
 const (
 	one, two = 0x1000, 0x2000
 	tid1     = 11
@@ -46,7 +47,8 @@ const (
 // us is a microsecond in ns.
 const us = 1000
 
-// out returns the record of a thread that was on a CPU from one time (from) to a later time (to), both in µs.
+// out returns the record of a thread that lost its CPU. The thread was on the CPU from one time (from) to a later time
+// (to), both in µs.
 func out(tid int32, from, to int64, set func(*Record)) Record {
 	r := Record{Kind: Out, TID: tid, InNS: from * us, NS: to * us, Thread: one, Region: true, Asleep: true, Syscall: 1}
 	if tid == tid2 {
@@ -61,7 +63,7 @@ func queued(r *Record)   { r.Queued, r.Region = true, false }
 func without(*Record)    {}
 func computes(r *Record) { r.Asleep, r.Syscall = false, -1 }
 
-// with combines several changes of a record.
+// with returns a function that applies several changes to a record.
 func with(of ...func(*Record)) func(*Record) {
 	return func(r *Record) {
 		for _, f := range of {
@@ -70,9 +72,9 @@ func with(of ...func(*Record)) func(*Record) {
 	}
 }
 
-// TestJoinedWhileStatesWereRead: at the start, ddtop reads the states of all threads. After it has read a thread's
-// state, another thread puts this thread into the queue for the GVL. The state that was read applies from the time of
-// its reading. From the time when the thread was queued, it must count as waiting.
+// TestJoinedWhileStatesWereRead: at the start, ddtop reads the states of all threads. After it has read the state of
+// one thread, another thread puts this thread into the queue for the GVL. Until then, the thread has the state that was
+// read. From then on, its state is waiting.
 func TestJoinedWhileStatesWereRead(t *testing.T) {
 	k := told{tid: tid2}
 	to := exact.NewMachine(k.changed)
@@ -105,7 +107,7 @@ func TestRules(t *testing.T) {
 		name    string
 		records []Record
 		want    string
-		want32  string // up to Ruby 3.2, if it differs
+		want32  string // the result for Ruby up to 3.2, if it differs from want
 	}{
 		{"a thread that sleeps", nil, "released 0-1000", ""},
 		{"comes back, computes and is preempted, computes, sleeps", []Record{
@@ -188,7 +190,7 @@ func TestRules(t *testing.T) {
 	} {
 		for _, before33 := range []bool{false, true} {
 			if before33 && strings.Contains(fmt.Sprint(c.name), "into the queue by") || before33 && strings.Contains(c.name, "in its hands") {
-				continue // no record names the next holder
+				continue // skip this record, because it does not name the next holder
 			}
 			k := &told{tid: tid1}
 			m := NewMachine(exact.NewMachine(k.changed))
@@ -200,7 +202,7 @@ func TestRules(t *testing.T) {
 			for _, r := range c.records {
 				r.Before33 = before33
 				m.Feed(&r)
-				m.Advance(0) // no change is due yet
+				m.Advance(0) // there is no change to pass on at this time
 			}
 			m.Advance(1000 * us)
 			k.does("", 1000*us)
@@ -215,8 +217,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestNotGiven: from Ruby 3.3 on, a thread that sleeps with the GVL waits for a mutex of the scheduler. The thread that
-// wakes it has given the mutex back, not the GVL.
+// TestNotGiven: from Ruby 3.3 on, a thread can sleep although it holds the GVL, because it waits for a mutex of the
+// scheduler. The thread that wakes it up has given back this mutex, not the GVL.
 func TestNotGiven(t *testing.T) {
 	k := told{tid: tid1}
 	m := NewMachine(exact.NewMachine(k.changed))
@@ -235,9 +237,9 @@ func TestNotGiven(t *testing.T) {
 }
 
 // TestUnseenCallsWithoutGVL: a thread gives the GVL away and takes it back between two system calls, so no record shows
-// this. Three of four clock ticks find the thread without the GVL. So ddtop assumes that the thread has no GVL in the
-// middle three quarters of each time between two calls. But while another thread waits for the GVL, the thread cannot
-// have given it away.
+// this. At three of four clock ticks the thread does not have the GVL. So ddtop assumes that the thread has no GVL in
+// the middle three quarters of each time between two calls. It does not assume this while another thread waits for the
+// GVL, because then the thread cannot have given it away.
 func TestUnseenCallsWithoutGVL(t *testing.T) {
 	for _, c := range []struct {
 		other func(*Record)
@@ -256,7 +258,7 @@ func TestUnseenCallsWithoutGVL(t *testing.T) {
 				}
 			}))
 			m.Feed(&tick)
-			// The second tick after a call does not count.
+			// ddtop does not count the second tick after a call.
 			again := out(tid1, 60*i+10, 60*i+40, with(computes, func(r *Record) { r.Kind = Clock }))
 			m.Feed(&again)
 			sleeps := out(tid1, 60*i+10, 60*i+50, without)
@@ -276,7 +278,7 @@ func TestUnseenCallsWithoutGVL(t *testing.T) {
 	}
 }
 
-// TestTicksFade: recent ticks of the clock count more than old ones.
+// TestTicksFade: recent ticks of the clock have more weight than old ones.
 func TestTicksFade(t *testing.T) {
 	x := &thread{}
 	for range 4 * mostTicks {
@@ -304,7 +306,8 @@ func (n *named) Ready() bool                            { return n.ready }
 func (n *named) Name() (stack, resumes sampler.StackID) { n.asked++; return n.id, n.id + 1 }
 
 // TestStacks: when a wait for the GVL ends, its stack is the one that the thread had when it queued. A stack copied at
-// a clock tick belongs to the holder of the GVL. If a stack has no name yet, all later changes wait until it has one.
+// a clock tick belongs to the holder of the GVL. If the names of a stack are not known yet, ddtop holds back all later
+// changes.
 func TestStacks(t *testing.T) {
 	waits, runs := &named{id: 10}, &named{id: 20, ready: true}
 	var got []string

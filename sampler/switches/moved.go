@@ -5,22 +5,23 @@ import (
 	"slices"
 )
 
-// These are limits for conclusions about what a thread did. ddtop draws the conclusions from the times at which threads
-// get and lose a CPU (moves). Times are in ns.
+// These are limits for conclusions about what a thread did. ddtop draws the conclusions from moves: the times at which
+// threads get and lose a CPU. Times are in ns.
 const (
 	// briefNS is the longest time, in ns, that a thread runs after waking up until it queues for the GVL.
 	briefNS = 50_000
 	// ranNS is a time on a CPU, in ns. A thread that had a CPU for at least this long must have run Ruby code.
 	ranNS = 30_000
-	// sliceNS helps to guess why a thread went to sleep while others wait for the GVL. If it went to sleep more than
-	// sliceNS after it woke up, it has probably used up its time slice. If it went to sleep earlier, it probably wanted
-	// to sleep. A time slice begins with the thread's hold, or when the first other thread begins to wait.
+	// sliceNS helps to guess why a thread lost its CPU and slept while others wait for the GVL. If this was more than
+	// sliceNS after it woke up, it has probably used up its time slice and had to give the GVL away. If it was earlier,
+	// the thread probably wanted to sleep. A time slice begins with the thread's hold, or when the first other thread
+	// begins to wait.
 	sliceNS = 5_000_000
-	// maxMoves limits how many events are stored until the next Glance. Further events are dropped. Look then reports
-	// the loss, because its results may be wrong.
+	// maxMoves limits how many moves are stored until the next Glance. If there are more, they are dropped, and Look
+	// may return wrong records. So Look reports the loss.
 	maxMoves = 1 << 18
-	// recentThreads is the size of a cache of threads. A thread in the cache is found without using a map. The size is
-	// a power of two.
+	// recentThreads is the size of a cache, and a power of two. If a thread is in the cache, ddtop need not search for
+	// it in a map.
 	recentThreads = 64
 )
 
@@ -56,8 +57,8 @@ type Words struct {
 // Glance is the result of one reading of Ruby's memory, made between FromNS and ToNS.
 type Glance struct {
 	FromNS, ToNS int64
-	// Owner is the thread that owned the GVL at FromNS and at ToNS. Sure is false if the two readings showed different
-	// owners.
+	// Owner is the thread that owned the GVL. It was read at FromNS and at ToNS. Sure is false if the two readings
+	// showed different owners.
 	Owner    uint64
 	Sure     bool
 	Before33 bool
@@ -66,8 +67,8 @@ type Glance struct {
 }
 
 // Movements makes Records from the moves of threads (getting or losing a CPU), and from glances (readings of Ruby's
-// memory). A glance shows what a thread does while it has no CPU. If the thread moves again before a glance, Movements
-// concludes what it did from its moves and from other threads' moves. Only one goroutine may use it.
+// memory). A glance shows what a thread does while it has no CPU. If the thread gets a CPU again before there is a
+// glance, Movements concludes from the moves of all threads what this thread did. Only one goroutine may use it.
 type Movements struct {
 	threads map[int32]*mover
 	// recent is a cache of threads, by the TID modulo recentThreads.
@@ -76,10 +77,10 @@ type Movements struct {
 	// round counts how often Look was called.
 	round   uint64
 	dropped bool
-	// changed is true if a thread has moved since the last Glance, or during it.
+	// changed is true if a thread has moved during or since the last Glance.
 	changed bool
-	// Seen counts the sleeps during which a Glance showed what the thread did. Concluded counts the other sleeps, for
-	// which ddtop concluded from moves what the thread did.
+	// Seen counts the sleeps for which a Glance showed what the thread did. Concluded counts the other sleeps, for
+	// which ddtop had to conclude this from moves.
 	Seen, Concluded uint64
 	out             func(*Record)
 	before33        bool
@@ -92,29 +93,29 @@ type Movements struct {
 type mover struct {
 	tid   int32
 	words Words
-	// moved is the number of the last round in which the thread moved, or was marked as moved. A round is a call of the
-	// method Look.
+	// moved is the number of the round in which the thread last moved, or was last marked as moved. A round is a call
+	// of the method Look.
 	moved uint64
 	is    state
 	on    bool
 	// preempted is true if the thread has no CPU and is runnable.
 	preempted bool
-	// inNS is when the thread got a CPU after its last sleep. gotNS is when it got its present CPU. ranNS is its time
-	// on a CPU since inNS. outNS is when it last lost a CPU. All are in ns.
+	// inNS is when the thread got a CPU after its last sleep. gotNS is when it got the CPU that it has now. ranNS is
+	// its time on a CPU since inNS. outNS is when it last lost a CPU. All are in ns.
 	inNS, gotNS, ranNS, outNS int64
-	// firstNS is when the thread first got a CPU again, after ddtop last knew what it did. It is zero if it has got
-	// none since then.
+	// firstNS is when the thread got a CPU for the first time after ddtop last knew what it did. It is zero if the
+	// thread has got no CPU since then.
 	firstNS int64
 	// gave is true if the thread has given the GVL away, then lost its CPU to another thread, and has not slept since.
-	// went is true if it went to sleep soon after that.
+	// went is true if the thread went to sleep soon after it gave the GVL away.
 	gave, went bool
 	// told is true if ddtop knows what the thread does while it has no CPU. busy is true if another thread had or
 	// wanted a CPU at outNS. queue is true if another thread waited for the GVL at outNS.
 	told, busy, queue bool
 	// lookedNS is the time of the last Glance at the thread since it moved.
 	lookedNS int64
-	// steps grows each time the thread has run Ruby code. It replaces the thread's place in the code (Record.CFP),
-	// which moves do not show.
+	// steps grows each time the thread has run Ruby code. In records that are made from moves, it stands for the
+	// thread's place in the code (Record.CFP), because moves do not show this place.
 	steps uint64
 	moves uint64
 }
@@ -139,7 +140,7 @@ func (m *Movements) Moved(e Move) {
 	m.moves = append(m.moves, e)
 }
 
-// Any reports whether a thread has moved since the last glance, or has a CPU.
+// Any reports whether any thread has moved since the last glance, or has a CPU.
 func (m *Movements) Any() bool {
 	return len(m.moves) > 0 || m.active > 0 || m.changed
 }
@@ -153,8 +154,7 @@ func (m *Movements) Wanted(tid int32) bool {
 	return t == nil || t.words.Thread == 0 || t.on || t.preempted || !t.told || t.moved == m.round
 }
 
-// Note looks at the moves that were not applied yet, and marks their threads. Wanted then returns true for these
-// threads.
+// Note marks the threads of all moves that were not applied yet. Wanted then returns true for these threads.
 func (m *Movements) Note() {
 	for i := range m.moves {
 		if t := m.thread(m.moves[i].TID); t != nil {
@@ -178,7 +178,7 @@ func (m *Movements) Forget(tid int32) {
 }
 
 // Pass applies the moves up to a time, without a glance. It calls out with the resulting records. After Pass, callers
-// must not add earlier moves.
+// must not add moves from before this time.
 func (m *Movements) Pass(untilNS int64, out func(*Record)) {
 	m.out = out
 	m.pass(untilNS)
@@ -298,7 +298,7 @@ func (m *Movements) set(t *mover, on, preempted bool) {
 	m.count(t, +1)
 }
 
-// count adds a thread to the counts active and waiters (n is 1), or takes it out (n is -1).
+// count adds a thread to the numbers active and waiters (n is 1), or subtracts it (n is -1).
 func (m *Movements) count(t *mover, n int) {
 	if t.words.Thread == 0 {
 		return
@@ -312,7 +312,7 @@ func (m *Movements) count(t *mover, n int) {
 }
 
 // conclude finds out from moves alone what a thread did during a sleep. It is called if the sleep ended before a glance
-// at the thread.
+// could show this.
 func (m *Movements) conclude(t *mover) {
 	if t.words.Thread == 0 {
 		return
@@ -320,19 +320,19 @@ func (m *Movements) conclude(t *mover) {
 	m.Concluded++
 	is := released
 	switch {
-	case t.went: // it released the GVL for this sleep
+	case t.went: // the thread gave the GVL away because it wanted to sleep
 	case t.is == released && t.ranNS < briefNS, t.is == waiting && t.ranNS < ranNS:
 		if t.busy || t.queue {
-			is = waiting // it woke up, and did not get the GVL
+			is = waiting // it woke up, wanted the GVL and did not get it
 		}
 	case t.ranNS >= briefNS && t.outNS-t.inNS >= sliceNS:
 		if t.queue {
-			is = waiting // its time slice was over
+			is = waiting // its time slice was over, so it had to give the GVL away
 		}
 	}
 	t.told = true
 	if is == t.is && t.ranNS < ranNS && !t.went {
-		return // the thread continues its state from before
+		return // the thread is in the same state as before the sleep
 	}
 	m.record(t, Out, t.outNS, is, 0)
 }
@@ -353,7 +353,7 @@ func (m *Movements) glance(g *Glance) {
 		m.count(t, +1)
 		owner := g.Owner
 		if !g.Sure && (t.on || t.preempted) {
-			continue // it is not known which of two threads runs
+			continue // there are two such threads, and it is not known which of them runs
 		}
 		r := Record{Thread: w.Thread, Owner: owner, Queued: w.Queued, Linked: w.Linked, Region: w.Region, Runnable: w.Runnable, Before33: g.Before33}
 		if !g.Sure && r.Owner == w.Thread {
@@ -365,8 +365,8 @@ func (m *Movements) glance(g *Glance) {
 			t.told, t.outNS = !t.on, at
 			m.record(t, Began, at, is, owner)
 		case t.on, t.preempted:
-			// The thread has a CPU, or is runnable without one. So its state may have changed since it was last seen.
-			// Even if it seems to hold the GVL as before, another thread may have had the GVL in between.
+			// The thread has a CPU, or is runnable without one. So its state may have changed since the last glance.
+			// Even if it holds the GVL as before, another thread may have had the GVL in between.
 			if !t.preempted || !t.told || is != t.is || is == running {
 				t.gave = t.preempted && is == released && (t.gave || t.is == running)
 				t.told = t.preempted
@@ -377,8 +377,8 @@ func (m *Movements) glance(g *Glance) {
 			m.Seen++
 			m.record(t, Out, t.outNS, is, owner)
 		case is != t.is:
-			// The thread has not moved, but has another state than before. So another thread has put it into the queue,
-			// or has given it the GVL.
+			// The thread has not moved, but its state is another one than before. So another thread has put it into the
+			// queue, or has given it the GVL.
 			if t.lookedNS > t.outNS {
 				m.record(t, Clock, t.lookedNS, t.is, 0)
 			}
@@ -394,7 +394,7 @@ func (m *Movements) glance(g *Glance) {
 func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64) {
 	in := t.inNS
 	if t.is != running {
-		in = max(in, t.firstNS) // without a CPU it cannot have got the GVL
+		in = max(in, t.firstNS) // before firstNS the thread had no CPU, so it cannot have got the GVL
 	}
 	t.firstNS = 0
 	m.count(t, -1)
@@ -419,8 +419,8 @@ func (m *Movements) record(t *mover, kind Kind, at int64, is state, owner uint64
 	case is == running:
 		m.holder = t
 	case kind == Out && h != nil && h != t && h.is == running && (h.on || h.preempted) && h.inNS <= t.inNS:
-		// The previous holder h gave the GVL to this thread for a while, without going to sleep. Now h has the GVL
-		// again, so h also gets a record.
+		// The previous holder h did not sleep, but gave the GVL to this thread for a while. Now h has the GVL again, so
+		// h also gets a record.
 		m.record(h, Clock, at, running, 0)
 	}
 }

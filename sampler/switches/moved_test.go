@@ -122,8 +122,8 @@ func TestMovements(t *testing.T) {
 	}
 }
 
-// TestMovementsAny: after threads have moved, Any and Wanted return true, so that ddtop takes a glance at their memory.
-// This is so even if Pass has already applied the moves. While threads do not move, they return false.
+// TestMovementsAny: after threads have moved, Any and Wanted return true, so that ddtop reads their memory (a glance).
+// They return true even if Pass has already applied the moves. While threads do not move, they return false.
 func TestMovementsAny(t *testing.T) {
 	m, records := NewMovements(), 0
 	count := func(*Record) { records++ }

@@ -12,12 +12,13 @@ const (
 	Clock
 	// Exited means that the native thread ends. The record has no words of memory.
 	Exited
-	// Began means that the record comes from the reading of memory at the time when ddtop began to follow the process.
-	// The thread keeps the state in this record until it first gets or loses a CPU.
+	// Began means that ddtop made the record from its first reading of memory, when it began to follow the process. The
+	// thread keeps the state in this record until it first gets or loses a CPU.
 	Began
 )
 
-// ServesUnread is the value of Record.Serves if memory could not be read. No Ruby object has this address.
+// ServesUnread is the value of Record.Serves if memory could not be read. It differs from every address, because no
+// Ruby object has the address 1.
 const ServesUnread = 1
 
 // Record is one interval of a thread on a CPU, with the contents of Ruby's memory at its end. Words that could not be
@@ -30,7 +31,7 @@ type Record struct {
 	NS, InNS, WokenNS int64
 	TID               int32
 	// Waker is the native thread that made this thread runnable, or 0 if it is not known. WakerOwner is the owner of
-	// the GVL at that time. WakerOwner is 0 if Waker belongs to another process.
+	// the GVL at the time when this happened. WakerOwner is 0 if Waker belongs to another process.
 	Waker      int32
 	WakerOwner uint64
 	// GaveNS is when the thread woke up the next holder of the GVL during this interval. It is 0 if it did not do so.
@@ -38,8 +39,8 @@ type Record struct {
 	// Thread is the address of the rb_thread_t. Owner is the address of the thread that owns the GVL, and Last is the
 	// address of the last thread in the queue. Owner and Last are 0 if there is no such thread.
 	Thread, Owner, Last uint64
-	// Joined are threads that have joined the queue for the GVL since the last record, up to six. Unused elements are
-	// zero.
+	// Joined are the addresses of threads that have joined the queue for the GVL since the last record, up to six.
+	// Unused elements are zero.
 	Joined [6]uint64
 	// Queued is true if the thread's node is in the queue for the GVL. Linked is true if it is in the list of running
 	// threads. Region is true if the thread is in code that gave the GVL away and will take it back. Runnable is true
@@ -50,8 +51,8 @@ type Record struct {
 	// Asleep is true if the thread waits in the kernel. It is false if the thread has only lost its CPU to another
 	// thread.
 	Asleep bool
-	// Syscall is the number of the system call that the thread is in, and Args are its arguments. Syscall is -1 outside
-	// of a system call.
+	// Syscall is the number of the system call that the thread is in, and Args are its arguments. Syscall is -1 if the
+	// thread is in no system call.
 	Syscall int64
 	Args    [3]uint64
 	// Name is the name of the system call. Descriptor is true if the first argument of the call is a descriptor. The
@@ -96,7 +97,7 @@ func (r *Record) SetStatus(word uint64) {
 	r.Runnable = r.Status == sampler.Runnable
 }
 
-// Named is a copied stack. ddtop may not have found the names of its frames yet.
+// Named is a copied stack. ddtop looks up the names of its frames later, so they may not be known yet.
 type Named interface {
 	// Ready reports whether Name may be called. It returns true if the stack has its name, or if ddtop has given up
 	// waiting for the name.
@@ -115,8 +116,8 @@ type Worked interface {
 	ID() sampler.WorkID
 }
 
-// sends are the system calls that can wake another thread, but do not wait for that thread. Each has a time in ns. It
-// is the time from when the caller gives the GVL away until it loses its CPU to the woken thread.
+// sends are the system calls that can wake another thread, but do not wait for that thread. The value of each is a time
+// in ns: how long before it loses its CPU to the woken thread the caller gives the GVL away.
 var sends = map[string]int64{"sendto": sendNS, "sendmsg": sendNS, "sendmmsg": sendNS, "write": writeNS,
 	"writev": writeNS, "futex": writeNS, "sendfile": writeNS, yield: writeNS}
 
@@ -130,8 +131,8 @@ func (r *Record) large() bool {
 	return r.Descriptor && r.Name != "sendfile" && r.Args[2] >= largeBytes
 }
 
-// inCall reports whether the thread lost its CPU in a system call that it had just entered. Either it waits in the
-// call, or the call woke another thread, which took the CPU.
+// inCall reports whether the thread lost its CPU in a system call that it had just entered. There are two cases: it
+// waits in the call, or the call woke another thread, which took the CPU.
 func (r *Record) inCall() bool {
 	return r.Kind == Out && (r.Asleep || r.state() == released && sends[r.Name] != 0 && !r.large())
 }

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// sight says that, at a time, a record of another thread showed the thread at address as the owner of the GVL.
+// sight is one observation of the GVL's owner: at the time ns, a record of another thread showed the thread at address
+// as the owner.
 type sight struct {
 	address uint64
 	ns      int64
 }
 
-// see notes which thread a record shows as the GVL's owner. It does so only if the record belongs to another thread
-// than the owner.
+// see remembers which thread a record shows as the GVL's owner. It ignores the owner's own records.
 func (m *Machine) see(r *Record) {
 	if r.Owner != 0 && r.Owner != r.Thread {
 		m.sights[m.sight] = sight{r.Owner, r.NS}
@@ -20,22 +20,22 @@ func (m *Machine) see(r *Record) {
 	}
 }
 
-// slept reports whether another thread than t slept with the GVL until a time (ns). If t wakes this thread, t does not
-// give it the GVL. This happens from Ruby 3.3 on: a thread holds the GVL and sleeps until t gives back a mutex of the
-// scheduler.
+// slept reports whether another thread than t slept with the GVL until a time (ns). If t wakes this thread up, t does
+// not give it the GVL. This occurs from Ruby 3.3 on: a thread sleeps although it holds the GVL, and waits until t gives
+// back a mutex of the scheduler.
 func (m *Machine) slept(t *thread, ns int64) bool {
 	h := m.holder
 	return h != nil && h != t && h.state == running && h.out && h.atNS < ns
 }
 
-// clue says whether a thread had the GVL at one moment.
+// clue says whether a thread had the GVL at the time ns.
 type clue struct {
 	ns  int64
 	had bool
 }
 
-// clues returns what other threads' records show about t between two times (from, to), in order of time. A clue says
-// that t owned the GVL at a time, or that another thread held it then. The result is valid until the next call.
+// clues returns what other threads' records show about t between two times (from, to), in order of time. Each clue says
+// that t owned the GVL at a time, or that another thread held it at that time. The result is valid until the next call.
 func (m *Machine) clues(t *thread, from, to int64) []clue {
 	m.found = m.found[:0]
 	add := func(ns int64, had bool) {
@@ -62,15 +62,14 @@ func (m *Machine) clues(t *thread, from, to int64) []clue {
 	return m.found
 }
 
-// regained handles a thread that gave the GVL away at one time (gave), and has it again at a later time (to). This
-// later hold began before that time, and regained returns when. If the thread had further holds in between, regained
-// adds them.
+// regained handles a thread that gave the GVL away at one time (gave), and has it again at a later time (to). It
+// returns when the thread got it back. If the thread had further holds in between, regained adds them.
 //
 // Up to Ruby 3.2, a thread often takes the GVL back before the thread that it woke has a CPU. If no clue shows another
 // holder in between, regained assumes that this happened. Otherwise the thread worked without the GVL until after the
-// other thread's hold. It cannot have waited for the GVL in between, because then it would have lost its CPU. Nothing
-// is known about the time between two clues. So regained takes its middle, or divides it as usual for this thread
-// (held).
+// other thread's hold. It cannot have waited for the GVL in between, because then it would have lost its CPU. It is not
+// known what happened between two clues. So regained takes the middle of this time, or divides the time as usual for
+// this thread (held).
 func (m *Machine) regained(t *thread, r *Record, gave, to int64) (back int64) {
 	soon := min(gave+againNS, gave+(to-gave)/2)
 	last, had := gave, false
@@ -101,17 +100,17 @@ func (m *Machine) regained(t *thread, r *Record, gave, to int64) (back int64) {
 }
 
 // since handles a thread that had no GVL at one time (from), and has it at a later time (to). It returns when the
-// thread got the GVL. Other threads had the GVL in the meantime. So the thread got it after their last hold, and before
-// another thread's record first shows this thread as the owner.
+// thread got the GVL. It knows two limits for this time: the thread got the GVL after the last hold of another thread.
+// It got it before another thread's record first shows this thread as the owner.
 func (m *Machine) since(t *thread, from, to int64) int64 {
 	last, seen := m.without(t, from, to)
 	return last + (seen-last)/2
 }
 
-// without handles a thread that had no GVL at one time (from), and has it at a later time (to). It finds two times
-// between which the thread got the GVL, by the records of other threads. last is the last time at which another thread
-// still held the GVL. seen is the first time at which another thread's record shows t as the owner. If there is no such
-// record, seen is the later time (to).
+// without handles a thread that had no GVL at one time (from), and has it at a later time (to). The thread got the GVL
+// between the results last and seen. Other threads' records show these two times. last is the last time at which
+// another thread still held the GVL. seen is the first time at which another thread's record shows t as the owner. If
+// there is no such record, seen is the later time (to).
 func (m *Machine) without(t *thread, from, to int64) (last, seen int64) {
 	for _, c := range m.clues(t, from, to) {
 		if c.had {
@@ -123,8 +122,9 @@ func (m *Machine) without(t *thread, from, to int64) (last, seen int64) {
 }
 
 const (
-	// leastTicks is how many clock ticks of a thread must be counted before the share of its ticks without the GVL is
-	// used. When the number reaches mostTicks, it is halved, so old ticks count less.
+	// leastTicks is how many clock ticks of a thread must be counted before ddtop uses them to estimate the thread's
+	// time without the GVL. When the number of ticks reaches mostTicks, it is halved, so that old ticks have less
+	// weight.
 	leastTicks, mostTicks = 8, 128
 	// leastFreeNS is the shortest time without the GVL that is reported as two changes (giving the GVL away, and
 	// getting it back), in ns.
@@ -132,8 +132,9 @@ const (
 )
 
 // countTick counts the first clock tick after a system call, while the thread has a CPU. It is not called for further
-// ticks, because then one long time without the GVL would count like many calls. free is true if the thread has no GVL,
-// and is not in a call that sends. The time without the GVL in such a call is known (sends).
+// ticks after the same call. Otherwise one long time without the GVL would have the weight of many calls. free is true
+// if the thread has no GVL, and is not in a call that sends. For such a call, ddtop already knows the time without the
+// GVL (sends).
 func (t *thread) countTick(free bool) {
 	if t.ticks++; free {
 		t.free++
@@ -143,8 +144,8 @@ func (t *thread) countTick(free bool) {
 	}
 }
 
-// held returns how long a thread held the GVL during ns, a time on a CPU. In an unknown part of this time, the thread
-// had no GVL. All times are in ns.
+// held estimates how long a thread held the GVL during ns, a time on a CPU. For a part of this time, the thread had no
+// GVL, but no record says for how long. All times are in ns.
 func (t *thread) held(ns int64) int64 {
 	if t.ticks < leastTicks {
 		return ns / 2
@@ -152,10 +153,10 @@ func (t *thread) held(ns int64) int64 {
 	return ns - t.without(ns)
 }
 
-// without returns how long a thread was without the GVL during ns, a time on a CPU between two system calls. All times
-// are in ns. No record shows this, because the thread can give the GVL away and take it back without any call. But
-// clock ticks come at times that do not depend on what the thread does. So the share of ticks without the GVL is the
-// share of time without it.
+// without estimates how long a thread had no GVL during ns, a time on a CPU between two system calls. All times are in
+// ns. No record shows this, because the thread can give the GVL away and take it back without any call. But clock ticks
+// come at times that do not depend on what the thread does. So the share of ticks without the GVL is about the share of
+// time without it.
 func (t *thread) without(ns int64) int64 {
 	if t.ticks < leastTicks {
 		return 0
@@ -163,9 +164,9 @@ func (t *thread) without(ns int64) int64 {
 	return int64(float64(ns) * float64(t.free) / float64(t.ticks))
 }
 
-// freeWithin handles a time in which a thread ran (between from and to). It adds a time without the GVL in the middle
-// of it. The length is the share that the thread is usually without the GVL. It adds nothing while another thread waits
-// for the GVL: the holder cannot give it away then without a record.
+// freeWithin handles a time (between from and to) in which a thread ran. It adds a time without the GVL in the middle
+// of it, by the share of time that this thread is usually without the GVL. It adds nothing while another thread waits
+// for the GVL. During such a wait, the holder cannot give the GVL away without a record.
 func (m *Machine) freeWithin(t *thread, r *Record, from, to int64) {
 	free := t.without(to - from)
 	if free < leastFreeNS || m.waiters > 0 || t.state != running {
@@ -176,9 +177,9 @@ func (m *Machine) freeWithin(t *thread, r *Record, from, to int64) {
 	m.move(t, r, middle+free, running)
 }
 
-// turnsOf adds one or two holds of the GVL that no record shows, in a given time (between from and to). If whole is
-// true, this time began and ended with a system call, and the thread may have been without the GVL in the middle. There
-// are then two holds.
+// turnsOf adds one or two holds of the GVL that no record shows, between the times from and to. If whole is true, a
+// system call was at the beginning and at the end of this time. Then the thread may have been without the GVL in the
+// middle, and turnsOf adds two holds.
 func (m *Machine) turnsOf(t *thread, r *Record, from, to int64, whole bool) {
 	free := t.without(to - from)
 	if !whole || free < leastFreeNS || m.waiters > 0 {
@@ -190,8 +191,8 @@ func (m *Machine) turnsOf(t *thread, r *Record, from, to int64, whole bool) {
 	m.turnOf(t, r, middle+free, to)
 }
 
-// turnOf adds a hold of the GVL that no record shows, in a given time (between from and to). It leaves out the part in
-// which another thread had the GVL.
+// turnOf adds a hold of the GVL that no record shows, between the times from and to. It leaves out the part of this
+// time in which another thread had the GVL.
 func (m *Machine) turnOf(t *thread, r *Record, from, to int64) {
 	clip := func(s *span) {
 		if s.tid == t.tid || s.toNS <= from || s.fromNS >= to {

@@ -22,8 +22,8 @@ const (
 // Page is a view that fills the screen. It keeps the user's choices, such as the sort order, while another page is
 // open.
 type Page interface {
-	// Keys returns the keys of the view. In a view with several parts, only the part with the focus reacts to keys. If
-	// all is false, Keys returns only the keys of this part.
+	// Keys returns the keys of the view. In a view with several parts, keys go only to the part with the focus. If all
+	// is false, Keys returns only the keys of this part.
 	Keys(sc *scene.Scene, all bool) []*scene.KeyMap
 	// Load reads the view's own data from the store, which is locked during the call. The data that all views need
 	// (threads, states, figures, weights) has already been loaded.
@@ -69,15 +69,15 @@ type Wheeled interface {
 	Wheel(h scene.Host, x, y, d int, onAxis bool) (cmd tea.Cmd, done bool)
 }
 
-// Parted is a page with several parts, of which not all are lists. Lists reports whether it shows a list now. If it
-// does, a search filters this list.
+// Parted is a page with several parts, some of which are not lists. Lists reports whether the page shows a list now. If
+// it does, a search filters this list.
 type Parted interface{ Lists() bool }
 
 // Counted is a page that counts the results of a search. Found returns the number of results as text.
 type Counted interface{ Found() string }
 
-// Named is a page that caches names. NamesChanged is called when the screen begins or stops hiding names. The page then
-// reads its names again.
+// Named is a page that caches names. NamesChanged is called when the screen begins to hide names, or stops hiding them.
+// The page then reads its names again.
 type Named interface{ NamesChanged() }
 
 // View describes a page to the screen: its name, its key and how to make it.
@@ -89,7 +89,7 @@ type View struct {
 	Shared sharedKeys
 	// Offered reports whether the page makes sense for a process. It is nil if the page is offered for every process.
 	Offered func(o scene.Offers) bool
-	// Make returns a new page. Make is nil if code outside the list of views makes the page.
+	// Make returns a new page. Make is nil for a page that is made by code outside the list of views.
 	Make func(c *widget.Parts) Page
 }
 

@@ -34,11 +34,12 @@ type Figures struct {
 	SelfKnown       bool
 	SelfShort       bool // SelfCPU is not shown, because the measured time is too short
 	Priority        sampler.Priority
-	Halved, lowered bool // at the end: the budget was halved, the rates were lowered
-	Extended        bool // more than the budget is used, so that figures keep their least quality
+	// Halved: the budget was halved; lowered: the rates were lowered; both at the end of the time shown
+	Halved, lowered bool
+	Extended        bool // ddtop takes more than its budget, because otherwise the figures would be too inexact
 	// lacks has, for each kind of figure, why its quality is too low to show it. The reason is "" if the kind is shown.
 	lacks   [sampler.NumFigures]string
-	exact   bool             // nearly every change of the GVL is known
+	exact   bool             // every change of the GVL is known, for at least 99 % of the time
 	reads   sampler.Reads    // since ddtop attached
 	stacks  store.StackReads // in the time shown
 	Dropped uint64
@@ -159,8 +160,7 @@ func (f *Figures) Why(kinds ...sampler.Figure) string {
 	return ""
 }
 
-// Told returns the text of a figure. If the quality of figures of this kind is too low to show them, it returns –
-// instead.
+// Told returns the text of a figure. If figures of this kind are too inexact to be shown, it returns – instead.
 func (f *Figures) Told(kind sampler.Figure, text string) string {
 	if !f.Enough(kind) {
 		return "–"
@@ -189,8 +189,8 @@ func (f *Figures) MissesWaits() bool { return f.lowered && !f.exact && f.LockHz 
 // Lost returns which share of the stacks that were read is incomplete.
 func (f *Figures) Lost() float64 { return style.Share(int64(f.stacks.Lost), int64(f.stacks.Read)) }
 
-// MayTake returns the share of a CPU that ddtop was allowed to take, at the end of the time on the screen. Zero means
-// no limit.
+// MayTake returns the share of a CPU that ddtop was allowed to take, at the end of the time on the screen. It returns
+// zero if there is no limit.
 func (f *Figures) MayTake(p *sampler.Process) float64 {
 	switch {
 	case f.Extended && p.OverheadMost > 0:
@@ -257,9 +257,9 @@ func (f *Figures) ReadsHelp(p *sampler.Process) KeyMap {
 	return keys
 }
 
-// Halt is something that stops all threads of a process from outside, such as SIGSTOP. The finding about the halt is
-// shown first. While a process is halted, no other rule is checked. All its threads then seem to wait for whatever they
-// did last, so the rules would be wrong.
+// Halt is something that stops all threads of a process from outside, such as SIGSTOP. While a process is halted, the
+// finding about this is shown first, and no other rule is checked. The other rules would be wrong, because all threads
+// seem to wait for whatever they did last.
 type Halt struct {
 	Word    string
 	Finding findings.Finding

@@ -81,13 +81,14 @@ const (
 	// noneNow is the text of the first line if there are findings, but all of them have ended.
 	noneNow = "no findings now"
 	// FiguresOf is a text beside the first finding, on screens of at least FiguresOfWidth columns. It says which time
-	// the findings are about. Otherwise the reader could think of the longer time that the pictures below show.
+	// the findings are about. Without it, the reader could think that they are about the longer time in the pictures
+	// below.
 	FiguresOf      = "last 10 s"
 	FiguresOfWidth = 100
 )
 
-// NothingFound returns the text to show if there are no findings. If ddtop has not watched the memory for long enough,
-// the text must not claim that memory does not grow.
+// NothingFound returns the text to show if there are no findings. Until ddtop has watched the memory for long enough,
+// the text must not say that memory does not grow.
 func (f *Findings) NothingFound() (mark, text string) {
 	switch {
 	case f.Below != "":

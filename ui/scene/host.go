@@ -37,12 +37,12 @@ const (
 	PageProcesses PageID = "processes" // absent if there is one process
 )
 
-// Offers says which of the optional views the screen has. It has a view of processes if ddtop shows several processes.
-// It has a view of requests as soon as ddtop has seen a request or a job.
+// Offers says which of the optional views the screen has. Processes is true if ddtop shows several processes. Requests
+// is true as soon as ddtop has seen a request or a job.
 type Offers struct{ Processes, Requests bool }
 
-// Host is the screen around a page. The keys and clicks of a page change the page itself and the scene. To do anything
-// else, they call methods of the Host.
+// Host is the screen around a page. The keys and clicks of a page change the page itself and the scene. To change
+// anything else, they call methods of the Host.
 type Host interface {
 	Showing() *Scene
 	Store() *store.Store
@@ -53,7 +53,7 @@ type Host interface {
 	// Open shows another page.
 	Open(id PageID) tea.Cmd
 	// Leave remembers the present screen, so that esc can return to it. The caller then opens another page, and after
-	// that calls the returned function.
+	// that calls arrived.
 	Leave() (arrived func())
 	// GoToFinding shows what a finding is about. ShowFindings lists all findings.
 	GoToFinding(id FindingID) tea.Cmd
@@ -109,8 +109,8 @@ func (l *Message) Clear() { *l = Message{} }
 type Binding struct {
 	// Keys are the names of the keys, as tea.KeyPressMsg.String returns them.
 	Keys []string
-	// Show is how the screen writes the keys. Short is a text of one or two words for the footer. If Short is empty,
-	// the footer does not show the keys. Help is the text in the help.
+	// Show is how the screen writes the keys, such as "enter". Short is a text of one or two words for the footer. If
+	// Short is empty, the footer does not show the keys. Help is the text in the help.
 	Show, Short, Help string
 	// Footer is how the footer writes this key when it shows it together with related keys. If Footer is empty, the
 	// footer writes Show.
@@ -141,8 +141,8 @@ func (k *KeyMap) Find(key string) *Binding {
 	return nil
 }
 
-// OfFirst returns copies of the key maps in which each key occurs once. If two maps have the same key, OfFirst keeps it
-// in the earlier map, and leaves it out of the later one.
+// OfFirst returns copies of the key maps in which each key occurs only once. If several maps have the same key, it
+// stays only in the first of them.
 func OfFirst(maps []*KeyMap) []KeyMap {
 	taken := make(map[string]bool)
 	out := make([]KeyMap, len(maps))
@@ -168,8 +168,8 @@ const MaxTerminal = 1000
 // Drag is the part of the time axis that the user is selecting with the mouse. From and To are columns of the axis.
 type Drag struct {
 	From, To int
-	// Before and Zoom are the selection and the zoom at the moment when the mouse button was pressed. The press itself
-	// may have changed them. If the user then drags, they are restored, because only a click selects.
+	// Before and Zoom are the selection and the zoom from before the mouse button was pressed. The press itself may
+	// have changed them. If the user then drags the mouse, they are restored, because only a click selects.
 	Before Selection
 	Zoom   flamegraph.Path
 }
@@ -186,8 +186,8 @@ func (sc *Scene) DrawDrag(a canvas.Area) {
 	a.Sub(from, 0, to-from+1, a.H).Restyle(func(s canvas.Style) canvas.Style { return canvas.Style{FG: s.FG, Attr: s.Attr ^ canvas.Reverse} })
 }
 
-// Zone is a part of the picture that reacts to clicks. The code that draws this part also adds its Zone. So the zones
-// always agree with the picture.
+// Zone is a part of the picture that reacts to clicks. The code that draws this part also adds its Zone, so that the
+// zones always agree with the picture.
 type Zone struct {
 	At    canvas.Area
 	Press func(h Host, x, y int) tea.Cmd

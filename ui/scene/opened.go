@@ -16,7 +16,7 @@ type Opened struct {
 	Thread sampler.ThreadID
 	name   string
 	// fromNS is when the request began or was first seen. seenNS is when it was last seen in progress. lasted is its
-	// duration as text. It is empty if ddtop did not see the request end.
+	// duration as text. lasted is empty if ddtop did not see the request end.
 	fromNS, seenNS int64
 	lasted         string
 }
@@ -38,8 +38,8 @@ func (o *Opened) Load(sc *Scene) {
 	}
 }
 
-// Text says on the thread's page what has happened to the request. It is empty if the page shows another thread, or if
-// the thread still works for the request at the moment on the screen.
+// Text returns a text for the thread's page that says what has happened to the request. It is empty if the page shows
+// another thread, or if the thread still works for the request at the moment on the screen.
 func (o *Opened) Text(sc *Scene, thread sampler.ThreadID) string {
 	if o.Number == 0 || thread != o.Thread || sc.AtNS < o.fromNS {
 		return ""

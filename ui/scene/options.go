@@ -20,7 +20,7 @@ import (
 
 // An ExactSwitch switches exact mode (docs/reference/exact.md) of the shown process on and off. The screen calls Exact
 // and EndExact in the background, never both at the same time. It calls ExactStatus for each picture, so ExactStatus
-// must not wait until a running Exact or EndExact has ended.
+// must return at once, even while Exact or EndExact is running.
 type ExactSwitch interface {
 	// Exact puts the probes of exact mode into the process. If this fails, the process has no probes. The error is then
 	// a sentence that says why, and what the user can do about it.
@@ -31,15 +31,15 @@ type ExactSwitch interface {
 }
 
 // A NativeSwitch switches the reading of running threads' C stacks (docs/reference/native.md) on and off. The screen
-// calls Start and End in the background, never both at the same time. On and Failed must not wait until a running Start
-// or End has ended.
+// calls Start and End in the background, never both at the same time. On and Failed must return at once, even while
+// Start or End is running.
 type NativeSwitch interface {
 	// Start begins to read C stacks. If this fails, the error is a sentence that says why, and what the user can do
 	// about it.
 	Start(ctx context.Context) error
 	End() error
 	On() bool
-	// Failed returns why ddtop cannot take C stacks. It is empty if ddtop can take them, or has not tried.
+	// Failed returns why ddtop cannot read C stacks. It is empty if ddtop can read them, or has not tried.
 	Failed() string
 }
 
@@ -50,9 +50,9 @@ type HeapReader interface {
 	// up the resident memory. The MemoryParts are nil if ddtop cannot read this.
 	Count(ctx context.Context, memory bool) (*sampler.HeapCount, *sampler.MemoryParts, error)
 	// Explain returns lines of text that say which objects refer to the objects of a class. If class is empty, the
-	// lines list the largest objects instead. Explain calls progress with the number of pages copied so far. hurry
-	// returns true when the user wants the answer quickly. From then on the copying takes a whole CPU, even if this
-	// exceeds ddtop's budget.
+	// lines list the largest objects instead. While Explain copies the heap, it calls progress with the number of pages
+	// copied so far. hurry returns true when the user wants the answer quickly. From then on Explain copies with a
+	// whole CPU, even if this exceeds ddtop's budget.
 	Explain(ctx context.Context, class string, hurry func() bool, progress func(done, total int)) (string, error)
 }
 
@@ -96,8 +96,7 @@ type Options struct {
 	// Rules are the rules by which findings are raised. Nil means all rules with their default thresholds. The caller
 	// must not change them after Run starts.
 	Rules *findings.Rules
-	// WaitThreshold is a length of waits. Lists of waits leave out shorter waits. Totals, shares and quantiles include
-	// all waits.
+	// WaitThreshold is the least length of waits in lists of waits. Totals, shares and quantiles include all waits.
 	WaitThreshold time.Duration
 	// Folder is the folder in which snapshots are saved, by default the working folder.
 	Folder string
@@ -171,14 +170,14 @@ func (x *Against) About() string {
 	return fmt.Sprintf("%s: %s until %s", x.Name, units.ProseDuration(x.spanNS()), x.Process.WallTime(x.Weights.ToNS).Format("15:04:05"))
 }
 
-// Factor returns the factor that scales the recording's weights to the length of a snapshot. Only then can the two be
-// compared.
+// Factor returns the factor by which the recording's weights must be multiplied before they are compared with a
+// snapshot. It scales the recording to the length of the snapshot.
 func (x *Against) Factor(of *flamegraph.Snapshot) float64 {
 	return float64(of.ToNS-of.FromNS) / float64(x.spanNS())
 }
 
-// threadPattern returns a thread's name without digits. Threads with the same result are compared with each other:
-// worker-1 of one process with worker-7 of another.
+// threadPattern returns a thread's name without digits. Threads with the same pattern are compared with each other. For
+// example, worker-1 of one process is compared with worker-7 of another.
 func threadPattern(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -190,7 +189,7 @@ func threadPattern(name string) string {
 
 // RootLike returns a function that labels the recording's threads so that they match threads of the shown process. own
 // is the shown process's snapshot. If own has a thread with a similar name (threadPattern), the recording's thread gets
-// the label that root returns for it. Otherwise the label is the thread's name.
+// the label that root returns for this thread. Otherwise the label is the thread's name.
 func (x *Against) RootLike(root func(sampler.ThreadID) string, own *flamegraph.Snapshot, dict *sampler.Dictionary) func(sampler.ThreadID) string {
 	if root == nil {
 		return nil
@@ -214,5 +213,5 @@ func (x *Against) RootLike(root func(sampler.ThreadID) string, own *flamegraph.S
 	}
 }
 
-// Close does nothing: nothing is open, because the recording has already been read in full.
+// Close does nothing, because the recording was read in full and nothing is open.
 func (x *Against) Close() error { return nil }

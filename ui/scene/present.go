@@ -17,9 +17,9 @@ func (sc *Scene) HidesNames() bool { return sc.Presenting || sc.Opt.Redactor != 
 // HidesValues reports whether the screen hides the values of objects, such as Strings. Saved files never have them.
 func (sc *Scene) HidesValues() bool { return sc.HidesNames() || sc.Saving }
 
-// Showable returns a text that may name files. If the screen hides directories, Showable removes the directories of
-// these files from the text. paths are paths that the text may contain. Showable recognizes them even if they have
-// unusual characters.
+// Showable returns a text that may name files. If the screen hides directories, Showable removes the files' directories
+// from the text. paths are paths that the text may contain. They help Showable to recognize paths that have unusual
+// characters.
 func (sc *Scene) Showable(text string, paths ...string) string {
 	if !sc.HidesNames() {
 		return text
@@ -42,8 +42,8 @@ func (sc *Scene) ShowableState(s store.SourceState) store.SourceState {
 }
 
 // ShowableFindings returns findings for the screen. If the screen hides directories, it removes the directories from
-// their texts. The texts may name files and peers, because the findings may be from the time before the screen hid
-// directories.
+// the texts of the findings. This is necessary because the texts may name files and peers, if they are from the time
+// before the screen hid directories.
 func (sc *Scene) ShowableFindings(of *store.Store, list []findings.Finding) []findings.Finding {
 	if !sc.HidesNames() {
 		return list

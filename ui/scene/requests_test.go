@@ -30,7 +30,7 @@ func TestRequestNames(t *testing.T) {
 }
 
 // TestServingForms: the text about a thread has its request and the address of the peer that it waits for. If there is
-// too little room, the request is the first to be left out.
+// too little room for both, the request is left out.
 func TestServingForms(t *testing.T) {
 	for _, c := range []struct {
 		state gvl.State

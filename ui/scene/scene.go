@@ -12,9 +12,9 @@ import (
 )
 
 // Scene is all that a picture is drawn from: the data of the last refresh, the time span on the screen, and the
-// appearance of the screen. Views only read it when they load data, draw, or describe a selection. The only part that
-// they change is Zones, the areas that react to a click. They set these while they draw. The Model changes the scene at
-// key presses and clicks.
+// appearance of the screen. When views load data, draw, or describe a selection, they only read the Scene. There is one
+// exception: while views draw, they set Zones, the areas that react to a click. At key presses and clicks, the Model
+// changes the Scene.
 type Scene struct {
 	Span
 	style.Colors
@@ -43,8 +43,8 @@ type Scene struct {
 	// Switches is the state of following thread switches. It is zero if this is impossible.
 	Switches sampler.SwitchStatus
 	// States has the state of every thread at the time HeldNS. Moment is the sample of this time. Usually HeldNS equals
-	// AtNS, the moment on the screen. If the history does not reach AtNS, HeldNS is the time that the screen showed
-	// before.
+	// AtNS, the moment on the screen. If the history has no sample for AtNS, the screen keeps the earlier states, and
+	// HeldNS is their time.
 	States []gvl.ThreadState
 	Moment *sampler.Sample
 	HeldNS int64
@@ -55,8 +55,8 @@ type Scene struct {
 	Figures      Figures
 	Findings     Findings
 	Notes        Notes
-	// Threads are the threads in the time on the screen. Weights says what the threads did. It covers the time in
-	// WeightsOf.
+	// Threads are the threads in the time on the screen. Weights says on what the threads spent their time. It covers
+	// the time span WeightsOf.
 	Threads   Threads
 	Weights   flamegraph.Snapshot
 	WeightsOf FlameRange
@@ -78,7 +78,7 @@ type FlameRange struct {
 
 // WeightsStale reports whether the flamegraph needs new weights. It does if the moment on the screen or the length of
 // the time span has changed. A live flamegraph covers many seconds, so it does not need new weights for each picture.
-// It gets them only from time to time, but more often at first.
+// It gets new weights only from time to time, but more often at first.
 func (sc *Scene) WeightsStale() bool {
 	const leastNS, secondNS, parts = int64(500e6), int64(1e9), 120
 	of := sc.WeightsOf
@@ -89,8 +89,8 @@ func (sc *Scene) WeightsStale() bool {
 }
 
 // Axis returns how many cells the time axis has, and the time span that it covers. Each cell covers a whole number of
-// the timeline's columns. So a live picture moves by whole cells and does not flicker. Axis chooses a number of cells
-// that fits the terminal, with a time span close to the window.
+// the timeline's columns. Because of this, a live picture moves by whole cells and does not flicker. Axis chooses a
+// number of cells that fits the terminal, and for which the time span is close to the window.
 func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 	cols = max(cols, 1)
 	each := max((windowNS+int64(cols)*columnNS-1)/(int64(cols)*columnNS), 1) * columnNS
@@ -99,8 +99,8 @@ func Axis(windowNS int64, cols int, columnNS int64) (cells int, spanNS int64) {
 }
 
 const (
-	// shiftNS is the shortest time between two moves of a live time axis, in ns. Each move draws nearly every cell of
-	// the timeline again. Moves cause most of the bytes for the terminal, and frequent moves are unpleasant to watch.
+	// shiftNS is the shortest time between two moves of a live time axis, in ns. A move changes nearly every cell of
+	// the timeline. So moves cause most of the bytes for the terminal, and frequent moves are unpleasant to watch.
 	shiftNS = int64(500e6)
 	// shiftShare limits how far the time axis moves at once: by at most cells/shiftShare cells.
 	shiftShare = 20
@@ -115,7 +115,7 @@ func (sc *Scene) TimeWindow(tl *timeline.Timeline, spanNS int64, cells int) (fro
 	}
 	each := (toNS - fromNS) / int64(cells)
 	step := each * min((shiftNS+each-1)/each, int64(cells/shiftShare))
-	if step <= each { // the axis moves rarely enough already
+	if step <= each { // at this speed, the axis moves rarely anyway
 		return fromNS, toNS
 	}
 	end := sc.AtNS / step * step
@@ -159,8 +159,8 @@ const (
 	// WideWidth is the least width at which groups open automatically. At this width there is room for four shares and
 	// for long descriptions.
 	WideWidth = 100
-	// MinTimelineColumns is the least width of the timeline's cells, and MinFlameRows the least height of the
-	// flamegraph, on a terminal of 80x24.
+	// MinTimelineColumns is the least width of the timeline's cells on a terminal of 80x24. MinFlameRows is the least
+	// height of the flamegraph on such a terminal.
 	MinTimelineColumns = 36
 	MinFlameRows       = 6
 	// MaxLanes limits how many GVL lanes are drawn, one for each ractor. A GVL lane is a row that shows over time how
@@ -223,8 +223,8 @@ func findingRows(w, h int) int {
 // spacedHeight is the least height of a screen on which blank rows are drawn between the parts.
 const spacedHeight = 30
 
-// legendHeight is the least height of a screen on which the legend has a row for itself. On a lower screen, the
-// description of a selection takes the place of the legend.
+// legendHeight is the least height of a screen on which the legend has a row for itself. On a lower screen, the legend
+// shares a row with the description of a selection, which is drawn instead of the legend.
 const legendHeight = 30
 
 // NewRegions divides a screen of w columns and h rows among its parts.
@@ -252,8 +252,8 @@ func NewRegions(w, h int, d Demand) Regions {
 		legend = 1
 	}
 	left -= legend
-	// The flamegraph gets two fifths of the rows that are left, or fewer if it is not so deep. It also gets the rows
-	// that the timeline does not need.
+	// The flamegraph gets two fifths of the rows that are left, or fewer if it needs fewer. It also gets the rows that
+	// the timeline does not need.
 	least := MinFlameRows
 	if h < 24 {
 		least = 3

@@ -24,8 +24,8 @@ type Served struct {
 	// job for which each thread works.
 	Running   []account.Request
 	ServingOf map[sampler.ThreadID]sampler.Serving
-	// Last is the request that ended last. It is set only if no request is in progress. It is nil if ddtop does not
-	// remember such a request.
+	// Last is the request that ended last, if no request is in progress. Otherwise it is nil. It is also nil if ddtop
+	// remembers no such request.
 	Last *account.Request
 	// Endpoints are the routes and the classes of jobs that were served in the time on the screen. The one with the
 	// most time comes first.
@@ -33,13 +33,13 @@ type Served struct {
 	// Lengths has the durations of all requests that began and ended in the time on the screen. PerSecond is how many
 	// requests ended per second.
 	Lengths gvl.Histogram
-	// Queued has the times for which the requests in the time on the screen waited before a thread began to work on
-	// them, in ns.
+	// Queued has the times for which requests waited before a thread began to work on them, in ns. It has all requests
+	// in the time on the screen.
 	Queued    gvl.Histogram
 	slackNS   int64 // mean error of Lengths
 	PerSecond float64
-	// AtLeast is true if ddtop missed too many requests. The true rate is then higher than PerSecond, and Lengths has
-	// only the requests that ddtop saw.
+	// AtLeast is true if ddtop missed too many requests. In this case the true rate is higher than PerSecond, and
+	// Lengths has only the requests that ddtop saw.
 	AtLeast bool
 	WaitNS  int64 // how long all threads together waited for the GVL in the time shown
 	// LeftOut is how many requests and jobs were not recorded one by one. The reason is that too many were in progress
@@ -52,7 +52,8 @@ type Served struct {
 	// shows an earlier moment. fibersNS is how long ago they were read, in ns.
 	Fibers   *sampler.Fibers
 	fibersNS int64
-	// Server says whether ddtop has seen code of a server or a job runner. This can be so before the first request.
+	// Server says whether ddtop has seen code of a server or a job runner on a stack. ddtop can see such code before
+	// the first request.
 	Server serverSeen
 }
 
@@ -112,9 +113,9 @@ func (s *Served) Load(sc *Scene, r *store.Reading, endpoints bool) {
 	s.Seen = s.Seen || len(s.Running) > 0 || len(s.Endpoints) > 0
 }
 
-// Length returns a quantile of the durations of requests: 95 % of them were not longer than Length(0.95). It counts
-// only requests that began and ended in the time on the screen. It returns "–" if there are none. If half of the
-// durations may be wrong by much, Length returns an upper bound ("≤"). All quantiles have the same precision.
+// Length returns a quantile of the durations of requests: 95 % of them were not longer than Length(0.95). It uses only
+// requests that began and ended in the time on the screen. It returns "–" if there are none. If half of the durations
+// may be wrong by much, Length returns an upper bound ("≤"). All quantiles have the same precision.
 func (s *Served) Length(q float64) string {
 	if n, _ := s.Lengths.Count(); n == 0 {
 		return "–"
@@ -152,7 +153,7 @@ func (s *Served) QueuedText() string {
 	return fmt.Sprintf("queued p50 %s p95 %s max %s before", units.Duration(s.Queued.Quantile(.5)), units.Duration(s.Queued.Quantile(.95)), units.Duration(longest))
 }
 
-// oldLookNS is an age, in ns. If ddtop last read the fibers longer ago than this, the screen says how long ago it was.
+// oldLookNS is an age of the data about fibers, in ns. If the data are older, the screen says how old they are.
 const oldLookNS = int64(2e9)
 
 // FibersText returns a text that says how many fibers wait: "400 fibers wait", "400 fibers wait (as of 4 s ago)". It is
@@ -324,8 +325,8 @@ func ServingForms(s gvl.State, forms []string, request string) []string {
 	return append(with, forms...)
 }
 
-// serverClasses are class names that are found only in servers and job runners. A method whose name begins with one of
-// them belongs to such a program. The list must not be changed.
+// serverClasses are the beginnings of names of classes that are found only in servers and job runners. If a method's
+// name begins with one of them, the method belongs to a server or a job runner. The list must not be changed.
 var serverClasses = []string{"Puma::", "Unicorn::", "Pitchfork::", "WEBrick::", "Falcon::", "Async::HTTP::Server", "Thin::", "PhusionPassenger::",
 	"Iodine", "Agoo", "Sidekiq::", "Resque::", "Delayed::Worker", "GoodJob::", "SolidQueue::", "Que::", "Shoryuken::", "Karafka::"}
 
@@ -375,8 +376,8 @@ func ofServer(label string) bool {
 	return false
 }
 
-// EndpointKey identifies a route or a class of jobs. Other is true for a special row, which adds up all endpoints that
-// have no row of their own.
+// EndpointKey identifies a route or a class of jobs. Other is true for one special row. It has the sums of all
+// endpoints that have no row of their own.
 type EndpointKey struct {
 	Kind  sampler.WorkKind
 	Name  string

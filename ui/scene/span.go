@@ -14,8 +14,8 @@ type Span struct {
 	// the newest sample.
 	Frozen bool
 	AtNS   int64
-	// liveNS is the length that the window gets back when the picture becomes live again. It is zero unless Show has
-	// changed the window.
+	// liveNS is the length that the window had before Show changed it. The window gets this length back when the
+	// picture becomes live again. liveNS is zero if Show has not changed the window.
 	liveNS int64
 	// OldestNS and LastNS are the times of the oldest and the newest data in the history. They are 0 before the first
 	// sample. KeepNS is the greatest length of the history.
@@ -69,9 +69,10 @@ func (s *Span) ToggleFreeze() {
 // Bounded returns the moment nearest to ns that the screen can show.
 func (s *Span) Bounded(ns int64) int64 { return max(s.OldestNS+store.ColumnNS, min(ns, s.LastNS)) }
 
-// AxisNS returns the length of the time axis. This is the window, or only its known part if the history is shorter. The
-// known part is rounded up, so that the axis does not change with every picture. Up to 5 s it is rounded to half
-// seconds. A longer part is rounded to whole seconds, or to a thirtieth of the window if this is longer.
+// AxisNS returns the length of the time axis. This is the length of the window or, if the history is shorter, the
+// length of the history. A short history is rounded up, so that the axis does not change with every picture. Up to 5 s
+// it is rounded to half seconds. A longer one is rounded to whole seconds, or to a thirtieth of the window if this is
+// longer.
 func (s *Span) AxisNS() int64 {
 	const secondNS, parts, first = int64(1e9), 30, int64(5e9)
 	known, step := s.AtNS-s.OldestNS, max(secondNS, s.WindowNS/parts)
@@ -87,7 +88,8 @@ func (s *Span) StepNS() int64 { return max(s.WindowNS/30, store.ColumnNS) }
 // SeekNS returns how far one press of the keys , and . moves the moment on the screen, in ns.
 func (s *Span) SeekNS() int64 { return max((s.LastNS-s.OldestNS)/seekParts, store.ColumnNS) }
 
-// Move moves the moment on the screen by ns. If it would be after the newest sample, the picture becomes live again.
+// Move moves the moment on the screen by ns. If the moment would then be after the newest sample, the picture becomes
+// live again.
 func (s *Span) Move(ns int64) {
 	if s.LastNS == 0 || !s.Frozen && ns > 0 {
 		return
@@ -155,7 +157,7 @@ func (s *Span) ChangeSpeed(d int) {
 // PlayOn moves the moment on the screen on by the time that has passed since the last picture. It reports whether it
 // moved. It stops at the last moment of a recording, or at the newest sample of a live process.
 func (s *Span) PlayOn(now time.Time) bool {
-	s.Playing = s.Playing && s.Frozen // space or ] has led back to now
+	s.Playing = s.Playing && s.Frozen // the key space or ] has made the picture live again
 	if !s.Playing {
 		return false
 	}

@@ -39,12 +39,12 @@ func (sc *Scene) FrameLines(st gvl.ThreadState) (lines []string) {
 	return lines
 }
 
-// stackLine is a line of a stack. It is one frame, or several consecutive library frames that are folded into one line.
-// run is the text of such a line.
+// stackLine is a line of a stack. It is one frame, or a run: several consecutive library frames that are folded into
+// one line. The field run is the text of such a line.
 type stackLine struct {
 	frame sampler.FrameID // zero for a run
 	run   string
-	from  int // number of frames further in
+	from  int // how many frames of the stack are inward of this line
 }
 
 // maxStackLines limits how many frames ListStack reads from a stack.

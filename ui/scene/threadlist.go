@@ -27,9 +27,9 @@ type RowKey struct {
 	Fiber sampler.FiberNumber
 }
 
-// Selection is what the user has chosen in one view, and all views share. Selected is the selected thread or group.
-// Filter limits the flamegraph to a thread or group. Route limits the timeline and the flamegraph to a route or a class
-// of jobs.
+// Selection is a choice of the user that applies to all views, in whichever view the user has made it. Selected is the
+// selected thread or group. Filter limits the flamegraph to a thread or group. Route limits the timeline and the
+// flamegraph to a route or a class of jobs.
 type Selection struct {
 	Selected, Filter RowKey
 	Route            EndpointKey
@@ -44,14 +44,14 @@ type Thread struct {
 	Name   string
 	Ractor sampler.RactorID
 	State  gvl.ThreadState
-	// Known is true if all of State is known. Seen is true if at least State.State is known. To know State.State, the
-	// timeline's last column is enough.
+	// Known is true if all of State is known. Seen is true if at least State.State is known, for which the timeline's
+	// last column is enough.
 	Known, Seen bool
 	Totals      [gvl.NumStates]int64
 	BusyNS      int64 // the part of Totals in which the thread was busy
 	Active      bool
 	LeftOut     bool // it does not match the search
-	Listens     bool // its io has nothing to do: it waits for clients, or polls
+	Listens     bool // if its state is io, it has nothing to do: it waits for clients, or polls
 	// Idle is a text that says what an idle thread waits for. It is empty if the thread works for a request or a job.
 	Idle string
 }
@@ -76,9 +76,10 @@ func StateWord(s gvl.State, rests bool, t *style.Theme) (string, canvas.Style) {
 // idle is shown instead of the state io for a thread that only waits for its next work.
 const idle = "idle"
 
-// activeShare is the share of its time for which a thread must be busy to count as active. Busy means neither parked
-// nor asleep nor listening. For a thread that has ended, its time is the time on the screen, and not only its life.
-// Otherwise each thread that lived for a few ms would count as active, because it was busy for most of its life.
+// activeShare is the least share of its time for which a thread must be busy, so that ddtop regards it as active. Busy
+// means neither parked nor asleep nor listening. For a thread that has ended, its time is the whole time on the screen,
+// and not only its life. Otherwise each thread that lived for a few ms would be active, because it was busy for most of
+// its life.
 const activeShare = 0.005
 
 // Load reads which threads there were between two times, and how long each was in each state. states are the threads'
@@ -117,8 +118,8 @@ func (l *Threads) Load(r *store.Reading, states []gvl.ThreadState, fromNS, toNS 
 	}
 }
 
-// WaitForOthers corrects the state of some threads to gvl.Lock. To Ruby these threads only sleep, but they wait for
-// other threads: for a connection of a pool, or during a request or a job. The flamegraph uses the same rule
+// WaitForOthers corrects the state of some threads to gvl.Lock. To Ruby these threads only sleep. But they wait for a
+// connection of a pool, or they wait for another thread during a request or a job. The flamegraph uses the same rule
 // (findings.Resting.State). s is the sample of the threads' states, or nil. WaitForOthers also clears Idle for threads
 // that work for a request or a job.
 func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
@@ -140,8 +141,8 @@ func (l Threads) WaitForOthers(resting *findings.Resting, s *sampler.Sample) {
 	}
 }
 
-// AnyActive reports whether at least one of the given threads is active. The busy times of threads that have ended are
-// added up, as if they were one thread.
+// AnyActive reports whether at least one of the given threads is active. Threads that have ended are treated as one
+// thread: their busy times are added up.
 func (l Threads) AnyActive(members []int, spanNS int64) bool {
 	var ended int64
 	for _, m := range members {
@@ -168,8 +169,8 @@ func (l Threads) MostlyGone(members []int) bool {
 }
 
 // Search marks the threads that do not match a search, so that lists leave them out. A thread matches if its name
-// matches the expression, or if it ran a matching function in the time of the weights. If re is nil, all threads are
-// listed.
+// matches the expression. It also matches if it ran a matching function in the time of the weights. If re is nil, all
+// threads are listed.
 func (l Threads) Search(re *regexp.Regexp, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	if re == nil {
 		return
@@ -258,8 +259,8 @@ func (l Threads) Counted() string {
 	return all + " threads"
 }
 
-// lastState returns a thread's state at a moment in the past. It takes it from the timeline's last column before this
-// moment: the state with the largest share.
+// lastState returns a thread's state at a moment in the past. It looks at the timeline's last column before this
+// moment, and returns the state with the largest share in it.
 func lastState(tl *timeline.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool) {
 	for _, c := range tl.Row(id, ns-tl.ColumnNS(), ns, 1) {
 		if c.Listed() > 0 {
@@ -310,8 +311,8 @@ func (l Threads) Members(k RowKey) (ids map[sampler.ThreadID]bool, name string) 
 	return ids, name
 }
 
-// StateCounts is the number of threads in each state. The last number counts the idle threads, which are not counted in
-// their states.
+// StateCounts is the number of threads in each state. Idle threads are not included in these numbers. The last number
+// is the number of idle threads.
 type StateCounts [gvl.NumStates + 1]int
 
 // States returns how many of the given threads are in each state. Threads whose state is not known are not counted.
@@ -405,8 +406,8 @@ type Group struct {
 const minGroup = 2
 
 // GroupThreads divides threads into groups. A group has the place of its first thread in the list. names are the
-// threads' names, in an order that does not change. A pattern that only one thread has makes no pool. Different names
-// without a digit never form a pool, but threads with the same name do.
+// threads' names, in an order that does not change. If only one thread has a pattern, it is in no pool. Names without a
+// digit form a pool only if they are the same.
 func GroupThreads(names []string) []Group {
 	byPattern := make(map[string]int, len(names))
 	out := make([]Group, 0, len(names))
@@ -482,7 +483,7 @@ type Row struct {
 	State    gvl.State // a thread's state now
 	Ident    int       // the thread's number in the GVL lane; zero if it has none
 	Holds    bool      // it holds the GVL now
-	Listens  bool      // its io has nothing to do; for a group, this is true of all members in io
+	Listens  bool      // if its state is io, it has nothing to do; for a group, this is true of all members in io
 	AtMoment bool      // Now describes a moment of the time axis
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // TestRowsHaveTheStatesOfTheFlamegraph: to Ruby, a thread that waits for another thread looks like a worker without
-// work. The list of threads must show the state lock for such a thread if the flamegraph does, and only then. For a
-// thread that rests, only the list shows which kind of rest it is.
+// work. The list of threads must show the state lock for a thread if the flamegraph does, and only then. The kind of a
+// thread's rest is shown only by the list.
 func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) (id sampler.StackID) {
@@ -64,8 +64,8 @@ func TestRowsHaveTheStatesOfTheFlamegraph(t *testing.T) {
 	}
 }
 
-// TestIdleThreadsAreNotCountedAsIO: a thread of a server that waits in state io for its next request counts as idle, in
-// rows and in groups. While the thread serves a request, it counts as io, whatever its stack shows.
+// TestIdleThreadsAreNotCountedAsIO: a server's thread waits in state io for its next request. Rows and groups must show
+// it as idle. While the thread serves a request, they must show io, whatever its stack shows.
 func TestIdleThreadsAreNotCountedAsIO(t *testing.T) {
 	theme, err := style.ThemeByName("dark")
 	if err != nil {

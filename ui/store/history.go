@@ -19,8 +19,8 @@ const (
 	MaxFineNS = int64(5 * time.Second)
 	// fineLeadNS is how long before a time span the reading of the history begins, in ns. So ddtop already knows the
 	// threads and the GVL's holder when the span begins. fineTrailNS is how long the reading continues after the span,
-	// in ns, because some states become known only with later samples. If samples are rare, the reading continues for
-	// knownBy samples, but at most for maxTrailNS.
+	// in ns. This is necessary because some states become known only with later samples. If samples are rare, the
+	// reading continues for knownBy samples, but at most for maxTrailNS.
 	fineLeadNS  = int64(time.Second)
 	fineTrailNS = int64(60 * time.Millisecond)
 	maxTrailNS  = int64(3 * time.Second)
@@ -39,19 +39,20 @@ type Fine struct {
 	Err      error
 }
 
-// Fine reads a part of the history again, and makes a timeline with short columns from it. of says which time span, and
-// how long a column is.
+// Fine makes a timeline with short columns. For this, it reads a part of the history again. The parameter of says for
+// which time span, and how long a column is.
 func (s *Store) Fine(of FineRange) Fine {
 	f := Fine{FineRange: of}
 	toNS := s.knownAt(min(of.ToNS, of.FromNS+MaxFineNS))
 	stream := stream.New(s.target)
-	f.Timeline = timeline.New(stream, of.ColumnNS, min(int((toNS-of.FromNS)/of.ColumnNS)+2, maxFineColumns)) // the columns of the lead are dropped
+	// the columns of the time before the span are dropped
+	f.Timeline = timeline.New(stream, of.ColumnNS, min(int((toNS-of.FromNS)/of.ColumnNS)+2, maxFineColumns))
 	f.Err = s.readAgain(of.FromNS, toNS, stream)
 	return f
 }
 
-// knownAt returns how far the history must be read to know all states up to toNS. This is later than toNS, because some
-// states become known only with later samples.
+// knownAt returns until what time the history must be read, so that all states up to toNS are known. This is later than
+// toNS, because some states become known only with later samples.
 func (s *Store) knownAt(toNS int64) int64 {
 	n, told := 0, toNS+fineTrailNS
 	// An error is ignored here, because the next reading of the history fails with the same error and reports it.
@@ -71,15 +72,16 @@ func (s *Store) readAgain(fromNS, toNS int64, stream *stream.Stream) error {
 }
 
 const (
-	// momentNS is how much history must be read to find out what each thread did at a moment, in ns before this moment.
-	// It is so long that every thread's stack was read at least once. It is so short that a key press can wait for it.
+	// momentNS is how much history is read to find out what each thread did at a moment, in ns before this moment. It
+	// is so long that every thread's stack was read at least once. But it is short enough that a key press can wait for
+	// it.
 	momentNS = int64(300e6)
-	// nearNS decides which samples Moment copies. It returns a copy of the last sample before the moment. It copies
-	// only the samples in the last nearNS, because copying every sample would double the cost. nearNS is longer than
-	// the usual time from the last sample to the moment.
+	// nearNS decides which samples Moment copies. Moment returns a copy of the last sample before the moment. To copy
+	// every sample that it reads would double the cost. So it copies only the samples in the last nearNS. nearNS is
+	// longer than the usual time from the last sample to the moment.
 	nearNS = int64(10e6)
-	// maxMomentAgeNS limits how long before a moment its last sample may be, in ns. If it is longer, Moment returns
-	// nothing.
+	// maxMomentAgeNS limits how long before a moment its last sample may be, in ns. If the sample is older, Moment
+	// returns nothing.
 	maxMomentAgeNS = int64(2e9)
 	// maxSinceNS limits how far back ddtop searches for the beginning of a thread's state, in ns before the moment.
 	maxSinceNS = int64(60e9)

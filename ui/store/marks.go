@@ -15,9 +15,9 @@ import (
 type Mark struct {
 	TimeNS int64
 	GC     sampler.GC
-	// Heap and Classes are the figures of the collector and of allocations. Only the newest mark always has figures of
-	// its own time. In other marks they are up to detailNS older. In a mark from a ring buffer (marks), Heap is never
-	// nil.
+	// Heap and Classes are the figures of the collector and of allocations. Only in the newest mark they are always
+	// from the mark's own time. In other marks they are up to detailNS older. In a mark from a ring buffer (marks),
+	// Heap is never nil.
 	Heap    *sampler.GCDetail
 	Classes *sampler.AllocClasses
 	// Live is the number of live slots on the heap, as in GCDetail.
@@ -32,8 +32,8 @@ type Mark struct {
 	Unjudged unjudged
 	Growing  findings.Growing
 	Stacks   StackReads
-	// Quality counts the samples and the changes of the GVL since the attach. It shows on how many of them figures are
-	// based.
+	// Quality counts the samples and the changes of the GVL since the attach. From the difference of two marks, ddtop
+	// knows on how many of them a figure is based.
 	Quality sampler.Quality
 }
 
@@ -46,8 +46,8 @@ func (m *meters) feed(s *sampler.Sample) {
 	m.Switches.Feed(s.Proc.Switches, s.TimeNS)
 }
 
-// unjudged is why ddtop cannot say yet that all is well. While there is such a reason, the absence of findings means
-// nothing.
+// unjudged is the reason why it is too early to say that all is well. While there is a reason, it means nothing that
+// there are no findings.
 type unjudged uint8
 
 const (
@@ -57,15 +57,15 @@ const (
 )
 
 // settleNS is how long ddtop measures before the screen says that nothing stands out, in ns. It must be longer than 3
-// s, because a rule's condition must be true for 3 s before it raises a finding.
+// s, because a rule raises a finding only after its condition was true for 3 s.
 const settleNS = int64(5 * time.Second)
 
 // MemoryWatchNS is how long ddtop must have watched a process, in ns, before the screen may say that it found nothing
 // wrong with its memory.
 const MemoryWatchNS = int64(time.Minute)
 
-// WhyUnjudged returns why it is too early to say whether all is well at the newest instant. It returns judged if it is
-// not too early. measuredNS is how long ddtop has measured, in ns.
+// WhyUnjudged returns why it is too early to say whether all is well at the newest instant. If it is not too early, it
+// returns judged. measuredNS is how long ddtop has measured, in ns.
 func WhyUnjudged(f *findings.Findings, measuredNS int64) unjudged {
 	switch {
 	case f.Early():
@@ -115,8 +115,8 @@ func (n *StackReads) count(s *sampler.Sample) {
 // MarkEachNS is the time between two marks of a Store, in ns.
 const MarkEachNS = int64(500 * time.Millisecond)
 
-// detailNS is how often a mark gets a Heap and Classes of its own, in ns. These two take 6 kB, and all other fields of
-// a mark take 600 bytes. The marks in between share the Heap and the Classes of an older mark.
+// detailNS is the interval between two marks that have a Heap and Classes of their own, in ns. These two take 6 kB, and
+// all other fields of a mark take 600 bytes. The marks in between share the Heap and the Classes of an older mark.
 const detailNS = int64(2 * time.Second)
 
 // marks is a ring buffer with the marks of the history. It grows until it has its full size. With a history of an hour
@@ -125,7 +125,8 @@ type marks struct {
 	ring []Mark
 	next int // the index for the next mark, once the ring is full
 	most int // the largest number of marks
-	// kept is a copy of the last mark that has a Heap and Classes of its own, apart from the newest mark.
+	// kept is a copy of a mark that has a Heap and Classes of its own. It is the last such mark, not including the
+	// newest mark of all.
 	kept Mark
 }
 
@@ -151,8 +152,8 @@ func (m *marks) add(s *sampler.Sample, f []findings.Finding, g findings.Growing,
 	m.next = (m.next + 1) % len(m.ring)
 }
 
-// shareDetail prepares for a new mark. The mark that is the newest until then gives up its own Heap and Classes, and
-// shares an older mark's. This saves memory.
+// shareDetail prepares for a new mark. Until then, the newest mark has a Heap and Classes of its own. To save memory,
+// shareDetail replaces them by the ones of an older mark.
 func (m *marks) shareDetail() {
 	if len(m.ring) == 0 {
 		return
@@ -196,7 +197,7 @@ const maxExactSpans = 1 << 10
 // The oldest comes first.
 type ExactSpans [][2]int64
 
-// add adds the time for which a sample has the changes of the GVL.
+// add adds a time span in which every change of the GVL is known: the time for which the sample has these changes.
 func (x *ExactSpans) add(c *sampler.Changes) {
 	if !c.Known() {
 		return
@@ -225,8 +226,8 @@ func (x ExactSpans) share(fromNS, toNS int64) float64 {
 // NearlyAll reports whether every change of the GVL is known for at least 99 % of a time span.
 func (x ExactSpans) NearlyAll(fromNS, toNS int64) bool { return x.share(fromNS, toNS) >= 0.99 }
 
-// Words returns a text that says for how much of a time span every change of the GVL is known. It returns "" if this is
-// so for no part.
+// Words returns a text that says for how much of a time span every change of the GVL is known. If this is so for no
+// part of it, Words returns "".
 func (x ExactSpans) Words(fromNS, toNS int64) string {
 	switch {
 	case x.NearlyAll(fromNS, toNS):

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Recorder writes samples to a file as they come. However ddtop ends, the file can be read. At most the last two
+// Recorder writes samples to a file as they come. Even if ddtop crashes, the file can be read, and at most the last two
 // seconds are missing.
 type Recorder struct {
 	Path string
@@ -48,9 +48,9 @@ func (r *Recorder) writeNotes() {
 	}
 }
 
-// close writes the samples that are left and closes the file, in a goroutine of its own. A disk may hang. So the caller
-// can close giveUp, and then close returns without waiting for this goroutine. Further calls of close wait for the same
-// goroutine. After close, write must not be called.
+// close writes the samples that are left and closes the file, in a goroutine of its own. A disk may hang. If the caller
+// closes giveUp, close returns without waiting for this goroutine. Further calls of close wait for the same goroutine.
+// After close, write must not be called.
 func (r *Recorder) close(end *sampler.End, giveUp <-chan struct{}) error {
 	r.once.Do(func() {
 		r.done = make(chan struct{})
@@ -77,7 +77,7 @@ const maxRecordings = 100
 
 // newRecording makes a file for a recording, named after base. Its mode is 0600, because stacks and names can be
 // private. If the folder is missing, newRecording makes it (mode 0700). It opens the folder first and makes the file
-// relative to it. Otherwise the folder's owner could replace the folder by a link before the file is made.
+// relative to the open folder. Otherwise the folder's owner could replace the folder by a link before the file is made.
 func newRecording(base string) (path string, file *os.File, err error) {
 	folder, err := safefile.MakeFolder(filepath.Dir(base))
 	if err != nil {
@@ -98,12 +98,11 @@ func newRecording(base string) (path string, file *os.File, err error) {
 }
 
 // Record begins a recording in a new file named after base. The recording has the samples and notes from fromNS on. Its
-// names are the ones that the Dictionary d returns. The samples that come while the file is being made are read from
-// the history.
+// names come from the Dictionary d. Samples may come while the file is being made. Record reads them from the history.
 func (s *Store) Record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*Recorder, error) {
 	path, file, err := newRecording(base)
 	if err != nil {
-		return nil, err // the error already has the file's name
+		return nil, err // add nothing, because the error already has the file's name
 	}
 	w, err := recording.NewWriter(file, p, d)
 	if err != nil {
@@ -136,10 +135,10 @@ func (s *Store) Note(n sampler.Note) {
 }
 
 // StopRecording ends the current recording, if there is one. It waits until the recording is written, or until giveUp
-// is closed. If another call has already begun to end the recording, StopRecording waits until that is done.
+// is closed. If another call is already ending the recording, StopRecording waits for that call's end.
 func (s *Store) StopRecording(giveUp <-chan struct{}) (path string, bytes int64, lost uint64, err error) {
 	s.mu.Lock()
-	s.drain() // these samples came before the end
+	s.drain() // these samples came before the end of the recording, so write them, too
 	if s.Rec != nil {
 		s.ending, s.Rec = s.Rec, nil
 	}

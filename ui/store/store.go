@@ -21,13 +21,14 @@ import (
 
 const (
 	// maxPending limits how many samples can wait while a picture is being made: 8 s at 1 kHz. If this number is
-	// reached, the Source waits, and counts the samples that it loses meanwhile (sampler.Reads.Lost).
+	// reached, the Source waits. It counts the samples that it loses during this wait (sampler.Reads.Lost).
 	maxPending = 8192
 	// maxPendingThreads limits the number of threads in all waiting samples, added up. So these samples take at most
 	// about 100 MB of memory.
 	maxPendingThreads = 1 << 19
-	// maxSpare limits how many copies of samples are kept to be used again. About as many samples usually wait while a
-	// picture is being made. More samples wait if the machine was busy for a few seconds. Their copies are then freed.
+	// maxSpare limits how many copies of samples are kept to be used again. Usually no more samples than this wait
+	// while a picture is being made. If the machine was busy for a few seconds, more samples wait. The additional
+	// copies are then freed.
 	maxSpare = 256
 	// ColumnNS is the length of a column of the timeline, in ns.
 	ColumnNS = int64(100 * time.Millisecond)
@@ -66,7 +67,7 @@ type Store struct {
 	Rec       *Recorder // nil if there is no recording
 	ending    *Recorder // nil if no recording is being closed
 	keeper    *sampler.Keeper
-	held      bool // see Hold: nothing is evicted
+	held      bool // while it is true, nothing is evicted (see Hold)
 
 	pendMu  sync.Mutex // guards the following fields
 	pending []*sampler.Sample
@@ -118,8 +119,8 @@ func New(src sampler.Source, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeping %v of history: %w", history, err)
 	}
-	// In the flamegraph, threads that rest count as parked. A server without a client rests, like a worker without a
-	// job. A thread that waits for a connection of a pool does not rest.
+	// In the flamegraph, threads that rest have the state parked. A server's thread without a client rests, like a
+	// worker without a job. A thread that waits for a connection of a pool does not rest.
 	s.collector = flamegraph.NewCollector(s.fold.Stream(), s.fold.Resting().State, s.rolling)
 	s.resting = s.fold.Resting()
 	s.collector.ByEndpointNow(s.Dict)
@@ -189,7 +190,7 @@ func (s *Store) followFamily(ctx context.Context) {
 }
 
 // Run runs the Source until ctx ends, the target ends or the target cannot be read. After that, State says which of
-// these happened.
+// these three is the reason.
 func (s *Store) Run(ctx context.Context) {
 	following, stop := context.WithCancel(ctx)
 	go s.followFamily(following)
@@ -207,8 +208,8 @@ func (s *Store) Run(ctx context.Context) {
 	s.SetState(state)
 }
 
-// SetState sets the state of the Source. It ignores Silent, FailingNS and Failure, because State reads these from the
-// Source at each call.
+// SetState sets the state of the Source. It ignores the fields Silent, FailingNS and Failure, because State asks the
+// Source for them at each call.
 func (s *Store) SetState(x SourceState) {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
@@ -239,7 +240,7 @@ type SourceState struct {
 	Err   error
 	End   sampler.End
 	Ended bool
-	// Silent is for how long the process has not answered ddtop, in whole seconds. It is zero if it is less than
+	// Silent says for how long the process has not answered ddtop, in whole seconds. It is zero if this time is below
 	// silentAfter.
 	Silent time.Duration
 	// FailingNS is the time at which samples began to fail, in ns. It is zero while samples can be read. Failure says
@@ -322,7 +323,7 @@ func (s *Store) drain() {
 func (s *Store) foldOne(x *sampler.Sample) {
 	s.fold.Feed(x)
 	if err := s.History.Append(x); err != nil {
-		s.unkept++ // the sample exceeds the format's limits: only the history lacks it
+		s.unkept++ // the sample exceeds the limits of the recording format, so only the history lacks it
 	}
 	if s.Rec != nil {
 		s.Rec.write(x)
@@ -341,12 +342,12 @@ func (s *Store) foldOne(x *sampler.Sample) {
 	s.last, s.slow = x.TimeNS, x.Slow
 }
 
-// rareNS is a time between two samples of an idle process, in ns. If a sample comes at least this long after the one
-// before, it wakes the screen. So the screen needs no ticks of its own to draw such samples.
+// rareNS is a time between two samples of an idle process, in ns. If a sample comes at least this long after the
+// previous one, it wakes the screen. So the screen needs no ticks of its own to draw such samples.
 const rareNS = int64(900e6)
 
-// Stir wakes the screen, so that it draws a new sample at once. The screen may be waiting for the first sample, or draw
-// rarely because the process is idle.
+// Stir wakes the screen, so that it draws a new sample at once. Without Stir, the screen could still be in its pause
+// before the first sample, or in the long pause while the process is idle.
 func (s *Store) Stir() {
 	select {
 	case s.Stirred <- struct{}{}:
@@ -407,7 +408,7 @@ func (s *Store) Read(fn func(*Reading)) {
 	})
 }
 
-// Hold sets whether data that is older than the history is kept. The screen needs such data while it shows a frozen
+// Hold sets whether the Store keeps data that is older than the history. The screen needs this while it shows a frozen
 // picture, or compares the present with an earlier time.
 func (s *Store) Hold(on bool) {
 	s.mu.Lock()
@@ -415,8 +416,8 @@ func (s *Store) Hold(on bool) {
 	s.held = on
 }
 
-// Newest adds the samples that have waited to the data. It returns the time of the newest sample, or zero if there is
-// none. slow is true if the process is idle in the newest sample.
+// Newest adds the samples that have waited during a picture to the data. It returns the time of the newest sample, or
+// zero if there is none. slow is true if the process is idle in the newest sample.
 func (s *Store) Newest() (atNS int64, slow bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

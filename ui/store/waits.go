@@ -15,8 +15,8 @@ import (
 const (
 	WaitSlotNS   = int64(time.Second)
 	maxWaitSlots = 3600
-	// longestEach is how many waits of each second are kept for the whole history. These are the longest waits of the
-	// second. Events keeps shorter waits, too, but only the last maxWaitEvents waits.
+	// longestEach is how many waits of each second are kept for the whole history: the longest ones. The last
+	// maxWaitEvents waits are also kept in Events, whatever their length.
 	longestEach = 32
 	// maxHolderStacks limits how many threads are in the map holders, which has the last stack of each holder of the
 	// GVL.
@@ -31,7 +31,7 @@ type waitLog struct {
 	Sum   gvl.Lengths
 	// Events are the latest waits, each with its thread.
 	Events waitEvents
-	// holders has, for each thread, its stack when it last held the GVL. served has, by thread slot, the request for
+	// holders has the stack that each thread had when it last held the GVL. served has, by thread slot, the request for
 	// which each thread works while it waits.
 	holders map[sampler.ThreadID]sampler.StackID
 	served  []served
@@ -43,9 +43,9 @@ type served struct {
 	thread       sampler.ThreadID
 	work         sampler.WorkID
 	fromNS, toNS int64
-	// open has the numbers of waits that have ended, but whose request is not known yet. Only the intervals of the
-	// thread's state during a wait show for which request the thread worked. An interval comes later than its wait:
-	// only when its stack is known. When the last interval of a wait has come, the wait is removed from open.
+	// open has the numbers of waits that have ended, but whose request is not known yet. The request is known from the
+	// intervals of the thread's state during the wait. An interval comes only when its stack is known, and so later
+	// than its wait. When the last interval of a wait has come, the wait is removed from open.
 	open []int
 }
 
@@ -76,8 +76,8 @@ func (w *waitLog) Waited(x *gvl.Wait) {
 	}
 }
 
-// maxOpenWaits limits how many ended waits of a thread are kept until their request is known. It becomes known when the
-// intervals of the thread's state come. Further waits get no request.
+// maxOpenWaits limits how many ended waits of a thread are kept until their request is known. The request becomes known
+// when the intervals of the thread's state come. If there are more waits, they get no request.
 const maxOpenWaits = 256
 
 func (w *waitLog) servedIn(slot int) *served {
@@ -99,8 +99,8 @@ func (w *waitLog) Lock(i *gvl.LockInterval) {
 	w.holders[i.Thread] = stack
 }
 
-// Interval remembers for which request a thread works while it waits. A wait belongs to the request that the thread had
-// during the wait. This need not be the request that ddtop read last.
+// Interval remembers for which request a thread works while it waits. This is the request to which the wait belongs.
+// ddtop may have read a later request of the thread since.
 func (w *waitLog) Interval(i *gvl.Interval) {
 	s := w.servedIn(i.Slot)
 	if i.State == gvl.Waiting {
@@ -154,7 +154,8 @@ func (s *waitSlot) keep(e *WaitEvent) {
 	if len(s.longest) < longestEach {
 		s.longest = append(s.longest, *e)
 		if len(s.longest) == longestEach {
-			sorting.By(s.longest, func(x, y WaitEvent) int { return cmp.Compare(x.LenNS, y.LenNS) }) // a sorted list is a heap
+			// a sorted list has the order of a heap
+			sorting.By(s.longest, func(x, y WaitEvent) int { return cmp.Compare(x.LenNS, y.LenNS) })
 		}
 		return
 	}
@@ -177,8 +178,8 @@ func (s *waitSlot) keep(e *WaitEvent) {
 	}
 }
 
-// ForEach calls fn with the waits of a time span that are kept. All recent waits are kept. Of earlier waits, only the
-// longest of each second are.
+// ForEach calls fn with the waits of a time span that are kept. These are all recent waits, and of earlier waits the
+// longest of each second.
 func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	all := max(w.Events.FromNS(), fromNS)
 	for sec := max(fromNS, 0) / WaitSlotNS; sec <= min(all, toNS)/WaitSlotNS; sec++ {
@@ -195,13 +196,13 @@ func (w *waitLog) ForEach(fromNS, toNS int64, fn func(*WaitEvent)) {
 	w.Events.ForEach(all, toNS, fn)
 }
 
-// AllSince returns the time from which on every wait is known, but not a time before fromNS. Events has all recent
-// waits. Before these, all waits of a second are known if the second had at most longestEach waits.
+// AllSince returns the time from which on every wait is known. It does not return a time before fromNS. Events has all
+// recent waits. Before these, all waits of a second are known only if the second had at most longestEach waits.
 func (w *waitLog) AllSince(fromNS int64) int64 {
 	since := max(w.Events.FromNS(), fromNS)
 	for sec := since / WaitSlotNS; since > fromNS; sec-- {
 		if sec < 0 {
-			return fromNS // a span can begin before the boot
+			return fromNS // soon after boot, a span can begin at a negative time
 		}
 		if s := &w.slots[sec%int64(len(w.slots))]; s.second > sec || s.second == sec && s.waits.Count() > longestEach {
 			break
@@ -227,7 +228,8 @@ const (
 // open are the waits that had not ended at the end of the time span.
 func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitShares)]gvl.Bounded, n int64) {
 	w.Sum.Reset()
-	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ { // a span can begin before the boot
+	// soon after boot, a span can begin at a negative time
+	for sec := max(fromNS, 0) / WaitSlotNS; sec <= toNS/WaitSlotNS; sec++ {
 		if s := &w.slots[sec%int64(len(w.slots))]; s.second == sec {
 			w.Sum.Merge(&s.waits)
 		}
@@ -239,8 +241,8 @@ func (w *waitLog) Lengths(fromNS, toNS int64, open []gvl.Wait) (told [len(WaitSh
 	return told, w.Sum.Count()
 }
 
-// WaitInWords returns the length of waits as text. n is the number of waits. If n is zero, there is no length, and it
-// returns "–".
+// WaitInWords returns a length of waits (told) as text. n is the number of waits. If n is zero, there is no length, and
+// it returns "–".
 func WaitInWords(n int64, told gvl.Bounded) string {
 	if n == 0 {
 		return "–"
@@ -284,8 +286,9 @@ type WaitEvent struct {
 	HandNS, NoCPUNS int64
 	Thread          sampler.ThreadID
 	First, Last     sampler.ThreadID
-	// Stack is the stack of the waiting thread. FirstStack is the last stack that was known of the first holder of the
-	// GVL when the wait ended. LastStack is the same for the last holder. A stack is zero if it is not known.
+	// Stack is the stack of the waiting thread. FirstStack is of the first holder of the GVL during the wait: the last
+	// of its stacks that ddtop knew when the wait ended. LastStack is the same for the last holder. A stack is zero if
+	// it is not known.
 	Stack, FirstStack, LastStack sampler.StackID
 	Work                         sampler.WorkID // what the thread worked for. Zero means no work, or unknown work.
 	Ractor                       sampler.RactorID
@@ -405,9 +408,9 @@ func (t *ThreadWaits) InWords(q float64) string {
 	return WaitInWords(t.Count(), t.Lengths.Quantile(q))
 }
 
-// ByThread returns the waits in a time span, thread by thread. It leaves out the first part of the time span if waits
-// of that part may be missing. states are the threads' states at the end of the time span. Quantiles also include the
-// waits that are not listed.
+// ByThread returns the waits in a time span, thread by thread. If waits of the first part of the time span may be
+// missing, it leaves out this part. states are the threads' states at the end of the time span. Quantiles also include
+// the waits that are not listed.
 func (w *waitLog) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list ListOf) map[sampler.ThreadID]*ThreadWaits {
 	out := make(map[sampler.ThreadID]*ThreadWaits)
 	of := func(id sampler.ThreadID) *ThreadWaits {
@@ -443,8 +446,8 @@ func (w *waitLog) ByThread(fromNS, toNS int64, states []gvl.ThreadState, list Li
 	return out
 }
 
-// setExactBegin sets the exact time at which a thread's current wait began. Samples alone show only that the thread
-// waited at each sample.
+// setExactBegin sets the exact time at which a thread's current wait began. This is needed because samples show only
+// that the thread waited at the time of each sample.
 func setExactBegin(states []gvl.ThreadState, id sampler.ThreadID, fromNS, atNS int64) {
 	for i := range states {
 		if s := &states[i]; s.Thread == id && s.State == gvl.Waiting {

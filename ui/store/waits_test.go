@@ -41,8 +41,9 @@ func TestWaitEventsForgetTheOldest(t *testing.T) {
 	}
 }
 
-// TestWaitsOfAnHour: single waits are stored only for ten minutes. But if each second has only a few waits, all waits
-// of an hour must be known. If one second has more than longestEach waits, all waits are known only after this second.
+// TestWaitsOfAnHour: single waits are stored only for ten minutes. Even so, if each second has only a few waits, all
+// waits of an hour must be known. If one second has more than longestEach waits, all waits are known only after this
+// second.
 func TestWaitsOfAnHour(t *testing.T) {
 	const each, seconds = longestEach - 2, 3000
 	w := NewWaitLog(time.Hour)

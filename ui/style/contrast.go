@@ -12,12 +12,12 @@ const Legible = 4.5
 // Graphic is the least contrast for signs that are not text, such as the letters of the timeline (WCAG 2.1, 1.4.11).
 const Graphic = 3
 
-// Toward mixes c with the colour other until text in the mixture is legible on bg. If no mixture is legible, it returns
-// other.
+// Toward mixes c with the colour other, with an increasing share of other, until text in the mixture is legible on bg.
+// If no mixture is legible, it returns other.
 func Toward(c, other, bg canvas.Color) canvas.Color { return MixUntil(c, other, bg, Legible) }
 
-// MixUntil mixes c with the colour other until the mixture has at least this contrast with bg. If no mixture has, it
-// returns other.
+// MixUntil mixes c with the colour other, with an increasing share of other, until the mixture has at least this
+// contrast with bg. If no mixture has this contrast, it returns other.
 func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 	const steps = 10
 	for i := range steps {
@@ -77,8 +77,8 @@ func (f *fewColors) apply(a canvas.Area, t *Theme) {
 }
 
 // The 256 colours of xterm are a cube with six steps for each component, and a row of greys (the ramp). rampFirst,
-// rampStep and rampLast describe the ramp. A colour counts as a grey if its components differ by less than the constant
-// colourless.
+// rampStep and rampLast describe the ramp. If the components of a colour differ by less than the constant colourless,
+// ddtop treats the colour as a grey.
 const (
 	rampFirst, rampStep, rampLast = 8, 10, 238
 	colourless                    = 0x30
@@ -86,8 +86,8 @@ const (
 
 var cubeSteps = [...]int{0, 0x5f, 0x87, 0xaf, 0xd7, 0xff}
 
-// In256 returns the nearest of xterm's 256 colours. For a grey it returns one of the terminal's greys. If only the
-// components decided, a bluish grey would become teal, and teal has a meaning on this screen.
+// In256 returns the nearest of xterm's 256 colours. For a grey it returns one of the terminal's greys, even if a colour
+// of the cube is nearer. Otherwise a bluish grey would become teal, and teal has a meaning on this screen.
 func In256(c canvas.Color) canvas.Color {
 	if !c.IsSet() {
 		return c
@@ -117,9 +117,9 @@ func In256(c canvas.Color) canvas.Color {
 	return canvas.RGB(nearest(r)<<16 | nearest(g)<<8 | nearest(b))
 }
 
-// correct replaces the colours of a style by colours of the terminal. Text and its background may get the same colour
-// by this. The text then becomes black or white, whichever has more contrast. If text and background had the same
-// colour before, correct keeps this, because it is on purpose.
+// correct replaces the colours of a style by colours of the terminal. If text and its background get the same colour by
+// this, the text becomes black or white, whichever has more contrast. If they had the same colour before, correct
+// leaves it so, because it is on purpose.
 func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 	if s.FG == s.BG || !s.FG.IsSet() {
 		if !f.Are16 {

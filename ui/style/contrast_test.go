@@ -33,7 +33,8 @@ func TestColoursOfTextAreLegible(t *testing.T) {
 }
 
 // TestLettersOfStatesAreLegible: in the timeline, the shade behind a letter depends on the state's share of the time.
-// All letters of a state have one colour. On each shade it must have the contrast that WCAG requires for graphics.
+// But all letters of a state have the same colour. On each shade, this colour must have the contrast that WCAG requires
+// for graphics.
 func TestLettersOfStatesAreLegible(t *testing.T) {
 	for _, name := range Themes[1:] {
 		theme, err := ThemeByName(name)

@@ -56,12 +56,12 @@ func Rate(hz float64) string {
 	return fmt.Sprintf("%.1f Hz", hz)
 }
 
-// CodeLine returns the name of a function and its place: "Order#total order.rb:3". The name of a template is already
-// its file. So for a template the result is "orders/_row.html.erb:4".
+// CodeLine returns the name of a function and its place: "Order#total order.rb:3". If the function is a template, its
+// name is already its file, so the result is "orders/_row.html.erb:4".
 func CodeLine(code, place string) string { return Beside(gvl.AddLine(code, place)) }
 
-// CodeIn returns the name of a function, and its place in brackets: "Order#total (order.rb:3)". The name of a template
-// is already its file. So for a template the result is "orders/_row.html.erb:4".
+// CodeIn returns the name of a function, and its place in brackets: "Order#total (order.rb:3)". If the function is a
+// template, its name is already its file, so the result is "orders/_row.html.erb:4".
 func CodeIn(code, file string, line int32, uncertain bool) string {
 	if file == "" {
 		return code

@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// FrameCell returns how to draw a cell of the timeline while a frame is highlighted. A cell in which the frame ran
-// looks as usual, and its colour is stronger the longer the frame ran. Any other cell has an empty background, which
-// only shows that the thread existed.
+// FrameCell returns how to draw a cell of the timeline while a frame is highlighted. If the frame ran in the cell, the
+// cell looks as usual. The longer the frame ran, the stronger is its colour. Any other cell has an empty background,
+// which only shows that the thread existed.
 func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
 	if c.Listed() > 0 {
 		return t.StateCell(c, ascii, beside)
@@ -48,8 +48,8 @@ func (t *Theme) ListenCell(c *timeline.Cell, ascii bool, _ *shades) (rune, canva
 	return glyph, canvas.Style{FG: MixUntil(t.Faint, t.Text, bg, Graphic), BG: bg}
 }
 
-// leastDominant is a share of a cell's time. The state with the largest share in a cell has at least about this share.
-// At this share its colour has the weakest shade.
+// leastDominant is a share of a cell's time. The state with the largest share in a cell nearly always has at least this
+// share. A state with this share gets the weakest shade of its colour.
 const leastDominant = 0.3
 
 // ShadeSteps is how many shades of a state's colour there are besides the weakest. There are few, because the eye
@@ -59,14 +59,14 @@ const ShadeSteps = 4
 // InSteps rounds the strength of a colour, from 0 to 1, to one of the strengths that the shades can have (ShadeSteps).
 func InSteps(v float64) float64 { return math.Round(v*ShadeSteps) / ShadeSteps }
 
-// shadeRun is a number of cells. Every shadeRun cells, the shades in a row of the timeline are chosen anew (see
-// shades).
+// shadeRun is a number of cells. In a row of the timeline, the shades begin anew at every cell whose time is a multiple
+// of shadeRun cells (see shades).
 const shadeRun = 16
 
 // shades smooths the colours in a row of the timeline. For each state it remembers how strong the state's colour was in
 // the last cell, and how strong the wait in it was. If the strength of the next cell differs by less than a step, this
-// cell is drawn with the last strength. Otherwise noise would make a row spotted, and each spot costs 15 to 40 bytes of
-// output.
+// cell is drawn with the last strength. Without this, small random changes would make a row spotted, and each spot
+// costs 15 to 40 bytes of output.
 //
 // The strengths are chosen anew at every cell whose time is a multiple of shadeRun cells. So a cell looks the same
 // while the picture moves. Before the first such cell of a row, each cell is drawn with its own strength.
@@ -93,8 +93,8 @@ func (s *shades) GoTo(cell int, fromNS, eachNS int64) {
 	}
 }
 
-// near rounds the strength v of a colour, from 0 to 1, to a step. If v differs from the last strength by less than a
-// step, it returns the last strength instead.
+// near rounds the strength v of a colour, from 0 to 1, to a step. But if v differs from the last strength by less than
+// a step, it returns the last strength.
 func (s *shades) near(last *float64, v float64) float64 {
 	if math.Abs(v-*last) < 1.0/ShadeSteps {
 		return *last
@@ -123,9 +123,9 @@ func (s *shades) eighths(v float64) int {
 // this is the smallest block that a cell can show.
 const leastRan = 1.0 / 8
 
-// letter returns the colour of letters on the colour of a state: black or white. Of the two, it chooses the one that is
-// more legible on the state's worst shade. All shades have letters of the same colour, so that a row does not alternate
-// between black and white.
+// letter returns the colour of letters on the colour of a state: black or white. Each state has one such colour for all
+// its shades, so that a row does not alternate between black and white. letter chooses the one that is more legible on
+// the shade on which it is harder to read.
 func (t *Theme) letter(full canvas.Color) canvas.Color {
 	black, white := canvas.RGB(BlackText), canvas.RGB(WhiteText)
 	weakest := t.Shade(full, t.Weakest)
@@ -137,14 +137,14 @@ func (t *Theme) letter(full canvas.Color) canvas.Color {
 }
 
 // StateCell returns the character and the style for a cell of the timeline. The character stands for the state with the
-// largest share of the cell's time. The background has the colour of this state, which is stronger if the share is
-// larger.
+// largest share of the cell's time. The background has the colour of this state. The larger the share, the stronger is
+// the colour.
 //
 // A cell can also show that the thread waited (LeastWait). If the thread mostly ran, the cell has a block, which is
 // then cut at the top. In all other cells, the letter of the state is underlined and gets the colour of waiting.
 //
 // A cell of another state can also show that the thread ran (leastRan). A block then replaces the letter. The block is
-// as high as the share of running. But the letter stays if the thread waited longer than it ran.
+// as high as the share of running. But if the thread waited longer than it ran, the letter stays.
 //
 // beside has the shades of the cells on the left. It is nil for a single cell.
 func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, canvas.Style) {
@@ -180,14 +180,14 @@ func (t *Theme) StateCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 	}
 	st := canvas.Style{FG: t.letter(full), BG: bg}
 	plain := st.FG
-	if s.Idle() { // faint, but visible
+	if s.Idle() { // idle states are faint, but still visible
 		plain = t.Text
 		st.FG = MixUntil(t.Faint, plain, bg, Graphic)
 	}
 	if s == gvl.Waiting {
 		st.Attr |= canvas.Bold
 	}
-	if waitedToo { // the more it waited, the stronger
+	if waitedToo { // the longer the thread waited, the stronger the colour
 		loud := canvas.RGB(0xFFB38A)
 		if bg.Light() {
 			loud = canvas.RGB(0x8A2B00)

@@ -78,9 +78,9 @@ func TestCellsStayAsTheyAreWhileThePictureMoves(t *testing.T) {
 	}
 }
 
-// TestCellsShowHowLongAThreadRan: a cell's main state is not running, but the thread also ran in its time. The cell
-// must then show a block as high as the share of running, in the colour of running. Without colours, or if the thread
-// waited longer than it ran, the letter of the state stays.
+// TestCellsShowHowLongAThreadRan: in a cell's time the thread ran, but its main state was another one. The cell must
+// then show a block as high as the share of running, in the colour of running. Without colours, or if the thread waited
+// longer than it ran, the letter of the main state stays.
 func TestCellsShowHowLongAThreadRan(t *testing.T) {
 	theme := darkTheme()
 	cell := func(s gvl.State, running, waiting int64) *timeline.Cell {

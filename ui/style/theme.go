@@ -29,8 +29,8 @@ const (
 // Theme is a set of colours for the screen. It holds no state.
 type Theme struct {
 	Name string
-	// Background is the assumed colour of the terminal's background. Weak colours are mixtures with it. Only picture
-	// files are drawn with this background.
+	// Background is the assumed colour of the terminal's background. Weak colours are mixtures of a colour with it. On
+	// the terminal this background is not drawn, but only in picture files.
 	Background canvas.Color
 	// Text, Dim and Faint are plain text of three strengths, from strong to weak. Line is for rules and borders.
 	Text, Dim, Faint, Line canvas.Color
@@ -48,11 +48,11 @@ type Theme struct {
 	// Flame has the colours of frames by the origin of their code (OriginOf). Rows of threads and the root have the
 	// colour of OriginUnknown.
 	Flame [sampler.NumOrigins]canvas.Color
-	// Weakest is how strong a state's colour is at the smallest share, from 0 to 1. Even then the colour must be
-	// recognizable, and the letter on it legible.
+	// Weakest is how strong a state's colour is if the state has the smallest share, from 0 to 1. Even then the colour
+	// must be recognizable, and the letter on it legible.
 	Weakest float64
 	// Few is set if the terminal has at most 256 colours. In the flamegraph, the name of a frame then does not make its
-	// colour lighter or darker. The nearest colour of the terminal could be a very different one.
+	// colour lighter or darker. Otherwise the terminal's nearest colour could be a very different one.
 	Few bool
 	// Flat is set if the terminal has so few colours that there are no shades. A state then has its full colour,
 	// whatever its share is.
@@ -69,8 +69,8 @@ func (t Theme) In16() Theme {
 		gvl.Native: 0x008080, gvl.IO: 0x000080, gvl.Lock: 0x808000} {
 		t.States[s] = canvas.RGB(rgb)
 	}
-	// Plain text gets two of the terminal's greys. If the theme's own colours were converted, a bluish black would
-	// become blue.
+	// Plain text gets two of the terminal's greys. They are set here, because the conversion of the theme's own colours
+	// would make a bluish black blue.
 	const grey, bright = 0x606060, 0x909090
 	t.Text, t.Dim, t.Faint, t.Line = canvas.RGB(WhiteText), canvas.RGB(bright), canvas.RGB(grey), canvas.RGB(grey)
 	if t.Background.Light() {
@@ -186,8 +186,8 @@ func flames(app, gem, stdlib, core, native uint32) [sampler.NumOrigins]canvas.Co
 		sampler.OriginCore: canvas.RGB(core), sampler.OriginUnknown: canvas.RGB(native)}
 }
 
-// OriginOf returns the origin of a frame's code. If it is not known where code that was evaluated at run time comes
-// from, the code counts as the program's own.
+// OriginOf returns the origin of a frame's code. If code was evaluated at run time, its origin may not be known. Then
+// OriginOf returns the origin of the program's own code.
 func OriginOf(f sampler.Frame) sampler.Origin {
 	if o := f.From(); o != sampler.OriginEval {
 		return o
@@ -229,7 +229,7 @@ func (t *Theme) OnSelection(s canvas.Style) canvas.Style {
 }
 
 // PutGround gives an area the background of a selected row, after the area was drawn. Bars and other graphic signs keep
-// their colour, because it has a meaning.
+// their own colour, because it has a meaning.
 func (t *Theme) PutGround(a canvas.Area) {
 	a.RestyleRunes(func(r rune, s canvas.Style) canvas.Style {
 		if r >= '▀' && r <= '▟' || r == '■' {
@@ -278,8 +278,8 @@ func (c *Colors) SetTheme(t Theme) {
 	c.Theme, c.Few.known = t, nil
 }
 
-// SetGround handles the terminal's answer about its background colour. msg is nil if no answer came in time. If the
-// answer comes later, the caller calls SetGround again, and the late answer is used.
+// SetGround handles the terminal's answer about its background colour. msg is nil if no answer came in time. If an
+// answer comes later, the caller calls SetGround again with this answer.
 func (c *Colors) SetGround(msg *tea.BackgroundColorMsg) {
 	if msg == nil {
 		c.Ground.Asked = true
@@ -305,7 +305,7 @@ func (c *Colors) Copied() Colors {
 }
 
 // ground is what ddtop knows about the terminal's background. tmux 3.3 and GNU screen do not report its colour. It may
-// then be light, and the text of the dark theme could not be read on it.
+// then be light, and the dark theme's text would not be legible on it.
 type ground struct {
 	answered bool // the terminal reported its background
 	Asked    bool // there was no answer in time

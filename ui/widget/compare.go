@@ -27,8 +27,8 @@ func (v *flameBase) CompareAgainst() {
 	v.Base, v.BaseKind, v.BaseWhen = &v.Against.Weights, AgainstBase, v.Against.About()
 }
 
-// loadDiff compares the tree of all frames with a second tree. This tree is made from the weights in Base, or from
-// another recording. Each tree's weights are taken as shares of its total.
+// loadDiff compares the tree of all frames with a second tree. The second tree is made from the weights in Base, or
+// from another recording. In both trees, the weights are shares of the tree's total.
 func (v *Flame) loadDiff(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	v.Diff, v.diffSelf, v.Changes = nil, nil, nil
 	if !v.Comparing() {
@@ -73,8 +73,8 @@ type change struct {
 	Share float64
 }
 
-// LeastChange is the smallest change of a share that the list shows. It is 0.05 percentage points. Smaller changes
-// would be shown as 0 (Points).
+// LeastChange is the smallest change of a share that the list shows: 0.05 percentage points. Smaller changes would be
+// shown as 0 (Points).
 const LeastChange = 0.0005
 
 // diffColor returns the colour that shows how a node has changed: blue for less, grey for the same, vermilion for more.

@@ -47,7 +47,7 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 	if len(f.Current()) == 0 {
 		mark, text := f.NothingFound()
 		color := t.Good
-		if mark == "…" && f.Note == "" { // NothingFound then warns that the memory grows
+		if mark == "…" && f.Note == "" { // in this case NothingFound warns that the memory grows
 			color = t.Warn
 		}
 		a.Put(1, 0, mark, canvas.Style{FG: color, Attr: canvas.Bold})
@@ -86,8 +86,8 @@ func DrawFindings(f *scene.Findings, a canvas.Area, sc *scene.Scene) {
 		end = a.Put(3, y, canvas.Cut(native, a.W-4), t.Dimmed())
 		y++
 	}
-	// FiguresOf says which time span the findings are about. It is written at the end of the last row. In an earlier
-	// row it would be in the middle of a sentence that continues in the next row.
+	// FiguresOf says which time span the findings are about. It is written at the end of the finding's last row. At the
+	// end of an earlier row, it would be in the middle of a sentence.
 	if a.W >= scene.FiguresOfWidth && worst.AgoNS == 0 && end+2+canvas.Width(scene.FiguresOf) < a.W {
 		a.PutRight(y-1, scene.FiguresOf+" ", t.Dimmed())
 	}

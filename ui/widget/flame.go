@@ -15,8 +15,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// loadAgainst compares the tree of all frames with a tree from another recording. It scales that tree to the same
-// length of time. It compares functions only by their names, because files and lines differ between versions of a
+// loadAgainst compares the tree of all frames with a tree from another recording. It scales the other tree to the same
+// length of time. It matches functions only by their names, because files and lines differ between versions of a
 // program.
 func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, dict *sampler.Dictionary) {
 	x := v.Against
@@ -30,8 +30,8 @@ func (v *Flame) loadAgainst(o flamegraph.Options, weights *flamegraph.Snapshot, 
 	v.compare(before, v.Whole, flamegraph.Diff{BeforeWhole: whole / factor, AfterWhole: whole, ByName: true})
 }
 
-// Comparing reports whether the flamegraph shows a comparison. With another recording, it compares only all threads and
-// routes together. A single thread or route may not exist in that recording.
+// Comparing reports whether the flamegraph shows a comparison. If a single thread or route is selected, there is no
+// comparison with another recording, because this thread or route may not exist there.
 func (v *Flame) Comparing() bool {
 	return v.Base != nil && (v.BaseKind != AgainstBase || v.Filter == "")
 }
@@ -42,11 +42,11 @@ type FlameLook struct {
 	ShowIdle bool
 	Folding  Folding
 	Colour   Colouring
-	Inverted bool // callees first
-	Upward   bool // the first row is at the bottom: flames, not icicles
+	Inverted bool // true if the callees come first, and their callers after them
+	Upward   bool // true if the first row is at the bottom
 	Search   *regexp.Regexp
-	// Sought is the present search if another view started it, to show one function in the flamegraph. It is the same
-	// pointer as Search. Such a search does not filter lists.
+	// Sought is the present search if another view started it, to show one function in the flamegraph. It is then the
+	// same pointer as Search. A search that was started in this way does not filter lists.
 	Sought *regexp.Regexp
 }
 
@@ -62,8 +62,9 @@ func (l *FlameLook) Listed() *regexp.Regexp {
 type Colouring uint8
 
 const (
-	// colourByItself means that ddtop chooses what colours mean. For wall time they show the state. For other metrics
-	// they show the origin of the code, because nearly all of such a metric's weight is in one state.
+	// colourByItself means that ddtop chooses what colours show. For wall time they show the state. For other metrics
+	// they show the origin of the code. There the state would say nothing, because nearly all of such a metric's weight
+	// is in one state.
 	colourByItself Colouring = iota
 	ColourByState
 	ColourByOrigin
@@ -84,8 +85,8 @@ func (l *FlameLook) NextColouring() {
 	}
 }
 
-// Flame is a flamegraph on the screen. Its tree is made again for every picture. So the selection and the zoom are
-// stored as paths of functions, and not as nodes of the tree.
+// Flame is a flamegraph on the screen. Its tree is made again for every picture, so nodes exist only for one picture.
+// The selection and the zoom are therefore stored as paths of functions.
 type Flame struct {
 	FlameLook
 	flameShape
@@ -114,9 +115,9 @@ type flameShape struct {
 // flameBase has the weights with which the flamegraph is compared, and the result of the comparison.
 type flameBase struct {
 	// Base has the weights with which the shown weights are compared. It is nil if nothing is compared. BaseWhen is a
-	// text that names the time or recording of Base. Diff says how much each node's share of the whole has changed, and
-	// diffSelf how much its own time has. Changes are the functions whose own time has changed, the largest change
-	// first.
+	// text that names the time or recording of Base. Diff says how much each node's share of the whole has changed.
+	// diffSelf says this for each node's own time. Changes are the functions whose own time has changed, the largest
+	// change first.
 	Base     *flamegraph.Snapshot
 	BaseWhen string
 	BaseKind baseKind
@@ -144,8 +145,8 @@ type flamePicture struct {
 	Top      int // first row of the picture that is drawn
 	Height   int // rows that were drawn last time
 
-	// depth is how many rows the screen keeps free for the flamegraph. depthNS is when the flamegraph last needed all
-	// of them.
+	// depth is how many rows the screen keeps free for the flamegraph. depthNS is the last time at which the flamegraph
+	// needed all of these rows.
 	depth   int
 	depthNS int64
 }
@@ -167,8 +168,8 @@ func restOf(weights *flamegraph.Snapshot, threads map[sampler.ThreadID]bool) flo
 	return style.Share(rest, all)
 }
 
-// mostlyRest is a share of time. The flamegraph leaves out the time in which threads rest. If this time has at least
-// this share, the caption says so. Otherwise an idle process would look busy.
+// mostlyRest is a share of time. The flamegraph leaves out the time in which threads rest. If the rest is at least
+// mostlyRest of the time, the caption says so. Otherwise an idle process would look busy.
 const mostlyRest = .95
 
 // maxPictureRows limits how many rows the picture has. A stack of Rails has about 150 frames.
@@ -212,7 +213,8 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 		tree = v.Fold.Tree
 	}
 	v.Picture = flamegraph.Layout(tree, v.drawn(zoom), width, maxPictureRows)
-	if len(v.Zoom) == 0 && len(v.Picture.Rows) > 0 { // the rule above already says what the root is
+	// leave out the row of the root, because the line above the flamegraph says what the root is
+	if len(v.Zoom) == 0 && len(v.Picture.Rows) > 0 {
 		v.Picture.Rows = v.Picture.Rows[1:]
 	}
 	v.SelNode = nil
@@ -226,7 +228,8 @@ func (v *Flame) lay(dict *sampler.Dictionary, width int) {
 		}
 	}
 	v.gaps = make(map[*flamegraph.Node]string)
-	clear(v.origins) // frames of older pictures would pile up if a program redefines methods
+	// otherwise, in a program that redefines methods, frames of older pictures would take more and more memory
+	clear(v.origins)
 	for _, row := range v.Picture.Rows {
 		for i := range row {
 			n := row[i].Node
@@ -394,7 +397,7 @@ func (v *Flame) Shape() string {
 	if v.Upward {
 		s += ", at the bottom"
 	}
-	var more []string // comes first, because it must not be cut off
+	var more []string // this text comes first, so that it is not cut off
 	if v.focused != "" {
 		more = append(more, "only with "+v.focused)
 	}

@@ -29,7 +29,7 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 		of = "only " + v.Filter
 	}
 	var parts []string
-	if v.Search != nil { // written first: a match may be in a frame without room
+	if v.Search != nil { // the search is written first, because its match may be in a frame that is not visible
 		parts = append(parts, v.Found())
 	}
 	few := v.Few()
@@ -51,7 +51,7 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	if v.Filter == "" {
 		parts = append(parts, of)
 	}
-	switch v.Colour { // say what colours mean only if the user chose it
+	switch v.Colour { // say what the colours mean only if the user chose them
 	case ColourByState:
 		parts = append(parts, "coloured by state")
 	case ColourByOrigin:
@@ -65,7 +65,8 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	case v.Tree == nil:
 	case v.Metric == flamegraph.Allocations:
 		parts = slices.Insert(parts, 0, style.Estimated(v.Tree.Allocations))
-	case few == "" && (v.Tree.Samples > 0 || v.Tree.Root.Total == 0): // exact waits have time but no samples
+	// exact waits have a time but no samples, so do not write a number of samples
+	case few == "" && (v.Tree.Samples > 0 || v.Tree.Root.Total == 0):
 		parts = append(parts, Samples(v.Tree.Samples))
 	}
 	if len(v.Zoom) > 0 {
@@ -99,8 +100,8 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 	}
 }
 
-// FewSamples is a number of samples. If a flamegraph has fewer, its shares are rough. With 50 samples, a share of 50 %
-// is within 14 percentage points of the true one, 19 times in 20.
+// FewSamples is a number of samples. If a flamegraph has fewer, its shares are inexact. For example, with 50 samples a
+// share of 50 % is within 14 percentage points of the true one, 19 times in 20.
 const FewSamples = 50
 
 // Samples returns a text with a number of samples: "1 sample" or the plural.
@@ -111,9 +112,9 @@ func Samples(n int64) string {
 	return units.Count(n) + " samples"
 }
 
-// Few returns a note if the flamegraph is made from few samples. Otherwise it returns "". It also returns "" for
-// metrics that are not counted in samples: waits and blame are measured one by one, and an estimate of allocations has
-// its own error.
+// Few returns a note if the flamegraph is made from few samples. Otherwise it returns "". For some metrics it also
+// returns "", because they are not counted in samples. Waits and blame are measured one by one, and an estimate of
+// allocations has its own error.
 func (v *Flame) Few() string {
 	if v.Tree == nil || v.Metric != flamegraph.Wall && v.Metric != flamegraph.CPU || v.Tree.Samples == 0 || v.Tree.Samples >= FewSamples {
 		return ""
@@ -125,7 +126,7 @@ func (v *Flame) Few() string {
 func (v *Flame) Found() string {
 	s := "/" + StripCase(v.Search.String()) + "/"
 	if len(v.Matches.Nodes) == 0 {
-		return s + " matches no frame" // a thread's name may match
+		return s + " matches no frame" // this can be so if only the name of a thread matches
 	}
 	return s + " " + units.Percent(v.Matches.Share)
 }
@@ -138,16 +139,16 @@ func (v *flamePicture) root() *flamegraph.Node {
 	return v.Tree.Root
 }
 
-// The function mostly names a state only if the state has at least this share of the time: leastOfAll for the whole
-// flamegraph, leastOfFrame for a single frame.
+// leastOfAll and leastOfFrame are the least shares of the time from which on the function mostly names a state.
+// leastOfAll is for the whole flamegraph, leastOfFrame for a single frame.
 const (
 	leastOfAll   = 0.1
 	leastOfFrame = 0.005
 )
 
-// mostly names the two states in which most of a frame's wall time was spent. The frames alone do not show this: a
-// method that reads a socket may have spent its time waiting for the GVL. It returns "" for other metrics, because all
-// the weight of such a metric is in one state.
+// mostly names the two states in which most of a frame's wall time was spent. The frames alone do not show this. For
+// example, a method that reads a socket may have spent its time waiting for the GVL. mostly returns "" for other
+// metrics, because all the weight of such a metric is in one state.
 func (v *Flame) mostly(n *flamegraph.Node, least float64) string {
 	if n == nil || v.Metric != flamegraph.Wall || n.Total == 0 {
 		return ""
@@ -219,7 +220,7 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 		}
 	}
 	text := c.Text
-	// the layout replaces an escape character by U+FFFD, and views replace it by ␛
+	// in the label, the layout has replaced an escape character by U+FFFD, but views show it as ␛
 	if clean := canvas.Clean(label); clean != label {
 		label, text = clean, flamegraph.LabelFit(clean, a.W)
 	}
@@ -231,7 +232,8 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 	if c.Node != nil {
 		mark = v.diffMark(c.Node)
 	}
-	if sign, _ := utf8.DecodeRuneInString(mark); canvas.Width(mark) > a.W { // a cut number would be wrong
+	// do not cut the number, because a part of it would be wrong
+	if sign, _ := utf8.DecodeRuneInString(mark); canvas.Width(mark) > a.W {
 		mark = string(sign)
 	}
 	if c.Node != nil && c.Node.Own && v.byState() && !v.Comparing() {
@@ -284,7 +286,7 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 		a.Fill(' ', st)
 		bar = ' '
 	}
-	if a.W == 1 && !hit { // a letter would look like the start of the next label
+	if a.W == 1 && !hit { // write no letter: it would look like the start of the next label
 		text = string(bar)
 	}
 	if c.Node != nil && (mark != "" || canvas.Width(text) > a.W-1) && a.W > 1 {
@@ -301,8 +303,8 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 const foreignStrength = 0.72
 
 // CellColor returns the colour of a frame. It shows the state in which most of the frame's time was spent, or the
-// origin of its code. The frame's name makes the colour lighter or darker. So neighbours differ, and a frame has the
-// same colour in each picture.
+// origin of its code. The frame's name makes the colour lighter or darker. So neighbours differ, and a frame's colour
+// is the same in each picture.
 func (v *Flame) CellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	n := c.Node
 	switch {
@@ -360,7 +362,7 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 	}
 	sum := style.Measure(v.Metric, n.Total)
 	if v.Metric.IsTime() && n.Total > v.Tree.ToNS-v.Tree.FromNS {
-		sum += " thread-time" // several threads ran at the same time
+		sum += " thread-time" // the times of several threads are added up, because they ran at the same time
 	}
 	weights := []string{fmt.Sprintf("total %.1f %%", float64(n.Total)/total*100)}
 	switch {
@@ -376,8 +378,7 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 		weights = append(weights, "uncertain")
 	}
 	weights = append(weights, sum)
-	// If the text is too long, its end is cut. So the origin is at the end, because the frame's colour can show the
-	// origin, too.
+	// If the text is too long, its end is cut. So the origin comes last: the frame's colour can show it, too.
 	parts = append(parts, weights...)
 	if origin != "" {
 		parts = append(parts, origin)

@@ -13,8 +13,8 @@ import (
 type Folding uint8
 
 const (
-	// FoldByItself means that ddtop chooses how to fold. It begins with FoldRuns. If less than half of the program's
-	// own code is readable in the picture, it changes to FoldLibraries and stays there.
+	// FoldByItself means that ddtop chooses how to fold. At first it folds as with FoldRuns. If the user can then read
+	// less than half of the program's own code in the picture, it changes to FoldLibraries and stays there.
 	FoldByItself Folding = iota
 	// FoldLibraries folds all frames that are not the program's own code (flamegraph.Fold).
 	FoldLibraries
@@ -56,7 +56,8 @@ func (v *Flame) setFolding(to Folding) {
 }
 
 // wholeNode returns the node of the tree of all frames (Whole) for a path in the tree that is shown. Because of
-// folding, a path may stand for several nodes. Then it returns the heaviest. It returns nil if there is none.
+// folding, a path may stand for several nodes. In this case it returns the heaviest of them. If there is no such node,
+// it returns nil.
 func (v *flamePicture) wholeNode(p flamegraph.Path) *flamegraph.Node {
 	n, ok := v.Tree.Find(p)
 	if !ok || len(p) == 0 {
@@ -103,7 +104,7 @@ func (v *flamePicture) shown(n *flamegraph.Node) *flamegraph.Node {
 	return n
 }
 
-// standsFor returns the nodes of the tree of all frames (Whole) for which a node of the shown tree (Tree) stands. For a
+// standsFor returns the nodes of the tree of all frames (Whole) that a node of the shown tree (Tree) represents. For a
 // folded run, these are the outermost frames of the run.
 func (v *flamePicture) standsFor(n *flamegraph.Node) []*flamegraph.Node {
 	if v.own != nil {
@@ -157,15 +158,15 @@ func (v *Flame) change(n *flamegraph.Node) float64 {
 const (
 	// leastLabel is the least width of a cell, in columns, at which its label can be read.
 	leastLabel = 6
-	// leastToFold is a number of samples. With fewer, ddtop does not check whether the picture hides the program's own
-	// code. A process with ten requests per second has so many samples in its first seconds.
+	// leastToFold is a number of samples. With fewer samples, ddtop does not check whether the picture hides the
+	// program's own code. A process with ten requests per second reaches this number in its first seconds.
 	leastToFold = 10
 )
 
 // hidesOwn reports whether the first rows of the picture hide most of the program's own code. This is so if less than
-// half of the weight of its methods can be read there. For each stack only the innermost own method counts, because a
-// method that wraps all requests shows nothing about their code. The top level of a file does not count, because it may
-// contain all other code, as in bin/rails, which is the program's own, too.
+// half of the weight of its methods can be read there. On each stack it looks only at the innermost own method, because
+// a method that wraps all requests shows nothing about their code. It also ignores the top level of a file. For
+// example, the top level of bin/rails is the program's own code, but may contain all other code.
 func (v *Flame) hidesOwn(rows int) bool {
 	if v.Inverted || len(v.Zoom) > 0 || rows <= 0 || v.Whole.Samples < leastToFold {
 		return false
@@ -179,8 +180,8 @@ func (v *Flame) hidesOwn(rows int) bool {
 		}
 	}
 	var all, read int64
-	var under func(n *flamegraph.Node) int64 // the weight of own methods
-	under = func(n *flamegraph.Node) int64 { // recursion as deep as the tree
+	var under func(n *flamegraph.Node) int64 // returns the weight of own methods in n and below
+	under = func(n *flamegraph.Node) int64 { // the recursion is as deep as the tree
 		var sum int64
 		for _, c := range n.Children {
 			sum += under(c)
@@ -202,8 +203,8 @@ func ownMethod(n *flamegraph.Node) bool {
 	return n.Kind == flamegraph.FrameNode && n.Own && !strings.HasPrefix(n.Label, "<")
 }
 
-// original returns the node of Tree for a node of the picture. If the picture draws several frames as one row, it
-// returns the outermost of them. It returns nil for nil.
+// original returns the node of Tree for a node of the picture. A row of the picture can stand for several frames. Then
+// original returns the outermost of them. It returns nil for nil.
 func (v *flamePicture) original(n *flamegraph.Node) *flamegraph.Node {
 	if v.Fold == nil || n == nil {
 		return n

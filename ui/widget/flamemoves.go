@@ -4,8 +4,8 @@ import (
 	"github.com/ddtop/ddtop/flamegraph"
 )
 
-// callerOf and calleeOf return the node in the next row: callerOf towards the callers, calleeOf towards the callees.
-// This node may be one row for several folded frames. They return nil if there is no such row.
+// callerOf and calleeOf return the node in the next row. callerOf goes towards the callers, and calleeOf towards the
+// callees. The node may be one row for several folded frames. They return nil if there is no next row.
 func (v *flamePicture) callerOf(n *flamegraph.Node) *flamegraph.Node {
 	return v.original(v.drawn(n).Parent)
 }
@@ -94,7 +94,7 @@ func (v *Flame) pageBy(d int) {
 }
 
 // scroll moves the selection by as many rows as the flamegraph has on the screen, towards the callers (-1) or the
-// callees (+1). The picture scrolls by the same number.
+// callees (+1). It also scrolls the picture by so many rows.
 func (v *flamePicture) scroll(d int) {
 	if v.First() {
 		return

@@ -11,16 +11,17 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// frameCells replace the usual cells of the timeline while a frame is selected in the flamegraph, or only one route is
-// shown. They have only the time in which this frame ran, or this route was served. This time is divided by state.
+// frameCells replace the usual cells of the timeline in two cases: a frame is selected in the flamegraph, or only one
+// route is shown. They have only the time in which this frame ran, or this route was served. This time is divided by
+// state.
 type frameCells struct {
 	label string
 	Cells map[scene.RowKey][]timeline.Cell
 }
 
 // LoadFrameCells sets the timeline's cells that show when a frame ran, or which threads worked for an endpoint. It
-// fills only the rows that are drawn. It adds up the wall time of weights. The function under gets the key of a weight,
-// and reports whether the weight counts. Weights that are zero in the given metric do not count.
+// fills only the rows that are drawn. It adds up the wall time of those weights for whose key the function under
+// returns true. It leaves out weights that are zero in the given metric.
 func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
 	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]timeline.Cell, len(v.Visible))}
 	of := make(map[sampler.ThreadID][][]timeline.Cell)
@@ -43,8 +44,8 @@ func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegr
 				return
 			}
 			state := k.State
-			// The store has times only for slots, and not the moment within a slot. So the time is spread evenly over
-			// its slot.
+			// The store has only the time in each slot, and does not know when in the slot it was. So the time is
+			// spread evenly over its slot.
 			for i := max(0, (fromNS-v.FromNS)/each); i < int64(v.Cells); i++ {
 				cellNS := v.FromNS + i*each
 				if cellNS >= toNS {

@@ -14,7 +14,7 @@ import (
 )
 
 // RestStates are the states of threads that have nothing to do. On the screen this is only the state Parked, because
-// all resting threads are in this state there (findings.Resting).
+// the screen gives this state to all resting threads (findings.Resting).
 const RestStates = flamegraph.StateSet(1) << gvl.Parked
 
 // TopOrder is the name of the column by which the list of functions is sorted.
@@ -34,7 +34,7 @@ type TopKey struct {
 
 func (k TopKey) ID() TopKey { return k }
 
-// LibraryRow begins the name of a row that adds up all functions of a library.
+// LibraryRow is the first part of the name of a row that adds up all functions of a library.
 const LibraryRow = "⋯ "
 
 // rowOfFrame says in which row a frame is counted. uncertain is true if the frame's line number cannot be trusted.
@@ -53,11 +53,11 @@ type rowOfFrame struct {
 type Rows struct {
 	// Key returns the key of the row in which a frame is counted.
 	Key func(f *sampler.Frame, from sampler.Origin) TopKey
-	// Add is called for each new key, so that the caller makes its row. The rows are numbered in the order of these
-	// calls.
+	// Add is called for each new key, so that the caller can make a row for it. The rows are numbered in the order of
+	// these calls.
 	Add func(k TopKey, from sampler.Origin)
-	// ByLine is true if each line of a function has a row. Core is true if a function in C also has a row when the
-	// program's own code calls it.
+	// ByLine is true if each line of a function has a row of its own. Core is true if a function in C also has a row in
+	// a list of own code, when the program's own code calls it.
 	ByLine, Core bool
 
 	index  map[TopKey]int32
@@ -67,21 +67,21 @@ type Rows struct {
 	rows   []int32
 }
 
-// Forget begins anew, with no rows.
+// Forget drops all rows, so that Rows begins again with none.
 func (r *Rows) Forget() {
 	r.index, r.of = make(map[TopKey]int32), make(map[sampler.FrameID]rowOfFrame)
 }
 
 // Of returns the rows in which a stack is counted, innermost first. The stack's own weight belongs to the first row. If
-// own is true, only the program's own frames have rows and, with Core, the functions in C that they call. A stack
-// without such frames is counted in the row of its library. Of calls doubt with the rows whose lines cannot be trusted.
-// The slice is valid until the next call.
+// own is true, only the program's own frames have rows. With Core, the functions in C that they call also have rows. A
+// stack without such frames is counted in the row of its library. Of calls doubt with the rows whose lines cannot be
+// trusted. The slice is valid until the next call.
 func (r *Rows) Of(dict *sampler.Dictionary, stack sampler.StackID, own bool, doubt func(row int32)) []int32 {
 	r.frames, r.places, r.rows = dict.Frames(stack, r.frames[:0]), r.places[:0], r.rows[:0]
 	for _, id := range r.frames {
 		at := r.ofFrame(dict, id)
 		if at.native {
-			continue // its time counts for the Ruby frame that called it
+			continue // its time is added to the Ruby frame that called it
 		}
 		if at.uncertain {
 			doubt(at.row)
@@ -157,7 +157,7 @@ func SharePoints(s float64) string {
 }
 
 // PlacesFrom identifies the data from which a list of places was made: the time span, and whether directories were
-// hidden. While it is the same, the list need not be made again.
+// hidden. If it has not changed, the list need not be made again.
 type PlacesFrom struct {
 	FromNS, ToNS int64
 	Hides        bool // directories were hidden
@@ -180,7 +180,7 @@ func BlameOf(s *flamegraph.Snapshot, dict *sampler.Dictionary) Blame {
 		charged += b.Places[i].NS
 	}
 	b.NobodyNS = max(total.WaitNS-charged, 0)
-	b.WaitNS = max(total.WaitNS, charged) // blame is known a little earlier than the time of the wait
+	b.WaitNS = max(total.WaitNS, charged) // while a wait goes on, its blame is known a little earlier than its time
 	return b
 }
 

@@ -21,7 +21,7 @@ type gauge struct {
 	top          float64
 	sparkStyle   canvas.Style
 	// priority decides which gauges a narrow terminal leaves out: the ones with the largest numbers first. The spark of
-	// a gauge is left out before the gauge itself, as if its number were priority+sparkLater.
+	// a gauge has the number priority+sparkLater. So it is left out before the gauge itself.
 	priority int
 	// bar is true if a vertical line is drawn between this gauge and the previous one.
 	bar bool

@@ -135,7 +135,7 @@ func (h *Head) drawFrozen(a canvas.Area, t *style.Theme) {
 		text += "  sampling goes on"
 	}
 	h.banner(a, t, text, "[ ] "+style.AxisTime(h.StepNS)+"  { } range  space live", t.Accent)
-	if barX > 0 { // drawn again without reverse video, in which the played part would look empty
+	if barX > 0 { // draw the bar again without reverse video: in reverse video the played part would look empty
 		a.Put(barX, 0, style.Bar(h.Played, PlayedColumns), canvas.Style{FG: t.Accent, BG: t.Background})
 	}
 }
@@ -147,7 +147,7 @@ func (h *Head) banner(a canvas.Area, t *style.Theme, text, right string, c canva
 	a.Fill(' ', st)
 	x := a.Put(1, 0, canvas.Cut(text, a.W-2), st)
 	texts := []string{right + "    " + h.who(), h.who(), h.Process.Name()}
-	if h.Of == 0 { // with several processes, the PID matters more
+	if h.Of == 0 { // with several processes, the PID in the text of who is more important than the text right
 		texts = slices.Insert(texts, 1, right+"    "+h.Process.Name())
 	}
 	for _, s := range texts {
@@ -224,8 +224,8 @@ func ExactEnded(s *sampler.ExactStatus) string {
 }
 
 // exactSegments returns texts for the first line of the screen. They say whether exact mode is on, and what it costs
-// the process. If exact mode ended although the user did not switch it off, they say so. Figures become exact when the
-// first thread hits a probe.
+// the process. If exact mode ended although the user did not switch it off, they say so. After exact mode was switched
+// on, figures become exact when the first thread hits a probe.
 func exactSegments(s *sampler.ExactStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {
@@ -331,9 +331,9 @@ func (h *Head) health(t *style.Theme) []segment {
 	if h.Process.Pauses && f.PauseNS > 0 {
 		out = append(out, segment{fmt.Sprintf("stops it %.1f %% (%s each)", f.PauseShare*100, units.Duration(f.PauseNS)), canvas.Style{FG: t.Warn}})
 	}
-	// The first line of the screen says only that something is missing. The help says how much, and why.
+	// The first line of the screen says only that something is missing. The help says how much is missing, and why.
 	warn := func(text string) { out = append(out, segment{text, canvas.Style{FG: t.Warn}}) }
-	switch { // the help has all, with the reason
+	switch { // the help has the details and the reasons
 	case h.Whole || h.Replay:
 	case !f.Enough(sampler.FigureStates):
 		warn("too few samples for shares")
@@ -355,13 +355,13 @@ func (h *Head) health(t *style.Theme) []segment {
 	return out
 }
 
-// followed reports whether ddtop sees every wait now, even if it takes few samples.
+// followed reports whether ddtop sees every wait for the GVL now, even if it takes few samples.
 func (h *Head) followed() bool {
 	return h.Exact.On || h.Switches.On && h.Switches.Kind == "switches" && h.Switches.Lost == 0
 }
 
 // switchSegments returns texts for the first line of the screen. They say that ddtop uses the kernel's records of
-// thread switches. If ddtop has tried to use them and failed, the text is "polling": ddtop only takes samples.
+// thread switches. If ddtop tried this but failed, the text is "polling", because ddtop then only takes samples.
 func switchSegments(s *sampler.SwitchStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {

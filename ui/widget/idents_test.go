@@ -8,8 +8,9 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestASignIsOfTheName: in the GVL lane, each thread has a sign. It is the number at the end of the thread's name, or
-// the first letter of the name. If another thread already has this sign, the thread gets no sign of its own.
+// TestASignIsOfTheName: in the GVL lane (the row that shows who held the GVL), each thread has a sign. It is the number
+// at the end of the thread's name, or the first letter of the name. If another thread already has this sign, the thread
+// gets no sign of its own.
 func TestASignIsOfTheName(t *testing.T) {
 	names := []string{"worker-3", "http-3", "http-1", "reports", "refresher", "rake", "http-12", "Émile"}
 	want := []string{"3", "", "1", "r", "R", "", "", ""}

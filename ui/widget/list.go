@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// keyed is a row of a list. Its ID is the same in each picture, so the cursor stays on its row when other rows come, go
-// or move.
+// keyed is a row of a list that has an ID. The ID is the same in each picture. By it, the cursor stays on its row when
+// other rows come, go or move.
 type keyed[K comparable] interface{ ID() K }
 
 // List is a list of rows on the screen, with a cursor on one of the rows. If there are more rows than fit on the
@@ -21,7 +21,7 @@ type List[R keyed[K], K comparable] struct {
 	// Cursor is the key of the selected row. It is a pointer, because several lists may share it. If no row has this
 	// key, as at the start, no row is selected.
 	Cursor *K
-	At     int // the last index of the selected row; if the row is gone, the keys continue from here
+	At     int // the last index of the selected row; if this row disappears, the keys move the cursor from here
 	Top    int // first row on the screen
 	Height int // rows that the screen has room for
 }
@@ -55,8 +55,8 @@ func (l *List[R, K]) Move(by Step) {
 	*l.Cursor = l.Rows[l.At].ID()
 }
 
-// Settle makes sure that a row has the cursor. The row of the cursor may have disappeared. Then Settle selects the row
-// that is now at the same index.
+// Settle makes sure that a row has the cursor. If the row of the cursor has disappeared, Settle selects the row that is
+// now at the same index.
 func (l *List[R, K]) Settle() {
 	if len(l.Rows) > 0 && l.Index() < 0 {
 		l.At = min(l.At, len(l.Rows)-1)

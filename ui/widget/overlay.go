@@ -32,8 +32,8 @@ const (
 type Overlay struct {
 	What   overlayID
 	Scroll int
-	// Finding is the selected finding. Lines are the numbers of its first line, and of the line after its last one.
-	// Height is how many lines fit into the overlay.
+	// Finding is the selected finding. Lines has two line numbers: of the finding's first line, and of the line after
+	// its last one. Height is how many lines fit into the overlay.
 	Finding scene.FindingID
 	Lines   [2]int
 	Height  int
@@ -48,8 +48,8 @@ func (o *Overlay) Toggle(what overlayID) {
 }
 
 // DrawOverlay draws lines in a frame. The frame covers the area, or only a part of it if there are few lines. scroll is
-// how many lines should be skipped at the top. DrawOverlay returns how many it has skipped. It skips fewer if there
-// would be empty rows after the last line.
+// how many lines should be skipped at the top. If this would leave empty rows after the last line, DrawOverlay skips
+// fewer. It returns how many it has skipped.
 func DrawOverlay(a canvas.Area, t *style.Theme, title string, lines []OverlayLine, scroll int) int {
 	a = a.Sub(0, 0, a.W, min(a.H, len(lines)+2))
 	a.Fill(' ', canvas.Style{BG: t.Background})

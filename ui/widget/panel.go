@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// LeastPanel is the least height of the panel below the flamegraph, in rows. The panel's height changes in steps of
-	// panelStep rows. Otherwise the panel would move whenever a stack becomes one frame deeper.
+	// LeastPanel is the least height of the panel below the flamegraph, in rows. The panel's height changes only in
+	// steps of panelStep rows. Otherwise the panel would move each time that a stack becomes one frame deeper.
 	LeastPanel = 8
 	panelStep  = 4
-	// panelEachNS is how often the panel's lists change, in ns. Numbers that change faster cannot be read.
+	// panelEachNS is the interval at which the panel's lists change, in ns. Numbers that change faster cannot be read.
 	panelEachNS = int64(1e9)
 	// maxPanelRows limits how many rows each list of the panel has.
 	maxPanelRows = 100
@@ -38,13 +38,14 @@ type Panel struct {
 	tree *flamegraph.Tree
 	toNS int64
 	of   panelOf
-	// Total is the weight that counts as 100 %. Usually this is the weight of the whole flamegraph, or of the selected
-	// thread or group in it. If a function is selected, it is the weight of this function at all of its places.
+	// Total is the weight that is shown as 100 %. Usually this is the weight of the whole flamegraph, or of the
+	// selected thread or group in it. If a function is selected, it is the weight of this function at all of its
+	// places.
 	Total int64
 
-	// Hot are the functions by their own weight. Own are the program's own functions, whose weight includes the
-	// libraries and C functions that they call. Both begin with the heaviest function. If a function is selected, they
-	// have only the functions below it in the flamegraph.
+	// Hot are the functions, sorted by their own weight. Own are the program's own functions, sorted by a weight that
+	// includes the libraries and C functions that they call. Both begin with the heaviest function. If a function is
+	// selected, they have only the functions below it in the flamegraph.
 	Hot, Own []PanelRow
 
 	Self             int64
@@ -68,7 +69,7 @@ type PanelRow struct {
 	States    [gvl.NumStates]int64 // Weight by state
 	own       int64
 	ownStates [gvl.NumStates]int64
-	depth     int              // calls of the function on the path that sum is walking
+	depth     int              // how often the function is on the path that sum is visiting
 	best      *flamegraph.Node // the function's heaviest node
 }
 
@@ -112,8 +113,8 @@ func (p *Panel) Place(sc *scene.Scene, force bool) {
 	}
 }
 
-// Load makes the lists again if they belong to an earlier picture. So the lists and the figures of the selected frame
-// are always from the same picture.
+// Load makes the lists again if they belong to an earlier picture. So the lists are always from the same picture as the
+// figures of the selected frame.
 func (p *Panel) Load(dict *sampler.Dictionary, force bool) {
 	v := p.Flame
 	var of panelOf
@@ -142,7 +143,7 @@ func (p *Panel) Load(dict *sampler.Dictionary, force bool) {
 		p.Callers, p.Callees, p.Threads = w.list(w.up), w.list(w.down), w.list(w.in)
 		if v.Inverted {
 			p.Callers, p.Callees = p.Callees, p.Callers
-			return // in this picture, the nodes below the function are its callers
+			return // in an inverted picture, the nodes below the function are not its callees but its callers
 		}
 		for _, n := range w.at {
 			w.sum(n, nil)
@@ -165,7 +166,7 @@ func (p *Panel) Load(dict *sampler.Dictionary, force bool) {
 }
 
 // panelWalk visits a tree and adds up the weights of each function. If two files define a method with the same name,
-// these count as two functions.
+// these are two functions.
 type panelWalk struct {
 	p        *Panel
 	dict     *sampler.Dictionary
@@ -203,10 +204,10 @@ func (r *PanelRow) add(weight int64, states *[gvl.NumStates]int64) {
 	}
 }
 
-// sum adds up two weights for each function: its own, and the weight including everything that it calls. If a function
-// is several times on a stack, the stack counts only once for it. For the program's own functions, sum adds up a third
-// weight, which includes the code outside of the program that they call. To compute it, sum adds the weight of each
-// stack to the innermost own function of the stack.
+// sum adds up two weights for each function: its own weight, and the weight including everything that it calls. If a
+// function is several times on a stack, the stack's weight is added only once. For the program's own functions, sum
+// adds up a third weight, which includes the code outside of the program that they call. To compute it, sum adds the
+// weight of each stack to the innermost own function of the stack.
 func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
 	var r *PanelRow
 	if n.Kind != flamegraph.RootNode {
@@ -217,7 +218,7 @@ func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
 		r.depth++
 		defer func() { r.depth-- }()
 		self, states := n.Self, &n.StateSelf
-		if w.inverted { // only nodes of the first row were executed, the others are callers
+		if w.inverted { // in an inverted picture only the nodes of the first row were executed; the others are callers
 			self, states = 0, &n.StateTotal
 			if n.Parent == w.root {
 				self = n.Total
@@ -253,7 +254,7 @@ func (r *PanelRow) addOwn(weight int64, states *[gvl.NumStates]int64) {
 // around adds up the callers and callees of the selected function. It visits the node n and all nodes below it. root is
 // the thread or group of n. inside is how many nodes above n are the selected function. next is true if the selected
 // function calls n directly: all nodes from n up to the outermost call are this function. Then n is a callee. If the
-// function calls itself, only the outermost call counts. So the weights of the callers add up to the function's total.
+// function calls itself, only the outermost call is used. So the weights of the callers add up to the function's total.
 // The weights of the callees and the function's own time add up to it, too.
 func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	p := w.p
@@ -323,7 +324,7 @@ func (p *Panel) selectRow(h scene.Host, n *flamegraph.Node) tea.Cmd {
 		for in != nil && !slices.Contains(v.standsFor(zoom), in) {
 			in = in.Parent
 		}
-		if in == nil { // it is not in the part that is shown
+		if in == nil { // the function is not in the part of the flamegraph that is shown
 			v.Zoom, v.Top = nil, 0
 		}
 	}

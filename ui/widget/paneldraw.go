@@ -18,8 +18,8 @@ import (
 type panelColumn struct {
 	title string
 	rows  []PanelRow
-	// itself is the label of the selected function. In the row of this function, the list shows word ("itself") instead
-	// of the label.
+	// itself is the label of the selected function. In this function's row, the list shows the text word ("itself")
+	// instead of the label.
 	itself, word string
 	totals       bool // true if there is a second column, with the share of a function and all that it calls
 	of           int64
@@ -93,7 +93,7 @@ func (p *Panel) frameColumns(inverted bool) []panelColumn {
 }
 
 // figures returns a text with the figures of the selected function: the sums over all its places in the flamegraph. The
-// line about the selected frame counts only one place, so its figures can be smaller.
+// line about the selected frame is about only one place, so its figures can be smaller.
 func (p *Panel) figures() string {
 	whole := p.Flame.Tree.Root.Total
 	s := fmt.Sprintf(" · total %s, self %s", units.Percent(style.Share(p.Total, whole)), units.Percent(style.Share(p.Self, whole)))

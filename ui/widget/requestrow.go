@@ -36,7 +36,7 @@ type RequestRow struct {
 	// "at" has the data of this fiber, and otherwise the data of the thread.
 	FiberWaits bool
 	Forms      []string // texts for State, the longest first
-	What       string   // the statement that it waits for, or its place in the code
+	What       string   // the database statement for whose answer it waits, or its place in the code
 	at         sampler.Serving
 }
 
@@ -52,7 +52,7 @@ func NewRequestRow(sc *scene.Scene, q *account.Request, i int) *RequestRow {
 	case i < 0 || !sc.Threads[i].Known:
 	case q.InProgress && !q.Suspended && !sc.Frozen && (!ok || sc.Dict.Work(at.Work).Number != q.Work.Number):
 		// Recorded changes of the GVL show that the thread works for the request. But no sample has read the thread's
-		// stack since then, so the place in the code is unknown.
+		// stack after these changes, so the place in the code is unknown.
 		w.inState(sc, i)
 	case !ok || sc.Dict.Work(at.Work).Number != q.Work.Number: // another fiber of the thread runs
 		w.Away = true
@@ -114,9 +114,9 @@ func (w *RequestRow) Detail(sc *scene.Scene) (name, rest string) {
 	return name, strings.Join(parts, "   ")
 }
 
-// Age returns how old the request was at the moment on the screen: "1.84 s", or "≥12 s" if it may be older. It is "≤20
-// ms" if only an upper bound is known, because the readings at its beginning were too far apart. It is "new" if nothing
-// is known yet.
+// Age returns how old the request was at the moment on the screen: "1.84 s", or "≥12 s" if it may be older. If the
+// readings at its beginning were too far apart, only an upper bound is known: "≤20 ms". Age returns "new" if nothing is
+// known yet.
 func (w *RequestRow) Age() string {
 	switch {
 	case w.AtLeast && w.AgeNS == 0:
@@ -135,7 +135,7 @@ func (w *RequestRow) Values(sc *scene.Scene) string {
 	return canvas.Clean(w.Work.Values)
 }
 
-// Urgent returns a number by which requests can be sorted. It is the index of the request's state in gvl.ByUrgency.
+// Urgent returns a number for sorting requests by their state. It is the index of the state in gvl.ByUrgency.
 func (w *RequestRow) Urgent() int {
 	if w.State == nil {
 		return len(gvl.ByUrgency)

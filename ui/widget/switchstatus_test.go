@@ -9,8 +9,8 @@ import (
 )
 
 // TestSwitchSegments: the first line of the screen says that ddtop follows thread switches, and how many records were
-// lost. If the user asked for this but ddtop only takes samples, the line says so. If the user did not ask for it, the
-// line says nothing.
+// lost. If ddtop only takes samples although the user asked for thread switches, the line says so. If the user did not
+// ask for them, the line says nothing.
 func TestSwitchSegments(t *testing.T) {
 	for _, c := range []struct {
 		is   sampler.SwitchStatus
@@ -40,8 +40,8 @@ func TestSwitchSegments(t *testing.T) {
 }
 
 // TestNoWaitIsMissed: in exact mode ddtop misses no wait for the GVL. The same is true while ddtop's programs in the
-// kernel record thread switches. Waits can be missed if records were lost, or if ddtop follows only the kernel's
-// events.
+// kernel record thread switches. In two cases ddtop may miss waits: records were lost, or ddtop follows only the
+// kernel's events.
 func TestNoWaitIsMissed(t *testing.T) {
 	for _, c := range []struct {
 		head Head

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Column describes a column of a table. A new column needs nothing but a Column in the table's Columns.
+// Column describes a column of a table. To add a column to a table, it is enough to add a Column to the table's
+// Columns.
 type Column[R any] struct {
 	Title string // the head of the column
 	Short string // shown if Title has no room; if it is empty, Title is cut
@@ -21,11 +22,11 @@ type Column[R any] struct {
 	// columns leave free. If it is nil, the column never becomes wider.
 	Widens func(*scene.Scene) bool
 	// Least is the least width of a column whose Width is Rest. If there is less room for this column, other columns
-	// are left out. These are columns with a number in Drop, the lowest number first. If this is not enough, the column
+	// are left out: the columns with a number in Drop, the lowest number first. If this is not enough, the column
 	// itself is left out.
 	Least, Drop int
 	Right       bool // its text is aligned to the right
-	Tail        bool // true for names of threads, which canvas.CutName cuts
+	Tail        bool // true if the cells have names of threads, which canvas.CutName shortens
 	// Order is the name of the order in which the table is sorted by this column. If Order is empty, the table cannot
 	// be sorted by the column. Compare compares two rows for this order. It puts the most important rows first.
 	Order   string
@@ -33,8 +34,8 @@ type Column[R any] struct {
 	// Text returns the text and style of a cell. If Draw is set, Draw draws the cell instead.
 	Text func(r R, sc *scene.Scene) (string, canvas.Style)
 	Draw func(a canvas.Area, r R, sc *scene.Scene)
-	// Spans reports whether the cell of a row also covers all columns to its right. If it is nil, no cell of the column
-	// does.
+	// Spans reports whether the cell of a row also covers all columns to its right. If Spans is nil, no cell of the
+	// column does this.
 	Spans func(r R) bool
 	// Bare is true if the background colour of a cell has a meaning. The cell then keeps this colour in a selected row.
 	Bare bool
@@ -44,8 +45,9 @@ type Column[R any] struct {
 // several columns have the width Rest, they share the free width.
 const Rest = -1
 
-// Wide returns a function for Column.Width. The column has the given width on the narrowest screens. from has pairs of
-// numbers. The first is the least width of a screen, and the second the column's width on such screens.
+// Wide returns a function for Column.Width. On the narrowest screens, the column has the given width. from has pairs of
+// numbers for wider screens. The first number of a pair is the least width of a screen, and the second is the column's
+// width on such screens.
 func Wide(width int, from ...int) func(int) int {
 	return func(screen int) int {
 		w := width
@@ -99,7 +101,7 @@ func (t *Table[R, K]) Sort(rows []R) {
 }
 
 // Sorted says in words how the table is sorted now. The parameter first is the order that the table has at the start.
-// If the table still has it, the result is "".
+// If the table still has this order, the result is "".
 func (t *Table[R, K]) Sorted(first string) string {
 	switch {
 	case t.By != first && t.Reverse:
@@ -132,7 +134,7 @@ type Sorter interface {
 	turnRound()
 }
 
-// SortKeys returns the keys that sort a table. The function in the parameter of returns this table. help is the text
+// SortKeys returns the keys that sort a table. The parameter of is a function that returns this table. help is the text
 // about the keys in the help.
 func SortKeys(help string, of func() Sorter) []scene.Binding {
 	return []scene.Binding{
@@ -198,8 +200,8 @@ func (t *Table[R, K]) Draw(a canvas.Area, sc *scene.Scene, focused bool, pressed
 // table by this column.
 func (t *Table[R, K]) DrawHead(a canvas.Area, sc *scene.Scene) { t.drawHead(a, sc, 0) }
 
-// drawHead draws the head of the table. taken is the number of columns that it leaves free at the right end. The number
-// of hidden rows is written there.
+// drawHead draws the head of the table. It leaves the last columns of the screen free, because the number of hidden
+// rows is written there. taken is how many columns these are.
 func (t *Table[R, K]) drawHead(a canvas.Area, sc *scene.Scene, taken int) {
 	x := t.Left
 	for i, w := range t.Fit(a.W, sc) {

@@ -33,8 +33,8 @@ func TestColumnsShareTheScreen(t *testing.T) {
 	}
 }
 
-// TestCursorStaysOnItsRow: the cursor must stay on its row when the rows are sorted in another order. The same is true
-// if the row disappears and comes back.
+// TestCursorStaysOnItsRow: the cursor must stay on its row when the rows are sorted in another order. If the row
+// disappears and comes back, the cursor must be on it again.
 func TestCursorStaysOnItsRow(t *testing.T) {
 	l := List[letter, string]{Cursor: new(string)}
 	at := func(want string) {
@@ -47,7 +47,7 @@ func TestCursorStaysOnItsRow(t *testing.T) {
 			t.Errorf("the cursor is on %q of %s, not on %q", got, string(l.Rows), want)
 		}
 	}
-	l.Move(Step{Rows: +1}) // the list is empty
+	l.Move(Step{Rows: +1}) // move the cursor in an empty list
 	l.Rows = []letter("abcdefgh")
 	at("")
 	l.Move(Step{Rows: +1})

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestEndedThreadsDoNotCrowdOut: many threads that lived only for a short time are at the top of the list only if
-// together they worked for a considerable time. Their group does not open by itself.
+// TestEndedThreadsDoNotCrowdOut: a program has many threads that lived only for a short time. They are at the top of
+// the list only if together they worked for a considerable time. Their group does not open by itself.
 func TestEndedThreadsDoNotCrowdOut(t *testing.T) {
 	const span = int64(30e9)
 	for _, c := range []struct {

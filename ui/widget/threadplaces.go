@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Now fills the free rows below the threads with what the threads do at the moment on the screen. For a selected thread
-// it shows the stack. For a group, or for all threads, it lists the different stacks, each with the threads that have
-// it.
+// Now fills the free rows below the threads. It shows what the threads do at the moment on the screen. For a selected
+// thread it shows the stack. For a group, or for all threads, it lists the different stacks, and for each stack the
+// threads that have it.
 type Now struct {
 	flame  *Flame // if it folds libraries, Now does too
 	atNS   int64
@@ -137,8 +137,8 @@ func placesOf(sc *scene.Scene, members []int, fold bool) []Spot {
 		}
 		out[n].Names = append(out[n].Names, th.Name)
 	}
-	// The list shows only a few frames of a stack. Stacks that differ only in other frames would look the same, so they
-	// count as one place.
+	// The list shows only a few frames of a stack. If stacks differ only in other frames, they would look the same. So
+	// they are one place.
 	byText := make(map[string]int)
 	merged := out[:0:0]
 	for _, p := range out {

@@ -28,7 +28,7 @@ func (v *Timeline) Detail(sc *scene.Scene) (name, rest string) {
 }
 
 // Timeline lists all threads with their states over time. It stores the selection and the opened groups by name and ID.
-// So they stay the same when other threads come and go.
+// So they do not change when other threads come and go.
 type Timeline struct {
 	*scene.Selection
 	List[scene.Row, scene.RowKey]
@@ -59,12 +59,12 @@ type lane struct {
 	label  string
 	ractor sampler.RactorID
 	cells  []timeline.OwnerCell
-	owner  []int // the number of each cell's owner (idents)
-	Own    bool  // true if the cells have another time span than the threads' totals
+	owner  []int // for each cell, the number (see idents) of the thread that held the GVL
+	Own    bool  // true if the cells and the threads' totals have different time spans
 }
 
-// BuildRows makes the list of rows. It opens groups one after the other, each only if the list then has at most budget
-// rows. A group that the user has opened or closed stays as it is.
+// BuildRows makes the list of rows. It opens groups one after the other. It opens a group only if the list then has at
+// most budget rows. If the user has opened or closed a group, the group stays as it is.
 func (v *Timeline) BuildRows(threads scene.Threads, budget int) {
 	v.Threads = threads
 	names := make([]string, len(v.Threads))
@@ -167,8 +167,8 @@ func (v *Timeline) LoadCells(sc *scene.Scene, r *store.Reading, cols, rows int) 
 	}
 }
 
-// selectGroup changes a selection without a row. If a thread is selected but its group was closed, it selects the group
-// instead.
+// selectGroup corrects a selection that has no row. If the selected thread has no row because its group was closed,
+// selectGroup selects the group instead.
 func (v *Timeline) selectGroup() {
 	if v.Index() >= 0 {
 		return
@@ -298,9 +298,9 @@ func (v *Timeline) OpenGroupOf(id sampler.ThreadID) {
 const identGlyphs = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // idents gives each thread that holds the GVL a sign for the GVL lane. The thread keeps the sign while it is in the
-// picture. A digit is the number at the end of the thread's name. A letter is the first letter of the name. If another
-// thread already has this sign, the thread gets "+". It does not get another digit, because this would look like the
-// number in its name.
+// picture. If the sign is a digit, it is the number at the end of the thread's name. If it is a letter, it is the first
+// letter of the name. If another thread already has this sign, the thread gets "+". It does not get another digit,
+// because this would look like the number in its name.
 type idents struct {
 	Numbers map[sampler.ThreadID]int // index in identGlyphs plus 1; threads without a glyph are absent
 	used    [len(identGlyphs) + 1]sampler.ThreadID
@@ -367,7 +367,7 @@ func glyphsOf(name string) []int {
 		return []int{n}
 	}
 	if name == "" || name[len(name)-1] >= '0' && name[len(name)-1] <= '9' {
-		return nil // the number is not from 1 to 9
+		return nil // no sign fits, because the number is not from 1 to 9
 	}
 	var out []int
 	for _, letter := range []string{strings.ToLower(name[:1]), strings.ToUpper(name[:1])} {

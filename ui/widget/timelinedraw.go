@@ -86,7 +86,8 @@ func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canva
 		return
 	}
 	forms := w.Now
-	if n := len(forms); n > 0 && canvas.Width(forms[n-1]) > a.W { // a duration that is cut would be wrong
+	// do not cut the text, because a part of a duration would be wrong
+	if n := len(forms); n > 0 && canvas.Width(forms[n-1]) > a.W {
 		word, _, _ := strings.Cut(forms[n-1], " ")
 		forms = []string{word}
 	}
@@ -102,8 +103,8 @@ func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canva
 	}
 }
 
-// DrawAxis draws the heads of the timeline's columns, and the time axis. now is the text at the right end of the axis.
-// then is the head of the column beside the names.
+// DrawAxis draws the heads of the timeline's columns, and the time axis. now is the text at the right end of the axis,
+// such as "now". then is the head of the column beside the names.
 func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, focused bool, now, then string) {
 	st := t.Dimmed()
 	title := st
@@ -137,7 +138,7 @@ func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, foc
 const BlankShare = 10
 
 // CellAt returns the index of the cell that is drawn in column x. There are n cells and w columns. The newest cell is
-// at the right edge. If there are far fewer cells than columns, each cell takes several columns. CellAt returns -1 if
+// at the right edge. If there are far fewer cells than columns, each cell is several columns wide. CellAt returns -1 if
 // no cell is drawn in the column.
 func CellAt(x, n, w int) int {
 	if n == 0 {
@@ -204,7 +205,8 @@ func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Reg
 			continue
 		}
 		c := &l.cells[i]
-		if style.Share(c.HeldNS, c.SampledNS) < quietShare { // mostly free: a thread's number would look like use
+		// mostly free: the number of a thread would look as if the GVL was used
+		if style.Share(c.HeldNS, c.SampledNS) < quietShare {
 			if c.SampledNS > 0 {
 				cells.Rune(x, 0, '·', t.Faded())
 			}
@@ -216,8 +218,8 @@ func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Reg
 			continue
 		}
 		ground := t.Shade(full, LaneStrength(style.InSteps(min(style.Share(c.HeldByOwnerNS, c.SampledNS), 1))))
-		// The sign of a thread has the same colour on all shades of its background. A different colour is used only
-		// where this one could not be read.
+		// A thread's sign has the same colour on all shades of its background. On a shade on which this colour could
+		// not be read, the sign has a different colour.
 		cells.Rune(x, 0, identRune(l.owner[i]), canvas.Style{FG: style.MixUntil(style.On(full).FG, style.On(ground).FG, ground, style.Graphic), BG: ground})
 	}
 	if g.SharesW > 0 {
@@ -264,7 +266,7 @@ func (v *Timeline) drawHolder(a canvas.Area, l *lane, t *style.Theme) {
 	if ident := v.Idents.Numbers[v.Threads[best].ID]; ident > 0 {
 		x = a.Put(0, 0, string(identRune(ident)), canvas.Style{FG: t.Readable(t.Owner(ident)), Attr: canvas.Bold})
 		if named {
-			x = a.Put(x, 0, " = ", t.Dimmed()) // also explains the glyphs before the names of threads
+			x = a.Put(x, 0, " = ", t.Dimmed()) // the sign = also explains the glyphs before the names of threads
 		}
 	}
 	name := ""

@@ -14,7 +14,7 @@ import (
 )
 
 // ShareStates are the states that can have a column of shares, in their order on the screen. The states Stalled and GC
-// have no columns: the thread holds the GVL in them, so their time counts for Running.
+// have no columns. A thread holds the GVL in them, so their time is added to Running.
 var ShareStates = []gvl.State{gvl.Running, gvl.Waiting, gvl.IO, gvl.Lock, gvl.Native, gvl.Parked, gvl.Sleeping, gvl.Unknown}
 
 // shareHeads are the heads of the columns with shares of time, one for each state. Each has at most scene.ShareW-1
@@ -40,8 +40,8 @@ const (
 	BlameGoes  = 0.25
 )
 
-// Choose chooses for which states there are columns: as many as fit. States in which threads rest come last. A state
-// that has a column keeps it until another state has much more time.
+// Choose chooses for which states there are columns: as many as fit. It prefers states in which threads do not rest. A
+// state that has a column keeps it until another state has much more time.
 func (s *shareColumns) Choose(threads scene.Threads, room int, waiting float64) {
 	const keep, little = 1.3, 0.005
 	n := (room + 1) / scene.ShareW

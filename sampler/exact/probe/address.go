@@ -7,12 +7,12 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// maxEntryBytes limits the distance of a probe from a function's entry, in bytes. The functions of Ruby and the C
-// library have a branch before the instructions that are further away. So not every call executes these instructions.
+// maxEntryBytes limits the distance of a probe from a function's entry, in bytes. In the functions of Ruby and the C
+// library, a branch comes before the instructions that are further away. So not every call would execute such a probe.
 const maxEntryBytes = 40
 
-// errNoPlace means that the kernel can emulate none of the instructions at the beginning of a function, so that none
-// can have a probe.
+// errNoPlace means that a function cannot have a probe, because the kernel can emulate none of the instructions at its
+// beginning.
 var errNoPlace = errors.New("no instruction near its entry that the kernel can emulate")
 
 // argument is the register in which a function receives an argument (x86-64 psABI, "Parameter Passing").
@@ -34,19 +34,20 @@ func (a argument) is(r x86asm.Reg) bool {
 	return false
 }
 
-// placer finds an instruction for a probe among a function's first bytes. It returns the distance of the instruction
-// from the entry.
+// placer finds the instruction for a probe in the first bytes of a function. It returns the distance of the instruction
+// from the function's entry, in bytes.
 type placer func(code []byte, needs argument) (int, error)
 
-// endbr64 is the instruction that marks the target of an indirect branch. The decoder does not know this instruction,
-// so its bytes are given here.
+// endbr64 is the instruction that marks the target of an indirect branch. Its bytes are given here, because the decoder
+// does not know this instruction.
 var endbr64 = [4]byte{0xf3, 0x0f, 0x1e, 0xfa}
 
-// place returns the distance from a function's entry to an instruction for a probe. Every call must execute the
-// instruction, and the kernel must be able to emulate it. The register of one argument (the parameter needs) must
-// still be unchanged there. code is the beginning of the function. An instruction that the kernel cannot emulate needs
-// a single step. This costs twenty times as much, about 10 µs per call in a virtual machine. So ddtop never puts a
-// probe on such an instruction.
+// place returns the distance from a function's entry to an instruction for a probe. code is the beginning of the
+// function. Every call must execute the instruction, and the kernel must be able to emulate it. The register of the
+// argument needs must still be unchanged there.
+//
+// If the kernel cannot emulate an instruction, it needs a single step. This costs twenty times as much, about 10 µs per
+// call in a virtual machine. So ddtop never puts a probe on such an instruction.
 func place(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytes)]
 	for at := 0; at < len(code); {
@@ -69,10 +70,10 @@ func place(code []byte, needs argument) (int, error) {
 	return 0, errNoPlace
 }
 
-// emulated reports whether the kernel emulates an instruction that has a probe. It decides by the instruction's bytes,
-// as the kernel does (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c). The kernel emulates
-// nop, push of a register, and call, jmp and jcc to a relative address. It refuses some prefixes. emulated accepts only
-// the prefix of push r8 to r15.
+// emulated reports whether the kernel can emulate an instruction with a probe. It looks at the instruction's bytes, as
+// the kernel does (branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c). The kernel emulates nop,
+// push of a register, and call, jmp and jcc to a relative address. It refuses some prefixes. emulated accepts only the
+// prefix of push r8 to r15.
 func emulated(b []byte) bool {
 	switch {
 	case len(b) == 1:
@@ -89,9 +90,9 @@ func emulated(b []byte) bool {
 	return false
 }
 
-// harmless reports whether a probe can be placed after an instruction. This needs two things: every call goes on to the
-// next instruction, and the register of the argument needs keeps its value. harmless knows only the instructions with
-// which functions usually begin.
+// harmless reports whether the search for a place may go on after an instruction. For this, every call must go on to
+// the next instruction, and the register of the argument needs must keep its value. harmless accepts only the
+// instructions with which functions usually begin.
 func harmless(in *x86asm.Inst, needs argument) bool {
 	writes := true
 	switch in.Op {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPlace: in beginnings of functions as compilers make them, place finds the first instruction that can have a
-// probe. The addresses of jumps and calls are made up.
+// TestPlace: the beginnings of functions are as compilers make them. place finds the first instruction that can have a
+// probe. The addresses of jumps and calls are invented.
 func TestPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		code string

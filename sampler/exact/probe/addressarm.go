@@ -7,8 +7,8 @@ import (
 	"golang.org/x/arch/arm64/arm64asm"
 )
 
-// maxEntryBytesARM is the limit maxEntryBytes for aarch64. It is larger, because functions on aarch64 first save more
-// registers, two with each instruction of 4 bytes.
+// maxEntryBytesARM is maxEntryBytes for aarch64. It is larger, because functions on aarch64 first save more registers,
+// two with each instruction of 4 bytes.
 const maxEntryBytesARM = 64
 
 // onARM reports whether r is the argument's register, or its lower half (AAPCS64, "Parameter passing").
@@ -22,9 +22,9 @@ func (a argument) onARM(r arm64asm.Reg) bool {
 	return false
 }
 
-// placeARM is the function place for aarch64. The kernel simulates some instructions. All others need a single step of
-// a copy. By published measurements, a single step costs twice as much as a simulation. The cost in a virtual machine
-// is unknown, so ddtop never puts a probe on an instruction that needs single steps.
+// placeARM is like place, but for aarch64. The kernel simulates some instructions. For all others, it needs a single
+// step of a copy. By published measurements, a single step costs twice as much as a simulation. Its cost in a virtual
+// machine is not known, so ddtop never puts a probe on such an instruction.
 func placeARM(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytesARM)]
 	for at := 0; at+4 <= len(code); at += 4 {
@@ -46,10 +46,10 @@ func placeARM(code []byte, needs argument) (int, error) {
 	return 0, errNoPlace
 }
 
-// simulated reports whether the kernel simulates an instruction with a probe, by its bits (arm_probe_decode_insn of
-// arch/arm64/kernel/probes/decode-insn.c): adr, adrp, b, bl, b.cond, cbz, cbnz, tbz, tbnz. It leaves out br, blr and
-// ret, which end functions, and hints, which only newer kernels simulate. It also leaves out loads of a literal, which
-// older kernels simulate wrongly.
+// simulated reports whether the kernel simulates an instruction with a probe. It looks at the instruction's bits, as
+// the kernel does (arm_probe_decode_insn of arch/arm64/kernel/probes/decode-insn.c). It accepts adr, adrp, b, bl,
+// b.cond, cbz, cbnz, tbz and tbnz. It refuses br, blr and ret, which end functions, and hints, which only newer kernels
+// simulate. It also refuses loads of a literal, which older kernels simulate wrongly.
 func simulated(word uint32) bool {
 	return word&0x1f000000 == 0x10000000 || // adr, adrp
 		isBranch(word) || isConditional(word) || isCompare(word) || isTest(word)
@@ -66,10 +66,10 @@ func isTest(word uint32) bool        { return word&0x7e000000 == 0x36000000 }
 // No hint changes an argument.
 func isHint(word uint32) bool { return word&0xfffff01f == 0xd503201f }
 
-// harmlessARM is the function harmless for aarch64. It rejects exclusive loads. A probe between such a load and its
-// store would make the store fail.
+// harmlessARM is like harmless, but for aarch64. It refuses exclusive loads, because a probe between such a load and
+// its store would make the store fail.
 func harmlessARM(in *arm64asm.Inst, needs argument) bool {
-	written := 1 // how many of the first operands it writes
+	written := 1 // how many of the first operands the instruction writes
 	switch in.Op {
 	case arm64asm.CMP, arm64asm.CMN, arm64asm.TST, arm64asm.STP, arm64asm.STR, arm64asm.STRB, arm64asm.STRH, arm64asm.STUR, arm64asm.STURB, arm64asm.STURH:
 		written = 0

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// words returns instructions as they are in memory.
+// words returns instructions in the form that they have in memory.
 func words(of ...uint32) []byte {
 	var b []byte
 	for _, w := range of {
@@ -61,8 +61,8 @@ const (
 	armCondition = 0x54001751 // bc.ne, another instruction than b.ne
 )
 
-// TestPlaceARM: in beginnings of functions as compilers make them, placeARM finds the first instruction that can be
-// probed.
+// TestPlaceARM: the beginnings of functions are as compilers make them. placeARM finds the first instruction that can
+// have a probe.
 func TestPlaceARM(t *testing.T) {
 	for name, c := range map[string]struct {
 		code []byte

@@ -16,16 +16,16 @@ import (
 	"github.com/ddtop/ddtop/sampler/exact"
 )
 
-// ringBytes is the size of the ring, in bytes. About 115,000 records fit, one second of the busiest load that was
-// measured.
+// ringBytes is the size of the ring for records, in bytes. About 115,000 records fit. The busiest load that was
+// measured makes this number in one second.
 const ringBytes = 8 << 20
 
-// maxDrain limits the records that one call of Drain takes. It is twice what fits into the ring.
+// maxDrain limits the records of one call of Drain. It is twice the number that fits into the ring.
 const maxDrain = 2 * ringBytes / recordSize
 
-// Probes are the probes in one process. Close removes them. They depend on file descriptors of ddtop, so the kernel
-// removes them if ddtop ends for any reason. Only one goroutine at a time may use Probes. As an exception, Detach may
-// run at the same time as Drain, Counts and Stop.
+// Probes are the probes in one process. Close removes them. If ddtop ends for any reason, the kernel removes them,
+// because they depend on file descriptors of ddtop. Only one goroutine at a time may use Probes. The exception is
+// Detach, which may run at the same time as Drain, Counts and Stop.
 type Probes struct {
 	target   Target
 	counters *ebpf.Map
@@ -36,23 +36,24 @@ type Probes struct {
 	copied   *bpf.Ring
 	programs []*ebpf.Program
 	links    []link.Link
-	// calls are the probes at call sites, one callProbes for each function. callSites is the number of all call sites,
-	// and callCounts counts their hits. If wide is true, all call sites keep their probes, and Narrow does nothing.
+	// calls are the probes at the places where code calls a function (call sites). There is one callProbes for each
+	// function. callSites is the number of all call sites, and callCounts counts their hits. If wide is true, all call
+	// sites keep their probes, and Narrow does nothing.
 	calls      []*callProbes
-	entries    []*site // the functions with a probe in themselves
+	entries    []*site // the functions that have a probe themselves, and not at their call sites
 	callSites  int
 	callCounts *ebpf.Map
 	wide       bool
 	narrowed   error // the error of Narrow
 	record     ringbuf.Record
-	// HitNS is the cost, in ns, of a probe's hit that makes no record. There is no record if the hit's mutex is not the
-	// scheduler's. Attach has measured the cost.
+	// HitNS is the cost of a hit that makes no record, in ns. A hit makes no record if its mutex is not the
+	// scheduler's. Attach measures the cost.
 	HitNS int64
 }
 
-// Check returns an ErrKernel or ErrRights that explains why exact mode cannot work on this machine with ddtop's
-// rights. It returns nil if exact mode can work. If untried is true, Check also accepts a kind of processor on which
-// exact mode was never tested.
+// Check returns an error if exact mode cannot work on this machine with ddtop's rights. The error is ErrKernel or
+// ErrRights, and says why. If untried is true, Check also accepts a kind of processor on which exact mode was never
+// tested.
 func Check(untried bool) error {
 	_, err := checkMachine(untried)
 	return err
@@ -69,8 +70,8 @@ func checkMachine(untried bool) (many bool, err error) {
 	return m.check()
 }
 
-// Attach puts probes into a process. Drain then returns their records. The error is ErrKernel, ErrRights or
-// ErrNotPlaced.
+// Attach puts probes into a process. After that, Drain returns their records. The error of Attach is ErrKernel,
+// ErrRights or ErrNotPlaced.
 func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 	many, err := checkMachine(target.Untried)
 	if err != nil {
@@ -83,9 +84,9 @@ func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 	return attachBy(mem, code, target, o)
 }
 
-// settings are choices that tests change. If many is true, Attach uses BPF links that can serve many probes, instead of
-// perf events. CAP_PERFMON is enough for such links. If entries is true, all probes are in the functions themselves,
-// and none at call sites. If many is false, entries has no effect, and all probes are in the functions.
+// settings are choices that tests change. If many is true, Attach uses BPF links, which can serve many probes, instead
+// of perf events. For such links, CAP_PERFMON is enough. If entries is true, all probes are in the functions
+// themselves, and none at call sites. If many is false, this is always the case, whatever entries is.
 type settings struct {
 	many      bool
 	entries   bool
@@ -106,8 +107,8 @@ func attachBy(mem attach.Memory, code Code, target Target, o settings) (_ *Probe
 	if p.counters, err = ebpf.NewMap(&ebpf.MapSpec{Name: "ddtop_counts", Type: ebpf.Array, KeySize: 4, ValueSize: counters, MaxEntries: 1}); err != nil {
 		return nil, explain("making a BPF map", err)
 	}
-	// The probes are put in one after the other. While only some are in place, only part of a hand-over of the GVL
-	// would be recorded. So the programs record nothing until all probes are in.
+	// The probes are put in one after the other. While only some are in place, a hand-over of the GVL would be recorded
+	// only in part. So the programs record nothing until all probes are in place.
 	if err := p.stop(); err != nil {
 		return nil, explain("writing a BPF map", err)
 	}
@@ -174,7 +175,7 @@ func (p *Probes) place(code Code, kernel kernelPlaces, o settings) error {
 	return nil
 }
 
-// check returns an error if the breakpoint of a probe is not in the target's memory.
+// check returns an error if the target's memory lacks the breakpoint of a probe.
 func (p *Probes) check(mem attach.Memory, breakpoint []byte) error {
 	for _, s := range p.entries {
 		if err := checkPlaced(mem, p.target.PID, s.at, breakpoint, s.symbol, s.file.Path); err != nil {
@@ -201,7 +202,7 @@ func (p *Probes) countCalls() (err error) {
 	return nil
 }
 
-// placeEntry puts a probe into a function itself. It is for functions whose call sites have no probes.
+// placeEntry puts a probe into a function itself. It is used for functions without probes at their call sites.
 func (p *Probes) placeEntry(s *site, program *ebpf.Program, files map[*codeFile]*link.Executable, many bool) (err error) {
 	file := files[s.file]
 	if file == nil {
@@ -219,7 +220,7 @@ func (p *Probes) placeEntry(s *site, program *ebpf.Program, files map[*codeFile]
 	return nil
 }
 
-// placesOfKernel finds where this kernel has the fields of a task that the BPF programs read.
+// placesOfKernel finds the fields of a task that the BPF programs read. Their places differ from kernel to kernel.
 func placesOfKernel() (kernelPlaces, error) {
 	set, ok := instructionSetOf(runtime.GOARCH)
 	if !ok {
@@ -232,7 +233,7 @@ func placesOfKernel() (kernelPlaces, error) {
 	return placesIn(spec, set)
 }
 
-// placesIn does the work of placesOfKernel, for a kernel that is described by spec.
+// placesIn does the work of placesOfKernel. spec describes the types of the kernel.
 func placesIn(spec *btf.Spec, set instructionSet) (kernelPlaces, error) {
 	k := kernelPlaces{set: set}
 	for _, f := range []struct {
@@ -285,8 +286,8 @@ func attachAt(file *link.Executable, program *ebpf.Program, offset uint64, pid i
 	return file.Uprobe("", program, &link.UprobeOptions{Address: offset, PID: pid})
 }
 
-// Drain calls emit with the records since the last call, approximately in order of time. Records of different CPUs
-// that are microseconds apart may be in the wrong order. A Record is valid only during the call of emit.
+// Drain calls emit with the records since the last call, approximately in order of time. If records come from different
+// CPUs within microseconds, their order may be wrong. A Record is valid only during the call of emit.
 func (p *Probes) Drain(emit func(*exact.Record)) error {
 	if err := p.reader.Flush(); err != nil {
 		return fmt.Errorf("exact mode: reading the ring: %w", err)
@@ -309,8 +310,8 @@ func (p *Probes) Drain(emit func(*exact.Record)) error {
 }
 
 // DrainStacks calls emit with the Ruby stacks that were copied since the last call. One call returns at most as many as
-// fit into the ring. A stack belongs to the end of a thread's wait for the GVL, but not every wait has one. The record
-// of the wait's end can come from the Drain before this call or after it. A Stack is valid only during the call of
+// fit into the ring. A stack belongs to the end of a thread's wait for the GVL, but not every wait has a stack. The
+// record of the wait's end can come from a Drain before or after this call. A Stack is valid only during the call of
 // emit.
 func (p *Probes) DrainStacks(emit func(*Stack)) error {
 	if p.copied == nil {
@@ -331,24 +332,24 @@ func (p *Probes) DrainStacks(emit func(*Stack)) error {
 
 // Counts are the probes' counters since Attach.
 type Counts struct {
-	// Hits counts how often a thread hit a probe, including the hits for mutexes other than the scheduler's, which make
-	// no record. Lost counts the records that did not fit into the ring.
+	// Hits counts how many times threads hit a probe. This includes hits for mutexes other than the scheduler's, which
+	// make no record. Lost counts the records that did not fit into the ring.
 	Hits, Lost uint64
-	// BusyNS is the time that threads spent on making records, in ns.
+	// BusyNS is how long threads were busy with making records, in ns.
 	BusyNS int64
 }
 
-// realCost is the full cost of a probe's hit, as a multiple of the cost that hitCost measures in a loop. The loop
-// measures too little, because all its data is in the CPU's caches. At 15,000 to 150,000 holds per second, the CPU time
+// realCost is the real cost of a hit, as a multiple of the cost that hitCost measures. hitCost measures too little,
+// because it runs in a loop whose data is all in the CPU's caches. At 15,000 to 150,000 holds per second, the CPU time
 // of processes grew by 1.3 to 1.6 times the measured cost (make bench-exact).
 const realCost = 1.4
 
-// CostNS estimates how much time the probes have cost the threads of the process, in ns.
+// CostNS estimates how much time the probes have cost the threads of the process so far, in ns.
 func (p *Probes) CostNS(c Counts) int64 {
 	return int64(realCost * float64(int64(c.Hits)*p.HitNS+c.BusyNS))
 }
 
-// Counts reads the programs' counters.
+// Counts reads the counters of the BPF programs.
 func (p *Probes) Counts() (Counts, error) {
 	var v [counters / 8]uint64
 	if err := p.counters.Lookup(uint32(0), &v); err != nil {
@@ -357,8 +358,8 @@ func (p *Probes) Counts() (Counts, error) {
 	return Counts{Hits: v[countHits/8], Lost: v[countLost/8], BusyNS: int64(v[countBusyNS/8])}, nil
 }
 
-// stop makes the BPF programs record nothing. It is called before probes are put in or removed, because this happens
-// one probe after the other. While only some probes are in place, the records would be incomplete.
+// stop makes the BPF programs record nothing. It is called before probes are put in or removed. Both happen one probe
+// after the other, and records would be incomplete while only some probes are in place.
 func (p *Probes) stop() error {
 	var v [counters / 8]uint64
 	if err := p.counters.Lookup(uint32(0), &v); err != nil {

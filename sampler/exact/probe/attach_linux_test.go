@@ -32,14 +32,14 @@ type watched struct {
 	dict   *sampler.Dictionary
 }
 
-// busy has four threads that hand the GVL to each other all the time.
+// busy is a Ruby program with four threads that hand the GVL to each other all the time.
 const busy = `$stdout.sync = true
 4.times { Thread.new { loop { Thread.pass; sleep 0 } } }
 puts "ready"
 $stdin.gets`
 
-// watch starts a Ruby program, and finds everything that Attach needs. If libc is true, the probes go into the C
-// library.
+// watch starts a Ruby program, and finds everything that Attach needs for it. If libc is true, the probes will be in
+// the C library.
 func watch(t *testing.T, r rubytest.Ruby, program string, libc bool) watched {
 	t.Helper()
 	return watchWith(t, r, program, libc, rubytest.Options{})
@@ -108,8 +108,8 @@ func needPerfEvents(t *testing.T) {
 	}
 }
 
-// eachWay runs a test once for each way to set probes: by perf events, by one link for many probes, and in the C
-// library instead of libruby. It skips ways that the kernel does not have.
+// eachWay runs a test once for each way to set probes. The ways are perf events, one link for many probes, and probes
+// in the C library instead of libruby. It skips ways that the kernel does not support.
 func eachWay(t *testing.T, test func(t *testing.T, many, libc bool)) {
 	needBPF(t)
 	m, err := thisMachine()
@@ -172,8 +172,8 @@ func TestAttach(t *testing.T) {
 			}
 			counts, err := p.Counts()
 			// Records are lost only if the ring is full. On a busy machine, the ring can be full before the first
-			// Drain. So lost records are an error only if all records would have fitted into the ring.
-			// the ring adds a header of 8 bytes to each record
+			// Drain. So lost records are an error only if all records would have fitted into the ring. The ring adds a
+			// header of 8 bytes to each record.
 			lost := counts.Lost != 0 && counts.Hits < ringBytes/(recordSize+8)
 			if err != nil || lost || counts.Hits < uint64(kinds[exact.Unlocked]+kinds[exact.Slept]) || counts.BusyNS <= 0 || p.HitNS <= 0 || p.CostNS(counts) <= counts.BusyNS {
 				t.Errorf("%+v, a hit costs %d ns, %v", counts, p.HitNS, err)
@@ -217,7 +217,7 @@ func TestRingTooSmall(t *testing.T) {
 		if err := p.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Detach(); err != nil { // a program that runs at Stop still makes its record
+		if err := p.Detach(); err != nil { // if a program was running when Stop was called, it still makes its record
 			t.Fatal(err)
 		}
 		if err := p.Drain(count); err != nil || n == 0 || n > 4096/recordSize {
@@ -229,8 +229,8 @@ func TestRingTooSmall(t *testing.T) {
 	})
 }
 
-// TestTwoAtOnce: one ddtop can set its probes in a process that has another ddtop's probes. If one ddtop removes its
-// probes, the other's stay.
+// TestTwoAtOnce: two ddtops can set their probes in the same process. If one of them removes its probes, the probes of
+// the other one stay.
 func TestTwoAtOnce(t *testing.T) {
 	needBPF(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
@@ -268,8 +268,8 @@ func TestTwoAtOnce(t *testing.T) {
 func TestProcessIsGone(t *testing.T) {
 	needBPF(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
-		// The threads of the program sleep. If they were busy, their records would fill the ring before it is read, and
-		// the records of their ends would be lost.
+		// The threads of the program sleep. The records of busy threads would fill the ring before it is read. Then the
+		// records of the threads' ends would be lost.
 		w := watch(t, r, "$stdout.sync = true\n4.times { Thread.new { sleep } }\nputs %q(ready)\n$stdin.gets", false)
 		p, err := Attach(w.proc, w.code, w.target)
 		if err != nil {
@@ -295,8 +295,8 @@ func TestProcessIsGone(t *testing.T) {
 	})
 }
 
-// TestNotPlaced: if the probes are not at the addresses of the code that the process runs, Attach removes them and
-// returns an error.
+// TestNotPlaced: Attach puts probes at addresses that are not in the code that the process runs. It finds this out,
+// removes the probes and returns an error.
 func TestNotPlaced(t *testing.T) {
 	needBPF(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {

@@ -8,19 +8,19 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// Limits of the search in a library's code. Four mutex functions of the C library get probes. libruby calls them from a
-// few hundred places, through one stub for each function.
+// These limit the search in a library's code. Four mutex functions of the C library get probes. libruby calls them from
+// a few hundred places, through one stub for each function.
 const (
 	maxCalls = 1 << 14
 	maxStubs = 1 << 10
 )
 
-// errManyCalls is returned if a library's code has more calls of the functions than any real library.
+// errManyCalls is returned if a library's code calls the functions from more places than any real library.
 var errManyCalls = errors.New("its code has too many calls of the C library's mutex functions")
 
-// callsOf finds the places where a library's code calls the C library's functions, or jumps to them. The result has a
-// list of addresses in the process for each function. A list can contain false hits: bytes within another instruction
-// that look like a call.
+// callsOf finds the places where a library's code calls functions of the C library, or jumps to them. For each
+// function, the result has a list of addresses in the process. A list can contain false hits: bytes within another
+// instruction that look like a call.
 func callsOf(module *attach.Module, functions []function, set instructionSet) ([][]attach.Address, error) {
 	names := make([]string, len(functions))
 	for i, f := range functions {
@@ -47,11 +47,11 @@ func callsOf(module *attach.Module, functions []function, set instructionSet) ([
 	return out, nil
 }
 
-// calls collects the places where code calls certain functions. It also collects the linker's stubs, short pieces of
-// code through which the file calls functions of other files.
+// calls collects the places where code calls certain functions. It also collects the linker's stubs. A stub is a short
+// piece of code through which a file calls a function of another file.
 type calls struct {
 	of [][]uint64
-	// stubs has the addresses at which a linker's stub can begin. The value is the number of the function to which the
+	// stubs has the addresses at which a linker's stub can begin. The value is the number of the function to which this
 	// stub leads.
 	stubs        map[uint64]int
 	found, stubN int
@@ -72,7 +72,7 @@ func (c *calls) stub(at uint64, fn int, before []uint64) {
 	}
 }
 
-// all returns the calls of each function. It returns an error if there were more than the limits allow.
+// all returns the calls of each function. It returns an error if there were more than maxCalls or maxStubs allow.
 func (c *calls) all() ([][]uint64, error) {
 	if c.found > maxCalls || c.stubN > maxStubs {
 		return nil, fmt.Errorf("%w: %d through %d stubs", errManyCalls, c.found, c.stubN)
@@ -84,20 +84,20 @@ func (c *calls) all() ([][]uint64, error) {
 // begin with the instruction endbr64, and the jump can have a prefix.
 var x86Stub = [...]uint64{0, 1, 4, 5}
 
-// callsIn finds the calls of functions in code. slots maps the address of each word that holds a function's address to
-// the number of the function. A stub of the linker begins up to five bytes before its jump, with endbr64 and a prefix.
+// callsIn finds the calls of functions in code. A slot is a word that holds a function's address. slots maps the
+// address of each slot to the number of the function. A stub of the linker begins up to five bytes before its jump,
+// with endbr64 and a prefix.
 func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
 	return findCalls(code, slots, functions, jumpsThrough, jumpsTo, x86Stub[:]...)
 }
 
-// findJumps is a function that finds calls and jumps in a section of code. It finds the ones that lead to one of the
-// addresses, or through a word at one of the addresses. It calls found for each.
+// findJumps is a function that searches a section of code for calls and jumps. It calls found for each one that leads
+// to one of the addresses, or through a word at one of the addresses.
 type findJumps func(c *attach.CodeSection, addresses map[uint64]int, found func(at uint64, fn int))
 
-// findCalls finds all calls of the functions. A call can lead through a slot, a word that holds a function's address,
-// or to one of the linker's stubs. The parameter through finds calls and jumps through a slot, and the parameter to
-// finds calls of stubs. The values in before are the possible distances from a stub's beginning to its jump through a
-// slot, in bytes.
+// findCalls finds all calls of the functions. A call can lead through a slot, which is a word that holds a function's
+// address, or to one of the linker's stubs. through finds calls and jumps through a slot, and to finds calls of stubs.
+// before has the possible distances from a stub's beginning to its jump through a slot, in bytes.
 func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, through, to findJumps, before ...uint64,
 ) ([][]uint64, error) {
 	out := &calls{of: make([][]uint64, functions), stubs: make(map[uint64]int)}
@@ -118,8 +118,8 @@ func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, t
 	return out.all()
 }
 
-// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot, a word with a function's address. It also
-// finds the instructions that load a slot into a register (8b) for a later call.
+// jumpsThrough finds the calls (ff 15) and jumps (ff 25) through a slot, which is a word with a function's address. It
+// also finds the instructions that load a slot into a register (8b), because a later instruction may call it.
 func jumpsThrough(c *attach.CodeSection, slots map[uint64]int, found func(at uint64, fn int)) {
 	for i := 0; i+6 <= len(c.Bytes); i++ {
 		call, loads := c.Bytes[i] == 0xff && (c.Bytes[i+1] == 0x15 || c.Bytes[i+1] == 0x25), c.Bytes[i] == 0x8b && c.Bytes[i+1]&0xc7 == 0x05

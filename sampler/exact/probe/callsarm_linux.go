@@ -6,11 +6,13 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// callsInARM is the function callsIn for aarch64. A call goes to a stub of the linker, or it loads the slot, the word
-// with the function's address. The stub and the load compute the slot's address from an adrp instruction and an offset
-// in the page. callsInARM combines a load with the last earlier adrp of the same register, even if other instructions
-// are in between. So it may find false calls, which do less harm than missed ones. A stub begins with the adrp before
-// the load, or with a bti before the adrp.
+// callsInARM is like callsIn, but for aarch64. A call goes to a stub of the linker, or loads the slot, which is the
+// word with the function's address. In both cases, an adrp instruction and an offset in the page form the slot's
+// address.
+//
+// callsInARM combines a load with the last earlier adrp of the same register, even if other instructions are in
+// between. So it may find false calls, which do less harm than missed ones. A stub begins with the adrp before the
+// load, or with a bti before the adrp.
 func callsInARM(code []attach.CodeSection, slots map[uint64]int, functions int) ([][]uint64, error) {
 	return findCalls(code, slots, functions, loadsARM, jumpsARM, 4, 8)
 }

@@ -21,9 +21,9 @@ type instructionSet struct {
 	// threadPointer are the names of the struct members that lead from struct task_struct to the thread pointer. The
 	// kernel saves the thread pointer there when the task loses its CPU.
 	threadPointer []string
-	// entryBytes is the largest distance of a probe from the first byte of a function, in bytes.
+	// breakpoint is the instruction that the kernel writes over the beginning of a probed instruction.
 	breakpoint []byte
-	// relocations are the types of relocations by which the dynamic linker stores the address of a function in a word.
+	// entryBytes is the largest distance of a probe from the first byte of a function, in bytes.
 	entryBytes int
 	// relocations are the types of relocations with which the dynamic linker stores a function's address in a word.
 	relocations []uint32

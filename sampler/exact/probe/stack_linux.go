@@ -14,7 +14,7 @@ const (
 	// In each period of stackNS, at most maxLong stacks are copied. At most maxStacks of them are for waits shorter
 	// than longWaitNS, and at most maxShort for waits shorter than shortWaitNS. All times are in ns. This limits the
 	// cost, because each copy takes about 3 µs. Here a wait is the time since the thread began to sleep. For a thread
-	// that waits for a Mutex and then for the GVL, it includes both waits.
+	// that waits for a Mutex or a Queue and then for the GVL, it includes both waits.
 	shortWaitNS, longWaitNS               = 50_000, 5_000_000
 	stackNS, maxStacks, maxShort, maxLong = 10_000_000, 12, 6, 36
 	// maxSleepers limits the threads for which the BPF programs keep the time at which they fell asleep. If more

@@ -263,8 +263,8 @@ func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, misse
 		t.Fatal(err)
 	}
 	defer p.Close()
-	// A hold makes at least four records, so enough records also have enough holds. On a full machine, it can take
-	// longer than longest until there are least records.
+	// A hold makes at least four records, so enough records also have enough holds. On a full machine, it can take more
+	// time than longest to get the least number of records.
 	const enough, least, longest = 20_000, 500, 4 * time.Second
 	for began := time.Now(); len(records) < enough && (time.Since(began) < longest || len(truth) < least && time.Since(began) < w.Ruby.Timeout()); time.Sleep(5 * time.Millisecond) {
 		truth = points.drain(t, truth)

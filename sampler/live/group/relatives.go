@@ -401,8 +401,8 @@ func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 	return living
 }
 
-// met reports whether a process that the caller named was found before. If so, findMore does not add it again after it
-// has ended.
+// met reports whether a process that the caller named was found before. If so, lookForNew does not add it again after
+// it has ended.
 func (g *Group) met(pid int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

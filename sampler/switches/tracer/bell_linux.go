@@ -16,8 +16,8 @@ import (
 // bellSize is the size of the eBPF map that a bell uses, in bytes. The map has one word.
 const bellSize = 8
 
-// bell calls a function when an eBPF program makes the next record. Without it, ddtop would have to check the ring of
-// records again and again while a process is idle. With it, ddtop reads the first record after a pause at once.
+// bell calls a function when an eBPF program makes the next record. While a process is idle, ddtop sets the bell and
+// need not check the ring of records again and again. So it can still read the first record after a pause at once.
 type bell struct {
 	// memory is the map's only word. It has the flags that the programs pass to the kernel when they add a record to
 	// the ring.
@@ -58,10 +58,9 @@ func (b *bell) store(flags uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&b.memory[0])), flags)
 }
 
-// set makes the next record call the function rung. There is one exception: a program may have read the flags just
-// before set. It can still add a record without a report, and this record stays unread. After an unread record, the
-// kernel reports no further record by itself. So set stores the flag ForceWakeup, which makes the programs ask for the
-// report.
+// set makes the next record call the function rung. There is one exception: a program that has read the flags just
+// before set can still add a record without a report. This record stays unread. After an unread record, the kernel
+// reports no further record by itself. So set stores the flag ForceWakeup, which makes the programs ask for the report.
 func (b *bell) set(rung func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

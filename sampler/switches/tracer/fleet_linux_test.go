@@ -72,11 +72,11 @@ func unread(pid int) Target { return Target{PID: pid, ExecutionContext: -1 << 46
 type obedient struct {
 	*rubytest.Process
 	feed *Feed
-	// before and begun are the results of threadSwitches just before and just after Follow. after and end are its
-	// results just before and just after the last Drain. They are nil if the process has ended.
+	// before and begun are the results of threadSwitches just before and just after Follow. after and end are the
+	// results of threadSwitches just before and just after the last Drain. They are nil if the process has ended.
 	before, begun, after, end map[int32]uint64
-	// outs counts, for each thread, the records which say that it has lost a CPU. ended has the threads with a record
-	// of their end. The field all counts all records.
+	// outs counts, for each thread, the records of the kind Out, which say that the thread has lost its CPU. ended has
+	// the threads with a record of their end. The field all counts all records.
 	outs  map[int32]uint64
 	ended map[int32]bool
 	all   uint64
@@ -103,8 +103,8 @@ func (o *obedient) drain(t *testing.T) {
 	}
 }
 
-// TestSeveralProcesses: one goroutine reads the records of all processes. The Feed of each process returns exactly one
-// record each time that one of its threads loses its CPU, by the kernel's own count. No record is missing, and none
+// TestSeveralProcesses: one goroutine reads the records of all processes. By the kernel's own count, the Feed of each
+// process returns exactly one record each time that one of its threads loses its CPU. No record is missing, and none
 // belongs to another process. During the test, some processes start threads and join them, fork, exec or exit. If the
 // test drains one Feed late, this delays no other Feed.
 func TestSeveralProcesses(t *testing.T) {
@@ -246,8 +246,8 @@ end
 sleep
 `
 
-// TestRingFullOfOne: one process makes more records than fit. The records that did not fit count as lost for this
-// process, whether the ring was full or the queue of its Feed. Another process loses no record.
+// TestRingFullOfOne: one process makes more records than fit into the ring and into the queue of its Feed. All records
+// that did not fit are counted as lost for this process. Another process loses no record.
 func TestRingFullOfOne(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -288,7 +288,7 @@ func TestRingFullOfOne(t *testing.T) {
 	if !feeds[0].MayHaveLost() || !feeds[1].MayHaveLost() {
 		t.Error("the ring was full, and a Feed does not know that")
 	}
-	// The ring held more records than one Feed may keep until Drain. So Fetch had to drop some.
+	// The ring held more records than one Feed may keep until Drain. So Fetch had to drop some of them.
 	if lost := counts(0).Lost; feeds[0].dropped == 0 || lost < inRing+feeds[0].dropped || !feeds[0].Waiting() {
 		t.Errorf("%d records lost, %d of them in the ring at least, and %d dropped", lost, inRing, feeds[0].dropped)
 	}

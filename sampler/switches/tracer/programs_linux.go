@@ -31,7 +31,8 @@ const (
 	storedSize
 )
 
-// These are offsets on the stack of a program in the kernel. The record is at onStack, and single words lie below it.
+// These are offsets on the stack of a program in the kernel. The record is at onStack. Below it are single words, such
+// as the result of a read.
 const (
 	onStack   = -recordSize
 	keyAt     = onStack - 8
@@ -53,10 +54,10 @@ const callPoll, callPpoll = 7, 271
 // deadBit is a bit in the state of a task that is ending (TASK_DEAD, include/linux/sched.h).
 const deadBit = 0x80
 
-// waitStacks limits how many stacks of threads that wait for the GVL are copied, for each process in each period of
-// spanNS. clockStackNS is the shortest time between two copies of the stack of the thread with the GVL, which are made
-// at ticks of the clock. Both times are in ns. The limits are needed because a copy takes about 3 µs, and ddtop must
-// also find the names for new stacks.
+// waitStacks and clockStackNS limit how many stacks are copied. For each process, at most waitStacks stacks of threads
+// that wait for the GVL are copied in each period of spanNS. At ticks of the clock, the programs copy the stack of the
+// thread with the GVL, but not more often than once in clockStackNS. Both times are in ns. The limits are needed
+// because a copy takes about 3 µs, and ddtop must also find the names for new stacks.
 const waitStacks, spanNS, clockStackNS = 2, 10_000_000, 15_000_000
 
 // These are offsets of the first words of rb_execution_context_t, and of a control frame (vm_core.h, Ruby 2.6 to 4.0).
@@ -108,7 +109,7 @@ func placesOfKernel() (k kernelPlaces, err error) {
 	}
 	if p, ok := t.Type.(*btf.Pointer); ok {
 		if f, ok := p.Target.(*btf.FuncProto); ok {
-			k.switchState = len(f.Params) >= 5 // the first parameter belongs to the tracepoint itself
+			k.switchState = len(f.Params) >= 5 // the first parameter is not an argument, but the tracepoint itself
 		}
 	}
 	return k, nil
@@ -117,22 +118,22 @@ func placesOfKernel() (k kernelPlaces, err error) {
 type builder struct {
 	kernel kernelPlaces
 	// These are descriptors of eBPF maps. targets has the followed processes, and threads the data kept for each
-	// thread. ring has the records, and stacks the copied stacks. places has the WorkPlaces, and works the copied
-	// environments of requests.
+	// thread. ring has the records, and stacks the copied stacks. places has the WorkPlaces: where a process's threads
+	// have the environments of requests. works has the copied environments.
 	targets, threads, ring, stacks, places, works int
 	// bell and slots are descriptors of two more maps: bell of the map with the flags for bpf_ringbuf_output, and slots
 	// of the map of slots.
 	bell, slots int
 }
 
-// slots is the number of slots, a power of 2. With them, a program finds out quickly that a process is not followed. A
-// process belongs to the slot with the number PID modulo slots. The byte of a slot is 1 if ddtop follows a process of
-// this slot. So most switches between other processes need no search for a target.
+// slots is the number of slots, a power of 2. The slots let a program find out quickly that a process is not followed,
+// without a search for a target. A process belongs to the slot with the number PID modulo slots. The byte of a slot is
+// 1 if ddtop follows a process of this slot. For most other processes it is 0.
 const slots = 1 << 14
 
 // find emits instructions that load the data about a followed process (its target) into R8. tgid is the register with
-// the process's PID. If ddtop does not follow the process, the instructions jump to the label that the parameter or
-// names.
+// the process's PID. If ddtop does not follow the process, the instructions jump to a label. The parameter or has the
+// name of this label.
 func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreMem(asm.RFP, keyAt, tgid, asm.Word),
@@ -148,7 +149,7 @@ func (b *builder) find(tgid asm.Register, or string) asm.Instructions {
 }
 
 // stored emits instructions that load the data kept for a thread into R9. If there is no data yet and create is 1, they
-// create it. If there is still none, they jump to the label that the parameter or names.
+// create it. If there is still none, they jump to a label, whose name is in the parameter or.
 func (b *builder) stored(task asm.Register, create int32, or string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, b.threads),
@@ -271,8 +272,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	}
 	n := 0
 	at := func(to int16, size int32) { n++; ins = append(ins, read(to, size, n)...) }
-	// plus emits instructions that read memory at the address in R7 plus an offset. field is the place of this offset
-	// in the target.
+	// plus emits instructions that read memory at an offset from the address in R7. This offset is stored in the
+	// target, and field says where.
 	plus := func(field, to int16, size int32) {
 		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R8, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
 		at(to, size)
@@ -302,9 +303,9 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	plus(targetRunning, onStack+recordRunning, 8)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetTail, asm.DWord))
 	at(onStack+recordTail, 8)
-	// If a thread puts another thread into the queue for the GVL, no record is made at that time. So each record
-	// contains the threads that are new in the queue. To find them, the program reads the queue backward, from its
-	// present end to the end that it had at the previous record.
+	// If a thread puts another thread into the queue for the GVL, no record is made at that time. So each record lists
+	// the threads that are new in the queue. To find them, the program reads the queue backward. It begins at the
+	// present end, and stops at the thread that was the end at the previous record.
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.R8, targetSeenTail, asm.DWord), asm.StoreMem(asm.RFP, seenAt, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTail, asm.DWord), asm.StoreMem(asm.R8, targetSeenTail, asm.R1, asm.DWord))
@@ -315,7 +316,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 			asm.LoadMem(asm.R2, asm.R8, targetTail, asm.DWord), asm.Add.Imm(asm.R2, -8), asm.JEq.Reg(asm.R1, asm.R2, "no lists"),
 			asm.StoreMem(asm.RFP, onStack+recordQueue+8*i, asm.R1, asm.DWord),
 			asm.Mov.Reg(asm.R3, asm.R1), asm.Add.Imm(asm.R3, 8))
-		ins = append(ins, bpf.ReadTo(nodeAt, 8)...) // no failure is counted, because the node may have just left the queue
+		// a failure of this read is not counted, because the node may have just left the queue
+		ins = append(ins, bpf.ReadTo(nodeAt, 8)...)
 		ins = append(ins, asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord))
 	}
 	ins = append(ins, asm.LoadMem(asm.R3, asm.R8, targetOwner, asm.DWord).WithSymbol("no lists"))
@@ -329,7 +331,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordUnblock, asm.DWord), asm.JNE.Imm(asm.R1, 0, "not queued"),
 		asm.Mov.Imm(asm.R2, 1),
 		asm.StoreMem(asm.R9, storedWaits, asm.R2, asm.DWord).WithSymbol("not queued"))
-	// This reads the innermost frame. A new thread has no frame, so these words of its record are 0.
+	// The next instructions read the innermost frame. A new thread has no frame, so these words of its record are 0.
 	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, wordAt, asm.DWord))
 	ins = append(ins, bpf.ReadTo(contextAt, contextSize)...)
 	ins = append(ins, asm.LoadMem(asm.R3, asm.RFP, contextAt+contextCFP, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordCFP, asm.R3, asm.DWord))
@@ -337,7 +339,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.RFP, frameAt+framePC, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordPC, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, frameAt+frameSP, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordSP, asm.R1, asm.DWord),
-		// This reads the system call.
+		// The next instructions read the system call.
 		asm.Mov.Reg(asm.R1, asm.R6), asm.FnTaskPtRegs.Call(),
 		asm.LoadMem(asm.R1, asm.R0, k.syscall[0], asm.DWord), asm.StoreMem(asm.RFP, onStack+recordSyscall, asm.R1, asm.DWord))
 	for i, from := range k.args {
@@ -355,8 +357,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 		asm.JNE.Imm(asm.R0, 0, "no poll"),
 		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
 		asm.Ja.Label("no poll"),
-		// The program comes here in two cases. If the thread runs no Ruby thread, no record is made. If the words that
-		// would show this could not be read, a record reports the failure.
+		// The program comes here in two cases. If the native thread runs no Ruby thread, no record is made. If the
+		// words that would show this could not be read, a record reports the failure.
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordFailed, asm.Word).WithSymbol("no thread"), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.Mov.Imm(asm.R1, 0).WithSymbol("no poll"))
 	ins = append(ins, b.findWork()...)
@@ -364,10 +366,10 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	return append(ins, b.unstored()...)
 }
 
-// unstored emits what a program does in two cases: there is no memory for the data kept for the thread, or the data is
-// being changed just now. The kernel keeps little memory ready for such data, so this happens to new threads and at the
-// start. The record then says that nothing could be read. If there were no record, all threads would count as unknown
-// (switches.Machine.Lost).
+// unstored emits what a program does if it has no data of the thread. Either there is no memory for this data, or the
+// data is being changed just now. The kernel keeps little memory ready for such data, so this happens to new threads
+// and at the start. The program then makes a record which says that nothing could be read. Without a record, the state
+// of all threads would be unknown (switches.Machine.Lost).
 func (b *builder) unstored() asm.Instructions {
 	ins := noRecord()
 	ins[0] = ins[0].WithSymbol("not stored")
@@ -412,8 +414,8 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 			asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1), asm.JLT.Imm(asm.R3, clockStackNS, or),
 			asm.StoreMem(asm.R8, targetClockNS, asm.R2, asm.DWord))
 	} else {
-		// If several CPUs execute this at the same time, one of their increments can be lost. This does not matter: the
-		// limit need not be exact.
+		// If several CPUs execute this at the same time, one of them can overwrite another's increment of a counter.
+		// This does not matter: the limit need not be exact.
 		ins = append(ins,
 			asm.LoadMem(asm.R1, asm.R9, storedWaits, asm.DWord), asm.JEq.Imm(asm.R1, 0, or),
 			asm.LoadMem(asm.R1, asm.R8, targetSpanNS, asm.DWord),
@@ -434,9 +436,9 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 	return append(ins, asm.LoadMem(asm.R8, asm.RFP, savedAt, asm.DWord).WithSymbol(or))
 }
 
-// emit emits instructions that put the record into the ring, and count it in the target in R8. After that come the
-// instructions in the parameter then, which must not change R8. The last instructions add the cost of the record, which
-// is the time since the program began it.
+// emit emits instructions that put the record into the ring, and count it in the target in R8. Then come the
+// instructions in the parameter then, which must not change R8. The last instructions add the time since the program
+// began the record to the cost of all records.
 func (b *builder) emit(then ...asm.Instruction) asm.Instructions {
 	add := func(place int16, ins ...asm.Instruction) asm.Instructions {
 		return append(ins, asm.Mov.Reg(asm.R2, asm.R8), asm.Add.Imm(asm.R2, int32(place)), asm.StoreXAdd(asm.R2, asm.R1, asm.DWord))
@@ -486,7 +488,8 @@ func (b *builder) woken() asm.Instructions {
 		asm.LoadMem(asm.R1, asm.R0, storedThread, asm.DWord), asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.LoadMem(asm.R2, asm.RFP, wordAt, asm.DWord),
 		asm.LoadMem(asm.R3, asm.R8, targetBefore33, asm.DWord), asm.JEq.Imm(asm.R3, 0, "named"),
-		// Up to 3.2, the GVL has no owner while Ruby wakes up the first thread in the queue.
+		// Up to 3.2, the GVL has no owner while Ruby wakes up the first thread in the queue. If there is an owner, the
+		// GVL is not given away.
 		asm.JNE.Imm(asm.R2, 0, "end"),
 		asm.LoadMem(asm.R3, asm.R9, storedWaits, asm.DWord), asm.JEq.Imm(asm.R3, 0, "end"),
 		asm.Ja.Label("gave"),

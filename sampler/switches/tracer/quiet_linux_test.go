@@ -33,8 +33,8 @@ func followCat(t *testing.T) (f *Feed, in io.WriteCloser) {
 	return f, in
 }
 
-// TestSilentRecordLeavesTheBell: a program can read the flags before the bell is set, and add its record after Ring has
-// checked the ring. This record does not ring the bell. Even then, the next record must ring it.
+// TestSilentRecordLeavesTheBell: a program can read the flags before the bell is set, and add its record only after
+// Ring has checked the ring. So this record does not ring the bell. Even then, the next record must ring it.
 func TestSilentRecordLeavesTheBell(t *testing.T) {
 	f, in := followCat(t)
 	send := func() {

@@ -44,9 +44,9 @@ func startAs(t *testing.T, pid int) (in io.Writer) {
 	return nil
 }
 
-// TestOneSlot: the PIDs of two processes belong to the same slot. Each process makes records while its Feed is open,
-// even if the other Feed is closed. The test must start processes with chosen PIDs, because no cheaper test can do the
-// same.
+// TestOneSlot: the PIDs of two processes belong to the same slot. While a process's Feed is open, the Feed gets
+// records, even if the other process's Feed is closed. The test must start processes with chosen PIDs, because no
+// cheaper test can do the same.
 func TestOneSlot(t *testing.T) {
 	first, in := followCat(t)
 	most, err := os.ReadFile("/proc/sys/kernel/pid_max")
@@ -132,7 +132,7 @@ func BenchmarkOtherSwitch(b *testing.B) {
 		slices.Sort(without)
 		b.ReportMetric(0, "ns/op")
 		b.ReportMetric(more[rounds/2], "more-ns")
-		b.ReportMetric(more[rounds/2-6], "more-low-ns") // the 95 % interval of a median of 41
+		b.ReportMetric(more[rounds/2-6], "more-low-ns") // lower end of the 95 % interval for the median of 41 rounds
 		b.ReportMetric(more[rounds/2+6], "more-high-ns")
 		b.ReportMetric(without[rounds/2], "without-ns")
 	}

@@ -17,9 +17,9 @@ type Target struct {
 	// Owner is the address of the scheduler's pointer to the thread that owns the GVL. QueueTail is the address of the
 	// scheduler's pointer to the last thread in the queue.
 	Owner, QueueTail uint64
-	// ExecutionContext is the distance in bytes from a native thread's thread pointer to the word with the address of
-	// its execution context. ThreadOfEC is the offset in the execution context of the pointer to the rb_thread_t. It is
-	// -1 if the word has the address of the rb_thread_t instead.
+	// ExecutionContext is an offset in bytes from a native thread's thread pointer. At this offset, the native thread
+	// has a pointer to its Ruby thread's execution context. ThreadOfEC is the offset in the execution context of the
+	// pointer to the rb_thread_t. It is -1 if the word at ExecutionContext points to the rb_thread_t itself.
 	ExecutionContext int64
 	ThreadOfEC       int
 	// These are offsets of fields in an rb_thread_t, in bytes. ReadyNode is the thread's node in the queue. RunningNode
@@ -35,13 +35,13 @@ type Target struct {
 	CollectsShift, CollectsBits uint
 	// StatusShift and StatusBits say which bits of a word are the thread's status.
 	StatusShift, StatusBits uint
-	// Stacks is true if the programs copy Ruby stacks: of threads that have the GVL at a tick of the clock, and of some
-	// threads that wait for the GVL.
+	// Stacks is true if the programs copy Ruby stacks. They copy the stacks of threads that have the GVL at a tick of
+	// the clock, and of some threads that wait for it.
 	Stacks bool
 }
 
-// These are offsets in a value of the map of targets. These words come first. The programs' counters for the process
-// follow.
+// These are offsets in a value of the map of targets. First come these words, and then the programs' counters for the
+// process.
 const (
 	targetOwner = 8 * iota
 	targetTail

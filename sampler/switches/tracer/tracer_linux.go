@@ -27,8 +27,9 @@ const (
 	stackRingBytes = 4 << 20
 	// maxPendingStacks limits how many copied stacks of a process are kept until DrainStacks is called for it.
 	maxPendingStacks = stackRingBytes / bpf.StackSize
-	// clockHz is how often per second a thread that keeps its CPU makes a record. It is not a divisor of the kernel's
-	// tick rate, so that the two clocks do not tick at the same times. A tick costs each CPU of the machine about 2 µs.
+	// clockHz is the rate at which a thread that keeps its CPU makes records, in records per second. It is not a
+	// divisor of the kernel's tick rate, so that the two clocks do not tick at the same times. A tick costs each CPU of
+	// the machine about 2 µs.
 	clockHz = 99
 	// ClockNS is the longest time between two records of a thread that keeps its CPU, in ns. It is the time between two
 	// ticks.
@@ -47,12 +48,12 @@ type Tracer struct {
 	ring    *bpf.Ring
 	stacks  *bpf.Ring
 	// places is the map with the WorkPlace of each process: where its threads have the environment of a request. works
-	// is the ring with copies of such environments (Work).
+	// is the ring with the copies of such environments, which become Works.
 	places *ebpf.Map
 	works  *bpf.Ring
 	feeds  map[uint32]*Feed
-	// filled counts how often the method read has emptied a ring of records that may have been full, so that records
-	// may be lost.
+	// filled counts how often the method read has emptied a ring that may have been full. If it was full, records may
+	// be lost.
 	filled uint64
 	// record is the record that the method read is decoding. It is reused for the next record.
 	record switches.Record
@@ -72,14 +73,14 @@ type Feed struct {
 	// pendingStacks are stacks of this process that another process's Feed took from the ring.
 	pendingStacks []bpf.Stack
 	pendingWorks  []Work
-	// waits is true while pending, pendingStacks or pendingWorks has entries.
+	// waits is true while at least one of pending, pendingStacks and pendingWorks has entries.
 	waits   atomic.Bool
 	dropped uint64
 	// counted has the values that Tracer.filled and dropped had at the last call of Counts. If both values are still
 	// the same, no record was lost since then.
 	counted [2]uint64
-	// fresh is true if the ring had entries of this process since the last Counts. It is also true before the first
-	// Counts.
+	// fresh is true if the ring had entries of this process since the last call of Counts. Before the first call it is
+	// also true.
 	fresh bool
 }
 
@@ -94,8 +95,8 @@ type Counts struct {
 	Room int
 }
 
-// Check returns nil if ddtop can follow threads on this machine with its rights. Otherwise it returns the reason. The
-// error is bpf.ErrKernel or bpf.ErrRights.
+// Check returns nil if ddtop can follow threads on this machine with the rights that it has. Otherwise it returns the
+// reason. The error is bpf.ErrKernel or bpf.ErrRights.
 func Check() error {
 	m, err := bpf.ThisMachine()
 	if err != nil {
@@ -104,8 +105,8 @@ func Check() error {
 	return m.CheckRegisters()
 }
 
-// Try loads the programs into the kernel and removes them again. So its error shows what the kernel, a container or a
-// security module forbids. The errors are the same as those from Follow.
+// Try loads the programs into the kernel and removes them again. It fails if the kernel, a container or a security
+// module forbids this. The errors are the same as those from Follow.
 func Try() error { return shared.Try(open) }
 
 // Follow makes the programs record a process until Close is called. The error is bpf.ErrKernel or bpf.ErrRights, or
@@ -133,8 +134,8 @@ func (f *Feed) join(t *Tracer) error {
 	return nil
 }
 
-// fillSlots sets the slots of all processes that are followed. It can run while the programs use the slots: if a slot's
-// byte need not change, the programs always see the same value.
+// fillSlots sets the slots of all processes that are followed. It can run while the programs read the slots, because it
+// never changes a byte that need not change.
 func (t *Tracer) fillSlots() error {
 	var set [slots]byte
 	for pid := range t.feeds {
@@ -186,14 +187,14 @@ func (f *Feed) Fetch() error {
 	return f.t.read(nil, nil)
 }
 
-// Ring makes the next record of any process call the function rung once, in another goroutine. If a record is waiting
-// already, Ring calls rung itself.
+// Ring makes the next record of any process call the function rung, once and in another goroutine. If a record is
+// already in the ring, Ring calls rung itself.
 func (f *Feed) Ring(rung func()) {
 	f.t.bell.set(rung)
 	f.t.mu.Lock()
 	waits := !f.t.ring.Empty() || len(f.pending) > 0
 	f.t.mu.Unlock()
-	if waits { // the kernel may not report these records again
+	if waits { // call rung now, because the kernel may not report these records again
 		f.t.bell.ring()
 	}
 }
@@ -205,8 +206,8 @@ func (f *Feed) Crowded() bool {
 	return f.t.ring.Crowded() || f.t.stacks.Crowded()
 }
 
-// Waiting reports whether f keeps something for the next Drain. These are records, stacks or environments that Fetch or
-// another Feed has already taken from the rings.
+// Waiting reports whether f keeps records, stacks or environments for the next Drain. Fetch or another Feed has already
+// taken them from the rings.
 func (f *Feed) Waiting() bool { return f.waits.Load() }
 
 // read empties the ring. It calls emit with the records of f, and stores the records of other processes in their Feeds.
@@ -246,8 +247,8 @@ func (t *Tracer) read(f *Feed, emit func(*switches.Record)) error {
 }
 
 // DrainStacks calls emit with the stacks that were copied since the last call. Each stack belongs to the record with
-// the same TID and NS. Drain returns this record before or after this call. A Stack is valid only during the call of
-// emit.
+// the same TID and NS. Drain may return this record before or after DrainStacks returns the stack. A Stack is valid
+// only during the call of emit.
 func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 	t := f.t
 	t.mu.Lock()
@@ -286,8 +287,8 @@ func (f *Feed) DrainStacks(emit func(*bpf.Stack)) error {
 // into the ring.
 func (t *Tracer) room() int { return ringRecords / max(len(t.feeds), 1) }
 
-// Quiet reports whether no record of the process is waiting, and none came since the last Counts. If it returns true,
-// no record was lost either. Quiet makes no system call.
+// Quiet reports whether the process has made no record since the last Counts, and no record is waiting for Drain. If it
+// returns true, no record was lost either. Quiet makes no system call.
 func (f *Feed) Quiet() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
@@ -295,9 +296,9 @@ func (f *Feed) Quiet() bool {
 	return empty && !f.fresh && !f.mayHaveLost()
 }
 
-// MayHaveLost reports whether records may have been lost between the last Counts and the last Drain. It checks whether
-// the ring may have been full, or records were dropped. A ring that was never full has lost no record. MayHaveLost
-// makes no system call.
+// MayHaveLost reports whether records may have been lost between the last Counts and the last Drain. It checks two
+// things: the ring may have been full, or records were dropped. A ring that was never full has lost no record.
+// MayHaveLost makes no system call.
 func (f *Feed) MayHaveLost() bool {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()

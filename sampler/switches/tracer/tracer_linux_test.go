@@ -15,7 +15,7 @@ import (
 )
 
 // TestCheck: if a machine lacks something that the programs need, the error of Check says in plain words what is
-// missing. The error is bpf.ErrKernel or bpf.ErrRights, according to what is missing.
+// missing. The error is bpf.ErrKernel if the kernel lacks it, and bpf.ErrRights if ddtop lacks a right.
 func TestCheck(t *testing.T) {
 	const first = 0xeffffffc // inode of the first PID namespace
 	const rights = 1<<38 | 1<<39
@@ -48,8 +48,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTry: the kernel's verifier accepts the programs. All Feeds share the programs. A second Feed for a process that
-// is already followed is refused.
+// TestTry: the kernel's verifier accepts the programs. All Feeds share the programs. A second Feed for the same process
+// is refused.
 func TestTry(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -122,9 +122,9 @@ func TestTimeNamespace(t *testing.T) {
 	}
 }
 
-// pointerOfThreads returns the distance, in bytes, from the thread pointer in this process to a word that contains an
-// address. With a C library, a thread's storage begins with its own address, so the distance is 0. Without cgo, Go
-// stores the goroutine's address just below the thread pointer.
+// pointerOfThreads returns a distance in bytes from the thread pointer in this process. At this distance there is a
+// word that contains an address. With a C library, a thread's storage begins with its own address, so the distance is
+// 0. Without cgo, Go stores the goroutine's address just below the thread pointer.
 func pointerOfThreads(t *testing.T) int64 {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -136,9 +136,8 @@ func pointerOfThreads(t *testing.T) int64 {
 	return 0
 }
 
-// TestUnreadWords: if some words of a thread's memory cannot be read, the records of the thread say so. The first
-// unreadable word can be in thread-local storage, in the memory to which this storage points, or elsewhere. The test
-// tries all three.
+// TestUnreadWords: if some words of a thread's memory cannot be read, the records of the thread say so. The test makes
+// one of three reads fail: of thread-local storage, of the memory to which this storage points, or of other memory.
 func TestUnreadWords(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

@@ -30,16 +30,16 @@ const (
 // WorkPlace says where the threads of a process have the environment (the Hash with the data) of the request that they
 // serve. The environment is a local variable of a known frame.
 type WorkPlace struct {
-	// Frame is the distance from the end of the VM's stack down to the control frame of the method that has the
-	// variable. ISeq is the address of this frame's code. Back is the distance from the frame's environment pointer
-	// down to the variable. Both distances are in bytes.
+	// Frame says where the control frame of the method with the variable is: so many bytes below the end of the VM's
+	// stack. ISeq is the address of this frame's code. Back says where the variable is: so many bytes below the address
+	// in the frame's environment pointer.
 	Frame, ISeq, Back uint64
-	// Table is an offset in an RHash, in bytes. If Inside is true, the st_table itself is there, and otherwise a
-	// pointer to it. Entries and Bound are offsets in an st_table: of the pointer to the entries, and of their number.
-	// Both are in bytes.
+	// Table is an offset in an RHash, in bytes. If Inside is true, the st_table itself is at this offset, and otherwise
+	// a pointer to it. Entries and Bound are offsets in an st_table, in bytes. Entries is of the pointer to the
+	// entries, and Bound of their number.
 	Table, Entries, Bound int
 	Inside                bool
-	// Collections is the address of Ruby's counter of garbage collections. It counts collections when they begin.
+	// Collections is the address of Ruby's counter of garbage collections. Ruby increments it when a collection begins.
 	Collections uint64
 }
 
@@ -58,8 +58,8 @@ const (
 	placeSize
 )
 
-// These are offsets in an entry of the ring for environments. An entry has these words first, and then the entries of
-// the Hash's table.
+// These are offsets in an entry of the ring for environments. First come these words, and then the entries of the
+// Hash's table.
 const (
 	workNS = 8 * iota
 	workTID
@@ -165,13 +165,13 @@ func (f *Feed) DrainWorks(emit func(*Work)) error {
 const maxPendingWorks = workRingBytes / workSize
 
 // word emits instructions that read a word from the address in R3, and store it at nodeAt. If the read fails, they jump
-// to the label that the parameter or names.
+// to a label, whose name is in the parameter or.
 func word(or string) asm.Instructions {
 	return append(bpf.ReadTo(nodeAt, 8), asm.JNE.Imm(asm.R0, 0, or))
 }
 
 // findWork emits instructions that put the address of the thread's environment (a request's Hash) into the record. The
-// environment is in a variable of a known frame. So the instructions do this only if this frame is on the thread's
+// environment is in a variable of a known frame. So the instructions first check that this frame is on the thread's
 // stack. They need the execution context at contextAt, and overwrite it with the ends of the stack. At the end, R6 has
 // the process's WorkPlace.
 func (b *builder) findWork() asm.Instructions {
@@ -187,7 +187,7 @@ func (b *builder) findWork() asm.Instructions {
 		asm.LoadMem(asm.R1, asm.RFP, contextAt+8, asm.DWord), asm.JGT.Imm(asm.R1, maxStackSize, or),
 		asm.LSh.Imm(asm.R1, 3),
 		asm.LoadMem(asm.R2, asm.RFP, contextAt, asm.DWord), asm.Add.Reg(asm.R1, asm.R2),
-		// from here on, this word is the address of the stack's end
+		// from here on, this word of the execution context is overwritten by the address of the stack's end
 		asm.StoreMem(asm.RFP, contextAt+8, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R2, asm.R6, placeFrame, asm.DWord), asm.Sub.Reg(asm.R1, asm.R2),
 		asm.LoadMem(asm.R2, asm.RFP, contextAt+contextCFP, asm.DWord),
@@ -207,14 +207,15 @@ func (b *builder) findWork() asm.Instructions {
 	ins = append(ins, word(unread)...)
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.RFP, nodeAt, asm.DWord),
-		asm.JLT.Imm(asm.R1, 4096, or), asm.Mov.Reg(asm.R2, asm.R1), asm.And.Imm(asm.R2, 7), asm.JNE.Imm(asm.R2, 0, or), // not the address of an object
+		// jump if the word cannot be the address of an object
+		asm.JLT.Imm(asm.R1, 4096, or), asm.Mov.Reg(asm.R2, asm.R1), asm.And.Imm(asm.R2, 7), asm.JNE.Imm(asm.R2, 0, or),
 		asm.StoreMem(asm.RFP, onStack+recordWork, asm.R1, asm.DWord), asm.Ja.Label(or),
 		asm.Mov.Imm(asm.R1, switches.ServesUnread).WithSymbol(unread), asm.StoreMem(asm.RFP, onStack+recordWork, asm.R1, asm.DWord))
 	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol(or))
 }
 
-// copyWork emits instructions that copy the environment that findWork has found. They copy nothing if the environment
-// is the same as in the thread's previous record. R9 has the data kept for the thread. R6 is overwritten.
+// copyWork emits instructions that copy the environment that findWork has found. If the thread's previous record had
+// the same environment, they copy nothing. R9 has the data kept for the thread. R6 is overwritten.
 func (b *builder) copyWork() asm.Instructions {
 	const or = "no copy of work"
 	discard := func(ins ...asm.Instruction) asm.Instructions {
@@ -229,8 +230,8 @@ func (b *builder) copyWork() asm.Instructions {
 		asm.LoadMem(asm.R2, asm.R9, storedWork, asm.DWord).WithSymbol("serves"), asm.JEq.Reg(asm.R1, asm.R2, or),
 		asm.JEq.Imm(asm.R1, switches.ServesUnread, or),
 		asm.JEq.Imm(asm.R6, 0, or), // the verifier needs this check, although R6 is never 0 here
-		// If several CPUs execute this at the same time, one of their increments can be lost. This does not matter: the
-		// limit need not be exact.
+		// If several CPUs execute this at the same time, one of them can overwrite another's increment of a counter.
+		// This does not matter: the limit need not be exact.
 		asm.LoadMem(asm.R1, asm.R6, placeSpanNS, asm.DWord), asm.LoadMem(asm.R2, asm.RFP, onStack+recordNS, asm.DWord),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
 		asm.JLT.Imm(asm.R3, spanNS, "same span of works"),

@@ -9,8 +9,9 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// width measures how many columns a rune takes, as terminals do outside East Asian legacy locales: ambiguous characters
-// (│, █, ·) take one column. It ignores the environment variables. So a picture is the same on every machine.
+// width measures how many columns a rune takes. It measures as terminals do outside East Asian legacy locales:
+// ambiguous characters (│, █, ·) take one column. It ignores the environment variables. So a picture is the same on
+// every machine.
 var width = &runewidth.Condition{EastAsianWidth: false, StrictEmojiNeutral: true}
 
 // maxCombining limits how many combining marks, such as accents, Clean keeps on one base character.
@@ -50,7 +51,7 @@ func slowWidth(s string) int {
 // tones. Regional indicators become letters. Combining marks stay, at most three on a base character.
 //
 // Some terminals measure text by runes, others by grapheme clusters (mode 2027). So both methods must give the same
-// width. If they do not for a cluster, only the first rune of the cluster is kept.
+// width. If they differ for a cluster, Clean keeps only the first rune of the cluster.
 func Clean(s string) string {
 	if isSimple(s) {
 		return s
@@ -71,12 +72,13 @@ func Clean(s string) string {
 	if b.Len() == len(s) {
 		return s
 	}
-	// without a dropped character, its neighbours may form one cluster, so clean again; the text gets shorter each time
+	// dropping a character can join its neighbours to one cluster, so clean again; this ends, because the text gets
+	// shorter
 	return Clean(b.String())
 }
 
-// firstThatAgrees returns the first rune of a grapheme cluster. It returns "" if terminals differ even on the width of
-// this rune.
+// firstThatAgrees returns the first rune of a grapheme cluster. It returns "" if terminals do not agree even on the
+// width of this rune.
 func firstThatAgrees(cluster string) string {
 	_, n := utf8.DecodeRuneInString(cluster)
 	if first := cluster[:n]; n < len(cluster) && slowWidth(first) == ansi.StringWidth(first) {
@@ -120,8 +122,8 @@ func cleanRunes(s string) string {
 	return b.String()
 }
 
-// isSimple reports whether all characters of s are one column wide and never join others. The characters of the
-// screen's own texts are like this. Most texts are simple, and Clean returns them quickly.
+// isSimple reports whether all characters of s are one column wide and never join others, like the characters of the
+// screen's own texts. Most texts are simple, and Clean returns them quickly.
 func isSimple(s string) bool {
 	for _, r := range s {
 		switch {
@@ -156,7 +158,7 @@ func Cut(s string, w int) string {
 	return s
 }
 
-// CutLeft shortens s to at most w columns. It cuts the beginning, not the end. It is for paths, whose end matters most.
+// CutLeft shortens s to at most w columns by cutting off its beginning. It is for paths, whose end matters most.
 func CutLeft(s string, w int) string {
 	s = Clean(s)
 	if w <= 0 {

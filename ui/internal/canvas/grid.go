@@ -31,7 +31,7 @@ func (g *Grid) Reset(w, h int) {
 	}
 }
 
-// At returns the cell at a place. If the place is outside the grid, it returns a blank cell.
+// At returns the cell at column x of row y. If this is outside the grid, At returns a blank cell.
 func (g *Grid) At(x, y int) Cell {
 	if x < 0 || y < 0 || x >= g.W || y >= g.H {
 		return Cell{Rune: ' '}
@@ -139,7 +139,7 @@ func (a Area) Restyle(f func(Style) Style) {
 	var from, to Style
 	known := false
 	a.RestyleRunes(func(_ rune, s Style) Style {
-		if !known || s != from { // f is called once for neighbours of the same style
+		if !known || s != from { // one call of f is enough for neighbours of the same style
 			from, to, known = s, f(s), true
 		}
 		return to
@@ -167,7 +167,7 @@ func (g *Grid) String(color bool) string {
 		}
 		var cur Style
 		row := g.cells[y*g.W : (y+1)*g.W]
-		// At the end of a line, blank cells in the terminal's own style need not be sent, because the terminal shows
+		// Blank cells in the terminal's own style need not be sent at the end of a line, because the terminal shows
 		// them anyway.
 		end := len(row)
 		for end > 0 && row[end-1].Rune == ' ' && row[end-1].Style.plain(color) {

@@ -2,8 +2,8 @@ package canvas
 
 import "testing"
 
-// TestCutNameKeepsTheNumber: CutName keeps the number or the last word of a name. Otherwise similar threads or
-// processes would look the same, because their names differ only there.
+// TestCutNameKeepsTheNumber: CutName keeps the number or the last word of a name. The names of similar threads or
+// processes differ only in this part. Without it they would look the same.
 func TestCutNameKeepsTheNumber(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -47,8 +47,8 @@ func (c Color) Mix(other Color, share float64) Color {
 	return RGB(at(r1, r2)<<16 | at(g1, g2)<<8 | at(b1, b2))
 }
 
-// Light reports whether black text is easier to read on c than white text (relative luminance as in WCAG 2,
-// simplified).
+// Light reports whether black text is easier to read on the colour c than white text. It uses the relative luminance of
+// WCAG 2, simplified.
 func (c Color) Light() bool {
 	r, g, b := c.Components()
 	return 299*int(r)+587*int(g)+114*int(b) > 128*1000
@@ -91,7 +91,7 @@ func (c Color) Hex() string {
 // Attr is a set of text attributes.
 type Attr uint8
 
-// The attributes.
+// These are the attributes of text.
 const (
 	Bold Attr = 1 << iota
 	Faint
@@ -153,12 +153,12 @@ func (s Style) plain(color bool) bool {
 // maxSequences limits how many escape sequences are cached. A full cache is emptied.
 const maxSequences = 1 << 14
 
-// sequences caches the parameters of the escape sequences (SGR) that Lip Gloss writes for a foreground, a background or
-// a set of attributes. Lip Gloss takes a few microseconds to render a string, and a picture changes its style a
-// thousand times.
+// sequences caches the parameters of the escape sequences (SGR) that Lip Gloss writes. Each entry is for a foreground,
+// a background or a set of attributes. The cache is needed because Lip Gloss takes a few microseconds to render a
+// string, and a picture changes its style a thousand times.
 type sequences struct {
 	known map[Style]string
-	// convert returns the colour of the terminal that replaces a given colour. It returns nil if the terminal can show
+	// convert returns the terminal's colour to use in place of a given colour. It returns nil if the terminal can show
 	// no colour. The field itself is nil if the terminal shows every colour unchanged.
 	convert func(color.Color) color.Color
 }
@@ -225,7 +225,8 @@ func (q *sequences) appendSGR(b []byte, from, to Style) []byte {
 	if to.BG != from.BG {
 		add(Style{BG: to.BG})
 	}
-	if len(b) == start { // the terminal lacks these parts; an empty sequence would reset the style
+	// write nothing: the terminal cannot show these parts, and an empty sequence would reset the style
+	if len(b) == start {
 		return b[:start-len("\x1b[")]
 	}
 	return append(b, 'm')

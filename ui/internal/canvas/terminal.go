@@ -10,12 +10,12 @@ import (
 // of the CPU time of drawing.
 type Terminal struct {
 	w, h  int
-	cells []Cell // what the terminal shows, by Cell.shows
+	cells []Cell // what the terminal shows now, in the form that Cell.shows returns
 	known bool   // true if the terminal is known to show cells
 	out   []byte
 	sgr   sequences
-	pen   Style // style of the text written last, while out is made
-	x, y  int   // place of the cursor while out is made; y is -1 if it is unknown
+	pen   Style // the style of the text that was written last into out
+	x, y  int   // the place of the cursor after the bytes in out; y is -1 if the place is not known
 }
 
 // SetColors sets the function that converts each colour to one that the terminal can show. nil means that no conversion
@@ -27,8 +27,8 @@ func (t *Terminal) SetColors(convert func(color.Color) color.Color) {
 // Forget makes the next Update write every row. It must be called if another program may have written to the terminal.
 func (t *Terminal) Forget() { t.known = false }
 
-// shortGap decides how Update skips unchanged cells between two changed ones. Up to shortGap cells, it writes them
-// again, because moving the cursor over them would take as many bytes.
+// shortGap decides how Update gets over unchanged cells between two changed ones. If there are at most shortGap of
+// them, it writes them again, because moving the cursor over them would take as many bytes.
 const shortGap = 3
 
 // leastErased decides how Update writes blank cells at the end of a row. If there are at least leastErased of them, it
@@ -39,8 +39,8 @@ const leastErased = 4
 // there are no bytes. The bytes are valid until the next call. Before and after them, the terminal has its own style,
 // and the cursor can be anywhere.
 //
-// Update erases only cells that are to have the terminal's own style. Some terminals always erase to their own style
-// (no bce in terminfo, as in GNU screen's default). On these, erasing cannot set a background colour.
+// Update erases a cell only if the cell must have the terminal's own style. Some terminals always erase to their own
+// style (no bce in terminfo, as in GNU screen's default). On these, erasing cannot set a background colour.
 func (t *Terminal) Update(g *Grid) []byte {
 	t.out, t.pen = t.out[:0], Style{}
 	if t.w != g.W || t.h != g.H || len(t.cells) != len(g.cells) {
@@ -89,15 +89,15 @@ func (t *Terminal) row(row, old []Cell, y int) {
 				t.out = append(appendRune(t.out, c.Rune), c.Marks...)
 			}
 		}
-		if t.x = x; x == len(row) { // behind the last column, terminals differ in where the cursor is
+		if t.x = x; x == len(row) { // behind the last column, it depends on the terminal where the cursor is
 			t.y = -1
 		}
 	}
 }
 
 // changed returns the end of a run of cells that are written together. The run begins with the cell at the index from.
-// From the index end on, the row is blank. If Update erases this blank part instead of writing it, the run ends before
-// it.
+// The row is blank from the index end on. If Update will erase this blank part instead of writing it, the run ends at
+// its beginning.
 func (t *Terminal) changed(row, old []Cell, from, end int) int {
 	if end == from || len(row)-end < leastErased {
 		end = len(row)
@@ -159,14 +159,14 @@ func (t *Terminal) turn(st Style) {
 	t.pen = st
 }
 
-// blankIn reports whether the cell is a blank that would look the same in the style st. It ignores the colour of the
-// text, because a blank shows none.
+// blankIn reports whether the cell is a blank, and would look the same in the style st. The colour of the text does not
+// matter, because a blank shows none.
 func (c *Cell) blankIn(st Style) bool {
 	return c.Rune == ' ' && c.Marks == "" && c.Style == Style{BG: st.BG} && st.Attr&(Underline|Reverse) == 0
 }
 
-// shows returns the cell with only what can be seen. A blank does not show the colour of its text, so this colour is
-// left out.
+// shows returns the cell with only what can be seen. For example, a blank does not show the colour of its text, so
+// shows removes this colour.
 func (c *Cell) shows() Cell {
 	if c.Rune != ' ' || c.Marks != "" || c.Style.Attr&(Underline|Reverse) != 0 {
 		return *c

@@ -175,7 +175,8 @@ func TestTerminalShowsTheGrid(t *testing.T) {
 				for x := range g.W {
 					want, got := g.At(x, y), e.cells[y][x]
 					if want.Rune == 0 {
-						want.Style, got.Style = Style{}, Style{} // the first half of the wide character has the style
+						// do not compare the style here: only the first half of a wide character has it
+						want.Style, got.Style = Style{}, Style{}
 					}
 					if want.shows() != got.shows() {
 						t.Fatalf("row %d, column %d shows %v, want %v", y, x, got, want)

@@ -35,7 +35,7 @@ func (s *Source) change(first bool) {
 		return
 	}
 	after(50, 500)
-	for _, t := range s.threads { // threads begin to wait before the holder gives the GVL away
+	for _, t := range s.threads { // waits begin before the holder gives the GVL away
 		if t.gvl == sampler.GVLReleased && s.gvlState(t) != sampler.GVLReleased {
 			after(1, 12)
 			add(t, sampler.GVLQueued, 0)

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	step      = int64(time.Millisecond) // one lock tick
+	step      = int64(time.Millisecond) // the time between two lock ticks
 	stackEach = 10                      // every tenth tick reads all stacks
 	slice     = 100 * step              // Ruby's time slice (thread.c, TIME_QUANTUM_MSEC)
 	startNS   = int64(1_000_000_000_000)
@@ -26,8 +26,8 @@ type Options struct {
 	HogAfter time.Duration
 	// Length is how long the target lives. Zero means a minute.
 	Length time.Duration
-	// Realtime makes Run emit each sample when its time has come. Without it, Run emits the samples as fast as
-	// possible.
+	// Realtime makes Run emit each sample at the time at which a live process would have it. Without it, Run emits the
+	// samples as fast as possible.
 	Realtime bool
 	// ExtraNames are threads that only sleep.
 	ExtraNames []string
@@ -42,8 +42,8 @@ type Options struct {
 	// Exact adds to every sample the changes of the GVL since the previous sample, with their exact times, as exact
 	// mode does.
 	Exact bool
-	// Said is appended to all texts of requests and jobs: routes, classes, values, statements and exceptions. With it,
-	// tests can try any characters.
+	// Said is appended to all texts of requests and jobs: routes, classes, values, statements and exceptions. Tests use
+	// it to try texts with unusual characters.
 	Said string
 }
 
@@ -57,9 +57,9 @@ type Source struct {
 	owner   *thread
 	queue   []*thread
 	held    int64
-	changes *rand.Rand         // makes the times of changes
+	changes *rand.Rand         // random numbers for the times of changes
 	mutex   *thread            // the thread that holds the cache's Mutex
-	served  sampler.WorkNumber // requests and jobs so far
+	served  sampler.WorkNumber // how many requests and jobs have begun so far
 	now     int64
 	sample  sampler.Sample
 	ended   bool

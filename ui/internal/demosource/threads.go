@@ -19,7 +19,7 @@ const (
 	park
 	join
 	sleep
-	lock // waits for the Mutex, then has it
+	lock // waits for the Mutex, and then holds it
 	unlock
 )
 
@@ -46,19 +46,19 @@ type thread struct {
 	waiting bool // true while it is in the queue for the GVL
 	after   bool // true if it was in a blocking region before it queued
 	cpuNS   int64
-	gvl     sampler.GVLState // in the last sample
+	gvl     sampler.GVLState // the state that the last sample showed
 	serving sampler.Serving
 	readNS  int64 // when its stack was read last
 	// asked is the activity that the simulated kernel reported last, at the time askedNS.
 	asked   activity
 	askedNS int64
-	// turns is how often the thread got a CPU. At the time countedNS, the simulated kernel last reported the thread's
-	// counters. cpu0 and turns0 are the values that cpuNS and turns had then.
+	// turns is how often the thread got a CPU. The simulated kernel last reported the thread's counters at the time
+	// countedNS. cpu0 and turns0 are the values of cpuNS and turns at that time.
 	turns                   int64
 	countedNS, cpu0, turns0 int64
 }
 
-// frame interns one frame.
+// frame returns the ID of a frame in the Dictionary. If the frame has no ID yet, it gets one.
 func (s *Source) frame(label, path string, line int32) sampler.FrameID {
 	name := label
 	for i := len(label) - 1; i >= 0; i-- {

@@ -56,7 +56,7 @@ func (s *Source) tick() {
 
 // next begins a thread's next activity.
 func (s *Source) next(t *thread, released bool) {
-	const maxInstant = 16 // bounds the activities of zero length in a row
+	const maxInstant = 16 // limits how many activities of zero length can follow each other
 	for range maxInstant {
 		t.do = t.script()
 		t.left = t.do.ns
@@ -142,8 +142,8 @@ func (s *Source) read(n int) *sampler.Sample {
 }
 
 func (s *Source) evidence(t *thread, depth sampler.Depth) sampler.Thread {
-	// A real Source asks the kernel about a thread less often than it reads memory. It asks about one thread after the
-	// other. If a thread's activity has changed, it asks at once. This simulation does the same.
+	// A real Source asks the kernel about a thread less often than it reads memory. It asks about the threads in turn.
+	// If a thread's activity has changed, it asks about this thread at once. This simulation does the same.
 	const askEach = 64
 	if tick := s.now / step; (tick+int64(t.id))%askEach == 0 || t.asked != t.do {
 		t.asked, t.askedNS = t.do, s.now

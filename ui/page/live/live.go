@@ -23,11 +23,11 @@ var View = page.View{
 }
 
 // Page has the timeline and the flamegraph on one screen. A selection in one of them changes what the other shows. The
-// page takes the whole screen below the first lines. At its top is a time axis. Other views have a line with the names
-// of the views there.
+// page takes the whole screen below the first lines. At its top it has a time axis, where other views have a line with
+// the names of the views.
 type Page struct {
 	*widget.Parts
-	keyMaps [2]scene.KeyMap // by focus
+	keyMaps [2]scene.KeyMap // the keys for each focus: on the timeline or on the flamegraph
 }
 
 func New(c *widget.Parts) *Page {
@@ -75,8 +75,8 @@ func (p *Page) Keys(sc *scene.Scene, all bool) []*scene.KeyMap {
 	return []*scene.KeyMap{&p.keyMaps[sc.Focus]}
 }
 
-// selectThread calls move, which moves the selection in the timeline. After that, the flamegraph below the timeline
-// shows only the selected thread or group.
+// selectThread calls move to change the selection in the timeline. After that, the flamegraph below the timeline shows
+// only the selected thread or group.
 func (p *Page) selectThread(h scene.Host, move func(*widget.Timeline)) {
 	move(&p.Timeline)
 	if s := p.Chosen; s.Filter != s.Selected {

@@ -1,3 +1,3 @@
-// Package locks is the view of locks. It shows deadlocks, the locks with the waiting that each causes, and the code
-// that makes threads wait for the GVL.
+// Package locks is the view of locks. It shows deadlocks, and the locks with the time that threads waited for each. It
+// also shows the code that makes threads wait for the GVL.
 package locks

@@ -36,8 +36,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		y += h
 	}
 	rest := a.Sub(0, y, a.W, a.H-y)
-	// The lower table lists the code that made threads wait for the GVL (the blame). It gets up to half of the rows,
-	// even if the table of locks needs more room.
+	// The lower table lists the code that made threads wait for the GVL (the blame). It gets as many rows as it needs,
+	// up to half of them, even if the table of locks then has too few.
 	blame := 0
 	if p.blames(sc) {
 		blame = len(p.Places) + 4
@@ -66,8 +66,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 // leastWaiters is the least number of rows for the list of waiting threads, including its heading.
 const leastWaiters = 2
 
-// leastBlame is an average number of threads that wait for the GVL. If fewer threads wait, the page does not show the
-// table of the code that caused the waiting.
+// leastBlame is the average number of threads waiting for the GVL from which on the page shows what code caused the
+// waiting. If fewer threads wait, it does not show this table.
 const leastBlame = 0.01
 
 // blames reports whether enough threads waited for the GVL to show the table of the code that caused it.
@@ -75,8 +75,8 @@ func (p *Page) blames(sc *scene.Scene) bool {
 	return len(p.Places) > 0 && style.Share(p.WaitNS, sc.Weights.ToNS-sc.Weights.FromNS) >= leastBlame
 }
 
-// chosen returns the lock whose waiting threads the page lists. It is the selected lock. If no lock is selected, it is
-// the first one that a thread holds. It is nil if there is no such lock.
+// chosen returns the lock whose waiting threads the page lists: the selected lock. If no lock is selected, it is the
+// first lock that a thread holds. It is nil if there is no such lock.
 func (p *Page) chosen() *lockRow {
 	if i := p.Locks.Index(); i >= 0 {
 		return &p.Locks.Rows[i]
@@ -205,8 +205,8 @@ func holderText(l lockRow, sc *scene.Scene) (string, canvas.Style) {
 	return units.Plural(len(l.Waiters), "idle thread waits", "idle threads wait") + " for work here", sc.Theme.Dimmed()
 }
 
-// full reports whether the lock is a full queue. Then its waiting threads want to put something into it, not take
-// something out.
+// full reports whether the lock is a full queue. If it is, its waiting threads want to put something into it, and not
+// to take something out.
 func (l *lockRow) full(sc *scene.Scene) bool {
 	i := slices.IndexFunc(sc.States, func(ts gvl.ThreadState) bool { return ts.Thread == l.Waiters[0] })
 	if i < 0 || l.Kind != "SizedQueue" || sc.States[i].Stack == 0 {
@@ -216,7 +216,8 @@ func (l *lockRow) full(sc *scene.Scene) bool {
 	return strings.HasSuffix(sc.Dict.Frame(frame).Label, "SizedQueue#push")
 }
 
-// atWork returns how many of the waiting threads are in the middle of a request or a job, so that they are not idle.
+// atWork returns how many of the waiting threads are in the middle of a request or a job. These threads must not be
+// called idle.
 func (l *lockRow) atWork(sc *scene.Scene) (n int) {
 	if sc.Moment == nil {
 		return 0
@@ -332,7 +333,7 @@ func (p *Page) drawBlame(a canvas.Area, sc *scene.Scene) {
 		rows = rows.Sub(0, 1, rows.W, rows.H-1)
 	}
 	p.ByPlace.DrawRows(rows, sc, true, func(scene.Host, placeRow, int) tea.Cmd { return nil })
-	if rows.Y > a.Y+1 { // only if there is a row for this text
+	if rows.Y > a.Y+1 { // draw this text only if there is a row for it
 		a.PutRight(1, p.ByPlace.Hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 	}
 }

@@ -45,8 +45,8 @@ type Page struct {
 	ByPlace widget.Table[placeRow, lockKey]
 
 	cycles [][]deadLink
-	// ShortLocks is the number of locks that are not listed, because all waits for them were too short. The list has
-	// locks for which threads wait now, or waited in the time that is shown.
+	// The list has locks for which threads wait now, or waited in the time that is shown. ShortLocks is the number of
+	// those locks that are not listed, because all waits for them were too short.
 	ShortLocks int
 	widget.Blame
 	placesOf widget.PlacesFrom
@@ -58,7 +58,7 @@ type lockKey struct {
 	kind   string
 	holder sampler.ThreadID
 	Place  flamegraph.Place
-	// isPlace is true for a place in the code. Without it, the key of a place without a stack would be the zero
+	// isPlace is true for a place in the code. It distinguishes the key of a place without a stack from the zero
 	// lockKey, which means that no row is selected.
 	isPlace bool
 }
@@ -75,7 +75,7 @@ type (
 		overNS int64
 		cost   account.LockCost
 		// taken is the code in which the holder took the lock. If this is not known, it is the code in which a thread
-		// waits for the lock, or has waited longest.
+		// waits for the lock. If no thread waits now, it is the code of the longest wait.
 		taken lockPlace
 	}
 	placeRow struct{ *flamegraph.PlaceSum }
@@ -147,11 +147,11 @@ func (p *Page) enter(h scene.Host) tea.Cmd {
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	if i := p.Both.Index(); i >= 0 {
-		p.Both.At = i // a click may have moved the cursor
+		p.Both.At = i // a click may have moved the cursor, so the row's index may have changed
 	}
 	all := account.Locks(sc.States)
-	// Locks come before other objects, such as queues, in the list. locks is the number of locks for which threads wait
-	// now.
+	// The list has locks first, and then other objects, such as queues. locks is the number of locks for which threads
+	// wait now.
 	locks := max(slices.IndexFunc(all, func(c account.Contended) bool { return !c.Exclusive }), 0)
 	if locks == 0 && len(all) > 0 && all[0].Exclusive {
 		locks = len(all)
@@ -164,7 +164,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	})
 	all = slices.Insert(all, locks, recent...)
 	locks += len(recent)
-	for _, c := range costs { // add locks whose holds ddtop has not seen to end
+	for _, c := range costs { // add locks of which ddtop has seen no hold end
 		if !slices.ContainsFunc(all[:locks], func(x account.Contended) bool { return x.Object == c.Object }) {
 			all = slices.Insert(all, locks, account.Contended{Kind: c.Kind, Object: c.Object, Exclusive: true})
 			locks++
@@ -229,8 +229,8 @@ func (p *Page) loadCycles(states []gvl.ThreadState) {
 	}
 }
 
-// topShare returns how many of the worst places together caused 80 % of the waiting, and the exact share that they
-// caused. It counts at most five places.
+// topShare returns how many of the worst places together caused 80 % of the waiting. of is the exact share that these
+// places caused. topShare counts at most five places.
 func (p *Page) topShare() (n int, of float64) {
 	const most, few = 0.8, 5
 	var sum int64
@@ -341,7 +341,7 @@ func (l lockRow) matches(re *regexp.Regexp, dict *sampler.Dictionary) bool {
 }
 
 // takenAt returns where a thread took a lock that it holds. This is the caller of the method that takes locks of this
-// kind, such as Mutex#lock. If waits is true, the innermost frame does not count, because the thread waits there for
+// kind, such as Mutex#lock. If waits is true, takenAt ignores the innermost frame, because the thread waits there for
 // another lock. If several frames take locks of this kind, each of them can have taken this lock. Then the result is
 // empty.
 func takenAt(dict *sampler.Dictionary, stack sampler.StackID, kind string, waits bool) (taken lockPlace) {
@@ -375,8 +375,8 @@ func takesLock(label, kind string) bool {
 }
 
 // callOf returns the innermost frame that is the program's own code. If there is none, it returns the innermost frame
-// of a gem, or else the innermost Ruby frame. Frames of the standard library have the lowest rank, because its
-// monitor.rb takes locks only on behalf of its callers.
+// of a gem, or else the innermost Ruby frame. It prefers a gem to the standard library, because the library's
+// monitor.rb takes locks only for its callers.
 func callOf(dict *sampler.Dictionary, frames []sampler.FrameID) (out lockPlace) {
 	inGem := false
 	for _, id := range frames[:min(len(frames), maxLockFrames)] {
@@ -418,8 +418,8 @@ func (p lockPlace) draw(a canvas.Area, t *style.Theme) {
 // heldShares are the quantiles of the hold times of a lock that the table shows: p50, p95 and max.
 var heldShares = [...]float64{.5, .95, 1}
 
-// held returns the i-th quantile (heldShares) of the times for which a lock was held, as text. It is "–" if ddtop saw
-// no hold from its beginning to its end.
+// held returns, as text, the i-th quantile (heldShares) of the times for which a lock was held. If ddtop saw no hold
+// from its beginning to its end, held returns "–".
 func (l lockRow) held(i int) string {
 	if l.use.Held.Count() == 0 {
 		return "–"
@@ -443,8 +443,8 @@ func (l lockRow) heldNow() string {
 	return known(l.use.HeldNow)
 }
 
-// perSecond returns how often per second threads took the lock at least. The true number may be larger, because ddtop
-// sees a hold only if another thread waits for the lock.
+// perSecond returns how often per second threads took the lock, as a lower limit. The true number may be larger,
+// because ddtop sees a hold only if another thread waits for the lock.
 func (l lockRow) perSecond() string {
 	if l.overNS <= 0 || l.use.Taken == 0 {
 		return "–"

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestNoPlaceIsSelectedByItself: the row of a place without a stack must not have the key that means "no selection". So
-// it is selected only if the user moves the cursor there.
+// TestNoPlaceIsSelectedByItself: the row of a place without a stack must not have the key that means "no selection".
+// Otherwise it would be selected although the user has not moved the cursor there.
 func TestNoPlaceIsSelectedByItself(t *testing.T) {
 	p := New(new(widget.Parts))
 	for _, b := range []flamegraph.PlaceSum{{Place: flamegraph.Place{Method: "Order#total"}, NS: 2}, {NS: 1}} {
@@ -112,8 +112,9 @@ func TestTakenAt(t *testing.T) {
 	}
 }
 
-// TestLockCall: the place of a lock is the code that takes it: the innermost frame of the program's own code. Without
-// such code it is the innermost frame of a gem, and otherwise of the standard library.
+// TestLockCall: the place of a lock is the code that takes it: the innermost frame of the program's own code. If there
+// is no such code, it is the innermost frame of a gem. If there is no gem either, it is the innermost frame of the
+// standard library.
 func TestLockCall(t *testing.T) {
 	d := sampler.NewDictionary()
 	frame := func(label string, of sampler.Origin) sampler.FrameID {

@@ -74,9 +74,9 @@ const (
 // rowsOf returns how many rows of the screen a list of figures takes in this number of columns, with its heading.
 func rowsOf(figures []figure, columns int) int { return 1 + (len(figures)+columns-1)/columns }
 
-// heights returns how many rows of the screen each series of values gets. Each gets at least one. free is how many rows
-// are left after that. Levels (curves) get them first, up to levelRows each. Then rates get up to rateRows each. The
-// rows that are still left go to levels.
+// heights returns how many rows of the screen each series of values gets. Each series gets at least one row. free is
+// how many rows are left after that. First, levels (curves) get up to levelRows each. Then rates get up to rateRows
+// each. If rows are still left, levels get them.
 func (p *Page) heights(free int) []int {
 	out := make([]int, len(p.series))
 	for i := range out {
@@ -153,7 +153,7 @@ type figure struct {
 }
 
 // leastTelling are the figures that a small terminal leaves out, the least important first. Figures that are not in
-// this list are always shown: the ones about growth, and about limits that are nearly reached.
+// this list are always shown: the figures about growth, and about limits that are nearly reached.
 var leastTelling = []string{"unprotected", "survived", "phase", "context switches", "old malloc", "malloc increase",
 	"last collection", "memory pressure", "CPU", "major faults", "new objects"}
 

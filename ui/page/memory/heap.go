@@ -39,11 +39,11 @@ var partNames = [numParts]string{"collector", "classes", "types", "slots", "part
 
 const (
 	// countEvery is the interval between the beginnings of two counts of the heap. The pause after a count is at least
-	// countRest times as much as the count took. So long counts are rare, and enough of ddtop's CPU budget is left for
-	// samples.
+	// countRest times the time that the count took. So long counts are rare, and enough of ddtop's CPU budget is left
+	// for samples.
 	countEvery, countRest = 10 * time.Second, 2
-	// Each count of the heap also reads which kinds of memory make up the resident memory, if this takes at most
-	// quickMemory. If it takes longer, it is done only while the page shows these kinds of memory.
+	// quickMemory limits how long a part of each count may take, which finds out what kinds of memory make up the
+	// resident memory. If it takes longer, ddtop does this only while the page shows these kinds of memory.
 	quickMemory = 2 * time.Second
 	// maxCurve limits the points of a curve. A curve with more points loses every second point.
 	maxCurve = 512
@@ -59,13 +59,13 @@ type counts struct {
 	// Last is the result of the last count of the heap. It is nil before the first count has ended.
 	Last  *export.Heap
 	count *sampler.HeapCount
-	// base is the count from which growth is measured: the numbers of objects by class and by type. It is the first
-	// count. After the user has set a mark (Scene.Notes), it is the last count before the latest mark. markNS is the
-	// time of this mark, or zero.
+	// base is the count of the heap from which growth is measured. It has the numbers of objects by class and by type.
+	// At first it is the first count. After the user has set a mark (Scene.Notes), it is the last count before the
+	// latest mark. markNS is the time of this mark, or zero.
 	base           [numParts]map[string]report.HeapKind
 	baseNS, markNS int64
 	// first is the first count that includes the kinds of memory. consists has a curve for each kind of memory. slow is
-	// true if reading the kinds of memory takes long.
+	// true if it takes long to read the kinds of memory.
 	first    export.Before
 	consists []*series
 	slow     bool
@@ -95,7 +95,7 @@ func (a *answer) title() string {
 // kindRow is a row of the table: the objects of one class or type.
 type kindRow struct {
 	*report.HeapKind
-	grown   int64 // the growth of its old objects since the base
+	grown   int64 // by how much the number of its old objects has grown since the base
 	since   bool  // grown is known
 	perSec  float64
 	growing *growth.Class // nil if the class does not grow all the time
@@ -130,8 +130,8 @@ func (answerMsg) ForPage() {}
 func (p *Page) LastCount() *export.Heap { return p.Counts.Last }
 
 // The page's part about the collector needs no counts. While this part is shown, ddtop counts the heap only if the
-// resident memory grows. In the time on the screen it must have grown by leastGrown bytes, and by leastGrownShare of
-// its size at the beginning.
+// resident memory has grown in the time on the screen. The growth must be at least leastGrown bytes, and at least
+// leastGrownShare of the size at the beginning.
 const leastGrown, leastGrownShare = 8_000_000, 0.02
 
 // wanted reports whether ddtop should count the heap now. It should if the page shows counts, or if the memory grows.
@@ -149,8 +149,9 @@ func (p *Page) wanted(sc *scene.Scene) bool {
 // memoryGrows is the ID of the finding that says that the memory grows.
 const memoryGrows = "memory_grows"
 
-// Growing extends the finding that the memory grows, if list has it. It adds the class that grows most, and the keys
-// that show what refers to the objects of this class. It changes the elements of list.
+// Growing extends the finding that the memory grows, if list has this finding. It adds two things to the text: the
+// class that grows most, and the keys that show what refers to the objects of this class. It changes the elements of
+// list.
 func (p *Page) Growing(list []findings.Finding) {
 	for i := range list {
 		f := &list[i]
@@ -190,7 +191,8 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 // waits reports whether an answer is awaited.
 func (a *answer) waits() bool { return a != nil && a.lines == nil && a.err == nil }
 
-// Fetched stores the result of a count, or the answer to a question, when its message arrives.
+// Fetched stores the result of a count, or the answer to a question. It is called when the message with this result or
+// answer arrives.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	switch x := msg.(type) {
 	case countMsg:
@@ -349,7 +351,8 @@ func (p *Page) Found() string {
 	return units.Plural(len(p.Table.Rows), "row", "rows")
 }
 
-// turn returns the action of a key that shows another part of the page: the part that is by places further in the list.
+// turn returns the action of a key that shows another part of the page. by is how many places further this part is in
+// the list.
 func (p *Page) turn(by part) func(h scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd { return p.turnTo(h, (p.part+by+numParts)%numParts) }
 }
@@ -395,7 +398,7 @@ func (p *Page) ask(biggest bool) func(h scene.Host) tea.Cmd {
 	}
 }
 
-// hurry is the action of a key while the page waits for an answer. After it, copying the heap may use a whole CPU, so
+// hurry is the action of a key while the page waits for an answer. It lets ddtop use a whole CPU to copy the heap, so
 // that the answer comes sooner.
 func (p *Page) hurry(h scene.Host) tea.Cmd {
 	if p.asked.waits() {
@@ -421,8 +424,8 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// heavier returns a function that compares rows, for sorting. The function in the parameter of returns the number of a
-// row by which they are compared. The row with the largest number comes first.
+// heavier returns a function that compares rows, for sorting. It compares the numbers that the function of returns for
+// the rows. The row with the largest number comes first.
 func heavier(of func(r kindRow) float64) func(x, y kindRow) int {
 	return func(x, y kindRow) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.Name, y.Name)) }
 }

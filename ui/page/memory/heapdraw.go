@@ -75,8 +75,9 @@ func signed(n int64) string {
 	return "0"
 }
 
-// rateText returns how many objects of a class are added per second. The text of a class that grows all the time is
-// highlighted. A question mark means that some of the objects may be garbage, which the collector has not found yet.
+// rateText returns how many objects of a class are added per second. If the class grows all the time, the text is
+// highlighted. A question mark means that some of the objects may be garbage, because the collector has not checked
+// them yet.
 func rateText(r kindRow, sc *scene.Scene) (string, canvas.Style) {
 	t := &sc.Theme
 	switch {
@@ -166,7 +167,7 @@ func putWrapped(a canvas.Area, y int, text string, st canvas.Style) int {
 	return len(lines)
 }
 
-// age returns in words how long ago the last count of the heap was.
+// age returns a text that says how long ago the last count of the heap was.
 func (p *Page) age(sc *scene.Scene) string {
 	ago := sc.LastNS - p.Counts.count.EndedNS
 	if p.Counts.busy {

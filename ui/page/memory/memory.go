@@ -36,11 +36,11 @@ type Page struct {
 	flame *widget.Flame
 
 	At     store.Mark // the figures at the end of the time shown
-	from   store.Mark // the figures at its beginning. TimeNS is zero if there is only one mark
+	from   store.Mark // the figures at the beginning of the time shown. TimeNS is zero if there is only one mark
 	known  bool
 	series []series
-	// Payers are the places in the code whose threads did the collector's work. Ruby marks and sweeps in steps. A
-	// thread that allocates an object may have to do one of these steps.
+	// Payers are the places in the code whose threads did the collector's work. Ruby marks and sweeps in steps. When a
+	// thread allocates an object, it may have to do one of these steps.
 	Payers []flamegraph.PlaceSum
 	GCNS   int64 // time in the collector, by the weights
 	paidOf widget.PlacesFrom
@@ -67,12 +67,12 @@ type series struct {
 	level       bool                 // a curve, whose scale need not begin at zero
 }
 
-// leastSpan applies to curves of levels (series.level). It is the least difference between the two ends of such a
-// curve's scale, as a share of the upper end. Without it, noise would fill the whole height.
+// leastSpan is the least difference between the two ends of the scale of a level's curve (series.level), as a share of
+// the upper end. Without it, small random changes would fill the whole height.
 const leastSpan = 0.1
 
-// fit sets the two ends of the scale so that all values fit. The scale of a rate begins at zero. Its top is the largest
-// value, or the parameter least if this is larger.
+// fit sets the two ends of the scale so that all values fit. The scale of a rate begins at zero. Its upper end is the
+// largest value, or the parameter least if this is larger.
 func (s *series) fit(least float64) {
 	s.top = least
 	if !s.level {
@@ -226,7 +226,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	f := &sc.Figures
 	lastRSS := -1.0
 	add(series{name: "RSS", value: units.Bytes(f.RSS), level: true, unit: bytes}, 1, func(i int) float64 {
-		if n := cells[i].RSSBytes; n > 0 { // many cells have none, because it is read ten times a second at most
+		// many cells have no value, because ddtop reads it at most ten times a second
+		if n := cells[i].RSSBytes; n > 0 {
 			lastRSS = float64(n)
 		}
 		return lastRSS

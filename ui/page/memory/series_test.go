@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/internal/units"
 )
 
-// TestACurveHasAScale: if a level grows by a quarter, its curve uses all its rows. If it only changes by noise, the
-// curve must not use all its rows. The scale of a rate begins at zero.
+// TestACurveHasAScale: if a level grows by a quarter, its curve uses all its rows. If the level has only small random
+// changes, the curve must not use all its rows. The scale of a rate begins at zero.
 func TestACurveHasAScale(t *testing.T) {
 	bytes := func(n float64) string { return units.Bytes(int64(n)) }
 	for _, x := range []struct {

@@ -46,8 +46,8 @@ func (p *Page) Columns() []widget.Column[*processRow] {
 		{Title: "pid", Width: widget.Wide(7), Right: true, Text: pidText},
 		// On screens narrower than WideWidth+16 this column is hidden, because the text of the finding needs its room.
 		{Title: "ruby", Width: widget.Wide(0, scene.WideWidth+16, 12, 160, 13), Text: rubyText},
-		// On narrow screens, columns are left out. The first ones to be left out have figures that are also in other
-		// views, or in the lines above the table.
+		// On narrow screens, some columns are left out. Columns whose figures are also in other views, or in the lines
+		// above the table, are left out first.
 		{Title: "threads", Short: "thr", Width: widget.Wide(0, 80, 4, scene.WideWidth, 7), Drop: 1, Right: true, Text: threadsText},
 		{Title: "GVL", Width: widget.Wide(5, scene.WideWidth, 6), Right: true, Order: "GVL", Compare: by(func(f *scene.Figures) float64 { return f.Held }),
 			Text: func(w *processRow, sc *scene.Scene) (string, canvas.Style) {

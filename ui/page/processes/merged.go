@@ -14,8 +14,8 @@ import (
 )
 
 // merger copies the stacks of several processes into one Dictionary, so that they can be shown together. Each process
-// has its own IDs for threads, frames and stacks, which must be translated to the common ones. The translations are
-// cached.
+// has its own IDs for threads, frames and stacks, which merger translates into IDs of the common Dictionary. The
+// translations are cached.
 type merger struct {
 	Dict *sampler.Dictionary
 	of   map[*scene.Member]*translation
@@ -52,8 +52,8 @@ func (g *merger) full() bool {
 	return len(g.owner) > maxMergedThreads || frames > maxMergedFrames || stacks > 4*maxMergedFrames
 }
 
-// begin prepares the merger for new weights. It drops the old weights. It also drops the translations for processes
-// that are not in list.
+// begin prepares the merger for new weights. It drops the old weights, and the translations of processes that are not
+// in list.
 func (g *merger) begin(list []*scene.Member) {
 	g.Whole.Entries = g.Whole.Entries[:0]
 	g.Whole.FromNS, g.Whole.ToNS, g.Whole.Overflow, g.Whole.Dropped = 0, 0, 0, flamegraph.Weights{}
@@ -131,8 +131,8 @@ type mergedRow struct {
 }
 
 // Functions adds up the merged weights by function. The function with the largest weight comes first. If own is true,
-// only functions of the program have rows. The weight of other code is then added to the innermost function of the
-// program that called it, as in view 5.
+// only functions of the program have rows. The weight of other code is then added to the function of the program that
+// called this code. If there are several such functions on the stack, it is the innermost one, as in view 5.
 func (g *merger) Functions(metric flamegraph.Metric, idle, own bool) (rows []mergedRow, sum int64) {
 	skip := flamegraph.StateSet(0)
 	if metric == flamegraph.Wall && !idle {

@@ -44,13 +44,13 @@ type Page struct {
 	forgotten int
 	all       processRow
 	// worst is the worst finding of all processes. It is nil if there are no findings. worstIn is a text such as " in 3
-	// of 8 +2". It says how many processes of the same program have this finding, and how many other findings there
-	// are. worstShort is the short form " 3/8".
+	// of 8 +2": 3 of the 8 processes of the program have this finding, and there are 2 other findings. worstShort is
+	// the short form " 3/8".
 	worst               *findings.Finding
 	worstIn, worstShort string
 
 	loadedAt  time.Time
-	loads     int // how many times the rows were made
+	loads     int // counts how often the rows were made
 	of        scene.FlameRange
 	Merged    *merger
 	hides     bool // directories were hidden when Merged was begun
@@ -106,8 +106,8 @@ type processRow struct {
 	figures scene.Figures
 	// findings are the findings at the moment on the screen, the worst first.
 	findings []findings.Finding
-	// lane is a small curve over the time on the screen. It shows in which share of the time a thread held the GVL. If
-	// there are several ractors, it is about the ractor whose GVL was held most.
+	// lane is a small curve over the time on the screen. It shows the share of the time in which a thread held the GVL.
+	// If there are several ractors, it shows this for the ractor whose GVL was held most.
 	lane []float64
 }
 
@@ -137,8 +137,9 @@ type findingKey struct {
 
 func (f *processFinding) ID() findingKey { return findingKey{f.of, f.Title} }
 
-// RefreshProcesses is the interval at which the rows of the table are made again while the picture is live. ddtop
-// measures it by the clock and not by samples, because no samples come if the shown process has ended.
+// RefreshProcesses is the interval at which the rows of the table are made again while the picture is live. The
+// interval does not depend on samples. If the shown process has ended, no samples come, but the table must still
+// change.
 const RefreshProcesses = 500 * time.Millisecond
 
 // processList is the source of the page's processes. List returns the sampled processes, and Relatives returns all.
@@ -328,8 +329,8 @@ func (p *Page) back(h scene.Host) {
 	h.Refresh()
 }
 
-// nextMetric selects the next metric for the flamegraph. It skips the number of allocations: each process has its own
-// estimate of this number, and such estimates cannot be added.
+// nextMetric selects the next metric for the flamegraph. It skips the number of allocations. Each process has its own
+// estimate of this number, and such estimates cannot be added up.
 func (p *Page) nextMetric() {
 	p.Flame.NextMetric()
 	if p.Flame.Metric == flamegraph.Allocations {
@@ -338,7 +339,7 @@ func (p *Page) nextMetric() {
 	p.mergedOf = mergedFrom{}
 }
 
-// Load reads the data of all processes. The Store of the shown process is already locked, so r must be used to read it.
+// Load reads the data of all processes. The Store of the shown process is already locked, so Load uses r to read it.
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	list := p.fleet.List()
 	of := scene.FlameRange{AtNS: sc.AtNS, WindowNS: sc.WindowNS, Frozen: sc.Frozen}
@@ -363,8 +364,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	}
 }
 
-// read calls fn with a reading of a process's Store. The Store of the shown process is already locked by the caller. So
-// for this process read calls fn with r.
+// read calls fn with a reading of a process's Store. The caller has already locked the Store of the shown process. So
+// if of is the shown process, read calls fn with r.
 func read(sc *scene.Scene, r *store.Reading, of *scene.Member, fn func(*store.Reading)) {
 	if of.Store.Dict == sc.Dict {
 		fn(r)
@@ -394,7 +395,7 @@ func (p *Page) merge(sc *scene.Scene, r *store.Reading, list []*scene.Member) {
 			}
 			if r.LastNS != 0 && (sc.Frozen || sc.Opt.Replay || !of.Store.State().Done) {
 				p.Merged.Add(of, r, to-sc.WindowNS, to)
-			} else if r.LastNS != 0 && selected == of { // an ended process shows its last moments
+			} else if r.LastNS != 0 && selected == of { // the process has ended, so show its last moments
 				p.Merged.Add(of, r, to-sc.WindowNS, to)
 			}
 		})
@@ -435,8 +436,8 @@ func (p *Page) buildFlame(width, height int) {
 	v.Build(&p.Merged.Whole, p.Merged.Dict, nil, func(id sampler.ThreadID) string { return roots[p.Merged.owner[id]] }, width, height)
 }
 
-// actions returns the keys that save, copy, mark or record a process. They act on the selected process, even if another
-// process was opened last.
+// actions returns the keys that save, copy, mark or record a process. They act on the selected process, and not on the
+// process that the user opened last.
 func (p *Page) actions() []scene.Binding {
 	act := func(a scene.Action) func(scene.Host) tea.Cmd {
 		return func(h scene.Host) tea.Cmd { return p.act(h, a) }

@@ -30,7 +30,8 @@ func (p *Page) loadRows(sc *scene.Scene, r *store.Reading, list []*scene.Member)
 	}
 	planTogether(rows)
 	for _, row := range rows {
-		// row.findings has the findings with the best explanations first. In the table the worst finding comes first.
+		// row.findings begins with the findings that have the best explanations. In the table the worst finding must
+		// come first.
 		sorting.StableBy(row.findings, func(x, y findings.Finding) int { return worseFirst(&x, &y) })
 		for _, f := range row.findings {
 			p.findings.Rows = append(p.findings.Rows, &processFinding{row.Of, f})
@@ -163,7 +164,7 @@ func (p *Page) sumUp() {
 }
 
 // sumUpFindings finds the most severe finding of all processes. If several are equally severe, it chooses the one that
-// is true for the most processes of its program. `ddtop stat` chooses in the same way.
+// most processes of the same program have. `ddtop stat` chooses in the same way.
 func (p *Page) sumUpFindings() {
 	type key struct{ program, id string }
 	has, of := make(map[key]int), make(map[string]int)
@@ -195,7 +196,7 @@ func (p *Page) sumUpFindings() {
 	}
 }
 
-// inTree is the name of one way to sort the table: each process is followed by its descendants.
+// inTree is the name of a sort order of the table. In this order, each process is followed by its descendants.
 const inTree = "order"
 
 func asInTheTree(x, y *processRow) int { return slices.Compare(x.Of.Path, y.Of.Path) }
@@ -209,13 +210,13 @@ func (p *Page) order() {
 	for i := range p.idle {
 		t.Rows = append(t.Rows, &processRow{idle: &p.idle[i]})
 	}
-	if t.Index() < 0 { // the process was forgotten, or is sampled now, or is not sampled now
+	if t.Index() < 0 { // the process was forgotten, or sampling of the process has begun or ended
 		*t.Cursor = p.sameProcess(*t.Cursor)
 	}
 }
 
-// sameProcess keeps the cursor on its process. The key of a process changes when sampling of the process begins or
-// ends. k is the old key, and the result is the present one. If the process has no row now, the result is the key of
+// sameProcess keeps the cursor on its process when sampling of the process begins or ends. The key of the process then
+// changes. k is the old key, and the result is the present one. If the process has no row now, the result is the key of
 // the row for all processes.
 func (p *Page) sameProcess(k processKey) processKey {
 	pid := k.idle
@@ -230,8 +231,8 @@ func (p *Page) sameProcess(k processKey) processKey {
 	return processKey{}
 }
 
-// worseFirst compares findings of several processes, for sorting. Active findings come before ended ones. Among these,
-// the more severe ones come first.
+// worseFirst compares findings of several processes, for sorting. Active findings come before ended ones. Among the
+// active ones, and among the ended ones, the more severe come first.
 func worseFirst(x, y *findings.Finding) int {
 	return cmp.Or(cmp.Compare(min(x.AgoNS, 1), min(y.AgoNS, 1)), cmp.Compare(y.Severity, x.Severity))
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // TestAllProcessesAddUp: in the row for all processes, the backlog is the sum of the backlogs of all processes. If
-// ddtop uses more CPU on one process for the quality of its figures, this row says so, too. Ended processes do not
-// count.
+// ddtop uses more CPU on one process for the quality of its figures, this row says so, too. Ended processes are left
+// out.
 func TestAllProcessesAddUp(t *testing.T) {
 	row := func(state processState, f scene.Figures) *processRow { return &processRow{state: state, figures: f} }
 	p := &Page{rows: []*processRow{

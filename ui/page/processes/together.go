@@ -29,7 +29,7 @@ type together struct {
 
 // Together adjusts the advice in the shown process's findings to the findings of all processes. If the shown process
 // has no active finding, it adds a note on what is wrong with other processes. The Store of the shown process is
-// already locked, so r must be used to read it.
+// already locked, so Together uses r to read it.
 func (p *Page) Together(sc *scene.Scene, r *store.Reading, v *scene.Findings) {
 	t, now := &p.together, sc.Now()
 	of := scene.FlameRange{AtNS: sc.AtNS, Frozen: sc.Frozen}
@@ -111,9 +111,8 @@ func severest(list []findings.Finding) *findings.Finding {
 }
 
 // Leads returns the process to show when the user goes from this view to another view. It is the selected process. If
-// the user has neither selected nor opened a process, it is the process with the worst finding. If there are no
-// findings, it is the process with the most CPU time. It is nil if the screen should keep the process that it shows
-// now.
+// the user has neither selected nor opened a process, it is the process with the worst finding. Without findings it is
+// the process with the most CPU time. If the result is nil, the screen keeps the process that it shows now.
 func (p *Page) Leads(opened bool) *scene.Member {
 	if to := p.Table.Cursor.Of; to != nil || opened || len(p.rows) == 0 {
 		return to

@@ -33,7 +33,7 @@ func requestColumns() []widget.Column[*widget.RequestRow] {
 				return w.Age(), sc.Theme.Plain()
 			}},
 		{Title: "thread", Width: widget.Wide(8, 80, 10, scene.WideWidth, 15, 160, 18), Order: "thread", Compare: func(x, y *widget.RequestRow) int { return strings.Compare(x.ThreadName, y.ThreadName) },
-			// cut the name before its end, because names of threads in a pool differ only there
+			// shorten the name but keep its end, because names of threads in a pool differ only there
 			Draw: func(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 				a.Put(0, 0, canvas.CutName(w.ThreadName, a.W), sc.Theme.Dimmed())
 			}},
@@ -149,7 +149,8 @@ func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 	switch {
 	case w.Blame < littleBlame, !sc.Figures.Enough(sampler.FigureWaits), !sc.Figures.Enough(sampler.FigureStacks):
 		return "–", sc.Theme.Faded()
-	case sc.Figures.Waiting < widget.BlameGoes: // a share of very little waiting
+	// its share of the waiting says little, because there is very little waiting
+	case sc.Figures.Waiting < widget.BlameGoes:
 		return units.Percent(w.Blame), sc.Theme.Dimmed()
 	case w.Blame >= muchBlame:
 		st.Attr = canvas.Bold
@@ -158,8 +159,8 @@ func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 }
 
 // awayText returns the text for a request whose thread now does something else. It is shown instead of the thread's
-// state. The text mentions a fiber only if ddtop has seen a fiber wait for the request. Otherwise the thread may have
-// begun another request, or ended this one.
+// state. The text mentions a fiber only if ddtop has seen a fiber of the request wait. Otherwise there may be no fiber:
+// the thread may have begun another request, or ended this one.
 func awayText(w *widget.RequestRow) string {
 	if w.FiberNS > 0 {
 		return "its fiber waits, others of its thread run"
@@ -186,7 +187,8 @@ func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 		return
 	}
 	room, least := a.W, 4
-	// the text names the thread that it waits for, which is more useful than its own code
+	// keep room for the state's text: it names the thread that this one waits for, which is more useful than its own
+	// code
 	if s := w.State.State; s == gvl.Waiting || s == gvl.Lock {
 		least = 14
 	} else if w.What != "" {
@@ -201,8 +203,8 @@ func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 	}
 }
 
-// fiberMark is the letter for the time in which a fiber of the request waits, and no thread works for the request. This
-// time is not a thread's state, so it has a letter that no state has.
+// fiberMark is the letter for the time in which a fiber of the request waits, and no thread works for the request. No
+// state of threads has this letter, because this time is not spent in a thread's state.
 const fiberMark = 'f'
 
 // DrawTime draws a bar that shows how the time of requests was spent: first in which states their threads were, and
@@ -219,8 +221,8 @@ func DrawTime(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, sc *sc
 // maxParts limits how many parts of a request's time are named.
 const maxParts = 4
 
-// drawParts writes the names of the parts of a request's time, as many as there is room for. If the area is wider than
-// two parts, the state io also has the peer (the other end of the connection).
+// drawParts writes the names of the parts of a request's time, as many as there is room for. In an area wider than two
+// parts, the state io also has the peer (the other end of the connection).
 func drawParts(a canvas.Area, totals *[gvl.NumStates]int64, fiberNS int64, peers []account.PeerNS, sc *scene.Scene) {
 	x := 0
 	for _, s := range PartsOf(totals, fiberNS, peers, sc, a.W > 2*len("native 00  ")) {
@@ -338,7 +340,7 @@ func (p *Page) nothing(sc *scene.Scene) string {
 }
 
 // RoutesSince returns a text that says since when the routes are known. It is shown if the time on the screen begins
-// before that moment.
+// before ddtop knew the routes.
 func RoutesSince(sc *scene.Scene) string {
 	ago := units.Duration(max(sc.LastNS-sc.Served.RoutesFromNS, 0))
 	return "of the last " + ago + " alone, since " + sc.Process.WallTime(sc.Served.RoutesFromNS).Format("15:04:05")

@@ -39,8 +39,8 @@ type Page struct {
 	both      widget.List[widget.WorkKey, widget.WorkKey]
 	Running   widget.Table[*widget.RequestRow, widget.WorkKey]
 	Endpoints widget.Table[*endpointRow, widget.WorkKey]
-	// all is how many rows the table of requests and the table of routes would have without a search. During a search
-	// only rows that match are shown.
+	// all has the numbers of rows of the table of requests and of the table of routes, without a search. During a
+	// search the tables show only the rows that match.
 	all [2]int
 	// rowOf maps each thread to its index in Scene.Threads.
 	rowOf map[sampler.ThreadID]int
@@ -110,7 +110,7 @@ func (p *Page) enter(h scene.Host) tea.Cmd {
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	if i := p.both.Index(); i >= 0 {
-		p.both.At = i // a click may have moved the cursor
+		p.both.At = i // a click may have moved the cursor, so the row's index may have changed
 	}
 	p.all = [2]int{len(sc.Served.Running), len(sc.Served.Endpoints)}
 	p.Running.Rows, p.Endpoints.Rows, p.both.Rows = p.Running.Rows[:0], p.Endpoints.Rows[:0], p.both.Rows[:0]

@@ -53,7 +53,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	waitsH := 0
 	if n := len(p.Waits.Longest); (n > 0 || p.Waits.Short > 0) && stackH >= 14 {
 		waitsH = min(max(n, 1)+1, stackH/3)
-	} else if p.Waits.Count() > 0 && stackH >= 8 { // no room for the list
+	} else if p.Waits.Count() > 0 && stackH >= 8 { // there is no room for the list of waits, so write only a summary
 		stackH--
 		a.Row(a.H-1).Fill('─', t.Rule())
 		x := a.Put(1, a.H-1, " waits for the GVL ", t.Bold())
@@ -98,7 +98,8 @@ func (p *Page) drawSummary(a canvas.Area, sc *scene.Scene) {
 	case !th.Seen:
 		state = "ended"
 	}
-	// The thread's ids are less important than its state. So they get only the room that the state leaves.
+	// The thread's ids are less important than its state. So they get only the room that is left after the state's
+	// text.
 	var ids []string
 	if info.TID != 0 {
 		ids = append(ids, fmt.Sprintf("tid %d", info.TID))
@@ -144,8 +145,8 @@ func (p *Page) drawServing(a canvas.Area, sc *scene.Scene) bool {
 	return true
 }
 
-// drawLanes draws the thread's states over time. Below them it draws two lanes: in which share of the time the thread
-// held the GVL, and in which share it waited for it.
+// drawLanes draws the thread's states over time. Below them it draws two lanes (rows over time). The first shows in
+// which share of the time the thread held the GVL. The second shows in which share it waited for the GVL.
 func (p *Page) drawLanes(a canvas.Area, sc *scene.Scene) {
 	t, beside := &sc.Theme, style.NewShades()
 	for x := range a.W {
@@ -197,9 +198,9 @@ func (p *Page) drawStack(a canvas.Area, sc *scene.Scene) {
 	}, func(h scene.Host, _ StackFrame, _ int) tea.Cmd { return p.choose(h) })
 }
 
-// WaitsText returns how long the thread's waits for the GVL were, in the time on the screen. Some waiting time is not
-// spent in the queue: the hand-over, the end of a time slice, the lack of a CPU. The text says how large these parts
-// are, as shares of all waiting since the start.
+// WaitsText returns a text about the thread's waits for the GVL: how long they were in the time on the screen. It also
+// names three parts of the waiting time in which the thread was not in the queue: the hand-over, the end of a time
+// slice, the lack of a CPU. It says how large these parts are, as shares of all waiting since the start.
 func (p *Page) WaitsText() string {
 	w := &p.Waits
 	text := fmt.Sprintf("p50 %s  p90 %s  max %s ", w.InWords(0.5), w.InWords(0.9), w.InWords(1))
@@ -218,13 +219,13 @@ func (p *Page) WaitsText() string {
 	return text
 }
 
-// shortText returns the text for a thread whose waits are all too short for the list, because they are below its
-// threshold.
+// shortText returns the text for a thread whose waits are all too short for the list. A wait is too short if it is
+// below the list's threshold.
 func (p *Page) shortText(sc *scene.Scene) string {
 	return fmt.Sprintf("all %s are shorter than %s (--wait-threshold)", units.Count(int64(p.Waits.Short)), units.Duration(int64(sc.Opt.WaitThreshold)))
 }
 
-// fitWords shortens a line of figures to w columns, by removing figures from its end.
+// fitWords shortens a line of figures to w columns. It removes whole figures from the end of the line.
 func fitWords(s string, w int) string {
 	for canvas.Width(s) > w {
 		i := strings.LastIndex(strings.TrimRight(s, " "), "  ")
@@ -278,8 +279,8 @@ func (p *Page) drawWaits(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSource draws the source code around the line of the selected frame. Beside each line it draws which share of its
-// time the thread spent there.
+// drawSource draws the source code around the line of the selected frame. Beside each line it draws the share of the
+// thread's time that the thread spent there.
 func (p *Page) drawSource(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	a.Row(0).Fill('─', t.Rule())

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxSourceBytes limits the size of a source file that the page reads, and maxSourceLines its lines. maxSourceFiles
-	// limits how many files the page keeps in memory.
+	// maxSourceBytes limits the size of a source file that the page reads, and maxSourceLines the number of its lines.
+	// maxSourceFiles limits how many files the page keeps in memory.
 	maxSourceBytes = 2 << 20
 	maxSourceLines = 1 << 16
 	maxSourceFiles = 16
@@ -62,8 +62,8 @@ func (s *sources) put(path string, f *SourceFile) {
 	s.files[path] = f
 }
 
-// fileReader is a sampler.Source that can read the source files of its process. It reads them with the rights of the
-// process.
+// fileReader is a sampler.Source that can read the source files of its process. It may read only files that the process
+// itself may read.
 type fileReader interface {
 	ReadFile(path string, limit int64) (content []byte, modified time.Time, err error)
 }
@@ -82,9 +82,9 @@ func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) te
 	return func() tea.Msg { return SourceMsg{path, readSource(files, path, startedAt)} }
 }
 
-// startSlack decides when a file counts as changed: if it is newer than the start of the process by more than
-// startSlack. The start is known only to 10 ms, and files are often written just before the program starts. A program
-// reads few files in its first second, so this does little harm.
+// startSlack decides when a file has changed since the process started: if the file is newer than the start by more
+// than startSlack. The start is known only to 10 ms, and files are often written just before the program starts. A
+// program reads few files in its first second, so this tolerance does little harm.
 const startSlack = time.Second
 
 // readSource reads the lines of a file.

@@ -62,8 +62,8 @@ type Page struct {
 }
 
 // StackFrame is a row of the stack. It is either one frame, or several folded frames with the text Label. nth
-// distinguishes several frames of the same method. Native is set for a C function of the native stack, which Ruby
-// frames called.
+// distinguishes several frames of the same method. Native is set for a C function of the native stack, which is called
+// by Ruby frames.
 type StackFrame struct {
 	sampler.Frame
 	nth            int
@@ -211,8 +211,8 @@ func (p *Page) loadStack(sc *scene.Scene) {
 	}
 }
 
-// nativeRows returns rows for the C functions that the innermost Ruby frame called, if they are known. It also asks
-// ddtop to read them for the next picture.
+// nativeRows returns rows for the C functions that the innermost Ruby frame called, if ddtop knows these functions. It
+// also asks ddtop to read them for the next picture.
 func (p *Page) nativeRows(sc *scene.Scene) (rows []StackFrame) {
 	if sc.Moment == nil {
 		return nil
@@ -269,8 +269,9 @@ func (p *Page) loadHeat(sc *scene.Scene, id sampler.ThreadID) {
 	p.Heat.add(tree.Root, make(map[CodeLine]bool))
 }
 
-// add adds the time of a node of the call tree, and of all nodes below it, to their lines. If a line calls itself, its
-// time counts only once. above has the lines of the callers. The recursion is never deeper than the tree.
+// add adds the time of a node of the call tree, and of all nodes below it, to their lines. above has the lines of the
+// callers. It is needed so that the time of a line that calls itself is added only once. The recursion is never deeper
+// than the tree.
 func (h *heat) add(n *flamegraph.Node, above map[CodeLine]bool) {
 	l := CodeLine{n.File, n.Line}
 	first := n.Kind == flamegraph.FrameNode && n.File != "" && !above[l]

@@ -94,8 +94,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	p.now.Draw(a.Sub(0, rows, a.W, a.H-rows), sc, selected)
 }
 
-// leastName is the least width, in columns, that is left for a thread's name when the number of its fibers is drawn
-// after it.
+// leastName is the least width, in columns, that a thread's name keeps. The number of the thread's fibers is drawn
+// after the name, and must not take this room.
 const leastName = 6
 
 // drawTreeName draws the name of a thread or a group. Threads within a group are indented.
@@ -158,8 +158,8 @@ func detailText(w *TableRow, sc *scene.Scene) (string, canvas.Style) {
 	return "", sc.Theme.Dimmed()
 }
 
-// beyondState returns the description of a thread's state, but without the state's name and duration. These are in
-// other columns.
+// beyondState returns the description of a thread's state without the state's name and duration, because other columns
+// show these two.
 func beyondState(ts gvl.ThreadState, dict *sampler.Dictionary) string {
 	ts.Detail.FD = -1 // leaves room for the address
 	s := strings.TrimPrefix(gvl.Describe(ts, dict), ts.State.String())
@@ -233,7 +233,7 @@ func drawFrameOf(a canvas.Area, stack sampler.StackID, sc *scene.Scene) {
 // frameWhere returns the file and line of the innermost frame that is written in Ruby. It returns "" if the stack has
 // no such frame.
 func frameWhere(dict *sampler.Dictionary, stack sampler.StackID) string {
-	const maxUp = 64 // limits the C functions to skip
+	const maxUp = 64 // limits how many C functions are skipped in the search for a Ruby frame
 	for range maxUp {
 		caller, id := dict.Stack(stack)
 		if id == 0 {

@@ -48,8 +48,8 @@ func fibersOf(sc *scene.Scene) map[sampler.ThreadID][]*sampler.Fiber {
 	return of
 }
 
-// withFibers sets in each thread's row how many fibers wait. If the user has unfolded a thread, it adds rows for these
-// fibers after the thread's row.
+// withFibers sets in each thread's row how many of its fibers wait. If the user has unfolded a thread, it adds a row
+// for each of these fibers after the thread's row.
 func (p *Page) withFibers(sc *scene.Scene, rows []*TableRow) []*TableRow {
 	of := fibersOf(sc)
 	if of == nil {
@@ -109,8 +109,8 @@ func (p *Page) follow() {
 	}
 }
 
-// choose makes the row under the table's cursor the selection of all views. Other views have no fibers. So for a fiber
-// it selects the thread.
+// choose makes the row under the table's cursor the selection of all views. If this row is a fiber, choose selects its
+// thread, because other views have no fibers.
 func (p *Page) choose() { p.all.Selected = p.Cursor.Bare() }
 
 // fibersText returns the text that says how many fibers a thread has: "+ 60 fibers", or "+60" if there is little room.

@@ -49,9 +49,9 @@ type TableRow struct {
 	p99NS  int64
 	p99    string
 	active bool
-	urgent int // index in gvl.ByUrgency of its most urgent state
+	urgent int // index, in gvl.ByUrgency, of its most urgent state
 	// fibers is how many fibers of the thread wait. unfolded is true if they are listed below the thread. fiber is set
-	// only if the row itself is one of these fibers.
+	// only if this row is itself one of the listed fibers.
 	fibers   int
 	unfolded bool
 	fiber    *fiberRow
@@ -118,8 +118,8 @@ func (p *Page) move(h scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// expand opens or closes the selected group, or the list of fibers of the selected thread. If open is false and a
-// thread of a group is selected, it closes the whole group.
+// expand opens or closes the selected group, or the list of fibers of the selected thread. If a thread of a group is
+// selected and open is false, it closes the whole group.
 func (p *Page) expand(h scene.Host, open bool) {
 	if !p.unfold(open) {
 		widget.Expand(&p.Table.List, p.opened, open)
@@ -200,7 +200,7 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 	for _, h := range heads {
 		chosen, said := p.opened[h.Key.Group]
 		within := slices.ContainsFunc(h.Members, func(k int) bool { return threads[k].ID == t.Cursor.Thread })
-		// another view selected a thread of this closed group: select the group
+		// another view selected a thread of this closed group, so select the group's row
 		if h.IsGroup && within && said && !chosen {
 			*t.Cursor = h.Key
 		}
@@ -219,8 +219,8 @@ func (p *Page) build(sc *scene.Scene, waits map[sampler.ThreadID]*store.ThreadWa
 	}
 }
 
-// inRubysOrder compares two rows, for sorting. Active threads come before other threads. Among these, the order of
-// Ruby's own list decides.
+// inRubysOrder compares two rows, for sorting. Active threads come before other threads. Within both parts, the order
+// is the order of Ruby's own list.
 func inRubysOrder(x, y *TableRow) int {
 	switch {
 	case x.active == y.active:

@@ -12,8 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/style"
 )
 
-// closeColumns are the lengths of time that a column of the close view can have (see closeView), the longest first.
-// Lengths below store.FineColumnNS are used only for times in which every change of the GVL is known.
+// closeColumns are the lengths of time that a column of the close view (closeView) can have, the longest first. Lengths
+// below store.FineColumnNS are used only for times in which ddtop knows every change of the GVL.
 var closeColumns = []time.Duration{100 * time.Millisecond, 50 * time.Millisecond, 20 * time.Millisecond, 10 * time.Millisecond, 5 * time.Millisecond, 2 * time.Millisecond, time.Millisecond, 500 * time.Microsecond, 200 * time.Microsecond,
 	100 * time.Microsecond, 50 * time.Microsecond, 20 * time.Microsecond, 10 * time.Microsecond}
 
@@ -67,7 +67,7 @@ func (p *Page) zoomClose(h scene.Host, d int) bool {
 			break
 		}
 		if d > 0 && int64(c) > each {
-			level = i // keep the last one that is longer: it is the shortest of these
+			level = i // the last match is the shortest of the longer columns
 		}
 	}
 	switch {
@@ -82,14 +82,14 @@ func (p *Page) zoomClose(h scene.Host, d int) bool {
 	return true
 }
 
-// ShowWait freezes the screen and zooms to a wait for the GVL, which is then in the middle. The cursor is at the
-// beginning of the wait.
+// ShowWait freezes the screen and zooms in on a wait for the GVL, so that the wait is in the middle. It puts the cursor
+// at the beginning of the wait.
 func (p *Page) ShowWait(h scene.Host, e *store.WaitEvent) {
 	h.Showing().Freeze()
 	p.CursorNS, p.Close = max(e.FromNS(), h.Showing().OldestNS), closeView{}
 	p.Timeline.OpenGroupOf(e.Thread)
 	cols := max(h.Showing().Regions.CellsW, 1)
-	for _, c := range closeColumns { // the last match counts: the shortest columns in which the whole wait fits
+	for _, c := range closeColumns { // find the shortest columns with which the whole wait still fits: the last match
 		if span := int64(c) * int64(cols); span >= waitParts*e.LenNS && span <= store.MaxFineNS && (e.Exact || int64(c) >= store.FineColumnNS) {
 			p.Close = closeAround(int64(c), e.EndNS-e.LenNS/2, cols, 0.5)
 		}
@@ -113,8 +113,8 @@ func (p *Page) within(sc *scene.Scene) {
 	}
 }
 
-// loadClose changes all rows so that they show the time of the close view: their totals cover only this time. Their
-// states are the states at the cursor, or at the end of the view if there is no cursor.
+// loadClose changes all rows so that they show the time of the close view. Their totals cover only this time. Their
+// states are the states at the cursor. Without a cursor, they are the states at the end of the view.
 func (p *Page) loadClose() {
 	v := p.Timeline
 	for i := range v.Lanes {

@@ -129,7 +129,7 @@ func (p *Page) drawCursor(a canvas.Area, y int, sc *scene.Scene) {
 	}
 	x = a.Put(x+2, y, v.Rows[i].Name, t.Bold())
 	s, ok := p.Under(v.Rows[i].Key.Thread)
-	// show the column's own states, because the sample at the cursor is older than the column
+	// show the states in the column itself, because the sample at the cursor is from an earlier time than the column
 	if c := p.cellAtCursor(&v.Rows[i]); ok && p.Close.On() && c != nil && c.Listed() > 0 {
 		forms := cellForms(c)
 		if c.NS[s.State] > 0 {

@@ -36,14 +36,15 @@ type Page struct {
 	now      *widget.Now
 	// CursorNS is the instant under the cursor. It is zero if there is no cursor.
 	CursorNS int64
-	// Fine is the timeline with shorter columns than usual, for a frozen screen that shows only a short time. asked is
-	// the time range for which Fine was last requested from the history.
+	// Fine is the timeline with shorter columns than usual. It is for a frozen screen that shows only a short time.
+	// asked is the time range for which the page last requested Fine from the history.
 	Fine  store.Fine
 	asked store.FineRange
 	// Close is a view of a short time in which every change of the GVL is known. It replaces the timeline when the user
 	// zooms in far enough.
 	Close closeView
-	// at is what the threads did at the cursor's time. askedNS is the time that was last requested from the history.
+	// at is what the threads did at the cursor's time. askedNS is the time for which the page last requested this from
+	// the history.
 	at      instant
 	askedNS int64
 
@@ -125,7 +126,7 @@ func (p *Page) CellNS(sc *scene.Scene) int64 {
 }
 
 // moveCursor moves the cursor by n columns, and freezes the screen. If the cursor would leave the time on the screen,
-// the screen then shows an earlier or later time.
+// the screen moves to an earlier or later time.
 func (p *Page) moveCursor(h scene.Host, n int) {
 	if h.Showing().LastNS == 0 {
 		return
@@ -159,8 +160,8 @@ func (p *Page) moveCursor(h scene.Host, n int) {
 	}
 }
 
-// press handles a click on the timeline. It selects the clicked row, and puts the cursor at the clicked time. y counts
-// from the first row of the timeline.
+// press handles a click on the timeline. It selects the clicked row, and puts the cursor at the clicked time. y is
+// relative to the first row of the timeline.
 func (p *Page) press(h scene.Host, x, y int) tea.Cmd {
 	v, g := p.Timeline, &h.Showing().Regions
 	if y >= 0 && y < len(v.Visible) {
@@ -229,8 +230,8 @@ func (p *Page) moveTime(h scene.Host, d int64) {
 	h.Refresh()
 }
 
-// wantsFine returns the time range for which a timeline with shorter columns must be computed from the history's
-// samples. It returns false if the columns of the usual timeline are short enough.
+// wantsFine returns the time range for which the page needs a timeline with shorter columns. This timeline must be
+// computed from the history's samples. wantsFine returns false if the columns of the usual timeline are short enough.
 func (p *Page) wantsFine(sc *scene.Scene) (store.FineRange, bool) {
 	if c := &p.Close; c.On() {
 		return store.FineRange{FromNS: c.fromNS, ToNS: c.fromNS + c.ColumnNS*int64(sc.Regions.CellsW), ColumnNS: c.ColumnNS}, true
@@ -238,8 +239,8 @@ func (p *Page) wantsFine(sc *scene.Scene) (store.FineRange, bool) {
 	return store.FineRange{FromNS: sc.AtNS - sc.WindowNS - sc.WindowNS/widget.BlankShare, ToNS: sc.AtNS, ColumnNS: store.FineColumnNS}, sc.Frozen && sc.WindowNS <= store.MaxFineNS
 }
 
-// Fetch returns the commands that read the history. One reads the timeline with shorter columns, and the other what the
-// threads did at the cursor's time.
+// Fetch returns the commands that read the history. One command reads the timeline with shorter columns. The other
+// reads what the threads did at the cursor's time.
 func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	var cmds []tea.Cmd
 	store := h.Store()
@@ -257,8 +258,8 @@ func (p *Page) Fetch(h scene.Host) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// Fetched stores what the commands of Fetch have read. If the user has moved since then, the page needs other data, and
-// Fetched stores nothing.
+// Fetched stores what the commands of Fetch have read. If the user has since moved to another time, the page needs
+// other data, and Fetched stores nothing.
 func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	switch msg := msg.(type) {
 	case fineMsg:

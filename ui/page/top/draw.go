@@ -43,8 +43,8 @@ func (p *Page) columns() []widget.Column[*topRow] {
 		{Width: widget.Wide(1), Text: p.trendText}, {Width: bar, Draw: p.drawWeight}, {Width: widget.Wide(widget.Rest), Draw: p.drawName}}
 }
 
-// ifCompared returns the width of a column that exists only while the screen compares with another recording. The width
-// is n then, and 0 otherwise.
+// ifCompared returns the width of a column that exists only while the screen compares with another recording. During a
+// comparison the width is n, and otherwise 0.
 func (p *Page) ifCompared(n int) func(int) int {
 	return func(int) int {
 		if p.Was == nil {
@@ -54,8 +54,8 @@ func (p *Page) ifCompared(n int) func(int) int {
 	}
 }
 
-// shares returns the row's weight in this recording and in the one to compare with. Both are shares of this recording's
-// total, so that they can be compared.
+// shares returns the row's weight in this recording (now) and in the other recording (before). Both are shares of this
+// recording's total, so that they can be compared.
 func (p *Page) shares(r *topRow) (now, before float64) {
 	by, of := widget.TopOrder(p.Table.By), p.Total[0]+p.Total[1]
 	if by == widget.ByBlame {

@@ -48,8 +48,8 @@ type Page struct {
 	recent  flamegraph.Snapshot
 	stacks  map[sampler.StackID]*stackWeight
 	loaded  topOf
-	// before is a second Page, which adds up the weights of the recording to compare with. Was has its sums, by the
-	// names of rows. Was is nil if nothing is compared.
+	// before is a second Page, which adds up the weights of the recording to compare with. Was has the sums of this
+	// second Page, by the names of rows. Was is nil if nothing is compared.
 	before *Page
 	Was    map[string]topBefore
 }
@@ -83,15 +83,15 @@ type stackWeight struct {
 	blame  int64
 }
 
-// topOf identifies the data from which the rows were added up. While these data are the same, the rows need not be made
-// again.
+// topOf identifies the data from which the rows were added up. If these data have not changed, the rows need not be
+// made again.
 type topOf struct {
 	kind         TopKind
 	metric       flamegraph.Metric
 	idle         bool
 	fromNS, toNS int64
 	hides        bool // directories were hidden
-	own          bool // the weight of other code counts for its own caller
+	own          bool // the weight of other code is added to the program's own code that called it
 	against      bool // the rows are compared with another recording
 }
 
@@ -189,7 +189,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 // Sum adds up the weights by row.
 func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
 	// Rows of an earlier generation are dropped. A program that redefines its methods has new frames and functions all
-	// the time. Without this, its rows would take more and more memory.
+	// the time, so old rows would take more and more memory.
 	if g := sc.Dict.Generation(); p.of == nil || p.indexOf != p.Kind || p.indexIn != g {
 		p.indexOf, p.indexIn, p.rows = p.Kind, g, nil
 		p.of = &widget.Rows{Key: p.key, ByLine: p.Kind == TopLines, Core: p.Kind == TopFunctions,
@@ -254,7 +254,7 @@ func (p *Page) Sum(whole, recent *flamegraph.Snapshot, sc *scene.Scene) {
 }
 
 // ownOnly reports whether the list shows only the program's own code. The weight of libraries is then added to the code
-// that called them. It is false for the list of gems, because there each gem has a row.
+// that called them. In the list of gems, each gem must have a row, so there ownOnly is false.
 func (p *Page) ownOnly() bool { return p.Flame.Folding == widget.FoldLibraries && p.Kind != TopGems }
 
 // key names the row of a frame.
@@ -370,8 +370,8 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 	return name, rest
 }
 
-// measure returns a weight as text. ddtop sees only a part of the allocations. For these it estimates the number of all
-// objects.
+// measure returns a weight as text. For allocations, it first estimates the number of all objects, because ddtop sees
+// only a part of them.
 func (p *Page) measure(sc *scene.Scene, n int64) string {
 	if p.Flame.Metric == flamegraph.Allocations {
 		n = int64(style.Share(n, p.Alloc.Seen) * float64(p.Alloc.Objects))

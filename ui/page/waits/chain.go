@@ -45,7 +45,7 @@ func (p *Page) Fetched(h scene.Host, msg tea.Msg) {
 	}
 }
 
-// chainPart is a part of the time of a wait. Each part has one reason, such as one thread that held the GVL.
+// chainPart is a part of the time of a wait. Each part has one reason, for example that a certain thread held the GVL.
 type chainPart struct {
 	NS     int64
 	what   string    // "behind Report#build (worker-1)"
@@ -53,8 +53,8 @@ type chainPart struct {
 	state  gvl.State // state of the holder; Unknown if there was none
 }
 
-// fit shortens the text c.what to w columns. If the text has the method c.method, it first cuts the method's class. It
-// cuts the method's name last.
+// fit shortens the text c.what to w columns. If the text contains a method (c.method), fit cuts off the method's class
+// first, and the method's name last.
 func (c *chainPart) fit(w int) string {
 	before, after, _ := strings.Cut(c.what, c.method)
 	if room := w - canvas.Width(before) - canvas.Width(after); c.method != "" && room > 0 {

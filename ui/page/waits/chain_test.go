@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/ui/store"
 )
 
-// TestASentenceHasWholeNames: the sentence about a wait uses colons, but a name with a colon must not be cut there.
-// Examples are methods with :: and thread names with a colon.
+// TestASentenceHasWholeNames: the sentence about a wait has colons of its own. Names can contain colons, too: methods
+// with ::, or names of threads. Such a name must not be cut at its colon.
 func TestASentenceHasWholeNames(t *testing.T) {
 	var c store.WaitChain
 	c.LenNS = 100e6

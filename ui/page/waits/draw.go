@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// waitEdges are the limits between the columns of the histogram of waits: lengths in ns. There are five per power of
-// ten, from 1 µs to 10 s.
+// waitEdges are the limits between the columns of the histogram of waits. They are lengths in ns, from 1 µs to 10 s,
+// with five limits per power of ten.
 var waitEdges = waitEdgesOf()
 
 // waitEdgesEach is the number of the histogram's columns per power of ten. firstWaitEdge is the lowest length, in ns.
@@ -75,12 +75,12 @@ func waitColumns(exact bool) []widget.Column[*WaitRow] {
 		}})
 }
 
-// leastCode is the least width, in columns, that drawCode keeps free for the code. The text before the code (lead) is
-// shortened for it.
+// leastCode is the least width, in columns, that drawCode keeps free for the code. To keep it free, drawCode shortens
+// the text before the code (lead).
 const leastCode = 10
 
-// drawCode draws lead, a request or a thread, and after it the code. If the name of a method is too long, its class is
-// cut first.
+// drawCode draws lead, which is a request or a thread, and after it the code. If a method's name does not fit, drawCode
+// cuts off its class first.
 func drawCode(a canvas.Area, lead, code string, st canvas.Style, cut func(string, int) string) {
 	x := 0
 	if lead != "" {
@@ -174,8 +174,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 }
 
-// drawSums draws a line with the sum of all waits and the longest wait. The line also says how exactly ddtop knows
-// these two.
+// drawSums draws a line with the sum of all waits and the longest wait. The line also says how exact these two figures
+// are.
 func (p *Page) drawSums(a canvas.Area, sc *scene.Scene) {
 	t := &sc.Theme
 	if why := sc.Figures.Why(sampler.FigureWaits); why != "" {
@@ -224,7 +224,7 @@ func (p *Page) drawHistogram(a canvas.Area, t *style.Theme) {
 		most = max(most, n)
 	}
 	if most == 0 {
-		return // the list says so
+		return // draw nothing, because the list already says that there are no waits
 	}
 	a.Put(1, 0, canvas.PadLeft(units.Count(most), labelW-2), t.Dimmed())
 	a.Put(1, a.H-1, canvas.PadLeft("length", labelW-2), t.Dimmed())

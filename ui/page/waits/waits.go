@@ -28,8 +28,8 @@ var View = page.View{
 	Make:   page.Makes(New),
 }
 
-// MaxListedWaits limits the list of waits. The list has up to MaxListedWaits waits from the top of the table's order.
-// In addition it has up to MaxListedWaits of the latest waits.
+// MaxListedWaits limits the list of waits. The list has up to MaxListedWaits waits that come first in the table's
+// order. In addition it has up to MaxListedWaits of the latest waits.
 const MaxListedWaits = 500
 
 // Page lists the single waits for the GVL in the time on the screen, with a histogram of their lengths. Below the list
@@ -136,7 +136,7 @@ func (p *Page) enter(h scene.Host) tea.Cmd {
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	if i := p.Table.Index(); i >= 0 {
-		p.Table.At = i // a click may have moved the cursor
+		p.Table.At = i // a click may have moved the cursor, so the row's index may have changed
 	}
 	fromNS, toNS, re := sc.AtNS-sc.WindowNS, sc.AtNS, p.flame.Listed()
 	p.filtered = p.thread != 0 || re != nil
@@ -184,7 +184,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 			p.All = max(n, p.kept)
 		}
 	}
-	exact := 2*p.exact >= p.kept && p.exact > 0 // otherwise most waits have no value there
+	// the columns of exact mode are shown only if at least half of the waits have values there
+	exact := 2*p.exact >= p.kept && p.exact > 0
 	if exact != p.columnsExact {
 		p.Table.Columns, p.columnsExact = waitColumns(exact), exact
 		if !slices.Contains(p.Table.Orders(), p.Table.By) {
@@ -199,7 +200,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 }
 
 // matches reports whether the list shows a wait. If the list is limited to a thread, the wait must belong to this
-// thread. A search must match the waiting thread, its request, a method on its stack, or a method on a holder's stack.
+// thread. If there is a search, it must match the waiting thread, its request, a method on its stack, or a method on a
+// holder's stack.
 func (p *Page) matches(e *store.WaitEvent, re *regexp.Regexp, sc *scene.Scene) bool {
 	if p.thread != 0 && e.Thread != p.thread {
 		return false

@@ -14,10 +14,10 @@ const (
 	// maxTakers limits how many threads that take from a Queue are remembered.
 	maxTakers = 16
 	// parts is the number of parts into which the method grown divides a time. A Queue counts as growing only if it is
-	// longer in each part than in the part before.
+	// longer in each part than in the previous part.
 	parts = 4
-	// leastPart is the smallest growth in the whole time that counts, as a share of the Queue's length at the
-	// beginning.
+	// leastPart is the smallest growth over the whole time for which a Queue counts as growing. It is a share of the
+	// Queue's length at the beginning.
 	leastPart = .05
 )
 
@@ -110,8 +110,8 @@ func (b *Queues) read(s *sampler.Queues) {
 	b.of = next
 }
 
-// Growing returns a Queue that has become longer all the time during the last overNS, and its length at the beginning.
-// If there are several, it returns the one that has grown most. It returns nil if there is none.
+// Growing returns a Queue that has become longer throughout the last overNS, and its length at the beginning of this
+// time. If there are several, it returns the Queue that has grown most. It returns nil if there is none.
 func (b *Queues) Growing(overNS int64) (best *Queue, from int64) {
 	most := int64(0)
 	for _, q := range b.of {

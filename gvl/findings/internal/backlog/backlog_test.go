@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestGrowing: Growing finds a Queue that only grows. It does not find three others: a Queue that is filled and
-// emptied, one that grows only a little, and one that is new.
+// TestGrowing: Growing finds a Queue that only grows. It does not find three other kinds of Queue: one that is filled
+// and emptied, one that grows only a little, and one that is new.
 func TestGrowing(t *testing.T) {
 	const sec = int64(1e9)
 	for _, c := range []struct {

@@ -8,21 +8,20 @@ import (
 )
 
 const (
-	// maxStepNS is the longest time between two readings that can be about the same barrier, in ns. If more time
-	// passes, one barrier may have ended and another one begun.
+	// maxStepNS limits the time between two readings of the same barrier, in ns. If more time passes, the barrier may
+	// have ended and another one begun.
 	maxStepNS = int64(250e6)
 	// leastReadings is how many readings with the same stack prove that other threads wait at a single barrier. Between
-	// two barriers the thread would run other code, and one of so many readings would probably show this.
+	// two barriers the thread would run other code. One of so many readings would probably show another stack.
 	leastReadings = 10
 )
 
-// Stay is a period in which one thread has not joined a barrier, so the other threads wait for it there.
+// Stay is a period in which one thread has not stopped at a barrier, so the other threads wait for it there.
 type Stay struct {
-	// sinceNS is the time of the first reading, lastNS of the last one. Both are zero if no other thread waits for this
-	// thread at a barrier.
+	// sinceNS is the time of the first reading, and lastNS the time of the last one. Both are zero if no other thread
+	// waits for this thread at a barrier.
 	sinceNS, lastNS int64
-	// delay has two values of the thread's total time without a CPU, in ns: the value at sinceNS and the value at
-	// lastNS.
+	// delay is the thread's total time without a CPU, in ns: delay[0] at sinceNS, and delay[1] at lastNS.
 	delay    [2]int64
 	readings int
 	stack    sampler.StackID
@@ -41,8 +40,8 @@ func (s *Stay) Add(t *sampler.Thread, ts *gvl.ThreadState, gap bool) {
 	s.readings++
 }
 
-// NS returns how long other threads have waited for the thread, in ns. Time in which the thread lacked a CPU does not
-// count. It is zero if no thread waits for it, or if there are too few readings.
+// NS returns how long other threads have waited for the thread, in ns. Time in which the thread lacked a CPU is left
+// out. NS is zero if no thread waits for it, or if there are too few readings.
 func (s *Stay) NS() int64 {
 	if s.readings < leastReadings {
 		return 0

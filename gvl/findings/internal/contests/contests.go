@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// EveryNS is the length, in ns, of the intervals into which a Contest divides time. It adds up the samples of each
-	// interval (type look). Intervals older than windowNS, the length of the window of findings, are ignored.
+	// EveryNS is the length, in ns, of the intervals into which a Contest divides time. A Contest adds up the samples
+	// of each interval (type look). It ignores intervals older than windowNS, the length of the window of findings.
 	EveryNS  = 100e6
 	windowNS = 10e9
 	// MinCounts is the smallest number of intervals with a waiting thread that a finding about a lock needs.
 	MinCounts = 20
 )
 
-// look is what the samples of one interval show of a lock. vain is a lower bound of how often waiting threads were
-// woken without getting the lock. A thread is woken when the lock is released. If it does not get the lock, another
-// thread was faster.
+// look is what the samples of one interval show about a lock. vain is a lower bound of how often waiting threads were
+// woken without getting the lock. When the lock is released, a waiting thread is woken. If another thread is faster,
+// the woken thread does not get the lock.
 type look struct {
 	atNS   int64
 	holder sampler.ThreadID
@@ -26,7 +26,7 @@ type look struct {
 }
 
 // waiter is a thread that waits for the lock. sinceNS is when its wait began, and sample is the number of the first
-// sample that shows it. turns is how often the thread had got a CPU by the last of these samples
+// sample that shows this wait. turns is how often the thread has got a CPU, as the last sample of the wait shows
 // (sampler.Kernel.Turns).
 type waiter struct {
 	sinceNS, sample, turns int64
@@ -69,7 +69,7 @@ func (c *Contests) find(object uint64) *Contest {
 }
 
 // Add adds the waiting threads of a sample. pauses is true if ddtop stops the program for each sample. Each thread then
-// gets a CPU after each stop. So getting a CPU does not prove that a thread was woken for the lock.
+// gets a CPU after each stop, so getting a CPU does not prove that a thread was woken for the lock.
 func (c *Contests) Add(now int64, s *sampler.Sample, states []gvl.ThreadState, pauses bool) {
 	c.sample++
 	if s.Depth != sampler.StackTick {
@@ -128,9 +128,9 @@ func (c *Contests) Add(now int64, s *sampler.Sample, states []gvl.ThreadState, p
 	c.List = kept
 }
 
-// Starved reports whether a thread has not had the lock since its wait began. Samples do not show this directly, so
-// there must be at least starvedSamples samples since then. If a thread has the lock for a hundredth of the time, so
-// many samples almost certainly show this.
+// Starved reports whether a thread has not had the lock since its wait began. Samples do not show this directly. So
+// Starved needs at least starvedSamples samples since the wait began. If a thread had the lock for a hundredth of the
+// time, one of so many samples would almost certainly show this.
 func (c *Contests) Starved(x *Contest, ts *gvl.ThreadState) bool {
 	was, ok := x.waits[ts.Thread]
 	return ok && ts.State == gvl.Lock && ts.Detail.Object == x.Object && was.sinceNS == ts.SinceNS && c.sample-was.sample >= starvedSamples &&

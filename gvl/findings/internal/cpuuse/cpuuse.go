@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxAgeNS is the greatest age of figures of CPU use that still describe the present, in ns. If there are very many
-	// processes, these figures are read less often. If the interval between two readings is longer than maxAgeNS, the
-	// interval is the limit.
+	// maxAgeNS is the age up to which figures of CPU use still describe the present, in ns. If there are very many
+	// processes, ddtop reads these figures less often. If the interval between two readings is longer than maxAgeNS,
+	// this interval is the limit instead.
 	maxAgeNS = 10e9
 	// leastUser, least and leastUnseen are the smallest CPU times that texts mention, as a number of CPUs. leastUser is
 	// for a single program. least is for all other processes together, and for a hypervisor. leastUnseen is for
@@ -24,7 +24,7 @@ const (
 	// ownShare is a share of the CPUs that a target may use. If the target uses less than this share of them, Own does
 	// not mention it.
 	ownShare = .5
-	// fullShare is a share of the machine's CPUs. If at least this share is in use, all CPUs count as in use.
+	// fullShare is a share of the machine's CPUs. If at least this share is in use, ddtop treats all CPUs as in use.
 	fullShare = .8
 )
 
@@ -85,8 +85,8 @@ func Limit(u *sampler.CPUUse) string {
 }
 
 // Own returns a text if a target itself uses much of its CPUs: "the process itself takes 0.9 of the 1 CPU that it may
-// use". used is how many CPUs it uses, and may is how many it is allowed to use. The text is empty if used is below the
-// share ownShare of may, or if this is not known.
+// use". used is how many CPUs the target uses, and may is how many it is allowed to use. The text is empty if used is
+// below the share ownShare of may, or if the figures are not known.
 func Own(u *sampler.CPUUse, used float64, may int) string {
 	if u == nil {
 		return ""

@@ -1,6 +1,6 @@
-// Package doorways finds two kinds of methods on a thread's stack. In methods of the first kind, the thread may wait
-// for other threads. Methods of the second kind are running a block that was passed to them, as in pool.with { … }. The
-// thread is inside such a method.
+// Package doorways finds two kinds of methods on a thread's stack. In a method of the first kind, the thread may wait
+// for other threads. A method of the second kind runs a block that was passed to it, as in pool.with { … }. While the
+// block runs, the thread is inside the method.
 package doorways
 
 import (
@@ -15,7 +15,7 @@ type ID uint32
 
 type key struct{ label, path string }
 
-// Doors has two lists of the methods on a stack: methods at which the thread may wait, and methods that the thread is
+// Doors has two lists of the methods on a stack: methods in which the thread may wait, and methods that the thread is
 // inside.
 type Doors struct {
 	// Near has methods, innermost first, that are not running a block passed to them. For example, Pool#with first
@@ -28,9 +28,9 @@ type Doors struct {
 }
 
 const (
-	// maxNear limits the methods in Near. One method is not enough, because the thread may not wait for threads inside
-	// the innermost method. A thread in Pool#checkout may wait for threads inside its caller, Pool#with. Or it may wait
-	// for threads inside a helper of the program that calls Pool#with.
+	// maxNear limits the methods in Near. One method is not enough, because the threads that this thread waits for may
+	// not be inside the innermost method. For example, a thread in Pool#checkout may wait for threads inside its
+	// caller, Pool#with. Or it may wait for threads inside a helper of the program that calls Pool#with.
 	maxNear = 6
 	// maxThrough limits the methods in Through. There can be many, because every helper that calls a block is in
 	// Through.
@@ -84,7 +84,8 @@ func (g *Stacks) Of(stack sampler.StackID) Doors {
 	if s, ok := g.stacks[stack]; ok {
 		return s
 	}
-	// A frame is covered if it lies between a method and a block that is written in this method and runs further in.
+	// place is a frame of the stack: id is its method, and block is set if the frame is a block of this method. A frame
+	// is covered if it lies between a method and a block that is written in this method and runs further in.
 	type place struct {
 		id    ID
 		block bool

@@ -29,19 +29,19 @@ const (
 	minCounts = 20
 	// minChanges is how many counts must show a thread inside the method that was not inside at the count before.
 	minChanges = 3
-	// fewerShare is a share of counts. A gate with waiting threads is full, so at most this share may show fewer
-	// threads inside than the gate lets in. A few such counts are normal, because a woken thread without a CPU is not
-	// inside yet. fewerSeenShare replaces fewerShare if threads were seen to leave the method for good, as the threads
-	// in a worker's loop never do.
+	// fewerShare is a share of counts. A gate with waiting threads is full, so at most this share of counts may show
+	// fewer threads inside than the gate lets in. A few such counts are normal, because a woken thread without a CPU is
+	// not inside yet. fewerSeenShare replaces fewerShare if threads were seen to leave the method for good. Threads in
+	// a worker's loop never do so.
 	fewerShare, fewerSeenShare = .02, .15
-	// minLeft is how many times threads must have left the method before it can count as a gate.
+	// minLeft is how many times threads must have left the method before ddtop may treat it as a gate.
 	minLeft = 3
 	// minVain is how many times a waiting thread must have been woken in vain: an object was put back, and another
-	// thread took it first. This distinguishes a gate from a pool of workers: a worker that waits for a job is not
+	// thread took it first. This distinguishes a gate from a pool of workers. A worker that waits for a job is not
 	// woken while there is no job.
 	minVain = 5
-	// moreShare is a share of counts: at most this share may show more threads inside than the gate lets in. A few such
-	// counts are normal, because threads are on their way in or out.
+	// moreShare is a share of counts. At most this share of counts may show more threads inside than the gate lets in.
+	// A few such counts are normal, because threads are on their way in or out.
 	moreShare = .25
 )
 
@@ -62,26 +62,26 @@ type count struct {
 	left, vain int32
 }
 
-// lastWait is about a waiting thread. movedNS is when it last had a CPU. deadlineNS is when a time limit ends its wait
-// (see ThreadState).
+// lastWait describes the wait of a thread at the last count. movedNS is when the thread last had a CPU. deadlineNS is
+// when a time limit ends its wait (see ThreadState).
 type lastWait struct{ movedNS, deadlineNS int64 }
 
 // A Gate is a method in which threads wait, for a Queue or a ConditionVariable, until another thread has left the
 // method. An example is Pool#with: it takes a connection, calls a block and puts the connection back. Only stacks show
 // which threads wait and which are inside (in the examples, the innermost frame comes first):
 //
-//   - A thread waits in the method if the method calls no block from further out: Queue#pop, Pool#with, Shop#order.
-//   - A thread is inside if the method has called a block from further out: IO#read, block in Shop#order, Pool#with,
-//     Shop#order.
+//   - A thread waits in the method if the method runs no block that is written in a method further out: Queue#pop,
+//     Pool#with, Shop#order.
+//   - A thread is inside if the method runs such a block: IO#read, block in Shop#order, Pool#with, Shop#order.
 //
 // A worker that takes jobs from a queue and yields each job to a block has the same stacks, but its method is no gate.
-// The number of threads inside tells the two apart. While threads wait for a pool, this number stays the same. The
+// The number of threads inside distinguishes the two. While threads wait for a pool, this number stays the same. The
 // number of workers inside is the number of jobs, which changes while other workers wait.
 type Gate struct {
 	ID     doorways.ID
 	counts [maxCounts]count
 	next   int
-	// inside has the threads inside, each with the time since when it is inside, CLOCK_MONOTONIC in ns. known has the
+	// inside maps each thread that is inside to the time since when it is inside, CLOCK_MONOTONIC in ns. known has the
 	// threads that were seen waiting or inside.
 	inside map[sampler.ThreadID]int64
 	known  map[sampler.ThreadID]lastWait
@@ -181,7 +181,7 @@ func (g *Gates) Count(now int64, states []gvl.ThreadState, threadAt func(int) Th
 }
 
 // forget drops all stacks and methods if there are too many, and reports whether a gate was among them. Methods then
-// get new IDs, so no ID may be kept from one count to the next.
+// get new IDs, so IDs must not be kept from one count to the next.
 func (g *Gates) forget() bool {
 	if !g.Forget(stackkind.MaxClasses) {
 		return false
@@ -231,8 +231,8 @@ func (g *Gates) countAt(x *Gate, now int64, states []gvl.ThreadState, threadAt f
 		last := lastWait{}
 		if waits {
 			last = lastWait{ts.MovedNS, ts.Detail.DeadlineNS}
-			// A thread that got a CPU was woken in vain, unless its timeout woke it. If a thread was not known at the
-			// last count, ddtop does not know its timeout. So such a thread is not counted.
+			// A thread that got a CPU but still waits was woken in vain, unless its timeout woke it. If a thread was
+			// not known at the last count, ddtop does not know its timeout. So such a thread is not counted.
 			if was, ok := x.known[ts.Thread]; ok && ts.MovedNS > max(was.movedNS, ts.SinceNS) && (was.deadlineNS == 0 || ts.MovedNS < was.deadlineNS) {
 				l.vain++
 			}
@@ -264,8 +264,8 @@ func (g *Gates) countAt(x *Gate, now int64, states []gvl.ThreadState, threadAt f
 // judge finds out whether the method is a gate, and how many threads it lets in.
 func (x *Gate) judge(now int64) {
 	sizes := make(map[int32]int)
-	// Use only the counts in the window. Over an hour, workers with few jobs look like a gate: they also come and
-	// leave.
+	// Use only the counts in the window. Over a longer time, such as an hour, workers with few jobs look like a gate,
+	// because they also come and leave.
 	n, changed, left, vain := 0, 0, 0, 0
 	for _, l := range x.counts {
 		if l.atNS <= now-windowNS {
@@ -334,7 +334,7 @@ func (x *Gate) InsideNS(now int64, id sampler.ThreadID) int64 {
 }
 
 // Inside returns the threads that are inside. The thread that has been inside longest comes first. Threads that are
-// entering or leaving do not count, because they hold no object.
+// entering or leaving are left out, because they hold no object.
 func (g *Gates) Inside(x *Gate, now int64, states []gvl.ThreadState, threadAt func(int) Thread) []sampler.ThreadID {
 	ids := make([]sampler.ThreadID, 0, len(x.inside))
 	for i := range states {

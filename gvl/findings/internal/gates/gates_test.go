@@ -21,8 +21,8 @@ func stack(dict *sampler.Dictionary, labels ...string) sampler.StackID {
 	return dict.InternStackOf(ids)
 }
 
-// TestGatesOfStacks: for a stack, Of returns the methods in which the thread may wait, and the methods that it is
-// inside of.
+// TestGatesOfStacks: for a stack, Of returns the methods in which the thread may wait, and the methods that the thread
+// is inside.
 func TestGatesOfStacks(t *testing.T) {
 	dict := sampler.NewDictionary()
 	g := New(dict)
@@ -32,8 +32,8 @@ func TestGatesOfStacks(t *testing.T) {
 	}{
 		{[]string{"c:Thread::Queue#pop", "Pool#with", "Shop#order"}, []string{"Pool#with", "Shop#order"}, nil},
 		{[]string{"IO#read", "block in Shop#order", "Pool#with", "Shop#order"}, []string{"IO#read", "Shop#order", "Shop#order"}, []string{"Pool#with"}},
-		// A wait in a block does not make the method that runs the block a gate. But a method that waits while it holds
-		// a Mutex is one.
+		// If the code waits in a block, the method that runs this block is no gate. But a method that waits while it
+		// holds a Mutex is a gate.
 		{[]string{"c:Thread::ConditionVariable#wait", "block in Pool#get", "c:Thread::Mutex#synchronize", "Pool#get", "block in Shop#order", "Log#timed", "Shop#order"},
 			[]string{"Pool#get", "Pool#get", "Shop#order", "Shop#order"}, []string{"Log#timed"}},
 		// This thread is already inside Pool#with, and waits to enter it once more.

@@ -11,12 +11,12 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxNear limits how many of the innermost frames Waits checks. A wait for a lock has up to this many: the lock's
-// method, its block, and the method that takes the lock.
+// maxNear limits how many of the innermost frames Waits checks. A thread that waits for a lock has up to this many
+// frames for the wait: the lock's method, its block, and the method that takes the lock.
 const maxNear = 4
 
-// methods are the methods that load a file. Each file has a lock, so they wait if another thread is loading the same
-// file (load_lock, load.c).
+// methods are the methods that load a file. Each file has a lock. So if another thread is loading the same file, a
+// thread waits in one of these methods (load_lock, load.c).
 var methods = map[string]bool{"Kernel#require": true, "Kernel#require_relative": true, "Kernel#load": true}
 
 // locks are the methods that wait for a Monitor. Zeitwerk holds a Monitor while it autoloads a file, so other threads
@@ -50,8 +50,8 @@ func Waits(dict *sampler.Dictionary, ts *gvl.ThreadState) bool {
 	return false
 }
 
-// Loading looks for the innermost file that the stack is loading, and returns the line that runs in it: "first.rb:1".
-// It is empty if the stack loads no file.
+// Loading finds the innermost file that is being loaded in the stack, and returns the line that runs in it:
+// "first.rb:1". It is empty if no file is being loaded.
 func Loading(dict *sampler.Dictionary, stack sampler.StackID) string {
 	if dict == nil {
 		return ""

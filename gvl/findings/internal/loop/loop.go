@@ -1,5 +1,5 @@
-// Package loop measures how long a thread with a fiber scheduler runs one fiber while its event loop, and so all other
-// fibers, cannot run. Such a period is called a stay. The package also counts long stays.
+// Package loop measures how long a thread with a fiber scheduler runs one fiber without a break. During this time its
+// event loop cannot run, and so no other fiber can. Such a period is called a stay. The package also counts long stays.
 package loop
 
 import (
@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// maxStepNS is the longest time, in ns, between two readings of a stay: a period in which a thread runs one fiber.
-	// If more time passes, the event loop may have run unseen.
+	// maxStepNS is the longest time between two readings of a stay, in ns. A stay is a period in which a thread runs
+	// one fiber. If more time passes between two readings, the event loop may have run unseen.
 	maxStepNS = int64(250e6)
 	// leastReadings is how many readings prove a stay, a period in which a thread runs one fiber. If another fiber had
-	// run in between, one of so many readings would probably show it.
+	// run in between, one of so many readings would probably show this fiber.
 	leastReadings = 10
-	// longNS is the minimum length of a long stay, a period in which a thread runs one fiber, in ns. A client notices
-	// such a delay. longReadings is the minimum number of readings in a long stay. With fewer readings, several
+	// longNS is the minimum length of a long stay, a period in which a thread runs one fiber, in ns. A client notices a
+	// delay of this length. longReadings is the minimum number of readings in a long stay. With fewer readings, several
 	// consecutive runs of a few ms could look like one stay.
 	longNS, longReadings = int64(250e6), 5
-	// maxLong limits how many long stays are kept: long periods with one fiber. More than this cannot fit into ten
-	// seconds, the length of the window of findings.
+	// maxLong limits how many long stays (long periods with one fiber) are kept. More than this cannot fit into ten
+	// seconds, which is the length of the window of findings.
 	maxLong = 40
 )
 
@@ -37,14 +37,15 @@ type Stay struct {
 	turn sampler.ThreadBits
 	// sinceNS is the time of the first reading, and lastNS of the last. Both are zero while the event loop runs.
 	sinceNS, lastNS int64
-	// waitNS is how long the thread waited for the GVL in this stay. delay has two values of a counter of the kernel:
-	// how long the thread has waited for a CPU since it was created, in ns. delay[0] is its value at sinceNS, delay[1]
-	// at lastNS.
+	// waitNS is how long the thread waited for the GVL in this stay. delay has two values of a counter of the kernel.
+	// The counter is how long the thread has waited for a CPU since it was created, in ns. delay[0] is its value at
+	// sinceNS, delay[1] at lastNS.
 	waitNS   int64
 	delay    [2]int64
 	readings int
 	// untilNS is the time up to which the stay is measured, in ns. Usually it is lastNS. If the thread held the GVL, it
-	// is the time at which delay[1] was read: since then the thread may have waited for a CPU.
+	// is the time at which delay[1] was read. After that time the thread may have waited for a CPU, and delay[1] does
+	// not include this wait.
 	untilNS int64
 	stack   sampler.StackID
 	// ended are the latest long stays that have ended, the oldest first.
@@ -100,9 +101,9 @@ func (s *Stay) begin(next Stay) {
 	*s = next
 }
 
-// Long returns figures of the long stays that ended at or after fromNS, or are in progress. n is their number, ns their
-// time since fromNS in ns, and longest the longest of them. Their time includes time without a CPU and waits for the
-// GVL, because the other fibers cannot run in this time either.
+// Long returns figures about the long stays that ended at or after fromNS, or are in progress. n is their number, ns
+// their total time since fromNS in ns, and longest the longest stay. Time without a CPU and waits for the GVL are
+// included, because the other fibers cannot run in this time either.
 func (s *Stay) Long(fromNS int64) (n int, ns int64, longest Span) {
 	add := func(x Span) {
 		if x.ToNS < fromNS {

@@ -8,7 +8,7 @@ import (
 )
 
 // TestStay: a stay is a period in which a thread runs one fiber. It begins with the first reading of this fiber, and
-// ends when the event loop runs. Time in which the thread waited for the GVL or a CPU does not count.
+// ends when the event loop runs. Its length excludes time in which the thread waited for the GVL or a CPU.
 func TestStay(t *testing.T) {
 	const ms = int64(1e6)
 	const in = sampler.BitLoopFiber
@@ -50,7 +50,7 @@ func TestStay(t *testing.T) {
 }
 
 // TestLong: Long counts the long stays (periods with one fiber) from a given time on, including the stay in progress.
-// Short stays do not count.
+// It leaves out short stays.
 func TestLong(t *testing.T) {
 	const ms = int64(1e6)
 	for _, c := range []struct {

@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// EveryNS is the interval between two notes of the process's memory, in ns. notes is the number of kept notes:
-	// three minutes of them.
+	// EveryNS is the interval between two notes of the process's memory, in ns. notes is the number of kept notes: they
+	// cover three minutes.
 	EveryNS = 3e9
 	notes   = 61
-	// step is the smallest growth that counts, as a share of the memory. It is the growth from one note to the second
-	// note after it.
+	// step is the smallest growth that is treated as growth, as a share of the memory. It is the growth from one note
+	// to the second note after it.
 	step = .01
-	// stepMax is a growth in bytes that always counts, even if it is below the share step. This happens in programs
-	// with much memory.
+	// stepMax is a growth in bytes that is always treated as growth, even if it is below the share step. This happens
+	// in programs with much memory.
 	stepMax = 8 << 20
 	// pace is the smallest rate of the latest growth, as a multiple of the mean rate since the growth began. At a lower
 	// rate, the memory does not count as growing. It may be a cache that fills up, which grows more and more slowly.
 	pace = .5
-	// rubyPart is a share of the growth. If Ruby's own memory makes up at least this share, it counts as the cause of
-	// the growth, and C code does not.
+	// rubyPart is a share of the growth. If Ruby's own memory makes up at least this share, Ruby's memory is named as
+	// the cause of the growth, and C code is not.
 	rubyPart = .25
 )
 
@@ -32,7 +32,7 @@ type Note struct {
 	// of objects that survived the last marking. Slots and Marked can be GCUnknown.
 	Slots, Marked int64
 	// Malloc is the number of bytes that Ruby has malloc'ed and not freed since ddtop attached. It includes memory that
-	// C code takes with Ruby's own functions (xmalloc). It is GCUnknown if Ruby's count cannot be read.
+	// C code allocates with Ruby's own functions (xmalloc). It is GCUnknown if Ruby's count cannot be read.
 	Malloc  int64
 	GC      sampler.GC
 	Classes *sampler.AllocClasses
@@ -44,7 +44,8 @@ type Growth struct {
 	n      int // number of notes since the attach
 	// level is the note after the last full collection, and before is the note after the collection before it. first is
 	// the earliest note since which the memory has been larger after each full collection. If a note does not exist,
-	// its AtNS is zero. If full collections are rare, only these three notes show growth.
+	// its AtNS is zero. These notes are needed if full collections are rare, because the other notes then do not show
+	// growth.
 	level, before, first Note
 	mallocs              mallocs
 }
@@ -136,9 +137,9 @@ func grew(from, to *Note) bool {
 	return float64(to.RSS-from.RSS) >= min(step*float64(from.RSS), stepMax)
 }
 
-// SinceLevel returns the note since which the memory was larger after each full collection. The memory must also have
-// grown lately. It returns nil if there is no such note, or if it is older than fromNS. It also returns nil if the kept
-// notes reach back this far, because Since then judges the growth.
+// SinceLevel returns the earliest note since which the memory has been larger after each full collection. The memory
+// must also have grown lately. It returns nil if there is no such note, or if the note is older than fromNS. It also
+// returns nil if the kept notes include this note, because Since then judges the growth.
 func (g *Growth) SinceLevel(fromNS int64) *Note {
 	now := g.Back(0)
 	if g.before.AtNS == 0 || now == nil || g.first.AtNS < fromNS || now.AtNS-g.first.AtNS < notes*EveryNS {

@@ -7,7 +7,7 @@ import (
 )
 
 // LongNS is the length from which on a pause counts as long, in ns. A shorter pause cannot be judged, because CPU times
-// are read too rarely: only when stacks are read (stack ticks).
+// are read too rarely for this: only when stacks are read (stack ticks).
 const LongNS = 50e6
 
 // Pause is a pause for garbage collection: the time from entering the collector until leaving it. The zero value stands
@@ -28,7 +28,7 @@ type Pause struct {
 // Full reports whether the pause belongs to a full collection.
 func (p *Pause) Full() bool { return sampler.GCIsMajor(p.Reason) }
 
-// AutoCompacts reports whether the collection compacts only because GC.auto_compact is on.
+// AutoCompacts reports whether the collection moves objects (compacts) only because GC.auto_compact is on.
 func (p *Pause) AutoCompacts() bool { return p.Compacts && p.Reason&sampler.GCCompact == 0 }
 
 // Watch follows the garbage collections of a process.
@@ -92,12 +92,12 @@ func (w *Watch) Tick(t *gvl.Tick) (now, ended Pause) {
 	return w.pause, ended
 }
 
-// left reports whether Ruby left the collector between two samples and entered it again, although both samples show it
-// inside.
+// left reports whether Ruby left the collector between two samples and entered it again. Both samples show Ruby inside
+// the collector.
 func left(was, now *sampler.GC) bool {
 	// Ruby adds to its total time when it leaves the collector, and makes no objects inside. So a change of either
-	// figure shows that it left. From 3.4 on, compaction counts moved objects as new ones, but these releases have the
-	// total time.
+	// figure shows that Ruby has left the collector. From 3.4 on, compaction counts moved objects as new ones, but
+	// these releases have the total time, which is enough.
 	return now.Count != was.Count || now.TimeNS != was.TimeNS || now.TimeNS == 0 && now.Allocated != was.Allocated
 }
 
@@ -116,8 +116,8 @@ func (w *Watch) during(t *gvl.Tick) {
 		}
 		found = true
 		p.Stack = ts.Stack
-		// RanNS comes from the time on a CPU, not from the time without one: the kernel counts a wait for a CPU only
-		// when this wait has ended.
+		// Compute RanNS from the time on a CPU. The time without a CPU could not be used: the kernel counts a wait for
+		// a CPU only when this wait has ended.
 		k := &t.Threads[i].Kernel
 		if w.thread != ts.Thread {
 			w.thread, w.cpuNS = ts.Thread, 0
@@ -130,8 +130,8 @@ func (w *Watch) during(t *gvl.Tick) {
 			p.RanNS = min(p.RanNS, k.CPUNS-w.cpuNS)
 		}
 	}
-	// A thread counts as waiting for the collector only if the sample shows another thread that collects. Otherwise the
-	// thread itself may be about to collect, because the collector's flags were read later.
+	// A thread counts as waiting for the collector only if the sample shows that another thread collects. Otherwise the
+	// waiting thread itself may be about to collect, because the collector's flags were read later.
 	p.Waited = p.Waited || waiting && found
 	if t.GC.Mode == sampler.GCMarking {
 		p.MarkNS += max(p.RanNS-ran, 0)

@@ -48,8 +48,8 @@ func (r *Resting) Rests(st gvl.State, d *gvl.Detail, stack sampler.StackID, work
 }
 
 // State returns the state for a screen that shows only work. Parked stands for all rest: threads for which Idle returns
-// a text, and sleep outside of requests and jobs. Lock includes waits for an object that other threads give back
-// (pool_wait), and waits for another thread during a request or job (thread_wait).
+// a text, and sleep outside of requests and jobs. Lock includes two kinds of waits: for an object that other threads
+// give back (pool_wait), and for another thread during a request or job (thread_wait).
 func (r *Resting) State(st gvl.State, d *gvl.Detail, stack sampler.StackID, work sampler.WorkID) gvl.State {
 	if r.Gates != nil && r.Gates.Closed(st, d, stack) != nil {
 		return gvl.Lock

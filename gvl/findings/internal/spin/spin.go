@@ -1,5 +1,5 @@
-// Package spin finds threads that spin: they wait for something or try something again and again. Samples find such a
-// thread at only a few stacks.
+// Package spin finds threads that spin: they wait for something or try something again and again. In samples, such a
+// thread has only a few different stacks.
 package spin
 
 import (
@@ -15,8 +15,8 @@ const (
 	// maxStacks limits the stacks of a thread that spins. A thread with more stacks does real work.
 	maxStacks = 12
 	// tried, asked, blindly and least are minimum shares of the samples in which a thread holds the GVL. An attempt is
-	// a call that only waits or tries something (code.Attempt). A thread counts as spinning if enough samples show it
-	// in attempts:
+	// a call that only waits or tries something (code.Attempt). A thread counts as spinning if enough of these samples
+	// show it in attempts:
 	//
 	// - tried: in attempts or in callers of attempts.
 	// - asked: the same, for a thread that only asks (AttemptAsk).
@@ -24,7 +24,7 @@ const (
 	// - least: in attempts without their callers, in all cases.
 	tried, asked, blindly, least = .6, .5, .8, .1
 	// late is added to tried if threads lack a CPU, because real work can then look like spinning. In a measurement
-	// without a free CPU, threads that did real work 1,000 times a second had a share of 64 %.
+	// without a free CPU, the share was 64 % for threads that did real work 1,000 times a second.
 	late = .1
 	// looks is the minimum number of samples with the GVL, summed over all spinning threads with the same outermost
 	// method. Fewer samples prove nothing.
@@ -117,8 +117,8 @@ func (l *Samples) Add(dict *sampler.Dictionary, s *Stay) {
 }
 
 // Only reports whether the sampled threads spin: they make nothing but attempts, which are calls that only wait or try
-// something. lacking means that the threads mostly lack a CPU. A thread that wakes up in an attempt then waits there
-// for a CPU, so samples show attempts too often. In this case a larger share of samples must be in attempts.
+// something. lacking is true if the threads mostly lack a CPU. In this case a thread that wakes up in an attempt waits
+// there for a CPU, so samples show attempts too often. So a larger share of samples must then be in attempts.
 func (l *Samples) Only(lacking bool) bool {
 	share, n := tried, l.tried+l.onWay
 	if lacking {

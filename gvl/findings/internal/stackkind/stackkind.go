@@ -1,4 +1,4 @@
-// Package stackkind says what kind of work a thread does, by the methods on its stack.
+// Package stackkind finds out what kind of work a thread does, by the methods on its stack.
 package stackkind
 
 import (
@@ -32,8 +32,8 @@ const (
 	Child
 	// Ending is for a server or job runner that was told to end, and now waits until its requests or jobs have ended.
 	Ending
-	// Connect is for a thread that waits until a connection is established. Methods that pass the connection to a block
-	// do not set it, because the block does other work.
+	// Connect is for a thread that waits until a connection is established. Some methods pass the established
+	// connection to a block. While this block runs, Connect is not set, because the block does other work.
 	Connect
 	// Fork is set if the innermost frame is a call of fork.
 	Fork
@@ -59,8 +59,8 @@ func (f Flags) With(work sampler.WorkID) Flags {
 func (f Flags) Serves() bool { return f&(Server|Serving) != 0 && f&Idle == 0 }
 
 const (
-	// innerFrames is a depth for markers, which are methods that give a stack a flag. It is how many of the innermost
-	// frames are searched for the method. These frames show what a thread waits for. Markers with depth 0 are searched
+	// innerFrames is how many of the innermost frames are searched for the method of some markers. (A marker is a
+	// method that gives a stack a flag.) These frames show what a thread waits for. Markers with depth 0 are searched
 	// in the whole stack, up to code.MaxFrames.
 	innerFrames = 6
 	// MaxClasses limits how many stacks' flags are kept.
@@ -88,16 +88,17 @@ var markers = []marker{
 	{"Sidekiq::Scheduled::Poller", true, Idle, 10}, {"Timeout.create_timeout_thread", false, Idle, innerFrames},
 	{"Timeout::Request", true, Idle, innerFrames}, {"PG::Connection#wait_for_notify", false, Idle, 4},
 	{"Redis::SubscribedClient", true, Idle, 20}, {"Redis#subscribe", false, Idle, 20},
-	// The first three of these entries are for calls that wait in Redis, usually until a list has an item. RedisClient
-	// is the class in redis-client and redis 5, and Redis::Client the one in redis 3 and 4.
+	// The first three of these entries are for calls that wait in Redis. RedisClient#blocking_call (redis-client, redis
+	// 5) and Redis::Client#call_with_timeout (redis 3 and 4) usually wait until a list has an item. RedisClient::PubSub
+	// waits for messages of channels to which the program has subscribed.
 	{"RedisClient#blocking_call", true, Idle, 20}, {"RedisClient::PubSub", true, Idle, 20},
 	{"Redis::Client#call_with_timeout", false, Idle, 20}, {"Listen::", true, Idle, 10},
 	{"WEBrick::GenericServer#start", false, Idle | Accepts, innerFrames},
 	// These methods wait for a client's next request on a kept connection: Puma 4 to 6 (client.rb), WEBrick
 	// (httprequest.rb).
 	{"Puma::Client#reset", false, Idle, 2}, {"WEBrick::HTTPRequest#read_request_line", false, Idle, 12},
-	// These are main threads that wait for a signal, and event loops of fibers. A fiber has its own stack, so the
-	// loop's method is not on it, and a fiber that runs is not idle.
+	// These are main threads that wait for a signal, and event loops of fibers. A fiber has its own stack, which does
+	// not have the loop's method. So a fiber that runs is not idle.
 	{"Sidekiq::CLI#launch", false, Idle, 4}, {"GoodJob::CLI#start", false, Idle, 4},
 	{"Unicorn::HttpServer#master_sleep", false, Idle, 4},
 	{"Async::Reactor#run_once", true, Idle, 4}, {"Async::Scheduler#run_once", true, Idle, 4},
@@ -127,13 +128,13 @@ var markers = []marker{
 	{"Sidekiq::Manager#stop", false, Ending, 0}, {"GoodJob.shutdown", false, Ending, 0},
 	{"Shoryuken::Launcher#stop", false, Ending, 0}, {"Karafka::Server.stop", false, Ending, 0},
 	{"Kernel#fork", false, Fork, 1}, {"Process.fork", false, Fork, 1}, {"Process._fork", false, Fork, 1},
-	// Puma calls run_hooks at a worker's start, and also at its end, with other hooks. So this flag alone does not
-	// prove a start.
+	// Puma calls run_hooks at a worker's start, and also at its end, with other hooks. So this marker alone does not
+	// prove that the worker is starting.
 	{"Puma::Configuration#run_hooks", false, Boot, 0}, {"Unicorn::HttpServer#init_worker_process", false, Boot, 0},
 	{"Kernel#`", false, Child, 1}, {"Open3.", true, Child, innerFrames},
 }
 
-// timeLimits are methods that run code with a time limit. When the time is over, another thread ends the code by an
+// timeLimits are methods that run code with a time limit. When the limit is reached, another thread ends the code by an
 // exception.
 var timeLimits = map[string]bool{"Timeout.timeout": true, "Timeout#timeout": true, "Rack::Timeout#call": true}
 
@@ -212,8 +213,8 @@ func (c *Classes) Of(stack sampler.StackID) Flags {
 	return flags
 }
 
-// MaxLimitFrames limits the search for a time limit (Timeout) around a deadlock. It is the number of frames that are
-// searched in all threads of the deadlock together.
+// MaxLimitFrames limits the search for a time limit (Timeout) around the threads of a deadlock. It is the number of
+// frames that are searched in all these threads together.
 const MaxLimitFrames = 1 << 16
 
 // Limited reports whether code of a stack, at any depth, runs with a time limit (Timeout) that another thread watches.

@@ -1,4 +1,5 @@
-// Package tenses has words of findings in two forms, present and past. Spoken chooses one when the text is shown.
+// Package tenses has words for findings that have two forms, present and past. Spoken chooses a form when the text is
+// shown.
 package tenses
 
 import "strings"
@@ -11,7 +12,7 @@ const (
 	ends   = "\x03"
 )
 
-// Of returns a word for a text with both of its forms, present and past. Spoken chooses one of them later.
+// Of returns a word for a text, with its present and its past form. Spoken chooses one of the two later.
 func Of(present, then string) string { return begins + present + past + then + ends }
 
 // These are words with two forms that many texts need.
@@ -28,7 +29,7 @@ const (
 )
 
 // Spoken returns a text in the present tense, or in the past tense if over is true. A name in the text may contain the
-// byte begins by chance. If the bytes past and ends do not follow it, Spoken removes the marking byte and keeps the
+// byte begins by chance. If the bytes past and ends do not follow this byte, Spoken removes the byte and keeps the
 // text.
 func Spoken(text string, over bool) string {
 	var b strings.Builder

@@ -1,5 +1,5 @@
-// Package tips has the advice for findings. For each finding it has a list, best first: if the first piece contradicts
-// other advice, another one is used.
+// Package tips has the advice for findings. For each finding it has a list of pieces of advice, the best first. If the
+// first piece contradicts other advice, a later piece is used.
 package tips
 
 import (
@@ -39,8 +39,8 @@ type Advice struct {
 	// With is a rule's name, or empty. If it is set, the advice fits only if a finding of this rule is a cause of the
 	// finding that gets the advice.
 	With string
-	// Below is set if the advice refers to a finding above it in the list, so it never fits the first one. Alone is set
-	// if the advice fits only while no other finding is active.
+	// Below is set if the advice refers to a finding above it in the list. So this advice never fits the first finding.
+	// Alone is set if the advice fits only while no other finding is active.
 	Below, Alone bool
 }
 
@@ -87,8 +87,8 @@ func MemoryStall() []Advice {
 	}
 }
 
-// Saturated returns advice for a saturated GVL. io is the share of the work that is I/O. From it follows how many
-// threads can use all of a process's GVL: 1/(1-io).
+// Saturated returns advice for a saturated GVL. io is the share of the work that is I/O. The number of threads that can
+// use all of a process's GVL follows from io: 1/(1-io).
 func Saturated(io float64) []Advice {
 	starved := Advice{Text: "give the process more CPU first: it keeps the GVL longer because it has none", With: RuleStarved}
 	collects := Advice{Text: "allocate less first: the collector runs with the GVL while they wait", With: "gc_pressure"}

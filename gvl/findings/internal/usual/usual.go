@@ -4,10 +4,11 @@ package usual
 import "github.com/ddtop/ddtop/sampler"
 
 const (
-	// share is a part of a thread's time. A stack is the usual one only if the thread spends at least this part there.
+	// share is a part of a thread's time. A thread must spend at least this part at a stack for the stack to be its
+	// usual one.
 	share = .9
 	// Wait is a factor for the threshold of http_slow. If a thread has stayed at its usual stack for Wait times this
-	// threshold, it reads a stream: no single call takes so long.
+	// threshold, ddtop assumes that the thread reads a stream. No single call takes so long.
 	Wait = 2
 )
 
@@ -16,8 +17,8 @@ const (
 // more than half of the time (Boyer and Moore's majority vote).
 type Stack struct {
 	stack sampler.StackID
-	// leadNS is how much longer the thread was at the candidate (the field stack) than at all other stacks, by the
-	// majority vote. seenNS is the sum of all stays.
+	// leadNS is the result of the majority vote: how much longer the thread was at the candidate (the field stack) than
+	// at all other stacks. seenNS is the sum of all stays.
 	leadNS, seenNS int64
 	// LongestNS is the length of the longest stay at the candidate stack that has ended.
 	LongestNS int64

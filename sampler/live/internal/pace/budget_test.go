@@ -114,8 +114,8 @@ func (s *spender) most(window int64) float64 {
 	return most
 }
 
-// rates lets virtual time pass until it has advanced by from, in ns. It returns the rates of the first Source in this
-// time, in Hz: of all ticks, and of ticks with stacks.
+// rates lets virtual time advance by from, in ns. It returns the rates of the first Source in this time, in Hz: of all
+// ticks, and of ticks with stacks.
 func (s *spender) rates(from int64) (lock, stack float64) {
 	ticks, stacks := len(s.ticks), s.stk
 	now := s.sources[0].Next
@@ -504,7 +504,8 @@ func TestBudgetHasNoBias(t *testing.T) {
 			{dearNS: 30e6, until: 12_000e9, stacks: true},
 		} {
 			if c.stacks && meanNS > 100e6 {
-				// such a phase lasts like the interval between two stack readings, so this case shows little
+				// such a phase has the same length as the interval between two stack readings, so this case shows
+				// little
 				continue
 			}
 			p := newPhases(meanNS, c.until)
@@ -569,7 +570,7 @@ func TestBudgetHasNoBias(t *testing.T) {
 // phases are the periods in which a program is alternately cheap and expensive to read. The second phase is the first
 // expensive one. Cheap phases are twice as long on average.
 type phases struct {
-	turns []int64 // The result is true if now is in an expensive phase. now must not decrease from call to call.
+	turns []int64 // the times at which phases begin
 	at    int
 }
 

@@ -15,10 +15,10 @@ import (
 const (
 	// timerSleepNS is the shortest sleep that uses a timer, in ns. Only a slow clock sleeps that long.
 	timerSleepNS = 20_000_000
-	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler, in ns, if it could slow down Go's
+	// toldSleepNS is the shortest sleep that ddtop announces to Go's scheduler, in ns, if it was able to slow down Go's
 	// monitor thread. During an announced sleep, the scheduler may give the sleeper's processor to another goroutine.
-	// On a full machine, the sleeper must then wait for a processor. Ticks at full rates must not be delayed like this,
-	// so their sleeps are shorter than toldSleepNS.
+	// On a full machine, the sleeper must then wait for a processor. This must not delay ticks at full rates, whose
+	// sleeps are shorter.
 	toldSleepNS = 5_000_000
 )
 

@@ -230,9 +230,10 @@ func (w *Works) Saw(s *sampler.Sample) {
 	}
 }
 
-// Take returns the threads that have begun something and that a sample must read. It appends the threads that were
-// found since its last call to waiting, the threads that no sample has read yet. It leaves out threads whose work has
-// already ended. Otherwise a sample could show a later request of such a thread as if it had begun at the earlier time.
+// Take returns the threads that have begun something and that a sample must read. waiting has earlier such threads,
+// which no sample has read yet. Take appends the threads that were found since its last call. It leaves out threads
+// whose work has already ended. Otherwise a sample could show a later request of such a thread as if it had begun at
+// the earlier time.
 func (w *Works) Take(waiting []ruby.Entered) []ruby.Entered {
 	waiting = slices.DeleteFunc(waiting, func(e ruby.Entered) bool {
 		t := w.threads[e.TID]

@@ -23,9 +23,9 @@ const maxArguments = 128
 type frameRules struct {
 	// cTrace is true if code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
-	// internalAsC is true if code whose path begins with <internal: is shown like a C function (4.0 and later). Such
-	// frames and C functions can follow each other on a stack. Of such a row, a backtrace leaves out all frames inward
-	// of the row's outermost frame of this kind.
+	// internalAsC is true if code whose path begins with <internal: is shown like a C function (4.0 and later). Frames
+	// of such code and C functions can follow each other on a stack. Of such a row, a backtrace leaves out all frames
+	// inward of the outermost frame of such code.
 	internalAsC bool
 	// rescueHidesCaller is true if a backtrace leaves out a frame while a rescue or ensure in the frame's code runs.
 	// The rescue or ensure has a frame too, which is shown instead (3.4 and later).

@@ -44,8 +44,9 @@ func (l *vmLock) take(gc *sampler.GC) {
 	}
 }
 
-// LockBits returns the state bits that all threads of a ractor get because of the VM's lock. They say whether the
-// ractor collects garbage, and whether it waits at a barrier.
+// LockBits returns BitCollects and BitBarrier for the threads that own a ractor's GVL. The caller sets them for no
+// other thread. BitCollects means that the collector works, and that this ractor has the VM's lock. BitBarrier is the
+// same for all ractors: it means that one of them has asked the others to stop.
 func (g *Reader) LockBits(ractor attach.Address) sampler.ThreadBits {
 	l := &g.vmLock
 	var b sampler.ThreadBits

@@ -29,7 +29,7 @@ const promoted = 0x60
 // Survived reports whether the object in the slot at an offset has survived a collection, according to its age. The
 // marks do not show this, because sweeping a page keeps only the marks of old objects (gc_setup_mark_bits, gc.c). The
 // age is in the object's flags up to 3.2, and in the page's header from 3.3 on (heap_page.age_bits). An object without
-// a write barrier has no age.
+// a write barrier does not age.
 func (p *Page) Survived(offset int, flags uint64) bool {
 	if len(p.ages) == 0 {
 		return flags&promoted != 0

@@ -1,6 +1,6 @@
 // Package heap reads the objects of another process's Ruby: Strings, Symbols, numbers, Arrays, Hashes, instance
 // variables, a fiber's variables, classes with their names, data types (docs/internals/objects.md). It does not handle
-// code, stacks and threads.
+// code, stacks or threads.
 //
 // Functions that return errors of package view must be called in a function that Read calls. They return
 // view.ErrMissing if memory is missing. Read then fetches the memory and calls the function again. The functions read

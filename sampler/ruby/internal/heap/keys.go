@@ -37,7 +37,7 @@ type keySlot struct {
 	cycle  uint64
 	text   string
 	symbol bool
-	// of and many identify the last list of names in which text was searched: the address of the first name, and the
+	// of and many identify the list of names that was last searched for text: the address of the first name, and the
 	// number of names. index is the index of text in this list, or -1.
 	of          *string
 	many, index int

@@ -310,7 +310,7 @@ func (r *Reader) walk() error {
 }
 
 // contents computes hashes of the bytes of Strings, to find equal Strings. It keeps only the hashes. It skips Strings
-// that share their bytes with other Strings.
+// whose bytes do not belong to them alone.
 func (r *Reader) contents() error {
 	var nodes []uint32
 	seed := maphash.MakeSeed()

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxCopies limits how many variables are tested whether they hold a copy of a request's Rack environment. The test
+	// maxCopies limits in how many variables ddtop searches for a copy of a request's Rack environment. The search
 	// begins at the innermost frame.
 	maxCopies = 4
 	// maxCopyLooks limits how often ddtop searches for a copy of one Rack environment. It searches at the 1st, 2nd,

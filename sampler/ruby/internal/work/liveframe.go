@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// liveFrame is a control frame whose variables are read. It has the words of memory that show whether the frame has not
-// returned yet.
+// liveFrame is a control frame whose variables are read. It has the words of memory that show whether the frame has
+// returned.
 type liveFrame struct {
 	at    attach.Address
 	words [frameWords]byte
@@ -16,7 +16,7 @@ type liveFrame struct {
 	// the words through which the execution context was found.
 	ec, innermostAt attach.Address
 	leads           []Lead
-	// looks are two copies of the words that show whether the frame has not returned. One is read before the frame's
+	// looks are two copies of the words that show whether the frame has returned. One is read before the frame's
 	// variables, and one after them. Two copies are needed because another frame can take this frame's place in
 	// between.
 	looks [2]frameLook

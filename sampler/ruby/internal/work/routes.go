@@ -2,9 +2,9 @@ package work
 
 import "strings"
 
-// patternOf returns the value for a request's Work.Path. This is guess, the request's method and the pattern of its
-// path: "GET /orders/:id". It returns "" if several routes can have this pattern. This is the case in two situations:
-// the pattern is made of ":id" only, or it has an ":id" and no route matched the request.
+// patternOf returns the value for a request's Work.Path. Usually this is guess: the request's method and the pattern of
+// its path, such as "GET /orders/:id". patternOf returns "" if several routes can have this pattern. This is so if the
+// pattern consists only of ":id", or if it has an ":id" and no route matched the request.
 func patternOf(guess, endpoint string) string {
 	_, path, ok := strings.Cut(guess, "/")
 	if !ok { // the path is not known yet
@@ -39,8 +39,8 @@ func (f *Finder) notFound(s *State, nowNS int64) {
 	f.rename(t, "404 "+t.guess, nowNS)
 }
 
-// rename gives a task a route that did not come from its environment, but from a copy of the environment or from an
-// exception.
+// rename gives a task a route that did not come from the task's own environment. The route came from a copy of the
+// environment, or from an exception.
 func (f *Finder) rename(t *task, endpoint string, nowNS int64) {
 	t.copied, t.work.Endpoint, t.work.Path, t.generation = endpoint, endpoint, patternOf(t.guess, endpoint), 0
 	f.seen(t, nowNS)

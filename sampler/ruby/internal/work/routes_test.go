@@ -3,7 +3,8 @@ package work
 import "testing"
 
 // TestPatternOf checks which requests get a pattern. "/:id/:id" must get none, because several routes can have this
-// pattern. "/orders/:id" must get none if no route matched the request, because then ":id" may stand for any text.
+// pattern. If no route matched the request, "/orders/:id" must get none either, because then ":id" may stand for any
+// text.
 func TestPatternOf(t *testing.T) {
 	for _, x := range []struct{ guess, endpoint, want string }{
 		{"GET /orders/:id", "GET orders#show", "GET /orders/:id"},

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// following is the kind of private text that can follow a part of a URL's path. Such a text must be hidden even if it
-// looks like a word.
+// following is the kind of private text that can come after a part of a URL's path. For example, a name comes after
+// "users" in "/users/alice". Such a text must be hidden even if it looks like a word.
 type following uint8
 
 const (
@@ -49,8 +49,8 @@ click clicks contract contracts agreement agreements survey surveys ballot vote 
 var secretPathBegins = wordSet(`join accept claim approve pair cancel`)
 
 // secretPathJoins are words that are also recognized within a longer word: "resetpassword", "authtoken", "magiclink".
-// They can be at its end. Words of more than six letters can also be at its beginning. A secret follows such a longer
-// word. Read-only.
+// They can be at the end of the longer word. A word of more than six letters can also be at its beginning. In a path, a
+// secret follows such a longer word. Read-only.
 var secretPathJoins = []string{"password", "passwords", "passwd", "passphrase", "passcode", "token", "tokens", "secret", "secrets", "apikey",
 	"apikeys", "accesskey", "accesskeys", "magiclink", "magiclinks", "invitation", "invitations", "credentials", "unsubscribe"}
 
@@ -60,12 +60,12 @@ var secretPathTwo = wordSet(`signin signup signout onetime optout optin sharelin
 acceptinvite userinvite emailconfirm emailverify emailpreferences emailsettings emailchange changeemail twofactor twostep doubleoptin
 managesubscription deleteaccount directupload`)
 
-// secretPathVerbs are verbs that are recognized at the beginning of a word if an object comes next: "verifyemail",
-// "inviteuser". A secret follows such a word. Read-only.
+// secretPathVerbs are verbs that are recognized at the beginning of a longer word, if the text after the verb is its
+// object: "verifyemail", "inviteuser". In a path, a secret follows such a word. Read-only.
 var secretPathVerbs = []string{"verify", "confirm", "invite", "activate", "unlock"}
 
-// minObject is the least length of the object after one of secretPathVerbs, in bytes. The endings in "confirmed" and
-// "activates" are shorter, so they are no objects.
+// minObject is the least length in bytes of the text that must follow one of secretPathVerbs, such as "user" in
+// "inviteuser". Shorter text is only an ending of the verb, as in "confirmed" and "activates".
 const minObject = 4
 
 func beginsWithVerb(word string) bool {
@@ -87,7 +87,7 @@ func behind(part string) following {
 		part = p
 	}
 	if strings.ContainsFunc(part, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		// a word of another language, or a word with letters that only look like ASCII letters: a name may follow it
+		// the word is of another language, or has letters that only look like ASCII letters: a name may follow it
 		return aName
 	}
 	words := partWords(part)

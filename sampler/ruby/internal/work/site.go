@@ -8,7 +8,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/code"
 )
 
-// site has those variables of a piece of code that can hold a request, a job or a statement.
+// site lists the local variables of one piece of code that can hold a request, a job or a statement.
 type site struct {
 	// task are the variables that may hold what the thread works on.
 	task []candidate
@@ -20,8 +20,8 @@ type site struct {
 	// carrier is true for code of a client library, or of a wrapper around it. The statement may then be in a frame
 	// further outward.
 	carrier bool
-	// pool says what the method's receiver does in a pool of threads. For example, it can be the pool itself or one of
-	// its workers.
+	// pool says which part the method's receiver has in a pool of threads. For example, the receiver can be the pool
+	// itself or one of its workers.
 	pool poolRole
 }
 
@@ -42,15 +42,15 @@ const receiver = -1
 // taskLocals are the names of variables that hold a thread's request or job, each with the method that reads it.
 // Read-only.
 var taskLocals = map[string]func(*describer, *code.Scope, *reading) bool{
-	"env":      (*describer).readEnv,       // any Rack server
-	"job_hash": (*describer).readSidekiq,   // Sidekiq::Processor
-	"job_data": (*describer).readActiveJob, // ActiveJob::Base.execute, whatever the queue
-	"job":      (*describer).readJob,       // Resque, Delayed Job, Que
+	"env":      (*describer).readEnv,       // a Rack environment, in the code of any Rack server
+	"job_hash": (*describer).readSidekiq,   // a job, in Sidekiq::Processor
+	"job_data": (*describer).readActiveJob, // a job, in ActiveJob::Base.execute, for any queue
+	"job":      (*describer).readJob,       // a job of Resque, Delayed Job or Que
 	"metajob":  (*describer).readJob,       // Que
 }
 
-// These are gems that send statements to databases and other services. wrapperGems are gems whose code is between such
-// a gem and the system. Read-only.
+// These gems send statements to databases and other services. wrapperGems are gems whose code can be on the stack
+// between such a gem and the system call. Read-only.
 var (
 	databaseGems = wordSet(`activerecord active_record pg mysql2 trilogy sqlite3 sequel sequel_pg tiny_tds activerecord-sqlserver-adapter
 		activerecord-oracle_enhanced-adapter activerecord-trilogy-adapter activerecord-postgis-adapter`)
@@ -60,7 +60,8 @@ var (
 	wrapperGems = wordSet(`activesupport active_support connection_pool hiredis hiredis-client net-protocol openssl monitor timeout resolv
 		net-http-persistent async async-pool async-io io-event datadog ddtrace newrelic_rpm sentry-ruby sentry-ruby-core sentry-rails elastic-apm
 		skylight scout_apm appsignal rack-mini-profiler`)
-	// wrapperFiles are the files of the standard library that also count as wrappers. Read-only.
+	// wrapperFiles are files of the standard library whose code has the role of a wrapper, like the code of
+	// wrapperGems. Read-only.
 	wrapperFiles = []string{"/net/protocol.rb", "/openssl/", "/monitor.rb", "/timeout.rb", "/socket.rb", "/resolv"}
 )
 
@@ -91,10 +92,11 @@ func roleOf(origin sampler.Origin, gem, path string) role {
 			}
 		}
 		return roleOther
-	// Rails' log_subscriber can hold variables of an earlier request. So its code does not count as a client library.
+	// Rails' log_subscriber can hold variables of an earlier request. So its code does not get the role of a client
+	// library.
 	case origin != sampler.OriginGem, strings.Contains(path, "log_subscriber"):
 		return roleOther
-	case gem == "rails": // from git: all gems of Rails are in one folder
+	case gem == "rails": // Rails is installed from git, so all of its gems are in one folder
 		if strings.Contains(path, "/activerecord/") {
 			return roleDatabase
 		} else if strings.Contains(path, "/activesupport/") {
@@ -152,8 +154,8 @@ func (f *statements) newSite(scope *code.Scope) *site {
 	return s
 }
 
-// askerOf returns the function that reads a statement from a variable of a client library's method. It is nil if the
-// variable holds no statement, or holds it only while the method builds the statement.
+// askerOf returns the function that reads a statement from a variable of a client library's method. It returns nil if
+// the variable holds no statement. It also returns nil if the method only builds the statement and does not send it.
 func askerOf(r role, method, path, local string) asker {
 	switch {
 	case r == roleDatabase && local == "sql" && !buildsSQL(method, path):

@@ -11,10 +11,10 @@ const maxStatement = 300
 // maxRawStatement limits the part of a statement that is read, in bytes.
 const maxRawStatement = 4096
 
-// SQL returns a statement without its literals: "SELECT * FROM orders WHERE id = ? AND state IN (?)". cut is true if
-// sql is only the beginning of a statement. Every word counts as a literal unless it is certainly a keyword, a name or
-// an operator. A quotation that does not end hides everything after it. SQL returns "" if the first word does not
-// begin a statement of SQL.
+// SQL returns a statement with "?" in place of its literals: "SELECT * FROM orders WHERE id = ? AND state IN (?)". cut
+// is true if sql is only the beginning of a statement. Every word is hidden as a literal unless it is certainly a
+// keyword, a name or an operator. If a quotation does not end, everything after its beginning is hidden. SQL returns ""
+// if the first word does not begin a statement of SQL.
 func SQL(sql string, cut bool) string {
 	if len(sql) > maxRawStatement {
 		sql, cut = sql[:maxRawStatement], true
@@ -32,20 +32,20 @@ DISCARD DO DROP END EXEC EXECUTE EXPLAIN FETCH GRANT IMPORT INSERT KILL LISTEN L
 REASSIGN REFRESH REINDEX RELEASE RENAME REPLACE RESET REVOKE ROLLBACK SAVEPOINT SELECT SET SHOW START TABLE TRUNCATE UNLISTEN UPDATE
 USE VACUUM VALUES WITH`)
 
-// secretVerbs are the first words of statements that can have passwords outside of literals, or text in another
-// language. ddtop shows only the verb of such a statement. Read-only.
+// secretVerbs are first words of statements that are dangerous to show: they can have passwords outside of literals, or
+// text in another language. ddtop shows only the verb of such a statement. Read-only.
 var secretVerbs = wordSet(`ALTER CREATE SET DO CALL EXECUTE EXEC GRANT REVOKE COPY LOAD NOTIFY PRAGMA PREPARE DECLARE COMMENT IMPORT RESET
 SHOW USE KILL LISTEN UNLISTEN`)
 
-// prefixVerbs are first words after which another statement can follow without a semicolon: "EXPLAIN SELECT …". This
-// statement begins with one of plainVerbs. Read-only.
+// prefixVerbs are first words that another statement can follow without a semicolon: "EXPLAIN SELECT …". The statement
+// that follows begins with one of plainVerbs. Read-only.
 var (
 	prefixVerbs = wordSet(`EXPLAIN DESCRIBE ANALYZE BEGIN START END`)
 	plainVerbs  = wordSet(`SELECT INSERT UPDATE DELETE REPLACE MERGE WITH VALUES TABLE`)
 )
 
-// secretWords are words after which a secret can follow. They count at any position in a statement, because T-SQL needs
-// no semicolon between statements. Read-only.
+// secretWords are words after which a secret can follow. ddtop looks for them at any position in a statement, because
+// T-SQL needs no semicolon between statements. Read-only.
 var secretWords = wordSet(`EXEC EXECUTE IDENTIFIED`)
 
 func wordSet(words string) map[string]bool {
@@ -59,9 +59,9 @@ func wordSet(words string) map[string]bool {
 // normalizer removes the literals from a statement, token by token.
 type normalizer struct {
 	in    string
-	cut   bool // the statement continues beyond in
+	cut   bool // true if the statement is longer than the text in
 	at    int
-	out   []string // tokens
+	out   []string // the tokens of the result
 	bytes int
 	// verb is the first word of the current statement, in capitals. It is empty until this word was read. prefix is
 	// true if another statement may follow without a semicolon.
@@ -98,7 +98,7 @@ func (n *normalizer) run() bool {
 		case !slices.Contains(n.out, ";"):
 			return false
 		default:
-			n.out = n.out[:before] // an unknown kind of statement
+			n.out = n.out[:before] // this is an unknown kind of statement, so drop its words
 			n.hide()
 		}
 	}
@@ -119,7 +119,7 @@ func (n *normalizer) token() {
 		// In MySQL, -- begins a comment only before a space. Otherwise it is two minus signs.
 		n.lineComment(2, len(rest) == 2 || strings.IndexByte(" \t\r\n", rest[2]) >= 0)
 	case c == '#':
-		n.lineComment(1, false) // a comment in MySQL, an operator in PostgreSQL, a name in T-SQL
+		n.lineComment(1, false) // # begins a comment in MySQL, an operator in PostgreSQL, and a name in T-SQL
 	case strings.HasPrefix(rest, "/*"):
 		n.comment()
 	case c == '\'':
@@ -139,21 +139,21 @@ func (n *normalizer) token() {
 		}
 		n.emit("?")
 		if n.at < len(n.in) && n.in[n.at] == '$' {
-			n.hide() // a name that begins with digits, or a dollar quote behind a number
+			n.hide() // a name that begins with digits, or a string in dollar quotes directly after a number
 		}
 	case wordByte(c):
 		n.word()
 	case c == '?':
 		n.literal(1)
 	case (c == ':' || c == '@') && len(rest) > 1 && (wordByte(rest[1]) && rest[1] != '$' || rest[1] == '@'):
-		// A bind or a variable.
+		// A placeholder such as :id, or a variable such as @x.
 		n.at += 2
 		for n.at < len(n.in) && wordByte(n.in[n.at]) && n.in[n.at] != '$' {
 			n.at++
 		}
 		n.emit("?")
 	case c == ':' && len(rest) > 2 && rest[1] == ':' && wordByte(rest[2]) && !digit(rest[2]) && rest[2] != '$':
-		// A cast: the type's name adds nothing.
+		// A cast such as ::jsonb. It is left out, because the name of the type is not of interest.
 		n.at += 2
 		for n.at < len(n.in) && wordByte(n.in[n.at]) {
 			n.at++
@@ -162,7 +162,7 @@ func (n *normalizer) token() {
 		n.at++
 		n.emit(string(c))
 	case c < ' ' || c == '\\' || c == 0x7f:
-		n.hide() // this is not SQL
+		n.hide() // SQL has no such character
 	default:
 		n.literal(1) // an unknown character: hide it
 	}
@@ -235,19 +235,19 @@ func (n *normalizer) emit(token string) {
 	}
 	switch {
 	case token == "?" && last(1) == "?":
-		return // two literals side by side: INTERVAL '1' '2', or tokens that are not recognized
+		return // one "?" is enough for two literals side by side, such as INTERVAL '1' '2', or for unknown tokens
 	case token == "?" && last(1) == "," && last(2) == "?" && inList(out[:len(out)-2]):
 		n.out = out[:len(out)-1]
 		return
 	case token == "?" && (last(1) == "-" || last(1) == "+") && strings.Contains("(,=<>", last(2)) && last(2) != "":
-		out = out[:len(out)-1] // remove the literal's sign
+		out = out[:len(out)-1] // remove the minus or plus sign of the literal
 		n.out = out
 		if last(1) == "," && last(2) == "?" && inList(out[:len(out)-2]) {
 			n.out = out[:len(out)-1]
 			return
 		}
 	case token == ")" && last(1) == "?" && last(2) == "(" && last(3) == "," && last(4) == ")" && last(5) == "?" && last(6) == "(":
-		n.out = out[:len(out)-3] // a further row of VALUES
+		n.out = out[:len(out)-3] // another row of VALUES: one row (?) stands for all of them
 		return
 	}
 	n.out = append(n.out, token)

@@ -56,8 +56,8 @@ func TestSQL(t *testing.T) {
 	}
 }
 
-// FuzzSQL puts a secret into any kind of quotation. It must never be shown, whatever comes before and after it in the
-// statement.
+// FuzzSQL puts a secret into each kind of quotation. SQL must never show the secret, whatever comes before and after it
+// in the statement.
 func FuzzSQL(f *testing.F) {
 	f.Add("SELECT a FROM t WHERE b = ", " AND c = 1")
 	f.Add("SELECT 'x', ", "")
@@ -70,8 +70,8 @@ func FuzzSQL(f *testing.F) {
 		if strings.Contains(before, secret) || strings.Contains(after, secret) {
 			return
 		}
-		// Remove the characters that can begin a quotation from the text before the secret's quotation. So no other
-		// quotation is open there, by the rules of any database.
+		// Remove the characters that can begin a quotation from the text before the secret. Otherwise the secret's
+		// opening quote could be the end of an earlier quotation in some database.
 		for _, c := range []string{"'", `"`, "`", "$", "/", "*", "-", "#", "[", `\`} {
 			if strings.Contains(before, c) {
 				before = strings.ReplaceAll(before, c, " ")

@@ -14,11 +14,12 @@ import (
 func TestHostileSQL(t *testing.T) {
 	for sql, want := range map[string]string{
 		// Dollar quotes of PostgreSQL: with and without a tag, and after blanks or numbers.
-		"SELECT $$ hunter2 it $$, a FROM t":          "SELECT ?, a FROM t",
-		"SELECT $q$ my hunter2 x $q$, a FROM t":      "SELECT ?, a FROM t",
-		"SELECT 1$$ hunter2 $$ FROM t":               "SELECT ? …",
-		"SELECT a[1:$$ hunter2 $$] FROM t":           "SELECT a ? …",
-		"SELECT $$, '$$ , hunter2 ,' FROM t":         "SELECT ? …", // MySQL: a name and a string
+		"SELECT $$ hunter2 it $$, a FROM t":     "SELECT ?, a FROM t",
+		"SELECT $q$ my hunter2 x $q$, a FROM t": "SELECT ?, a FROM t",
+		"SELECT 1$$ hunter2 $$ FROM t":          "SELECT ? …",
+		"SELECT a[1:$$ hunter2 $$] FROM t":      "SELECT a ? …",
+		// for MySQL, $$ is a name, and the text between the single quotes is a string
+		"SELECT $$, '$$ , hunter2 ,' FROM t":         "SELECT ? …",
 		"SELECT $q$ hunter2":                         "SELECT ? …",
 		"SELECT $1$2 FROM t":                         "SELECT ? FROM t",
 		"SELECT a$b$ , hunter_col FROM t":            "SELECT a$b$, hunter_col FROM t",
@@ -117,8 +118,8 @@ func TestHostileSQL(t *testing.T) {
 	}
 }
 
-// TestSQLCutAnywhere cuts a statement at each place, as its limit or its reader may do. No part of a literal may be
-// shown.
+// TestSQLCutAnywhere cuts a statement at each place. A statement can be cut because it exceeds the limit, or because
+// ddtop could read only a part of it. No part of a literal may be shown.
 func TestSQLCutAnywhere(t *testing.T) {
 	const sql = `SELECT "t"."a", 'it''s hunter2', E'hunter2', $$ hunter2 $$, $q$hunter2$q$, "x hunter2", U&'hunter2' /* hunter2 */ FROM t -- hunter2` +
 		"\nWHERE `b` = 'hunter2' AND c IN ('hunter2', [hunter2])"
@@ -143,7 +144,7 @@ func TestSQLCutAnywhere(t *testing.T) {
 	}
 }
 
-// dialect has the rules by which a database finds the literals of a statement.
+// dialect has the rules by which one database finds the literals in a statement.
 type dialect struct {
 	name                                             string
 	backslash, doubleIsString, ident, brackets, hash bool // with ident, ` quotes names; with hash, # begins a comment
@@ -193,7 +194,7 @@ func (d *dialect) code(sql string) string {
 		case c == '"':
 			to := end(i+1, '"', d.backslash && d.doubleIsString)
 			if text := sql[i+1 : max(to-1, i+1)]; d.doubleIsString && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz") != "" || to == len(b) && sql[to-1] != '"' {
-				blank(i, to) // a plain word may be here, but no string
+				blank(i, to) // a plain word is allowed here, but a string is not
 			}
 			i = to
 		case c == '`' && d.ident:
@@ -252,7 +253,8 @@ func (d *dialect) code(sql string) string {
 	return string(b)
 }
 
-// sayings returns the i-th made-up word. Each word occurs only once in a made-up statement.
+// sayings returns the i-th of a series of made-up words. The test uses each word only once in a statement, so that it
+// can recognize the word in what ddtop shows.
 func sayings(i int) string { return "zz" + strings.Repeat(string(rune('a'+i%26)), 2+i/26) + "zz" }
 
 // checkSayings fails if SQL shows a made-up word that is a literal or a comment in one of the dialects.

@@ -2,18 +2,19 @@ package work
 
 import "strings"
 
-// openers are characters that begin a token, such as a string, that may not end in the same line.
+// openers are the characters that can begin a token that does not end in the same line, such as a string.
 const openers = "'\"`$[\\"
 
-// opens reports whether a quotation or comment may begin in text and end after it. This matters if text is a comment
-// for one database, and code for another. The second database then reads the following text as part of a quotation.
+// opens reports whether a quotation or comment may begin in text and end after it. The caller asks this if text is a
+// comment for one database, but code for another. The second database would then read what follows as part of a
+// quotation.
 func opens(text string) bool {
 	return strings.ContainsAny(text, openers+"#") || strings.Contains(text, "--") || strings.Contains(text+"*", "/*")
 }
 
-// lineComment skips a comment up to the end of its line. For some databases this text is no comment, and for PostgreSQL
-// it ends at a carriage return. So if a token may begin in the line and continue after it, lineComment hides the
-// remaining statement.
+// lineComment skips a comment up to the end of its line. Some databases read this text as code, and PostgreSQL ends the
+// comment at a carriage return. So a token may begin in the line and continue after it. In this case lineComment hides
+// the remaining statement.
 func (n *normalizer) lineComment(size int, sure bool) {
 	line, _, more := strings.Cut(n.in[n.at+size:], "\n")
 	code := strings.TrimSuffix(line, "\r")
@@ -97,9 +98,9 @@ func (n *normalizer) doubleQuoted() {
 	n.through('"')
 }
 
-// nameExpected reports whether text in double quotes can only be a name in this place. Such places are next to a dot,
-// after a word that a table or a column follows, and where UPDATE sets a column. After an operator or in a call's
-// arguments, the text may be a string of MySQL: TRIM(BOTH FROM "x").
+// nameExpected reports whether text in double quotes can only be a name in this place. There are three such places:
+// next to a dot, after a word such as FROM, and where UPDATE sets a column. After an operator or in a call's arguments,
+// the text may be a string of MySQL: TRIM(BOTH FROM "x").
 func (n *normalizer) nameExpected() bool {
 	last := n.last(1)
 	if last == "" {
@@ -114,7 +115,7 @@ func (n *normalizer) nameExpected() bool {
 	}
 	switch last {
 	case "FROM":
-		return n.last(2) != "DISTINCT" // IS NOT DISTINCT FROM "string"
+		return n.last(2) != "DISTINCT" // after IS NOT DISTINCT FROM, the text can be a string
 	case "INTO", "UPDATE", "JOIN", "TABLE", "ONLY":
 		return true
 	case "BY":
@@ -194,13 +195,13 @@ func (n *normalizer) name(quote byte) {
 	n.at = from
 	n.through(quote)
 	if quote == '`' && opens(strings.ReplaceAll(strings.TrimSuffix(n.in[from:n.at], "`"), "``", "")) {
-		n.hide() // in PostgreSQL, ` begins no quotation
+		n.hide() // in PostgreSQL, ` does not begin a quotation
 	}
 }
 
-// dollar reads $1, or a string of PostgreSQL in dollar quotes: $$ … $$ or $tag$ … $tag$. Other databases read these
-// quotes as names, and the string's text as code. So if a token may begin in the text and continue after it, dollar
-// hides the remaining statement.
+// dollar reads $1, or a PostgreSQL string in dollar quotes: $$ … $$ or $tag$ … $tag$. For other databases, the quotes
+// are names and the text between them is code. So a token may begin in the text and continue after it. In this case
+// dollar hides the remaining statement.
 func (n *normalizer) dollar() {
 	n.emit("?")
 	i := n.at + 1

@@ -10,14 +10,14 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// Frames are the control frames of a thread's stack. ddtop has read the stack several times, and the frames were the
-// same each time.
+// Frames are the control frames of a thread's stack. They are reliable: ddtop has read the stack several times, and the
+// frames were the same each time.
 type Frames struct {
 	// EC is the execution context. CFP is the address of the innermost frame. InnermostAt is the address of the word
 	// in the execution context that holds CFP. End is the end of the VM stack.
 	EC, InnermostAt, CFP, End attach.Address
-	// Leads are the words in memory that prove that the stack belongs to the thread. Either the thread runs the stack's
-	// fiber, or it runs a fiber that the stack's fiber has resumed.
+	// Leads are the words in memory that prove that the stack belongs to the thread. There are two cases: the thread
+	// runs the stack's fiber, or it runs a fiber that the stack's fiber has resumed.
 	Leads []Lead
 	// Raw are the frames, innermost first. The last one is Ruby's dummy frame. Size is one frame's size in bytes.
 	Raw  []byte
@@ -35,15 +35,15 @@ type Frames struct {
 	// NowNS is the time of the sample with these frames. SinceNS is a time before the frames were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS and ByNS limit when new work began that a search finds in these frames: after BornNS and before ByNS. They
-	// are CLOCK_MONOTONIC in ns. At BornNS the execution context was read, or did not exist yet. BornNS is zero if no
-	// such time is known. If ByNS is zero, NowNS is used instead.
+	// BornNS and ByNS limit the time at which work began that a search finds in these frames for the first time. It
+	// began after BornNS and before ByNS, CLOCK_MONOTONIC in ns. At BornNS, the execution context was read before, or
+	// did not exist yet. BornNS is zero if no such time is known. If ByNS is zero, NowNS is used instead.
 	BornNS, ByNS int64
 }
 
-// Lead is a word of the target that leads to a stack. At is its address, and Says the value that it must have. Another
-// value means that the word now leads to something else. This can happen because Ruby reuses the memory of ended
-// fibers, also for fibers of other threads.
+// Lead is a word of the target through which ddtop has found a stack, such as a pointer. At is its address, and Says is
+// the value that it must have. Another value means that the word now leads to something else. Ruby can cause this by
+// reusing the memory of ended fibers, also for fibers of other threads.
 type Lead struct{ At, Says attach.Address }
 
 // outer returns the j-th frame and its address, counted from the outermost. Frame 0 is the dummy frame.
@@ -70,7 +70,7 @@ type State struct {
 	listedNS int64
 
 	// task is the thread's request or job. It is nil if it is not known. outer are the frames outward of the task's
-	// frame. words are the words of the task's frame that stay the same while it runs.
+	// frame. words are those words of the task's frame that do not change while it runs.
 	task  *task
 	outer []byte
 	words [frameWords]byte
@@ -78,8 +78,8 @@ type State struct {
 	anew bool
 	// from is the memory that task was read from.
 	from heap.Watch
-	// bare are the outermost frames that need no further search: their variables cannot hold work. bareEC is the
-	// execution context of these frames.
+	// bare are the outermost frames that were already searched and whose variables cannot hold work. ddtop does not
+	// search them again. bareEC is their execution context.
 	bare   []byte
 	bareEC attach.Address
 
@@ -99,7 +99,7 @@ type State struct {
 	// generation, the Dictionary may have evicted them.
 	generation sampler.Generation
 	serving    sampler.Serving
-	// idle is true if the last search succeeded and found no work. unread is true if the search failed.
+	// idle is true if the last search succeeded but found no work. unread is true if the search failed.
 	idle, unread bool
 }
 
@@ -165,16 +165,17 @@ type TaskID struct {
 // Hash returns the address of the Ruby Hash of a request or job, such as the Rack environment.
 func (t *TaskID) Hash() uint64 { return t.hash }
 
-// Alike reports whether two TaskIDs are of the same request or job. Two fibers can each have it in a variable.
+// Alike reports whether two TaskIDs are of the same request or job. This occurs if two fibers each have it in a
+// variable.
 func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.identity, &o.identity) }
 
-// Idle reports whether the last search found no work, neither in the running fiber's frames nor in a trace. In this
-// case a fiber that has resumed the running fiber may have work (LookOutward).
+// Idle reports whether the last search found no work, neither in the running fiber's frames nor in a trace. The caller
+// then searches the fiber that has resumed the running fiber (LookOutward).
 func (s *State) Idle() bool { return s.idle && s.serving.Work == 0 }
 
-// frameWords is the number of bytes of a control frame that stay the same while the frame runs. They begin at
-// FrameISeq, and have the frame's code, receiver and environment. (If a block keeps the environment, Ruby moves it to
-// the heap. ddtop then searches the frame again.)
+// frameWords is the number of bytes of a control frame that stay the same while the frame runs. They begin at FrameISeq
+// and contain the frame's code, receiver and environment. (There is one exception: if a block keeps the environment,
+// Ruby moves it to the heap. ddtop then searches the frame again.)
 const frameWords = code.FrameEP + 8 - code.FrameISeq
 
 func wordsOf(frame []byte) (w [frameWords]byte) {

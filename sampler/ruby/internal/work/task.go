@@ -9,11 +9,11 @@ import (
 const (
 	// maxTasks limits how many requests and jobs are remembered, including the tasks of suspended fibers.
 	maxTasks = 4096
-	// identityWords is how many values identify a task (a request or job). They are values in a request's environment
-	// or a job's Hash, and distinguish it from other tasks.
+	// identityWords is how many values distinguish one task (a request or job) from another. The values are in a
+	// request's environment or in a job's Hash.
 	identityWords = 7
-	// identityText is the index of the identity word that is a checksum of a text. It is needed because another task
-	// can later get the address of the text's object.
+	// identityText is the index of the value that is a checksum of a text. The address of the text's object is not
+	// enough, because an object of a later task can get the same address.
 	identityText = identityWords - 1
 )
 
@@ -27,12 +27,12 @@ type taskKey struct {
 
 // leastIdentity distinguishes requests whose environments have none of the usual identifying values. For all other
 // requests it is zero. path is the object PATH_INFO. script is a checksum of SCRIPT_NAME, and whole is a checksum of
-// both texts together. All three are from the first reading of the request. A program that mounts an application moves
-// the path's beginning from PATH_INFO to SCRIPT_NAME, and back.
+// both texts together. All three are from the first reading of the request. They are needed together: a program that
+// mounts an application moves the path's beginning from PATH_INFO to SCRIPT_NAME, and back.
 type leastIdentity struct{ path, script, whole uint64 }
 
-// alike reports whether a and b are of the same request. They are if PATH_INFO is the same object, or if only the
-// beginning of the path has moved.
+// alike reports whether a and b are of the same request. They are if PATH_INFO is the same object. They also are if the
+// whole path is the same, and only its beginning has moved to or from SCRIPT_NAME.
 func (a *leastIdentity) alike(b *leastIdentity) bool {
 	return a.path == b.path || a.whole == b.whole && a.script != b.script
 }
@@ -57,7 +57,8 @@ type task struct {
 	// id is the ID of work in the Dictionary. It is valid in the Dictionary's generation with the number generation.
 	id         sampler.WorkID
 	generation sampler.Generation
-	// unread is the copied environment of a request that is known only from this copy. It is nil for all other tasks.
+	// unread is a copy of the request's environment, if ddtop knows the request only from this copy. It is nil for all
+	// other tasks.
 	unread *Copied
 	// seenNS is the last time at which the task was seen to run.
 	seenNS int64
@@ -66,8 +67,8 @@ type task struct {
 // reading is the result of reading a task's Hash.
 type reading struct {
 	// slot is the address of the variable that holds the Hash. seen is memory that was read just before, or nil. If
-	// seen contains the variable, the variable is not read again, but only confirmed later together with everything
-	// else. copied is the address of the Hash if it is known without a variable. Otherwise it is 0.
+	// seen contains the variable, it is not read again now, but only confirmed later together with everything else.
+	// copied is the address of the Hash if ddtop knows it without a variable. Otherwise it is 0.
 	slot     attach.Address
 	seen     *heap.Watch
 	copied   uint64
@@ -87,8 +88,8 @@ type reading struct {
 	values         string
 }
 
-// taskOf returns the request or job (task) for a reading. It is a known task or a new one. If it is new, it began after
-// beforeNS, because the thread did not have it then. beforeNS is zero if no such time is known.
+// taskOf returns the request or job (task) to which a reading belongs. It makes a new task if it knows none. A new task
+// began after beforeNS, because the thread did not have it at that time. beforeNS is zero if no such time is known.
 func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	t := f.tasks[r.key]
 	unread := t != nil && t.unread != nil && t.seenNS >= beforeNS && t.unread.isOf(r)
@@ -102,7 +103,7 @@ func (f *Finder) taskOf(r *reading, nowNS, beforeNS int64) *task {
 	if t.work.Endpoint != r.endpoint || t.work.Values != r.values || t.work.Path != r.pattern {
 		t.work.Endpoint, t.work.Values, t.work.Path, t.generation = r.endpoint, r.values, r.pattern, 0
 	}
-	t.identity = r.identity // a Hash that is still being filled has more identity words later
+	t.identity = r.identity // while the program fills the Hash, each reading can find more identity words
 	if r.least.whole == 0 {
 		t.least.whole = 0
 	}
@@ -125,7 +126,7 @@ func (f *Finder) newTask(r *reading, nowNS, beforeNS int64) *task {
 	return t
 }
 
-// nameOf completes the name in r with what t knows about the request or job. It stores in t.guessed whether this name
+// nameOf completes the request's or job's name in r from what t already knows. It stores in t.guessed whether the name
 // is only a guess from the request's path.
 func (t *task) nameOf(r *reading) {
 	named := !t.guessed && t.work.Endpoint != ""
@@ -148,14 +149,14 @@ func (t *task) same(r *reading) bool {
 		return false
 	case t.least.whole != 0 && r.least.whole != 0:
 		return t.least.alike(&r.least)
-	case t.least.whole != 0: // the environment has been filled since
+	case t.least.whole != 0: // at the first reading, the environment had no identifying values yet, but now it does
 		return t.least.path == r.least.path
 	}
 	return alike(&t.identity, &r.identity)
 }
 
 // alike reports whether two identities can belong to the same task. At least one word must be the same in both, and no
-// word may differ. Words that are zero in one of them do not count.
+// word may differ. If a word is zero in one of them, it is ignored.
 func alike(a, b *[identityWords]uint64) bool {
 	same := false
 	for i := range a {
@@ -178,14 +179,14 @@ func (f *Finder) seen(t *task, nowNS int64) {
 	}
 }
 
-// end forgets a task that its thread has left. It is not called for a task whose fiber is only suspended.
+// end forgets a task that its thread has finished or left. Do not call it for a task whose fiber is only suspended.
 func (f *Finder) end(t *task) {
 	if f.tasks[t.key] == t {
 		delete(f.tasks, t.key)
 	}
 }
 
-// If there is no room for a new task, ddtop drops the tasks that it has not seen for tasksKeptNS, in ns.
+// tasksKeptNS is how long a task is kept after ddtop last saw it, in ns, if there is no room for a new task.
 const tasksKeptNS = 60_000_000_000
 
 // forget makes room for new tasks. It drops all tasks that ddtop has not seen for tasksKeptNS. If this is not enough,

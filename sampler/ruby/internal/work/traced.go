@@ -7,7 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// traced is a thread's work according to its trace. It is used if the thread's frames have neither a request nor a job.
+// traced is a thread's work as the thread's trace shows it. ddtop uses it if the thread's frames have neither a request
+// nor a job.
 type traced struct {
 	task *task
 	// ec is the execution context of the last call of Traced. This call was at lookedNS.
@@ -15,8 +16,9 @@ type traced struct {
 	lookedNS int64
 }
 
-// Traced sets the work of s to the request or job of the thread's trace, if the last search found neither in the
-// frames. kind and resource come from the tracer. root is the id of the trace's local root span, or zero.
+// Traced sets the work of s to the request or job that the thread's trace names. It does this only if the last search
+// found neither in the frames. kind and resource come from the tracer. root is the id of the trace's local root span,
+// or zero.
 func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root uint64, fr *Frames) {
 	t := &s.traced
 	method, rest, guessed := served(kind, resource)

@@ -13,13 +13,13 @@ import (
 const (
 	// usedFrames limits how many innermost frames of a thread are searched for code that uses a Queue.
 	usedFrames = 8
-	// usesNS is the interval between two searches of a thread's frames while a Queue grows, in ns. Otherwise the
-	// interval is listsNS. usedNS is how long a thread counts as a user of a Queue after ddtop last saw its code use
-	// the Queue, in ns.
+	// usesNS is the interval between two searches of a thread's frames while a Queue grows, in ns. If no Queue grows,
+	// the interval is listsNS. A thread stays a user of a Queue for usedNS after ddtop last saw its code use the Queue,
+	// in ns.
 	usesNS, usedNS = int64(3e9), listsNS
-	// grownItems and grownNS say when ddtop begins to search for the code that uses a Queue. The Queue must have
-	// grownItems more elements than its smallest length. The time since it last had its smallest length must exceed
-	// grownNS, in ns.
+	// grownItems and grownNS say when ddtop begins to search for the code that uses a Queue. Two conditions must hold.
+	// The Queue has at least grownItems more elements than at its smallest length. It last had its smallest length at
+	// least grownNS ago, in ns.
 	grownItems, grownNS = 10, int64(1e9)
 )
 
@@ -30,8 +30,8 @@ var (
 	taking  = []string{"pop", "shift", "deq"}
 )
 
-// use has two times. At putNS ddtop last saw code of a thread that puts elements into a Queue, and at tookNS code that
-// takes elements from it.
+// use has the times at which a thread was last seen to use a Queue. At putNS, its code put elements into the Queue. At
+// tookNS, its code took elements from it.
 type use struct{ putNS, tookNS int64 }
 
 // growth is what ddtop knows about the length of a Queue. least is the smallest length so far. leastNS is the last time
@@ -81,8 +81,8 @@ func (l *lists) growthOf(v uint64) *growth {
 }
 
 // noteUses searches the frames of a thread for code that puts elements into a growing Queue, or takes elements from it.
-// Such code has the Queue in a variable or constant, and calls one of the methods in putting or taking. For Arrays,
-// noteArrays finds code that takes elements. It is more exact, because it uses the receiver of the call.
+// Such code has the Queue in a variable or constant, and calls one of the methods in putting or taking. For taking from
+// Arrays, ddtop uses noteArrays instead. That function is more exact, because it uses the receiver of the call.
 func (f *Finder) noteUses(id sampler.ThreadID, now int64) {
 	l := &f.lists
 	l.grown = l.grown[:0]
@@ -138,8 +138,8 @@ func (f *Finder) noteUses(id sampler.ThreadID, now int64) {
 	}
 }
 
-// use notes when a thread was last seen to use the Queue. A time of zero in u means that no such use was seen, and
-// changes nothing.
+// use updates the times at which a thread was last seen to use the Queue. A time of zero in u means that this use was
+// not seen. Then the known time stays.
 func (g *growth) use(id sampler.ThreadID, u use) {
 	if u == (use{}) {
 		return
@@ -173,7 +173,8 @@ func (f *Finder) reached(scope *code.Scope) error {
 			take(v, nil)
 		}
 	}
-	// Bytecode refers to a local variable by its distance from the environment's pointer, in words.
+	// local takes the value of the local variable at an address, if the code refers to this variable. Bytecode names a
+	// local variable by its distance from the environment's pointer ep, in words.
 	local := func(ep, at attach.Address) {
 		if l.operands.Names(uint64(ep-at) / 8) {
 			take(f.objects.View.Word(at))
