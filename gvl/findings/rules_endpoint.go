@@ -109,7 +109,7 @@ func asker(w *window, group uint32, ns int64) (e *account.Endpoint, share, calls
 		return sum
 	})
 	if ended := w.calls[group]; e != nil && ended != nil {
-		n, _ := ended.longest.Count()
+		n, _ := ended.Longest.Count()
 		calls = share * float64(n) / requestsOf(e)
 	}
 	return e, share, calls

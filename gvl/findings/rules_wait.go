@@ -111,7 +111,7 @@ func (w *window) callsText(group uint32) string {
 	if ended == nil || w.sampledNS == 0 {
 		return ""
 	}
-	h := &ended.longest
+	h := &ended.Longest
 	n, longest := h.Count()
 	text := ", " + number(float64(n)*1e9/float64(w.sampledNS)) + " calls per second: "
 	if longest <= shortestCallNS {

@@ -7,6 +7,7 @@ import (
 	"github.com/ddtop/ddtop/gvl"
 	"github.com/ddtop/ddtop/gvl/account"
 	"github.com/ddtop/ddtop/gvl/code"
+	"github.com/ddtop/ddtop/gvl/findings/internal/calls"
 	"github.com/ddtop/ddtop/gvl/findings/internal/stackkind"
 	"github.com/ddtop/ddtop/internal/units"
 	"github.com/ddtop/ddtop/sampler"
@@ -45,7 +46,7 @@ type past struct {
 	ractors     map[sampler.RactorID]*sums
 	peers       map[uint32]int64
 	connects    map[uint32]int64
-	calls       map[uint32]*calls // by peer group
+	calls       calls.Calls
 	locks       map[uint64]int64
 	recentLocks map[uint64]int64 // time by lock, of the last full second and the current one
 	recentNS    int64
@@ -77,7 +78,7 @@ func (w *window) init(ev *collector, b *account.Blame, q *account.Requests) {
 	w.ractors = make(map[sampler.RactorID]*sums)
 	w.peers = make(map[uint32]int64)
 	w.connects = make(map[uint32]int64)
-	w.calls = make(map[uint32]*calls)
+	w.calls = make(calls.Calls)
 	w.locks = make(map[uint64]int64)
 	w.recentLocks = make(map[uint64]int64)
 	w.gcStacks = make(map[sampler.StackID]int64)
@@ -191,7 +192,7 @@ func (w *past) addSum(k sumKey, ns int64, recent bool) {
 	case dimCPU:
 		w.thread(sampler.ThreadID(k.id)).cpu += ns
 	case dimCall:
-		w.addCalls(k.id, ns)
+		w.calls.Add(k.id, ns)
 	case dimGC:
 		w.gcStacks[sampler.StackID(k.id)] += ns
 	case dimAlloc:

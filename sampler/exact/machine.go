@@ -33,10 +33,10 @@ type Machine struct {
 	// and after records were lost.
 	owner      uint64
 	ownerKnown bool
-	doubt   int64 // changes before this time may be missing, CLOCK_MONOTONIC in ns
-	spare   []*thread
-	lives   uint64 // the number of threads so far
-	change  Change
+	doubt      int64 // changes before this time may be missing, CLOCK_MONOTONIC in ns
+	spare      []*thread
+	lives      uint64 // the number of threads so far
+	change     Change
 }
 
 // Checks counts records, and how well they agree with each other and with samples.
@@ -169,8 +169,8 @@ func (m *Machine) Feed(r *Record) {
 // than in the last record. Ruby changes the owner only while it holds the scheduler's mutex, and each unlock of this
 // mutex makes a record. So the thread that makes the record has changed the owner to itself.
 //
-// From 3.0 to 3.2, this is needed for a native thread that serves a second Ruby thread. The native thread's thread-local
-// storage still has the first rb_thread_t when it takes the GVL for the second (thread_start_func_2 in thread.c).
+// From 3.0 to 3.2, this is needed for a native thread that serves a second Ruby thread. Its thread-local storage still
+// has the first rb_thread_t when it takes the GVL for the second one (thread_start_func_2 in thread.c, 3.1).
 func (m *Machine) takes(r *Record) bool {
 	if r.Kind != Unlocked && r.Kind != Slept {
 		return false

@@ -61,7 +61,7 @@ f = IO.for_fd(syscall(319, "file", 0), "r+") # memfd_create
 f.syswrite("x" * 20_000)
 child { loop { b.readpartial(100_000); work 200 } }
 Thread.new { loop { f.sysseek(0); IO.copy_stream(f, a, 20_000); work 3000 } }`,
-	// Other processes want the CPU. Up to Ruby 3.2, a thread that gives the GVL away and sleeps lets them have it first.
+	// Other processes want the CPU. Up to Ruby 3.2, a thread that gives the GVL away and sleeps lets them run first.
 	"sleep beside others": `2.times { child { loop { work 1000 } } }
 Thread.new { loop { work 30_000; sleep 0.002 } }`,
 }
