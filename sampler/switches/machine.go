@@ -72,6 +72,9 @@ type Machine struct {
 	sights [maxTurns]sight
 	sight  int
 	found  []clue
+	// ticks has the times of the last clock ticks of threads with the GVL. The next one is stored at index tick.
+	ticks [maxTicks]int64
+	tick  int
 	// pending are the changes that ddtop has not passed on yet, because it may still find changes with earlier times.
 	pending []change
 	// failed counts the records for which some words of memory could not be read.
@@ -115,6 +118,8 @@ type thread struct {
 	// ticks counts clock ticks of the thread. Of several ticks after the same system call, only the first is counted.
 	// free counts the ones at which the thread did not have the GVL. Old ticks have less weight (countTick).
 	ticks, free int
+	// queues says for how long other threads usually put this thread into the queue.
+	queues queueing
 }
 
 type span struct {
@@ -191,6 +196,11 @@ func (m *Machine) Feed(r *Record) {
 	}
 	m.see(r)
 	if !r.Before33 {
+		t.queues.released, t.queues.sawNS, t.queues.beforeNS = r.state() == released, 0, 0
+		if r.Kind == Clock && r.state() == running {
+			m.ticks[m.tick] = r.NS
+			m.tick = (m.tick + 1) % maxTicks
+		}
 		m.joined(r)
 	}
 	var ran Named
@@ -268,12 +278,14 @@ func (m *Machine) last(t *thread, r *Record) {
 // interval finds out what a thread did during an interval on a CPU. The record is from the end of this interval.
 func (m *Machine) interval(t *thread, r *Record) {
 	is := r.state()
-	if joined := t.joinedNS; joined != 0 {
+	if t.joinedNS != 0 {
+		joined := m.joinedAt(t)
 		t.joinedNS = 0
-		if t.state == released && (r.InNS > joined || r.InNS == 0) {
+		if t.state == released && (r.InNS > t.queues.sawNS || r.InNS == 0) {
 			m.move(t, r, joined, waiting)
 		}
 	}
+	put := m.put(t, r)
 	// The thread could run Ruby from the time ready on, and stopped running it at the time end. If the thread is in a
 	// system call now, end is just before this call. Otherwise the time is unknown, and end is a guess: the middle
 	// between ready and now.
@@ -314,7 +326,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 	same := !ran && r.large() && r.Name == t.call && r.Args == t.args
 	if !r.Before33 && t.state == released && r.WakerOwner == t.address && r.WokenNS > t.atNS {
 		// the thread that woke this one up had put it into the queue, or had given it the GVL
-		m.move(t, r, r.WokenNS, waiting)
+		m.move(t, r, put, waiting)
 		begin = ready
 	}
 	if gave != 0 {
@@ -372,43 +384,6 @@ func (m *Machine) interval(t *thread, r *Record) {
 		}
 		m.move(t, r, end, is)
 	}
-}
-
-// joined records which threads other threads have put into the queue for the GVL, according to r. Usually the GVL's
-// holder puts a thread into the queue, so this happened after the holder's last record. But a thread in r.Joined may
-// also have had a CPU and queued by itself. Its next record will show whether it had a CPU at that time.
-func (m *Machine) joined(r *Record) {
-	at := r.NS
-	if h := m.holder; h != nil && h.atNS < r.NS {
-		at = max(h.atNS, h.sinceNS)
-		if h.tid == r.TID {
-			at = max(at, r.InNS)
-		}
-		at += (r.NS - at) / 2
-	}
-	for _, address := range r.Joined {
-		x := m.threads[m.of[address]]
-		if x == nil || x.address != address || address == r.Thread || x.state != released || x.joinedNS != 0 || x.atNS > at {
-			continue
-		}
-		x.joinedNS = at
-		m.joins = append(m.joins, x)
-	}
-}
-
-// queue changes the state of threads to waiting: of those that other threads have put into the queue for the GVL by the
-// time untilNS.
-func (m *Machine) queue(untilNS int64) {
-	m.joins = slices.DeleteFunc(m.joins, func(x *thread) bool {
-		if x.joinedNS > untilNS {
-			return false
-		}
-		if x.joinedNS != 0 && x.state == released && m.threads[x.tid] == x {
-			m.move(x, &Record{TID: x.tid, Thread: x.address}, x.joinedNS, waiting)
-		}
-		x.joinedNS = 0
-		return true
-	})
 }
 
 func (m *Machine) move(t *thread, r *Record, at int64, to state) {
