@@ -13,8 +13,8 @@ import (
 
 const (
 	// titleEvery is the longest time after which Find reads a process's title again, if the title did not match or
-	// could not be read. Programs set their title as they start, so Find reads the title of a young process again
-	// sooner. It waits for the age of the process divided by titleGrowth.
+	// could not be read. For a young process the time is shorter, because programs set their title as they start. It is
+	// then the age of the process divided by titleGrowth.
 	titleEvery  = 30 * time.Second
 	titleGrowth = 4
 	// maxFinding limits the time of one Find. The next Find continues with the processes that were not read.

@@ -56,7 +56,7 @@ type permissionFacts struct {
 	// these capabilities, too.
 	granted uint64
 	// otherUserNamespace is true if the target is in another user namespace than ddtop. It is false if ddtop may not
-	// read the target, because then ddtop cannot find it out. inner is true if ddtop's own user namespace is not the
+	// read the target, because then ddtop cannot find out. inner is true if ddtop's own user namespace is not the
 	// machine's first (a rootless container, unshare -U). Then ddtop's capabilities are valid only inside of that
 	// namespace.
 	otherUserNamespace, inner bool

@@ -61,8 +61,8 @@ func Address(object uint64) *string {
 	return report.TextOrNil(fmt.Sprintf("0x%x", object))
 }
 
-// deadlock writes a cycle of threads that wait for each other, in the form of a JVM thread dump. It begins with a line
-// for each thread: the lock that the thread waits for and the holder of this lock. Then it writes the threads' stacks.
+// deadlock writes a cycle of threads that wait for each other, in the form of a JVM thread dump. First it writes, for
+// each thread, the lock that the thread waits for and the holder of this lock. Then it writes the threads' stacks.
 func (t *dumpText) deadlock(c report.DumpDeadlock) {
 	t.printf("\nFound one deadlock: these %d threads wait for each other and can never go on.\n", len(c.Threads))
 	t.printf("%s\n", strings.Repeat("=", 79))

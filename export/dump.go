@@ -100,7 +100,7 @@ func (d *Dump) SetMeasured(ns int64, findings []report.StatFinding) {
 			continue
 		}
 		if t.StateBound == gvl.AtMost {
-			t.StateNS = d.leastNS[i] // a lower bound, because the thread may have left the state for a moment since
+			t.StateNS = d.leastNS[i] // a lower bound, because the thread may have left the state for a moment
 		}
 		t.StateBound = gvl.AtLeast
 		if t.StateNS == 0 { // no duration is known

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxGCPlaces limits how many places in the code `ddtop stat` prints for the beginnings of collections. The JSON has
-// more places.
+// maxGCPlaces limits how many places in the code `ddtop stat` prints as the places where collections began. The JSON
+// has more places.
 const maxGCPlaces = 3
 
 func dumpGC(s *sampler.Sample) report.DumpGC {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxAskStacks limits how many stacks that asked the kernel for memory the JSON has. maxAskRows limits the rows of
+	// maxAskStacks limits the listed stacks that asked the kernel for memory, in JSON. maxAskRows limits the rows of
 	// the table in the text.
 	maxAskStacks, maxAskRows = 200, 10
 )

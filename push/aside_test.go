@@ -156,7 +156,8 @@ func TestPoisonedServices(t *testing.T) {
 		if len(got) < minutes-1 || !slices.IsSortedFunc(got, cmpNumbers) {
 			t.Errorf("%d of %d were taken", len(got), minutes)
 		}
-		// ddtop may try each failing service once per half of longestAside, plus some extra tries at the beginning.
+		// ddtop may try each failing service once every two minutes, which is about half of longestAside. Some extra
+		// tries are for the beginning.
 		if most := services * (minutes/2 + 20); tries > most {
 			t.Errorf("%d tries of what is not taken, %d are the most", tries, most)
 		}

@@ -163,7 +163,7 @@ type lane struct {
 	random  func() float64 // a number from 0 to 1
 	remark  string         // the last remark; used by send only
 	round   round          // used by send only
-	unkept  bool           // the log already has a line that the disk cannot store marks (spool.Mark)
+	unkept  bool           // the log already says that the disk cannot store marks (spool.Mark)
 	apart   map[string]*apart
 
 	mu       sync.Mutex
@@ -171,7 +171,7 @@ type lane struct {
 	spooled  bool      // the goroutine of spool has ended
 	troubled time.Time // when sending began to fail; zero if it works
 	sayAt    time.Time // the earliest time at which the log may report the failure again
-	disk     bool      // the log already has a line that the disk fails
+	disk     bool      // the log already says that the disk fails
 	// sayFullAt is the earliest time at which the log may say again that the queue is full.
 	sayFullAt time.Time
 }

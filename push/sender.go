@@ -58,7 +58,7 @@ func (l *lane) send() {
 	}
 }
 
-// after returns two times after a failed try. wait is how long to wait now. rest is the value of last for the next
+// after returns two durations after a failed try. wait is how long to wait now. rest is the value of last for the next
 // call. rest is twice last, up to a limit. wait is rest minus a random part, which is up to half of it.
 func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	longest := longestRest
@@ -199,8 +199,8 @@ func (l *lane) failed(err error) {
 	}
 }
 
-// refused records that the destination refused a payload for good. It logs the reason. If the next payload is refused
-// for the same reason, it logs nothing, until a payload is accepted.
+// refused records that the destination refused a payload for good. It logs the reason, unless the previous failure had
+// the same reason and no payload was accepted since then.
 func (l *lane) refused(p *Payload, err error) {
 	l.mu.Lock()
 	l.stats.Refused++

@@ -181,8 +181,7 @@ func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...stri
 	return resp, answer, readErr, nil
 }
 
-// asked returns the headers of a request as the proxy gets them. They include Proxy-Authorization, which net/http makes
-// from the proxy's URL.
+// asked returns the headers of a request. They include Proxy-Authorization, which net/http makes from the proxy's URL.
 func asked(client *http.Client, req *http.Request) http.Header {
 	transport, ok := client.Transport.(*http.Transport)
 	if !ok || transport.Proxy == nil {

@@ -58,8 +58,8 @@ type Several struct {
 type Sibling struct {
 	PID    int   `json:"pid"`
 	Queued int64 `json:"queued"`
-	// Behind is the route of most of the running requests, for whose end the queued requests wait. It is null if the
-	// route is not known.
+	// Behind is the route of most of the running requests. The queued requests wait until these requests end. Behind is
+	// null if the route is not known.
 	Behind *string `json:"behind"`
 	// Idle is the number of processes of the same program that have idle threads.
 	Idle int `json:"idle"`

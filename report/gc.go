@@ -27,7 +27,7 @@ type StatGCBy struct {
 	Unknown uint64 `json:"unknown"`
 }
 
-// StatGCMajorBy counts major collections by the reason why a minor collection was not enough. The names are Ruby's.
+// StatGCMajorBy counts major collections by the reason why they were major. The names are Ruby's.
 type StatGCMajorBy struct {
 	NoFree    uint64 `json:"nofree"`
 	OldGen    uint64 `json:"oldgen"`

@@ -250,8 +250,9 @@ type HeapMalloc struct {
 // HeapCopied compares the memory of a forked process with the memory of its parent.
 type HeapCopied struct {
 	Parent int `json:"parent"`
-	// InheritedBytes is the size of private mappings that both the process and its parent have. SharedBytes is the part
-	// that the two processes still share. CopiedBytes is an upper bound of the part that was copied since the fork.
+	// InheritedBytes is the process's resident memory in private mappings that its parent also has. SharedBytes is the
+	// part that the two processes still share. CopiedBytes is an upper bound of the part that was copied since the
+	// fork.
 	InheritedBytes uint64 `json:"inherited_bytes"`
 	SharedBytes    uint64 `json:"shared_bytes"`
 	CopiedBytes    uint64 `json:"copied_bytes"`

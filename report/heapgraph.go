@@ -46,12 +46,12 @@ type HeapHolders struct {
 	Bytes   uint64 `json:"bytes"`
 	// RetainedBytes is the memory that the collector would free if these objects were garbage.
 	RetainedBytes uint64 `json:"retained_bytes"`
-	// Unreached is the number of objects to which no path of references leads. Such an object is garbage, or only
+	// Unreached is the number of objects to which ddtop found no path of references. Such an object is garbage, or only
 	// memory that ddtop did not read refers to it.
 	Unreached      int        `json:"unreached"`
 	UnreachedBytes uint64     `json:"unreached_bytes"`
 	Paths          []HeapPath `json:"paths"`
-	// MorePaths is the number of paths that are missing in Paths, because there were too many.
+	// MorePaths is the number of paths that are left out of Paths, because there were too many.
 	MorePaths int `json:"more_paths"`
 }
 

@@ -21,7 +21,7 @@ type StatFinding struct {
 	// AgoNS is the time from the end of the finding to the end of the measured time, in ns. It is null while the
 	// finding is active. If the finding has ended, Title and Text are in the past tense.
 	AgoNS *int64 `json:"ago_ns"`
-	// Threads are the threads that have the problem. The thread that causes it comes first.
+	// Threads are the threads that the finding is about. The thread that causes the problem comes first.
 	Threads []sampler.ThreadID `json:"threads"`
 	// Endpoint is the route or class of jobs that contributes most to the finding. It is null if there is no such
 	// endpoint.
@@ -114,8 +114,8 @@ type StatWait struct {
 	Thread  sampler.ThreadID `json:"thread"`
 	StartNS int64            `json:"start_monotonic_ns"`
 	// NS is the length of the wait, in ns. Bound says whether NS is exact, a lower bound or an upper bound. The true
-	// length lies between LeastNS and MostNS. MostNS is null if the wait may have begun before the first sample that
-	// shows it.
+	// length lies between LeastNS and MostNS. MostNS is null if the wait may be longer than the part that samples show:
+	// it has not ended, or samples did not see when it began.
 	NS         int64     `json:"ns"`
 	Bound      gvl.Bound `json:"bound"`
 	LeastNS    int64     `json:"least_ns"`

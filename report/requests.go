@@ -18,7 +18,7 @@ type StatRequests struct {
 	AtLeast bool `json:"at_least"`
 	// NotListed is the number of entries that are left out of Endpoints and Running. LeftOut is the number of requests
 	// and jobs that were not followed separately, because more than maxOpenRequests were in progress. Their time is in
-	// the endpoint with the field Other.
+	// the endpoint whose field Other is true.
 	NotListed int    `json:"not_listed"`
 	LeftOut   uint64 `json:"left_out"`
 	// Fibers counts the fibers that waited when ddtop last read them. It is null if they were not read.
@@ -156,7 +156,7 @@ type StatRequest struct {
 	BlameNS   int64          `json:"blame_ns"`
 }
 
-// TextOrNil returns a pointer to a text. It returns nil if the text is empty, because an empty text is not known.
+// TextOrNil returns a pointer to a text. It returns nil for an empty text, because "" means that the text is not known.
 func TextOrNil(s string) *string {
 	if s == "" {
 		return nil

@@ -204,9 +204,9 @@ type StatThread struct {
 	Gone bool `json:"gone"`
 }
 
-// StatNoCPU divides by state the time in which the thread was ready but had no CPU, in ns. The kernel measures only the
-// whole time (RunDelayNS). If the thread was in only one state between two readings, ddtop counts the time between them
-// for this state. All other time is left out, so each figure is a lower bound.
+// StatNoCPU says how long the thread was ready but had no CPU, in ns, for each of three states. The kernel measures
+// only the whole time (RunDelayNS). If the thread was in only one state between two readings, ddtop adds the growth of
+// RunDelayNS to this state. All other time is left out, so each figure is a lower bound.
 type StatNoCPU struct {
 	Running int64 `json:"running"`
 	GC      int64 `json:"gc"`
@@ -285,7 +285,7 @@ type StatGC struct {
 	Share   float64      `json:"share"`
 	PhaseNS StatGCPhases `json:"phase_ns"`
 	// By counts the collections of the window by the event that started them. MajorBy counts the major collections by
-	// the reason why a minor collection was not enough.
+	// the reason why they were major.
 	By      StatGCBy      `json:"by"`
 	MajorBy StatGCMajorBy `json:"major_by"`
 	// Triggers are the places in the code where collections began. Payers are the places where threads did the work of

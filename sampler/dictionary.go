@@ -65,8 +65,8 @@ type ThreadInfo struct {
 	Ractor RactorID
 	// TID is the last known id of the native thread. It is zero if none is known.
 	TID int32
-	// FirstSeenNS is when ddtop first saw the thread. GoneNS is when the thread had ended, and 0 while it lives. Both
-	// are CLOCK_MONOTONIC in ns.
+	// FirstSeenNS is when ddtop first saw the thread. GoneNS is when ddtop found that the thread had ended, and 0 while
+	// the thread lives. Both are CLOCK_MONOTONIC in ns.
 	FirstSeenNS, GoneNS int64
 	// Exception is the class of the exception that ended the thread. It is empty while the thread lives. It is also
 	// empty if no exception ended the thread, or if the class is not known.
@@ -114,7 +114,7 @@ type Peer struct {
 	// Service is the usual name of the service at the port, such as PostgreSQL or Redis. It is "" if there is none.
 	Service string
 	// Process is the program that listens at the other end of a connection within the machine, for example "ruby (pid
-	// 12)". The PID is as in ddtop's own PID namespace. Process is empty if it is not known.
+	// 12)". The PID is the one in ddtop's own PID namespace. Process is empty if it is not known.
 	Process string
 	// Path is a file's path. For a descriptor without a path, it is the text of the /proc/PID/fd link (pipe:[123]).
 	Path string

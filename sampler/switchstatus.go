@@ -1,8 +1,8 @@
 package sampler
 
 // SwitchStatus says whether and how ddtop follows a process by thread switches. A thread switch is a moment at which a
-// thread gets or loses a CPU. ddtop concludes from them when the GVL changed hands. While On is set, Sample.Changes has
-// these changes of the GVL.
+// thread gets or loses a CPU. ddtop concludes from them when threads got the GVL, gave it up or began to wait for it.
+// While On is set, Sample.Changes has these changes.
 type SwitchStatus struct {
 	On bool
 	// Kind says how ddtop learns the changes of the GVL. It is "switches" if programs that ddtop loads into the kernel

@@ -54,7 +54,7 @@ func (k *exactKey) update(sc *scene.Scene, say *scene.Message) bool {
 	k.agreed = k.agreed || s.On
 	if s.Ended != k.saidEnded {
 		if k.saidEnded = s.Ended; s.Ended != "" {
-			k.agreed = false // to switch exact mode on again has a cost, to which the user must agree again
+			k.agreed = false // before exact mode is switched on again, the user must agree to its cost again
 			say.Fail(widget.ExactEnded(s) + ": sampling goes on")
 		}
 	}

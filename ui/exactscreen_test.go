@@ -74,8 +74,8 @@ func TestTimelineOfAWait(t *testing.T) {
 	}
 }
 
-// checkWait compares a wait with the row of its thread in the timeline. The state must be known in each column. Each
-// column must show the share of its time in which, by its beginning and end, the wait went on.
+// checkWait compares a wait with the row of its thread in the timeline. The state must be known in each column. The
+// share of waiting in each column must fit the wait's beginning and end.
 func checkWait(t *testing.T, s *screen, e *store.WaitEvent) {
 	t.Helper()
 	p := s.timelinePage()

@@ -22,8 +22,8 @@ func (t *thing) Close() error {
 	return nil
 }
 
-// load runs Load on a terminal. The work first reports the progress in the parameter tells, one after the other. It
-// then waits until the test closes release.
+// load runs Load on a terminal. The work first reports each Progress in the parameter tells. It then waits until the
+// test closes release.
 func load(t *testing.T, ctx context.Context, tells ...Progress) (x *terminal, release chan struct{}, got chan *thing, made *thing) {
 	t.Helper()
 	x = openTerminal(t)
@@ -33,7 +33,8 @@ func load(t *testing.T, ctx context.Context, tells ...Progress) (x *terminal, re
 			for _, p := range tells {
 				tell(p)
 			}
-			// wait without regard to ctx, as work does that cannot be interrupted, such as reading debug information
+			// wait without regard to ctx, like work that cannot be interrupted, such as the reading of debug
+			// information
 			<-release
 			return made, nil
 		})

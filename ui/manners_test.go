@@ -137,7 +137,8 @@ func TestCopyingASummary(t *testing.T) {
 }
 
 // TestSummaryOfAnIdleProcess: a summary shows on what the time was spent. It names code that makes other threads wait
-// only if a thread waits. If a character has a meaning in a chat, the summary escapes it. It escapes no others.
+// only if a thread waits. If a character has a meaning in a chat, the summary escapes it. It escapes no other
+// characters.
 func TestSummaryOfAnIdleProcess(t *testing.T) {
 	s := hogged(t, 120, 40)
 	if text := summary(s.model); !strings.Contains(text, "\nHot path, ") || !strings.Contains(text, "JSON::Ext::Generator#generate`") {

@@ -103,7 +103,7 @@ func show(ctx context.Context, model painted, o scene.Options) error {
 	return fmt.Errorf("the screen stopped: %w", err)
 }
 
-// unreadFor is how long ddtop, at its end, waits until the terminal has accepted the last output.
+// unreadFor is how long ddtop, when it ends, waits until the terminal has accepted the last output.
 const unreadFor = time.Second
 
 // leaveUnread lets ddtop end even if its terminal accepts no output, for example because the connection hangs.

@@ -70,7 +70,7 @@ func TestSearchListsTheThreadsThatRanIt(t *testing.T) {
 }
 
 // TestSearchInTopAndLocks: in the views of functions and locks, a search lists only the rows that match, and says how
-// many they are.
+// many there are.
 func TestSearchInTopAndLocks(t *testing.T) {
 	s := hogged(t, 120, 40)
 	s.press("5")

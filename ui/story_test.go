@@ -340,7 +340,7 @@ func TestHelpNamesEveryKey(t *testing.T) {
 }
 
 // TestHelpScrollsOnASmallScreen: the help begins with the legend, and the user can scroll to all keys. No text is cut.
-// To scroll back from the end to the top takes as many key presses as to scroll down.
+// From the end, scrolling back to the top takes as many key presses as scrolling down.
 func TestHelpScrollsOnASmallScreen(t *testing.T) {
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {120, 40}} {
 		s := hogged(t, size[0], size[1])

@@ -1,5 +1,5 @@
 // Package debuginfod fetches separate debug files from servers that the user has named. It asks for each file by the
-// build id of its library. It keeps the files in the cache folder of elfutils' client, in the same form
+// build id of its program or library. It keeps the files in the cache folder of elfutils' client, in the same form
 // (https://sourceware.org/elfutils/Debuginfod.html). It treats servers, files and build ids as possibly hostile.
 package debuginfod
 

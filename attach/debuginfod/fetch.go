@@ -107,8 +107,8 @@ func outside(address string) error {
 }
 
 // follow allows a redirect to https, or from http to http. It removes the URL of the redirecting server from the
-// request to the next server, because the URL can have a secret. It also checks the next server's address. Behind a
-// proxy, dial sees only the proxy's address and cannot check it.
+// request to the next server, because the URL can have a secret. It also checks the next server's address, because
+// behind a proxy, dial sees only the proxy's address.
 func (n *named) follow(next *http.Request, via []*http.Request) error {
 	next.Header.Del("Referer")
 	before := via[len(via)-1].URL.Scheme

@@ -16,7 +16,7 @@ import (
 // errNoDebugInfo is returned for an ELF file without readable DWARF.
 var errNoDebugInfo = errors.New("no debug information")
 
-// These are the limits on the debug information of a file, because a hostile owner of the process may have written the
+// These limits apply to the debug information of a file, because a hostile owner of the process may have written the
 // file. A large libruby, with a JIT in Rust, has about 30 MB of debug information. It has 800 units, 3 million entries
 // and 300 kB of abbreviations. Reading it takes a second or two. Together the limits keep ddtop's memory below 512 MiB.
 const (

@@ -16,7 +16,7 @@ var ErrIncomplete = errors.New("the debug information does not belong to a Ruby 
 
 // rubySources are the C source files whose structs a table needs. They include other files, such as vm_insnhelper.c,
 // thread_pthread.c and thread_sync.c, whose structs belong to the same translation unit. Derive reads the units of
-// other source files only if a struct or constant is still missing after it has read these.
+// other source files only if a struct is still missing after it has read these.
 var rubySources = fileSet(`vm.c thread.c cont.c ractor.c gc.c default.c symbol.c iseq.c class.c shape.c variable.c proc.c
 	io.c hash.c st.c encoding.c string.c object.c struct.c imemo.c id_table.c set.c concurrent_set.c box.c namespace.c
 	process.c vm_backtrace.c eval.c array.c`)
@@ -220,7 +220,7 @@ func (s *scan) units(at []dwarf.Offset) ([]unit, error) {
 	return out, nil
 }
 
-// visit reads the units that define Ruby's structs (rubySources). It reads the other units only if a name of the base
+// visit reads the units that define Ruby's structs (rubySources). It reads the other units only if a struct of the base
 // table, or an essential struct, is still missing.
 func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	done := 0
@@ -244,7 +244,7 @@ func (s *scan) visit(units []unit, d *Derived, o DeriveOptions) error {
 	return nil
 }
 
-// complete reports whether the scan has found the essential structs and everything that the base table has.
+// complete reports whether the scan has found the essential structs and the structs of the base table.
 func (s *scan) complete(base *Table) bool {
 	want := slices.Clone(essential)
 	if base != nil {

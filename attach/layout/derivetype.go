@@ -54,8 +54,8 @@ func (s *scan) addStruct(t *Table, name string, at dwarf.Offset) error {
 	return s.addFields(t, name, "", info.at, 0, 0)
 }
 
-// addFields adds the members of the struct at an offset of the debug information. An unnamed member is itself a struct
-// or union. Its own members are added in its place, because in C they belong to the outer struct.
+// addFields adds the members of the struct at an offset of the debug information. If an unnamed member is itself a
+// struct or union, its own members are added in its place. In C they belong to the outer struct.
 func (s *scan) addFields(t *Table, structName, prefix string, at dwarf.Offset, base, depth int) error {
 	if depth > maxFieldDepth {
 		return fmt.Errorf("%w: structs nested deeper than %d", errNoDebugInfo, maxFieldDepth)

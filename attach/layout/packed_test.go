@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/internal/golden"
 )
 
-// baseTable is the table that serves as the dictionary for compressing the other tables. Every table was tried as the
-// dictionary, and this one makes the smallest file.
+// baseTable is the table that serves as the dictionary for compressing the other tables. Of the tables that were tried
+// as the dictionary, it makes the smallest file.
 const baseTable = "3.3.0.x86_64.json"
 
 // TestPacked: the file tables.bin has the same tables as the folder tables, each with its text and its head. After a

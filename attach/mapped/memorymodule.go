@@ -49,7 +49,7 @@ func NewModuleFromMemory(path string, mem Memory, start Address) (*Module, error
 		offset, vaddr, memsz := binary.LittleEndian.Uint64(h[8:]), binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[40:])
 		if kind == elf.PT_LOAD && !biased {
 			// The first segment contains the file's first byte, which is at the address start in the process. So this
-			// segment shows the bias, which is what to add to the file's addresses to get the process's.
+			// segment shows the bias: an address in the process minus the same address in the file.
 			m.Bias, biased = start-Address(vaddr&^(PageSize-1))+Address(offset&^(PageSize-1)), true
 		}
 		span := Span{m.Bias + Address(vaddr), m.Bias + Address(vaddr+memsz)}

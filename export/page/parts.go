@@ -59,7 +59,7 @@ type incidentDump struct {
 type dumpedThread struct {
 	id      sampler.ThreadID
 	state   gvl.State // parked if the thread is at rest, even if it waits for I/O (findings.Resting)
-	text    string    // what the thread did, without the time
+	text    string    // what the thread did, but not for how long
 	lasted  int64     // ns
 	stack   sampler.StackID
 	resumer []sampler.StackID

@@ -65,8 +65,7 @@ func (x *incidentWeights) begin(atNS int64) {
 	}
 }
 
-// Add adds the weights w to a slice. They are weights of a time that ended at atNS, and the slice is the one that
-// contains this time.
+// Add adds the weights w to the slice that contains their time. This time ended at atNS.
 func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	if k.Ran {
 		if _, known := x.ran[k]; known || len(x.ran) < maxIncidentWeights {
@@ -106,8 +105,8 @@ func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights
 	}
 }
 
-// divide divides the time of running threads among the C functions in which they ran. A function's share is how often
-// it was sampled.
+// divide divides the time of running threads among the C functions in which they ran. A function's share is in
+// proportion to how often it was sampled.
 func (x *incidentWeights) divide() {
 	var list []flamegraph.Entry
 	for k, n := range x.ran {
@@ -209,8 +208,8 @@ func (x *incidentWeights) shed(n int) {
 			break
 		}
 		slices.Sort(all)
-		// Of two entries whose stacks are shortened, only about one becomes equal to another entry, so that the two can
-		// be merged. So shed shortens two stacks for each entry that it must remove.
+		// Only about half of the entries whose stacks are shortened become equal to another entry and disappear. So
+		// shed shortens two stacks for each entry that it must remove.
 		least := all[min(2*(x.entries-n), len(all)-1)]
 		halves := make(map[sampler.StackID]sampler.StackID)
 		x.each(func(k *flamegraph.Key, w incidentWeight) {

@@ -155,8 +155,8 @@ func (p *painter) texts(row []ScreenCell, y int) {
 
 // collect returns the text from cell x on that can be drawn together, and the index of the next cell. Arrows, dots and
 // wide characters are drawn alone. The main font may lack them, and their width in another font must not move other
-// text. The text ends before a second blank in a row, because some renderers drop it. An underlined blank becomes a
-// no-break space instead.
+// text. The text ends before the second of two adjacent blanks, because some renderers drop it. An underlined blank
+// becomes a no-break space instead.
 func (p *painter) collect(row []ScreenCell, x int) (end int, run string) {
 	c := row[x]
 	run = blankText(c)

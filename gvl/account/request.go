@@ -113,8 +113,8 @@ type Endpoint struct {
 }
 
 // Slack returns slackNS, the possible error of several lengths, or zero if texts need not show it. shortestNS is the
-// shortest of the lengths, for which the error matters most. Texts need not show the error if it is small: the two
-// bounds of the shortest length differ by less than a sixteenth.
+// shortest of the lengths, for which the error matters most. Texts need not show the error if the two bounds of the
+// shortest length differ by less than a sixteenth.
 func Slack(shortestNS, slackNS int64) int64 {
 	if _, vague := Length(shortestNS, slackNS); vague {
 		return slackNS

@@ -16,7 +16,7 @@ type cause struct {
 
 // causes has the possible causes of each symptom, by the names of their rules.
 var causes = map[string][]cause{
-	// If memory is short, a thread keeps the GVL for long, because it sleeps while a page is read from the disk.
+	// If memory is short, a thread keeps the GVL for a long time, because it sleeps while a page is read from the disk.
 	"gvl_stuck": {{by: "memory_stall", least: .5}},
 	// A process that grows uses up the memory, and its collector marks more objects each time.
 	"memory_stall": {{by: "memory_grows"}},

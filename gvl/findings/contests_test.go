@@ -13,7 +13,7 @@ import (
 func TestLockStarved(t *testing.T) {
 	for _, c := range []struct {
 		what string
-		// turns returns how many times a waiting thread has got a CPU until sample i. turn reports whether the thread
+		// turns returns how many times a waiting thread has got a CPU up to sample i. turn reports whether the thread
 		// has the lock in sample i.
 		turns func(i int) int64
 		turn  func(i int) bool

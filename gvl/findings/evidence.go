@@ -208,8 +208,8 @@ type threadCount struct {
 }
 
 const (
-	// threadCountNS is the interval between counts of threads. threadCounts is how many counts are kept, which is five
-	// minutes.
+	// threadCountNS is the interval between counts of threads. threadCounts is how many of these counts are kept: they
+	// cover five minutes.
 	threadCountNS = 10e9
 	threadCounts  = 31
 )

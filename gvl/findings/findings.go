@@ -103,7 +103,7 @@ const (
 	// ClearShare is a score. If a raised finding's score stays below it for clearNS, the finding ends.
 	ClearShare = 0.8
 	// bootNS is the shortest length of a program's start. Most rules ignore the start, because a program that loads
-	// code is not under load yet.
+	// code does not do its usual work yet.
 	bootNS = 5e9
 	// maxBootNS is the longest time that counts as a program's start, even if it still loads code.
 	maxBootNS = 30e9

@@ -21,7 +21,7 @@ const gcMinHeld, gcMinWall = .10, .05
 // evalCPUStarved matches if the container is throttled, or if threads lack CPU while they hold the GVL or work without
 // it.
 func evalCPUStarved(w *window) hit {
-	// Divide the time without a CPU by all time as a holder. If it was divided by the time that the counters saw, the
+	// Divide the time without a CPU by all time as a holder. If it were divided by the time that the counters saw, the
 	// share would be too large. A thread's counters miss most short holds, which fall between two readings. A hold in
 	// which the thread loses its CPU takes longer, so the counters show it more often. The same is true for work
 	// outside the GVL.
@@ -98,7 +98,7 @@ const (
 	// counterSpanNS is the shortest time between two readings of the process's counters that rules compare.
 	counterSpanNS = 2e9
 	// heldSigmas is a number of standard deviations. The GVL's share counts as larger than the used CPU time only if
-	// the difference is at least this many.
+	// the difference is larger than this many standard deviations.
 	heldSigmas = 4
 )
 

@@ -86,7 +86,7 @@ type Message struct {
 	Until  *time.Time `json:"until,omitempty"`
 	Unread bool       `json:"unread,omitempty"`
 	// Recording and Page say where a recording and an HTML page about the alert will be. ddtop writes these files only
-	// half a minute after the start of the alert. Both are empty if no files are wanted.
+	// half a minute after the start of the alert. Both are empty if there will be no files.
 	Recording string `json:"recording,omitempty"`
 	Page      string `json:"page,omitempty"`
 	TraceID   string `json:"trace_id,omitempty"`

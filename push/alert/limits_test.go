@@ -66,7 +66,7 @@ func TestNamedProcessIsBounded(tt *testing.T) {
 	for i, rule := range rules {
 		first := t.process(10+i, "shop")
 		t.set(first, t.finding(rule, "warn", .1))
-		// For every second rule, the start message is sent now. So it names the process in the variable first.
+		// For every second rule, the start message is sent now. So it names the process that had the finding first.
 		t.pass(gatherFor * time.Duration(i%2))
 		t.set(worst, t.finding(rule, "crit", 1))
 		t.pass(gatherFor)

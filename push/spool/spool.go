@@ -73,8 +73,8 @@ type entry struct {
 	mark Mark
 }
 
-// Mark is what the sender notes about the failed tries of an entry. For an entry on disk, the fields Failed, Blamed and
-// Until are stored on disk, too. So they survive the end of ddtop. The other fields do not.
+// Mark is what the sender notes about an entry. For an entry on disk, the fields Failed, Blamed and Until are stored on
+// disk, too. So they survive the end of ddtop. The other fields do not.
 type Mark struct {
 	// Group is the service to which the entry's data belongs. A destination may refuse all entries of one group.
 	// Entries of other groups are still sent. Group is empty until the entry has been read.

@@ -12,7 +12,7 @@ import (
 
 // Ring reads a ring buffer of the kernel (BPF_MAP_TYPE_RINGBUF) without copying it. It replaces the library's reader,
 // which loops without a pause while an entry is reserved but not finished. If the target's thread loses its CPU while
-// it writes the entry, such a loop lasts long.
+// it writes the entry, such a loop can last long.
 type Ring struct {
 	consumer, producer []byte
 	data               []byte // the ring, mapped twice, one after the other; a part of producer

@@ -77,7 +77,7 @@ func NewMachine(changed func(*Change)) *Machine {
 	return &Machine{changed: changed, threads: make(map[int32]*thread), tidOf: make(map[uint64]int32)}
 }
 
-// Change is a change of a thread's state towards the GVL.
+// Change is a change of a thread's GVLState or of its Doing.
 type Change struct {
 	// AtNS is the time of the change, CLOCK_MONOTONIC in ns.
 	AtNS int64

@@ -34,8 +34,8 @@ type Options struct {
 	NoRequests bool
 	// Now returns CLOCK_MONOTONIC in ns. If it is nil, the time package's clock is used.
 	Now func() int64
-	// Frugal limits the time that ddtop spends on searches for requests and jobs (serve.go). Set it if the user has
-	// limited ddtop's CPU time.
+	// Frugal limits the time that ddtop spends on searches for requests and jobs (serve.go). Set it if ddtop's CPU time
+	// is limited.
 	Frugal bool
 }
 
@@ -161,9 +161,9 @@ func (r *Reader) keepShare() {
 }
 
 // SuspendedFibers searches the heap for fibers to which no thread refers, because they are suspended or were never
-// resumed. It returns the suspended ones with their stacks. The search reads all small objects. This takes too long for
-// a tick, so it is only for a dump. Call it after a Read. A fiber to which nothing refers is included until the
-// collector has freed it.
+// resumed. It returns both kinds, and reads the stacks of the suspended ones. The search reads all small objects. This
+// takes too long for a tick, so it is only for a dump. Call it after a Read. A fiber to which nothing refers is
+// included until the collector has freed it.
 //
 // An error comes from ctx, or from reading the list of the heap's pages. It can also mean that fibers cannot be found
 // with this release's layout table.

@@ -65,7 +65,7 @@ func (r *stackReader) fits(s *stackState, end attach.Address) bool {
 
 // same reports whether frames equal the kept frames and have the same names and lines. live is true if the thread may
 // be executing the frames. If a JIT is on, live must be the same as for the kept frames, because the innermost frame's
-// line depends on it.
+// line depends on it. This does not apply to C functions.
 func (r *stackReader) same(s *stackState, frames []byte, end attach.Address, drop int, live bool) bool {
 	if live != s.live && r.dec.JITOn() && !s.topC[0] {
 		return false

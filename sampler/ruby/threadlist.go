@@ -13,10 +13,10 @@ import (
 // These are limits for reading the target's lists. A list that changes or is corrupt must not occupy ddtop forever.
 const (
 	// maxThreads limits how many threads are followed in one process, in all its ractors together. If a list is longer,
-	// the read has failed.
+	// this is counted as a failed read.
 	maxThreads = 20000
 	// maxRactors limits how many ractors are followed in one process: the main ractor and the oldest others. If the
-	// list is longer, the read has failed.
+	// list is longer, this is counted as a failed read.
 	maxRactors = 4096
 	// maxGap limits, in bytes, the gap between two structs that are read together as one range. maxSegment limits the
 	// size of such a range, in bytes. To read a gap is cheaper than a further range: a range costs about 0.35 µs, as

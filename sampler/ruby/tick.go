@@ -109,9 +109,9 @@ func (r *Reader) failed(err error) error {
 }
 
 // snapshot makes the main call of a tick, which reads all planned memory. It makes further calls for stacks that
-// changed, or were not at the expected place. If selective is true, it reads only some threads, most of them threads
-// that take part in the scheduling (selective.go). If it finds that it needs another thread, it ends early, and the
-// outcome says so.
+// changed, or were not at the expected place. If selective is true, it reads only the threads that take part in the
+// scheduling (selective.go), and some others. If it finds that it needs another thread, it ends early, and the outcome
+// says so.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.planTick(depth, selective)
 	t0 := r.now()

@@ -1,6 +1,6 @@
 package ruby
 
-// way says how a stack was read. The way decides why ddtop trusts the result: for example, two copies were equal.
+// way says how a stack was read, and so why ddtop trusts the result. For example, two copies were equal.
 type way int
 
 const (

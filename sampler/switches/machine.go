@@ -14,16 +14,16 @@ const (
 	// backNS is the time, in ns, from when a thread gets a CPU until it runs Ruby. The thread needs this time to return
 	// from the kernel and to lock the scheduler's mutex.
 	backNS = 4_000
-	// leadNS is the time, in ns, by which a thread gives the GVL away, or queues for it, before it loses its CPU.
+	// leadNS is the time, in ns, from when a thread gives the GVL away, or queues for it, until it loses its CPU.
 	leadNS = 3_000
-	// sendNS is for a thread that loses its CPU in a system call that sends something. It is how long before that the
-	// thread gave the GVL away, in ns. A server on the same machine gets the message and takes the CPU. The time is
+	// sendNS is for a thread that loses its CPU in a system call that sends something. It is how long before this loss
+	// the thread gave the GVL away, in ns. A server on the same machine gets the message and takes the CPU. The time is
 	// long because libraries of databases first prepare and encrypt the message.
 	//
 	// writeNS is the same time for a thread that writes or wakes another thread. It is short because Ruby itself makes
 	// these calls.
 	sendNS, writeNS = 40_000, 4_000
-	// againNS is how long a system call can take that does not wait, in ns. The thread gives the GVL away for this
+	// againNS is how long a system call can take if it does not wait, in ns. The thread gives the GVL away for this
 	// call, and gets it back on the same CPU without sleeping.
 	againNS = 50_000
 	// largeBytes is a size in bytes. A read or write of at least this size can take much longer than others. So a

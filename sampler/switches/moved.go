@@ -17,8 +17,8 @@ const (
 	// the thread probably wanted to sleep. A time slice begins with the thread's hold, or when the first other thread
 	// begins to wait.
 	sliceNS = 5_000_000
-	// maxMoves limits how many moves are stored until the next Glance. If there are more, they are dropped, and Look
-	// may return wrong records. So Look reports the loss.
+	// maxMoves limits how many moves are stored until the next Glance. Further moves are dropped. The records from Look
+	// may then be wrong, so Look reports the loss.
 	maxMoves = 1 << 18
 	// recentThreads is the size of a cache, and a power of two. If a thread is in the cache, ddtop need not search for
 	// it in a map.

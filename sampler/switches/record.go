@@ -117,7 +117,7 @@ type Worked interface {
 }
 
 // sends are the system calls that can wake another thread, but do not wait for that thread. The value of each is a time
-// in ns: how long before it loses its CPU to the woken thread the caller gives the GVL away.
+// in ns. It is the time from when the caller gives the GVL away until it loses its CPU to the woken thread.
 var sends = map[string]int64{"sendto": sendNS, "sendmsg": sendNS, "sendmmsg": sendNS, "write": writeNS,
 	"writev": writeNS, "futex": writeNS, "sendfile": writeNS, yield: writeNS}
 

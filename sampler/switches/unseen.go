@@ -100,8 +100,8 @@ func (m *Machine) regained(t *thread, r *Record, gave, to int64) (back int64) {
 }
 
 // since handles a thread that had no GVL at one time (from), and has it at a later time (to). It returns when the
-// thread got the GVL. It knows two limits for this time: the thread got the GVL after the last hold of another thread.
-// It got it before another thread's record first shows this thread as the owner.
+// thread got the GVL. This was after the last hold of another thread, and before another thread's record first shows
+// this thread as the owner.
 func (m *Machine) since(t *thread, from, to int64) int64 {
 	last, seen := m.without(t, from, to)
 	return last + (seen-last)/2

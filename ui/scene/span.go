@@ -69,10 +69,10 @@ func (s *Span) ToggleFreeze() {
 // Bounded returns the moment nearest to ns that the screen can show.
 func (s *Span) Bounded(ns int64) int64 { return max(s.OldestNS+store.ColumnNS, min(ns, s.LastNS)) }
 
-// AxisNS returns the length of the time axis. This is the length of the window or, if the history is shorter, the
-// length of the history. A short history is rounded up, so that the axis does not change with every picture. Up to 5 s
-// it is rounded to half seconds. A longer one is rounded to whole seconds, or to a thirtieth of the window if this is
-// longer.
+// AxisNS returns the length of the time axis. This is the length of the window or, if the history before the moment on
+// the screen is shorter, the length of this history. A short history is rounded up, so that the axis does not change
+// with every picture. Up to 5 s it is rounded to half seconds. A longer one is rounded to whole seconds, or to a
+// thirtieth of the window if this is longer.
 func (s *Span) AxisNS() int64 {
 	const secondNS, parts, first = int64(1e9), 30, int64(5e9)
 	known, step := s.AtNS-s.OldestNS, max(secondNS, s.WindowNS/parts)

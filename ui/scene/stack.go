@@ -44,7 +44,7 @@ func (sc *Scene) FrameLines(st gvl.ThreadState) (lines []string) {
 type stackLine struct {
 	frame sampler.FrameID // zero for a run
 	run   string
-	from  int // how many frames of the stack are inward of this line
+	from  int // how many frames of the stack are further in than this line
 }
 
 // maxStackLines limits how many frames ListStack reads from a stack.

@@ -56,8 +56,8 @@ func TestFlamegraphAgreesWithAccount(t *testing.T) {
 			}
 			for _, th := range st.Threads {
 				got, want := report.StatesOf(byThread[th.ID]), th.NS
-				// The flamegraph and the account may differ here: only the flamegraph calls it parked if a server has
-				// no client, or if a thread sleeps outside of requests.
+				// The flamegraph and the account may differ here. Unlike the account, the flamegraph also shows a
+				// server without a client, and a sleep outside of requests, as parked.
 				if got.Parked < want.Parked || got.Parked+got.IO+got.Sleeping != want.Parked+want.IO+want.Sleeping {
 					t.Errorf("seed %d thread %d: parked, io and asleep: %+v, the account has %+v", seed, th.ID, got, want)
 				}

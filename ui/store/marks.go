@@ -15,9 +15,9 @@ import (
 type Mark struct {
 	TimeNS int64
 	GC     sampler.GC
-	// Heap and Classes are the figures of the collector and of allocations. Only in the newest mark they are always
-	// from the mark's own time. In other marks they are up to detailNS older. In a mark from a ring buffer (marks),
-	// Heap is never nil.
+	// Heap and Classes are the figures of the collector and of allocations. In the newest mark they are always from the
+	// mark's own time. In other marks they can be up to detailNS older. In a mark from a ring buffer (marks), Heap is
+	// never nil.
 	Heap    *sampler.GCDetail
 	Classes *sampler.AllocClasses
 	// Live is the number of live slots on the heap, as in GCDetail.

@@ -190,7 +190,7 @@ func (s *Store) followFamily(ctx context.Context) {
 }
 
 // Run runs the Source until ctx ends, the target ends or the target cannot be read. After that, State says which of
-// these three is the reason.
+// these three happened.
 func (s *Store) Run(ctx context.Context) {
 	following, stop := context.WithCancel(ctx)
 	go s.followFamily(following)

@@ -286,8 +286,8 @@ type WaitEvent struct {
 	HandNS, NoCPUNS int64
 	Thread          sampler.ThreadID
 	First, Last     sampler.ThreadID
-	// Stack is the stack of the waiting thread. FirstStack is of the first holder of the GVL during the wait: the last
-	// of its stacks that ddtop knew when the wait ended. LastStack is the same for the last holder. A stack is zero if
+	// Stack is the stack of the waiting thread. FirstStack is a stack of the first holder of the GVL during the wait:
+	// the last one that ddtop knew when the wait ended. LastStack is the same for the last holder. A stack is zero if
 	// it is not known.
 	Stack, FirstStack, LastStack sampler.StackID
 	Work                         sampler.WorkID // what the thread worked for. Zero means no work, or unknown work.

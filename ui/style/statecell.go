@@ -124,8 +124,8 @@ func (s *shades) eighths(v float64) int {
 const leastRan = 1.0 / 8
 
 // letter returns the colour of letters on the colour of a state: black or white. Each state has one such colour for all
-// its shades, so that a row does not alternate between black and white. letter chooses the one that is more legible on
-// the shade on which it is harder to read.
+// its shades, so that a row does not alternate between black and white. Each of the two is hardest to read on one of
+// the shades. letter chooses the one that is more legible on its worst shade.
 func (t *Theme) letter(full canvas.Color) canvas.Color {
 	black, white := canvas.RGB(BlackText), canvas.RGB(WhiteText)
 	weakest := t.Shade(full, t.Weakest)

@@ -29,8 +29,8 @@ const (
 // Theme is a set of colours for the screen. It holds no state.
 type Theme struct {
 	Name string
-	// Background is the assumed colour of the terminal's background. Weak colours are mixtures of a colour with it. On
-	// the terminal this background is not drawn, but only in picture files.
+	// Background is the assumed colour of the terminal's background. Weak colours are mixtures of a colour with it.
+	// This background is drawn only in picture files, and not on the terminal.
 	Background canvas.Color
 	// Text, Dim and Faint are plain text of three strengths, from strong to weak. Line is for rules and borders.
 	Text, Dim, Faint, Line canvas.Color

@@ -139,8 +139,8 @@ func (v *flamePicture) root() *flamegraph.Node {
 	return v.Tree.Root
 }
 
-// leastOfAll and leastOfFrame are the least shares of the time from which on the function mostly names a state.
-// leastOfAll is for the whole flamegraph, leastOfFrame for a single frame.
+// leastOfAll and leastOfFrame are shares of the time. The function mostly names a state only if the state has at least
+// this share. leastOfAll is for the whole flamegraph, and leastOfFrame for a single frame.
 const (
 	leastOfAll   = 0.1
 	leastOfFrame = 0.005
@@ -220,7 +220,7 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 		}
 	}
 	text := c.Text
-	// in the label, the layout has replaced an escape character by U+FFFD, but views show it as ␛
+	// in c.Text, the layout has replaced an escape character by U+FFFD, but views show it as ␛
 	if clean := canvas.Clean(label); clean != label {
 		label, text = clean, flamegraph.LabelFit(clean, a.W)
 	}
@@ -362,7 +362,7 @@ func (v *Flame) Detail(dict *sampler.Dictionary) (name, rest string) {
 	}
 	sum := style.Measure(v.Metric, n.Total)
 	if v.Metric.IsTime() && n.Total > v.Tree.ToNS-v.Tree.FromNS {
-		sum += " thread-time" // the times of several threads are added up, because they ran at the same time
+		sum += " thread-time" // several threads ran at the same time, and their times are added up
 	}
 	weights := []string{fmt.Sprintf("total %.1f %%", float64(n.Total)/total*100)}
 	switch {

@@ -94,7 +94,7 @@ func (v *Flame) pageBy(d int) {
 }
 
 // scroll moves the selection by as many rows as the flamegraph has on the screen, towards the callers (-1) or the
-// callees (+1). It also scrolls the picture by so many rows.
+// callees (+1). It scrolls the picture by the same number of rows.
 func (v *flamePicture) scroll(d int) {
 	if v.First() {
 		return

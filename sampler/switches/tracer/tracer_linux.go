@@ -188,7 +188,7 @@ func (f *Feed) Fetch() error {
 }
 
 // Ring makes the next record of any process call the function rung, once and in another goroutine. If a record is
-// already in the ring, Ring calls rung itself.
+// already waiting, Ring calls rung itself.
 func (f *Feed) Ring(rung func()) {
 	f.t.bell.set(rung)
 	f.t.mu.Lock()

@@ -137,7 +137,8 @@ func pointerOfThreads(t *testing.T) int64 {
 }
 
 // TestUnreadWords: if some words of a thread's memory cannot be read, the records of the thread say so. The test makes
-// one of three reads fail: of thread-local storage, of the memory to which this storage points, or of other memory.
+// three reads fail, one after the other: of thread-local storage, of the memory to which this storage points, and of
+// other memory.
 func TestUnreadWords(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

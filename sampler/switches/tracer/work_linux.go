@@ -35,8 +35,8 @@ type WorkPlace struct {
 	// in the frame's environment pointer.
 	Frame, ISeq, Back uint64
 	// Table is an offset in an RHash, in bytes. If Inside is true, the st_table itself is at this offset, and otherwise
-	// a pointer to it. Entries and Bound are offsets in an st_table, in bytes. Entries is of the pointer to the
-	// entries, and Bound of their number.
+	// a pointer to it. Entries and Bound are offsets in an st_table, in bytes. Entries is the offset of the pointer to
+	// the entries, and Bound is the offset of their number.
 	Table, Entries, Bound int
 	Inside                bool
 	// Collections is the address of Ruby's counter of garbage collections. Ruby increments it when a collection begins.

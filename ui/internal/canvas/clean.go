@@ -72,7 +72,7 @@ func Clean(s string) string {
 	if b.Len() == len(s) {
 		return s
 	}
-	// dropping a character can join its neighbours to one cluster, so clean again; this ends, because the text gets
+	// dropping a character can join its neighbours into one cluster, so clean again; this ends, because the text gets
 	// shorter
 	return Clean(b.String())
 }

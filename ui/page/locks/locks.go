@@ -45,8 +45,8 @@ type Page struct {
 	ByPlace widget.Table[placeRow, lockKey]
 
 	cycles [][]deadLink
-	// The list has locks for which threads wait now, or waited in the time that is shown. ShortLocks is the number of
-	// those locks that are not listed, because all waits for them were too short.
+	// ShortLocks is the number of locks that are not listed because all waits for them were too short. It counts only
+	// locks for which threads wait now, or waited in the time that is shown.
 	ShortLocks int
 	widget.Blame
 	placesOf widget.PlacesFrom

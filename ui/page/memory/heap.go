@@ -42,8 +42,8 @@ const (
 	// countRest times the time that the count took. So long counts are rare, and enough of ddtop's CPU budget is left
 	// for samples.
 	countEvery, countRest = 10 * time.Second, 2
-	// quickMemory limits how long a part of each count may take, which finds out what kinds of memory make up the
-	// resident memory. If it takes longer, ddtop does this only while the page shows these kinds of memory.
+	// Each count of the heap also finds out which kinds of memory make up the resident memory, if this takes at most
+	// quickMemory. If it takes longer, ddtop does this only while the page shows these kinds of memory.
 	quickMemory = 2 * time.Second
 	// maxCurve limits the points of a curve. A curve with more points loses every second point.
 	maxCurve = 512
@@ -149,7 +149,7 @@ func (p *Page) wanted(sc *scene.Scene) bool {
 // memoryGrows is the ID of the finding that says that the memory grows.
 const memoryGrows = "memory_grows"
 
-// Growing extends the finding that the memory grows, if list has this finding. It adds two things to the text: the
+// Growing extends the finding that the memory grows, if list has this finding. It adds two things to the finding: the
 // class that grows most, and the keys that show what refers to the objects of this class. It changes the elements of
 // list.
 func (p *Page) Growing(list []findings.Finding) {

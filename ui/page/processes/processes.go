@@ -137,9 +137,9 @@ type findingKey struct {
 
 func (f *processFinding) ID() findingKey { return findingKey{f.of, f.Title} }
 
-// RefreshProcesses is the interval at which the rows of the table are made again while the picture is live. The
-// interval does not depend on samples. If the shown process has ended, no samples come, but the table must still
-// change.
+// RefreshProcesses is the interval at which the rows of the table are made again while the picture is live. ddtop
+// measures it by the clock and not by samples: if the shown process has ended, no samples come, but the table must
+// still change.
 const RefreshProcesses = 500 * time.Millisecond
 
 // processList is the source of the page's processes. List returns the sampled processes, and Relatives returns all.

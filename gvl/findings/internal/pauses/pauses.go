@@ -116,8 +116,8 @@ func (w *Watch) during(t *gvl.Tick) {
 		}
 		found = true
 		p.Stack = ts.Stack
-		// Compute RanNS from the time on a CPU. The time without a CPU could not be used: the kernel counts a wait for
-		// a CPU only when this wait has ended.
+		// Compute RanNS from the time on a CPU. The time without a CPU is of no use here, because the kernel counts a
+		// wait for a CPU only when this wait has ended.
 		k := &t.Threads[i].Kernel
 		if w.thread != ts.Thread {
 			w.thread, w.cpuNS = ts.Thread, 0

@@ -36,8 +36,8 @@ type Frames struct {
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
 	// BornNS and ByNS limit the time at which work began that a search finds in these frames for the first time. It
-	// began after BornNS and before ByNS, CLOCK_MONOTONIC in ns. At BornNS, the execution context was read before, or
-	// did not exist yet. BornNS is zero if no such time is known. If ByNS is zero, NowNS is used instead.
+	// began after BornNS and before ByNS, CLOCK_MONOTONIC in ns. At BornNS the execution context was read, or did not
+	// exist yet. BornNS is zero if no such time is known. If ByNS is zero, NowNS is used instead.
 	BornNS, ByNS int64
 }
 
