@@ -23,9 +23,9 @@ const (
 	maxMemoryFiles = 16
 )
 
-// forkTime is the time by which ddtop decides whether a process's parent wrote a memfd. The parent wrote it if the last
-// write is at least this long before the start of the process. A shorter time proves nothing, because the kernel keeps
-// both times in ticks of up to 10 ms.
+// forkTime is a time between the last write to a memfd and the start of a process. If at least this time has passed,
+// the process's parent wrote the memfd. A shorter time proves nothing, because the kernel keeps both times in ticks of
+// up to 10 ms.
 const forkTime = 50 * time.Millisecond
 
 // MemoryFile is a memfd that a process has open (memfd_create(2)).

@@ -214,7 +214,8 @@ func TestLyingChanges(t *testing.T) {
 	head := func(flags uint64, rest ...uint64) *craft {
 		return new(craft).uints(append([]uint64{sampleChanges, 0, flags}, rest...)...)
 	}
-	named := func(bits uint64, more ...uint64) []uint64 { return append([]uint64{bits, 3, 14}, more...) } // thread 3, tid 7
+	// thread 3, tid 7 (a signed number: the format writes 7 as 14)
+	named := func(bits uint64, more ...uint64) []uint64 { return append([]uint64{bits, 3, 14}, more...) }
 	list := func(n uint64, elements ...[]uint64) []uint64 {
 		return append([]uint64{n}, slices.Concat(elements...)...)
 	}

@@ -31,7 +31,8 @@ type Reach struct {
 	// GapNS is the longest time between two samples in which states are known. In a longer time they are Unknown.
 	// SlowGapNS replaces GapNS if ddtop's clock was slow (Sample.Slow) at one of the two samples, or at both.
 	GapNS, SlowGapNS int64
-	// BackNS is the longest Unknown time that a later answer of the kernel can still explain, in ns.
+	// If the kernel has not answered what a thread does, the thread is Unknown. A later answer still explains this
+	// Unknown time, if it began at most BackNS before the answer, in ns.
 	BackNS int64
 }
 

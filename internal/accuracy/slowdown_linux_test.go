@@ -87,7 +87,8 @@ func TestSlowDown(t *testing.T) {
 	}
 }
 
-// interval returns the mean of ratios, given as logarithms, as a percentage with its 95 % confidence interval.
+// interval returns the mean change in percent, with its 95 % confidence interval. logs are the logarithms of the
+// measured ratios.
 func interval(logs []float64) string {
 	var mean, square float64
 	for _, x := range logs {

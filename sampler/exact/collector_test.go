@@ -8,7 +8,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// collected is a Machine whose changes go to a Collector. The Collector reports changes after time 5.
+// collected is a Machine whose changes go to a Collector. The Collector reports only changes that happened after time
+// 5.
 type collected struct {
 	t *testing.T
 	m *Machine

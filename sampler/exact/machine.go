@@ -165,9 +165,9 @@ func (m *Machine) Feed(r *Record) {
 	}
 }
 
-// takes reports whether the thread that made a record of a probe has just taken the GVL. This is so if the GVL has another owner
-// than in the last record. Ruby changes the owner only while it holds the scheduler's mutex, and each unlock of this
-// mutex makes a record. So the thread that makes the record has changed the owner to itself.
+// takes reports whether the thread that made a record of a probe has just taken the GVL. This is so if the GVL has
+// another owner than in the last record. Ruby changes the owner only while it holds the scheduler's mutex, and each
+// unlock of this mutex makes a record. So the thread that makes the record has changed the owner to itself.
 //
 // From 3.0 to 3.2, this is needed for a native thread that serves a second Ruby thread. Its thread-local storage still
 // has the first rb_thread_t when it takes the GVL for the second one (thread_start_func_2 in thread.c, 3.1).

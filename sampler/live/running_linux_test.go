@@ -250,8 +250,8 @@ func TestOtherCodeAtTheSamePlace(t *testing.T) {
 	}
 }
 
-// TestNotBegun: if ddtop stops before the first stacks were taken, the error must say this. It must not say that the
-// process's memory hangs.
+// TestNotBegun: if ddtop is stopped before it has taken the first stacks, the error must say this. It must not say that
+// reads of the process's memory get no answer.
 func TestNotBegun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	hangs := NoAnswer(4711, nil)

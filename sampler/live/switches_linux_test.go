@@ -38,7 +38,8 @@ func TestSwitches(t *testing.T) {
 	s := open(t, p.PID, live.Options{LockRate: 100})
 	ctx, cancel := context.WithTimeout(context.Background(), rubytest.Timeout)
 	defer cancel()
-	type reading struct{ before, got, after int64 } // after is read after got
+	// numbers of switches: got is ddtop's. before and after are the kernel's, read before and after got
+	type reading struct{ before, got, after int64 }
 	var first, last reading
 	var was, firstNS int64
 	var lastNS, begunNS int64 // lastNS is the time of the last sample. A number that is new now was read after begunNS.

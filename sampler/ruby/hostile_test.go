@@ -337,8 +337,8 @@ func heapAlloc() int64 {
 }
 
 const (
-	// mostHostileReads limits the ranges of memory that one tick reads. In each try, a tick reads the lists of threads
-	// and ractors twice, and also the words that lead to the threads' names.
+	// mostHostileReads is the largest number of ranges of memory that one tick may read. A tick tries to read the lists
+	// of threads and ractors at most maxListTries times.
 	mostHostileReads = 2 * maxListTries * (maxThreads + 2*maxRactors)
 	// mostHostile limits the memory that ddtop may keep, in bytes. It is the sum of all of ddtop's limits, and of the
 	// size of the flamegraph's keys.

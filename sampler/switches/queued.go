@@ -13,14 +13,14 @@ const (
 
 // queueing is what ddtop knows of the times in which other threads had the GVL, just before they gave it to a thread.
 // This is for Ruby 3.3 and later. There a Mutex or a Queue puts a sleeping thread into the queue for the GVL without
-// any thread switch, and the thread is only woken when it gets the GVL.
+// any thread switch. The thread is only woken when it gets the GVL.
 type queueing struct {
-	// released is true if the thread had no GVL at its last record, and was not in the queue. sawNS is when a record
-	// first showed the thread in the queue since then, and beforeNS for how long other threads had the GVL until then.
-	// Both are zero if no record did.
+	// released is true if the thread had no GVL at its last record, and was not in the queue. sawNS is when a record of
+	// another thread first showed it in the queue since then. beforeNS is for how long other threads had the GVL until
+	// sawNS. Both are zero if there is no such record.
 	released        bool
 	sawNS, beforeNS int64
-	// ticks counts the clock ticks in these times, and queued those of them that found the thread in the queue.
+	// ticks counts the clock ticks in these times. queued counts only the ticks that found the thread in the queue.
 	ticks, queued int
 	// heldNS is the sum of these times, in ns. seenNS is the part of it after a record has shown the thread in the
 	// queue, and unknownNS is the other part. Old times count less, as ticks do.

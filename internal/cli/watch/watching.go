@@ -185,7 +185,7 @@ func (w *watched) written(in *incident) {
 // reports the reason only once.
 func (w *watched) fail(in *incident) {
 	in.lost = cmp.Or(in.lost, w.failureOf(in))
-	if w.ofNow { // countLost counts it, unless a new recording of the incident succeeds
+	if w.ofNow { // countLost counts this error later, unless a new recording of the incident succeeds
 		w.lost = in.lost
 	} else {
 		w.count(in.lost)

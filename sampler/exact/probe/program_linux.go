@@ -74,8 +74,8 @@ type builder struct {
 	counters int // the descriptor of the map of counters
 	ring     int
 	stacks   *stackMaps // nil if stacks are not copied
-	// calls is the descriptor of the map that counts the hits of each call site. It is 0 if the hits are not counted:
-	// if the probe is in the function itself, or if the function sleeps (Slept).
+	// calls is the descriptor of the map that counts the hits of each call site. It is 0 if hits are not counted: if
+	// the probe is in a function instead of at its calls, or for the Kind Slept.
 	calls int
 }
 

@@ -93,7 +93,7 @@ func (g *Stacks) Of(stack sampler.StackID) Doors {
 	var frames []place
 	innermost := make(map[ID]int)
 	covered := [code.MaxFrames + 1]int{} // +1 where covered frames begin, -1 behind their end
-	covers := make(map[ID]bool)          // set if another method is between two frames of this one
+	covers := make(map[ID]bool)          // by method: set if another method is between two of its frames
 	for _, f := range code.Frames(g.dict, stack, code.MaxFrames) {
 		if f.C || f.Label == "" || strings.HasPrefix(f.Path, "<internal:") {
 			continue

@@ -38,7 +38,7 @@ type spender struct {
 // startTakesNS is how long the start of ddtop takes on a full machine, in ns.
 const startTakesNS = 3e9
 
-// spending is how much CPU time the simulated ddtop has used in total by the time at.
+// spending is the CPU time that the simulated ddtop has used until one moment (at).
 type spending struct {
 	at int64
 	ns float64

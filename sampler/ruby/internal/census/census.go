@@ -208,7 +208,7 @@ func (c *Counter) page(p *gc.Page) {
 	c.out.Dead += dead
 	c.out.Free += free
 	s := c.slots[p.SlotSize]
-	if s == nil { // slot sizes are at most maxSlotSize
+	if s == nil { // the first page with this slot size. There are few slot sizes, because they are at most maxSlotSize
 		s = &sampler.HeapSize{SlotSize: p.SlotSize}
 		c.slots[p.SlotSize] = s
 	}

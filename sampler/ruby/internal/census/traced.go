@@ -23,7 +23,8 @@ const (
 	// maxTypes limits how many types of T_DATA objects (objects with data of C code) are examined. Ruby and its gems
 	// have a few hundred such types.
 	maxTypes = 1 << 12
-	// tracedAPiece is how many entries of the tracer's table are read before the caller can pause (the parameter rest).
+	// tracedAPiece is how many entries of the tracer's table are read at a time. After each piece, ddtop calls a
+	// function of the caller, which may pause.
 	tracedAPiece = 1 << 14
 	// maxPoints limits how many TracePoints are examined. maxLooks limits how often a pass over the heap is repeated
 	// because it found something useful. The first find is the type of TracePoints, and the second is the tracer.

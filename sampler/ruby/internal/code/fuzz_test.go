@@ -40,7 +40,7 @@ func FuzzDecode(f *testing.F) {
 			n := binary.LittleEndian.Uint32(edits[2:])
 			value := uint64(n)
 			switch n & 3 {
-			case 0: // a pointer to an address that is read
+			case 0: // a pointer to one of the addresses that the decoder reads
 				value = uint64(places[i][int(n>>2)%len(places[i])])
 			case 1: // another word of this memory
 				var b [8]byte

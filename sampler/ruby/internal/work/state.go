@@ -35,9 +35,9 @@ type Frames struct {
 	// NowNS is the time of the sample with these frames. SinceNS is a time before the frames were read. Both are
 	// CLOCK_MONOTONIC in ns.
 	NowNS, SinceNS int64
-	// BornNS and ByNS limit the time at which work began that a search finds in these frames for the first time. It
-	// began after BornNS and before ByNS, CLOCK_MONOTONIC in ns. At BornNS the execution context was read, or did not
-	// exist yet. BornNS is zero if no such time is known. If ByNS is zero, NowNS is used instead.
+	// A search can find work in these frames that began after the last search. BornNS and ByNS limit the time at which
+	// it began, CLOCK_MONOTONIC in ns. At BornNS, the execution context had no such work yet, or did not exist. BornNS
+	// is zero if no such time is known. If ByNS is zero, NowNS is used instead.
 	BornNS, ByNS int64
 }
 
