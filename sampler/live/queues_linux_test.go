@@ -230,7 +230,7 @@ func TestPassengerQueue(t *testing.T) {
 		}
 		// Passenger itself sends a first request (helper-scripts/prespawn). This request may wait, too, so there may be
 		// more than three.
-		return n >= 3 && strings.Count(said, "Sessions: 1") == len(passenger.PIDs)
+		return n >= 3 && strings.Count(said, "Sessions: 1") == strings.Count(said, "* PID: ")
 	})
 	from := q.AtNS
 	q = queuesOf(t, s, "read since then", func(q *sampler.Queues) bool { return q.AtNS > from })

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// recordPages is the number of pages for the records of one CPU. It must be a power of two. The pages have room for
-	// the records of more than 70 mappings between two reads. A program with 70 libraries makes about as many records
-	// when it starts.
-	recordPages = 4
+	// recordPages is the number of pages for the records of one CPU. It must be a power of two. The kernel records the
+	// mappings of all processes, and 16 pages have room for 300 of them between two reads. So four programs with 70
+	// libraries each can start in this time. If a record is lost, the stacks of the time in question are refused.
+	recordPages = 16
 	// maxChanges limits how many periods with changes of the mappings are kept for a process. If there are more, the
 	// oldest two are merged into one.
 	maxChanges = 64
