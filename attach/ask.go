@@ -13,9 +13,9 @@ const (
 	// get no CPU for a while. Each step then takes longer, and so does the whole wait. A single timer would expire in
 	// that time, and Ask would wrongly report that the process does not answer.
 	patienceSteps = 20
-	// starvedSteps is the number of further steps that Ask waits while its function fn computes or waits for a CPU.
-	// This delay says nothing about the process, because fn is not blocked in the kernel. With thirty threads for each
-	// CPU, a computation of 50 ms can take seconds.
+	// starvedSteps is the number of further steps that Ask waits while its function fn computes or waits for a CPU. In
+	// this case the process is not the cause of the delay, because fn is not blocked in the kernel. With thirty threads
+	// for each CPU, a computation of 50 ms can take seconds.
 	starvedSteps = 20 * patienceSteps
 )
 
@@ -47,7 +47,8 @@ func ask[T any](pid int, patience time.Duration, doing string, fn func() (T, err
 	}
 	done := make(chan answer, 1)
 	var tid atomic.Int32
-	OnOwnThread(func() { // not ddtop's first thread: while that thread is blocked, signals to ddtop have to wait
+	// not on ddtop's first thread, because signals to ddtop have to wait while that thread is blocked
+	OnOwnThread(func() {
 		tid.Store(ownTID())
 		var a answer
 		defer func() { done <- a }()

@@ -20,8 +20,8 @@ func TestAskWaitsForWhatLacksACPU(t *testing.T) {
 		if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &from); err != nil {
 			return 0, err
 		}
-		// Compute until the thread has used 1.25 times the patience of CPU time, which is longer than Ask waits for a
-		// blocked call. Even with a 16th of a CPU, this ends before Ask gives up.
+		// Compute until the thread's CPU time is 1.25 times the constant patience. This is longer than Ask waits for a
+		// blocked call. Even with a 16th of a CPU, the computation ends before Ask gives up.
 		for now = from; now.Nano() < from.Nano()+int64(patience+patience/4); n++ {
 			if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
 				return 0, err

@@ -34,7 +34,7 @@ func TestCoreOfManyRegisters(t *testing.T) {
 	const registers = 400 << 20
 	core := makeCore(nil, nil, 1, 77)
 	notes := binary.LittleEndian.Uint64(core[64+32:])
-	// fat is the header of a large note with the owner LINUX. ddtop skips such notes, which the kernel writes.
+	// fat is the header of a large note that ddtop skips. The kernel writes such notes, with the owner LINUX.
 	fat := binary.LittleEndian.AppendUint32(nil, 6)
 	fat = binary.LittleEndian.AppendUint32(fat, registers)
 	fat = append(binary.LittleEndian.AppendUint32(fat, 0x202), "LINUX\x00\x00\x00"...)
@@ -55,7 +55,7 @@ func TestCoreOfManyRegisters(t *testing.T) {
 	}
 }
 
-// TestLongCommandLine: if a command line has a megabyte, ddtop reads the first 64 KB and marks them as cut.
+// TestLongCommandLine: if a command line is a megabyte long, ddtop reads the first 64 KB and marks them as cut.
 func TestLongCommandLine(t *testing.T) {
 	args := []string{"-c", "echo up; read x"}
 	for range 10 {

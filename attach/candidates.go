@@ -13,18 +13,19 @@ type Candidate struct {
 	// tick (10 ms). Started is zero if it is not known.
 	CPU     time.Duration
 	Started time.Time
-	// ReadAt is when CPU was read. startTicks is the start time of the process in clock ticks since boot.
+	// ReadAt is the time at which the field CPU was read. startTicks is the start time of the process in clock ticks
+	// since boot.
 	ReadAt     time.Time
 	startTicks uint64
 	User       string
 	// RSSBytes is the resident memory of the process in bytes. Zero means that the kernel did not report it.
 	RSSBytes int64
-	// Part is the role of the process in a service. Its own title names the role: "w0" for a worker, or MasterPart.
-	// Part is empty for most processes. Now is the part of the title that changes, such as "[3 of 5 busy]".
+	// Part is the role of the process in a service. The process names the role in its title: "w0" for a worker, or
+	// MasterPart. Part is empty for most processes. Now is the part of the title that changes, such as "[3 of 5 busy]".
 	Part, Now string
 	// Title is the program's name without its arguments. Arguments is the whole command line, which may hold secrets.
 	Title     string
 	Arguments []string
-	// Err says why the process cannot be read. It is nil if it can be read.
+	// Err says why the process cannot be read. It is nil if the process can be read.
 	Err error
 }

@@ -26,7 +26,8 @@ var (
 	errFileUnusable = errors.New("the mapped file can't be used")
 )
 
-// maxSegments limits the segments of a core file. A core has at most one segment for each mapping.
+// maxSegments limits the number of segments that are read from a core file. A core has at most one segment for each
+// mapping.
 const maxSegments = mapped.MaxMappings
 
 // segment is a range of memory in a core file, of size bytes from the address addr on. The file holds only the first
@@ -40,7 +41,7 @@ type segment struct {
 
 // Core is a Memory over an ELF core file that the kernel or gcore wrote. A core leaves out memory whose content is in a
 // mapped file (code and constants). Core reads such memory from the file, after it has checked that the file is the one
-// that was mapped. It is safe for concurrent use.
+// that was mapped. A Core is safe for concurrent use.
 type Core struct {
 	path    string
 	file    io.ReaderAt
@@ -188,8 +189,8 @@ func (c *Core) segment(offset, addr, kept, size uint64) (segment, bool) {
 	return segment{addr: Address(addr), size: size, kept: kept, offset: int64(offset)}, true
 }
 
-// readNotes reads a segment of notes. It appends the notes that parseCoreNotes uses to the slice to, and returns the
-// slice. To save memory, it skips all other notes, most of which are floating-point registers.
+// readNotes reads a segment of notes. It appends the notes that parseCoreNotes uses to the slice in the parameter to,
+// and returns the slice. To save memory, it skips all other notes, most of which are floating-point registers.
 func (c *Core) readNotes(to []byte, offset, size uint64) ([]byte, error) {
 	if offset > uint64(c.length) || size > uint64(c.length)-offset {
 		return nil, fmt.Errorf("it was cut off: %d bytes of notes, which say which files were mapped, lie beyond its end", size)
@@ -273,8 +274,8 @@ func (c *Core) read(addr Address, buf []byte) error {
 	return nil
 }
 
-// find returns the segment that holds addr. ok is false if there is none. next is the first address after addr at which
-// a segment begins or ends. For all addresses before next, find returns the same segment.
+// find returns the segment that holds addr. ok is false if there is none. The result next is the first address after
+// addr at which a segment begins or ends. For all addresses before next, find returns the same segment.
 func (c *Core) find(addr Address) (s segment, ok bool, next Address) {
 	i := sort.Search(len(c.segments), func(i int) bool { return c.segments[i].addr > addr })
 	next = ^Address(0)

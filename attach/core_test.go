@@ -239,7 +239,7 @@ func TestCoreRegisters(t *testing.T) {
 }
 
 // TestCoreModule: ddtop uses a mapped file only if the core holds a part of it to compare. Without the comparison, the
-// file at the same path could be another one, with different code.
+// file at the same path could be another file, with different code.
 func TestCoreModule(t *testing.T) {
 	ours, err := os.Executable()
 	if err != nil {

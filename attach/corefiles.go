@@ -47,8 +47,8 @@ func (c *Core) give(files []string) error {
 }
 
 // Maps lists the memory of the process: mapped files, with the paths that the process saw, and other memory that the
-// core describes. A core has no device and inode numbers of files. So Maps makes up numbers, different ones for each
-// file.
+// core describes. A core has no device and inode numbers of files. So Maps makes up such numbers, and gives each file
+// different ones.
 func (c *Core) Maps() ([]Mapping, error) { return c.mappings, nil }
 
 // allMappings joins the list of mapped files with the segments.

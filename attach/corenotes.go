@@ -18,7 +18,8 @@ import (
 const maxCoreNotes = 32 << 20
 
 // A note has a header of three words (12 bytes), then its owner's name and its content, each padded to four bytes.
-// noteOwner is the number of bytes for the name: all notes that ddtop uses have the owner "CORE", which takes 8.
+// noteOwner is the number of bytes that the owner's name takes: all notes that ddtop uses have the owner "CORE", which
+// takes 8.
 const (
 	noteHeader = 12
 	noteOwner  = 8

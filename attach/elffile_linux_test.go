@@ -17,7 +17,7 @@ import (
 )
 
 // hostileELF returns ELF files whose headers claim more than the files contain. The map's keys name the test cases. The
-// test extends each file with zeros to the length size, as a sparse file.
+// field size is the length to which the test extends the file with zeros, as a sparse file.
 func hostileELF(t testing.TB) map[string]struct {
 	file []byte
 	size int64
@@ -49,7 +49,7 @@ func hostileELF(t testing.TB) map[string]struct {
 	}
 	const code, relocations = elf.SHF_ALLOC | elf.SHF_EXECINSTR, elf.SHF_ALLOC | elf.SHF_COMPRESSED
 	names := elftest.Section{Name: ".dynstr", Type: elf.SHT_STRTAB, Content: []byte("\x00pthread_mutex_unlock\x00")}
-	wanted := func(n int) elftest.Section { // symbols that all have one name
+	wanted := func(n int) elftest.Section { // returns n symbols, all with the same name
 		return elftest.Section{Name: ".dynsym", Type: elf.SHT_DYNSYM, Link: 2, Content: bytes.Repeat(append([]byte{1}, make([]byte, 23)...), n)}
 	}
 	one := wanted(1)
@@ -120,7 +120,7 @@ func TestHostileELF(t *testing.T) {
 		f.Close()
 		most := uint64(most)
 		if name == "code over code" {
-			// Code reads the first section before it finds that all sections together are too large
+			// The method Code reads the first section before it finds that all sections together are too large.
 			most += mapped.MaxCode
 		}
 		if used := after.TotalAlloc - before.TotalAlloc; used > most {
@@ -181,8 +181,8 @@ func TestELFChangesWhileRead(t *testing.T) {
 	}
 }
 
-// changing is a file whose content is replaced after some reads. The field now holds the content before the
-// replacement, and then holds the content after it.
+// changing is a file whose content is replaced after some reads. The field now is the content before the replacement,
+// and the field then is the content after it.
 type changing struct {
 	now, then []byte
 	reads     int

@@ -16,7 +16,7 @@ const (
 	maxVariable  = 8192
 )
 
-// errNoEnviron is returned if a process's memory does not show its environment.
+// errNoEnviron is returned if the environment is not found in the process's memory.
 var errNoEnviron = errors.New("its environment was not found")
 
 // Environment returns the current values of the environment variables whose names are wanted. If they cannot be found

@@ -62,8 +62,8 @@ func (p *facts) User() string { return userName(p.status.UID[1]) }
 // Exe returns the path of the program file, as the kernel shows it to ddtop.
 func (p *facts) Exe() string { return p.exe }
 
-// CommandLine returns the program's arguments as they are now. Ruby's $0 and Process.setproctitle change them. They
-// may contain secrets. If they are longer than 64 KB it returns the first 64 KB and "…".
+// CommandLine returns the program's arguments as they are now. Ruby's $0 and Process.setproctitle change the arguments.
+// The arguments may contain secrets. If they are longer than 64 KB, CommandLine returns the first 64 KB and "…".
 func (p *facts) CommandLine() ([]string, error) {
 	text, err := p.askProc("cmdline")
 	if err != nil && !errors.Is(err, errTooLong) {
@@ -95,8 +95,8 @@ func (p *facts) Title() string {
 	return titleOf(args, p.stat.Comm)
 }
 
-// Part returns two parts of the title that the process has set for itself. part is the process's role in a service
-// ("w0" for a worker), and now is what it does at present ("[3 of 5 busy]"). See Candidate.
+// Part returns two parts of the title that the process has set for itself. The result part is the process's role in a
+// service ("w0" for a worker). The result now is what the process does at present ("[3 of 5 busy]"). See Candidate.
 func (p *facts) Part() (part, now string, err error) {
 	args, err := p.CommandLine()
 	if err != nil {

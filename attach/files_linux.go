@@ -96,7 +96,8 @@ func (p *Process) rights() (*safefile.Rights, error) {
 		return nil, p.lost(err)
 	}
 	s := parseStatus(text)
-	const files = 3 // a Uid or Gid line has four IDs: real, effective, saved, and the one that decides about files
+	// index of the ID that decides about files; a Uid or Gid line has four IDs: real, effective, saved, and this one
+	const files = 3
 	if s.UID[files] < 0 || s.GID[files] < 0 {
 		return nil, fmt.Errorf("/proc/%d/status does not say whose the process is", p.pid)
 	}
@@ -109,8 +110,8 @@ func (p *Process) rights() (*safefile.Rights, error) {
 }
 
 // ReadFile reads a file at a path as the process sees it: below its root and with its rights. It reads at most limit
-// bytes. An error is one of package safefile's, ErrGone, ErrReplaced or one of the kernel's. If the file system does
-// not answer, package safefile waits 5 s for each step. So ReadFile can take several times 5 s.
+// bytes. The error is ErrGone, ErrReplaced, an error of package safefile or an error of the kernel. If the file system
+// does not answer, package safefile waits 5 s for each step. So ReadFile can take several times 5 s.
 func (p *Process) ReadFile(path string, limit int64) (content []byte, modified time.Time, err error) {
 	before, err := p.rights()
 	if err != nil {

@@ -46,7 +46,8 @@ func FindRubies(p *Process) ([]*Module, error) {
 	return nil, p.notRuby(exe, mapped.MappedFiles(mappings), program, refused)
 }
 
-// notRuby returns the error for a process that has no CRuby. It says what kind of process it is instead.
+// notRuby returns the error for a process that has no CRuby. The error says what kind of program the process runs
+// instead.
 func (p *facts) notRuby(exe string, paths []string, program *Module, refused error) error {
 	fail := func(kind error, cause, help string) error {
 		return &TargetError{PID: p.pid, Kind: kind, Cause: cause, Help: help, Programs: []string{exe, filepath.Base(exe)}}

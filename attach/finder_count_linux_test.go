@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestFinderReads: among thousands of known processes, a search reads the titles of new processes, but only maxAgain
-// titles of known ones. Over many searches every known title is read again.
+// TestFinderReads: among thousands of known processes, a search reads the titles of all new processes, but the titles
+// of only maxAgain known processes. Over many searches every known title is read again.
 func TestFinderReads(t *testing.T) {
 	const strangers, other = 4000, 1_000_000
 	names := []string{"self", "meminfo", strconv.Itoa(other)}

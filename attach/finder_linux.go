@@ -13,13 +13,13 @@ import (
 
 const (
 	// titleEvery is the longest time after which Find reads a process's title again, if the title did not match or
-	// could not be read. For a young process the time is shorter, because programs set their title as they start. It is
-	// then the age of the process divided by titleGrowth.
+	// could not be read. For a young process the time is shorter, because programs set their title as they start. This
+	// shorter time is the age of the process divided by titleGrowth.
 	titleEvery  = 30 * time.Second
 	titleGrowth = 4
-	// maxFinding limits the time of one Find. The next Find continues with the processes that were not read.
+	// maxFinding limits how long one call of Find takes. The next call continues with the processes that were not read.
 	maxFinding = time.Second
-	// maxAgain limits the titles of known processes that one Find reads again. Reading a title takes about 100 µs. Find
+	// maxAgain limits how many titles of known processes one Find reads again. Reading a title takes about 100 µs. Find
 	// begins with the titles that were not read for the longest time.
 	maxAgain = 64
 )
@@ -54,8 +54,8 @@ func NewFinder(match func(title string) bool) *Finder {
 	return &Finder{match: match, seen: make(map[int]sighting), now: time.Now, list: processNames, read: titleText}
 }
 
-// Find returns the PIDs of the processes whose titles match, without the processes for which known returns true. It
-// does not check that they are Ruby processes. It returns an error only if /proc cannot be listed.
+// Find returns the PIDs of the processes whose titles match, without the processes for which the function known returns
+// true. It does not check that they are Ruby processes. It returns an error only if /proc cannot be listed.
 func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 	names, err := f.list()
 	if err != nil {
@@ -79,7 +79,9 @@ func (f *Finder) Find(known func(pid int) bool) ([]int, error) {
 		}
 		title, age, err := f.read(pid)
 		if err == nil && f.match(title) {
-			delete(f.seen, pid) // the caller knows this process from now on; if not, the next Find finds it again
+			// the caller knows this process from now on; if its function known still returns false, the next Find finds
+			// the process again
+			delete(f.seen, pid)
 			found = append(found, pid)
 			return
 		}

@@ -41,8 +41,8 @@ func startNobody(t *testing.T) (*child, string) {
 	return c, root
 }
 
-// copyLibraries copies the libraries that this test binary needs to the same paths below a root. It copies none if the
-// binary is linked statically.
+// copyLibraries copies the libraries that this test binary needs. The copies have the same paths below a root. It
+// copies none if the binary is linked statically.
 func copyLibraries(t *testing.T, root string) {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
@@ -159,8 +159,8 @@ func TestReadFileOfHostile(t *testing.T) {
 	}
 }
 
-// TestReadFileAfterExec: ddtop opens a process, and the process then starts another program with exec, which may have
-// more rights. ReadFile refuses to read files with the rights of the new program.
+// TestReadFileAfterExec: after ddtop has opened a process, the process calls exec. The new program may have more
+// rights. ReadFile refuses to read files with the rights of the new program.
 func TestReadFileAfterExec(t *testing.T) {
 	c := startHelper(t, "exec", nil)
 	c.line(t)

@@ -40,7 +40,7 @@ func TestListOnAFullMachine(t *testing.T) {
 	defer cmd.Wait() // the program ends when its standard input is closed
 	defer in.Close()
 	// The test measures no time, because a busy machine can delay any answer. Instead it sets the number of silent
-	// processes to one below the limit. So lookAt must still ask this process, and finds out that it is not Ruby.
+	// processes to one below the limit. So lookAt must still ask the test's process, and finds out that it is not Ruby.
 	beside := new(lister)
 	beside.silent.Store(maxSilent - 1)
 	if c, ok, err := beside.lookAt(cmd.Process.Pid); ok || err != nil {

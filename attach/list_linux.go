@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/internal/sorting"
 )
 
-// maxProcesses limits the processes that List reads. It equals the kernel's limit of PIDs on 64-bit machines.
+// maxProcesses limits how many processes List reads. It equals the kernel's limit of PIDs on 64-bit machines.
 const maxProcesses = 1 << 22
 
 const (
@@ -217,7 +217,7 @@ type versionOf struct {
 
 // of returns the Ruby release of a process. For each file it caches the release, and the place of the word that shows
 // whether the file's VM runs. If several workers of a server share a file, only the first goroutine reads it. The other
-// goroutines wait for its result, but at most half of the time patience. After that, they read the file themselves.
+// goroutines wait for its result for at most patience/2. After that, they read the file themselves.
 func (v *versions) of(p *Process, maps []byte) (string, error) {
 	mappings, err := mapped.ParseMaps(maps)
 	if err != nil {

@@ -40,7 +40,8 @@ type liveMemory struct {
 }
 
 // reopenRest is the least time between two calls of the function liveMemory.another. While a process ends, every read
-// fails, and no living thread is found. Without a pause, ddtop would search for one after every failed read.
+// fails, and no living thread is found. Without a pause, ddtop would search for a living thread after every failed
+// read.
 const reopenRest = 20 * time.Millisecond
 
 // reopen opens the process's memory through another thread that still lives. The caller must hold mu.
@@ -155,7 +156,7 @@ func (m *liveMemory) put(i int, addr Address, buf []byte) {
 	m.remote = append(m.remote[:i], unix.RemoteIovec{Base: uintptr(addr), Len: len(buf)})
 }
 
-// call reads the ranges [from, to) that put has added. It allocates nothing, unlike the wrapper in x/sys.
+// call reads the ranges [from, to) that the method put has added. It allocates nothing, unlike the wrapper in x/sys.
 func (m *liveMemory) call(from, to int) (n int, errno syscall.Errno) {
 	for {
 		r, errno := m.readv(from, to)

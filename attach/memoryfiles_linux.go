@@ -18,24 +18,24 @@ import (
 const (
 	// maxDescriptors limits how many descriptors of a process are read.
 	maxDescriptors = 1 << 16
-	// maxMemoryFiles limits the memfds that one call of MemoryFiles reads. If there are more, it reads those with the
+	// maxMemoryFiles limits how many memfds one call of MemoryFiles reads. If there are more, it reads those with the
 	// highest descriptors.
 	maxMemoryFiles = 16
 )
 
-// forkTime is a time between the last write to a memfd and the start of a process. If at least this time has passed,
-// the process's parent wrote the memfd. A shorter time proves nothing, because the kernel keeps both times in ticks of
-// up to 10 ms.
+// forkTime is the least time between the last write to a memfd and the start of a process from which ddtop concludes
+// that the process's parent wrote the memfd. A shorter time proves nothing, because the kernel keeps both times in
+// ticks of up to 10 ms.
 const forkTime = 50 * time.Millisecond
 
 // MemoryFile is a memfd that a process has open (memfd_create(2)).
 type MemoryFile struct {
-	// FD is the descriptor in the process. Name is the name of the memfd, and Content all its content.
+	// FD is the descriptor in the process. Name is the name of the memfd, and Content is all of its content.
 	FD      int
 	Name    string
 	Content []byte
-	// Inherited is true if the file was last written before this process began, so that its parent must have written
-	// it. This can be wrong if the clock was set since.
+	// Inherited is true if the file was last written before this process began. The process's parent must then have
+	// written the file. Inherited can be wrong if the clock was set since then.
 	Inherited bool
 }
 
@@ -87,9 +87,9 @@ func (p *Process) MemoryFiles(prefix string, limit int64) ([]MemoryFile, error) 
 	return out, nil
 }
 
-// memoryFile reads the memfd behind a descriptor. The name of the descriptor's link does not prove that it is a memfd:
-// a file in the root folder can have the same name, and the process may not be allowed to read it. But all memfds are
-// files of one device that is mounted nowhere, so memoryFile checks the device.
+// memoryFile reads the memfd behind a descriptor. The name of the descriptor's link does not prove that the descriptor
+// belongs to a memfd: a file in the root folder can have the same name, and the process may not be allowed to read it.
+// But all memfds are files of one device that is mounted nowhere, so memoryFile checks the device.
 func (p *Process) memoryFile(fd int, device uint64, limit int64) (out MemoryFile, err error) {
 	dir, done := p.folder()
 	defer done()

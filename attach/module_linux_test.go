@@ -113,7 +113,7 @@ func TestModulesOfSleep(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := make(map[string]bool)
-	byDefault := make(map[string]elf.Symbol) // symbols for a program that asks for no version
+	byDefault := make(map[string]elf.Symbol) // the symbols that a program gets if it asks for no version
 	for _, s := range symbols {
 		if _, ok := byDefault[s.Name]; !ok && !s.VersionIndex.IsHidden() {
 			byDefault[s.Name] = s

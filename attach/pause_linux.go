@@ -91,7 +91,7 @@ func (z *Pauser) Pause(read func()) (Pause, error) {
 		return Pause{}, err
 	}
 	read()
-	t.done <- struct{}{} // never blocks, because done has a buffer: the tracer may have ended already
+	t.done <- struct{}{} // done has a buffer, so this never blocks, even if the tracer has ended already
 	result := <-t.released
 	if t.unclean {
 		z.end()
@@ -154,7 +154,7 @@ func (t *tracer) reap() {
 	left := t.seized[:0]
 	for _, tid := range t.seized {
 		if t.ownChild && int(tid) == t.z.p.pid {
-			continue // the code that started the process waits for the report of its end
+			continue // the code that started the process waits for the report of the process's end
 		}
 		// waitid also reports that a thread has stopped, but it reports each stop only once (wait_task_stopped,
 		// kernel/exit.c). The tracer still needs this report. So the flag WNOWAIT leaves the report in place.

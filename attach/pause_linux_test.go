@@ -75,7 +75,7 @@ func TestPauseOfExec(t *testing.T) {
 			last, since = n, time.Now()
 		}
 		if time.Since(since) > stuck {
-			c.kill(t) // releases everything that waits for the child
+			c.kill(t) // killing the child ends every wait for it
 			close(quit)
 			t.Fatalf("stuck after %d pauses and %d that were cut, over %d execs", done.Load(), cut.Load(), again.Load())
 		}

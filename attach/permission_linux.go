@@ -30,7 +30,7 @@ type permissionFacts struct {
 	capable bool
 	// container is true if ddtop seems to run in a container.
 	container bool
-	// targetUID are the real, effective and saved users of the target, targetUser the name of the effective one.
+	// targetUID are the real, effective and saved users of the target. targetUser is the name of the effective user.
 	targetUID  [3]int
 	targetUser string
 	// egid is ddtop's effective group. targetGID are the real, effective and saved groups of the target.
@@ -43,7 +43,8 @@ type permissionFacts struct {
 	dumpable bool
 	// yama is kernel.yama.ptrace_scope, or -1 without Yama.
 	yama int
-	// tracer is the PID of the process that traces the target, or zero. tracerName is the name of its program.
+	// tracer is the PID of the process that traces the target, or zero. tracerName is the name of this process's
+	// program.
 	tracer     int
 	tracerName string
 	// opensFiles is true if ddtop has CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE. With one of these, ddtop may open the
@@ -149,7 +150,7 @@ func (f permissionFacts) asAdministrator() string {
 	return fmt.Sprintf("Run `sudo ddtop -p %d`.", f.pid)
 }
 
-// targetName returns the name of the target's user, or its number if it has no name.
+// targetName returns the name of the target's user, or the user's number if the user has no name.
 func (f permissionFacts) targetName() string {
 	if f.targetUser != "" {
 		return f.targetUser

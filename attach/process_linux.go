@@ -18,10 +18,10 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// These are limits of what is read from /proc. maxMapsFile limits the list of mappings, in bytes. A process can have as
-// many mappings as vm.max_map_count allows, 65,530 by default, each with a path of 4 KB. maxProcFile limits other
-// files, in bytes. The command line has a limit of its own, because it can have 2 MB. maxThreads limits the number of
-// threads.
+// These are limits of what is read from /proc. maxMapsFile limits the size of the list of mappings, in bytes. A process
+// can have as many mappings as vm.max_map_count allows, 65,530 by default, each with a path of 4 KB. maxProcFile limits
+// the size of other files, in bytes. The command line has a limit of its own, because it can have 2 MB. maxThreads
+// limits the number of threads.
 const (
 	maxMapsFile = 16 << 20
 	maxProcFile = 1 << 20 // any other file, except the command line (maxArguments)
@@ -174,9 +174,10 @@ func (p *Process) tryReading() error {
 	if p.randomAt, err = Ask(p.pid, vector, p.findRandom); err != nil {
 		return p.refused(vector, err)
 	}
-	// If the process's memory is locked, reading it blocks. CommandLine shows this, so call it before ddtop reads
-	// memory. A thread of ddtop that waits in CommandLine can be killed. A thread that waits in process_vm_readv(2)
-	// ignores signals, so ddtop could not even exit (mm/process_vm_access.c, process_vm_rw_single_vec).
+	// If the process's memory is locked, reading it blocks. CommandLine then returns ErrNoAnswer, so call it before
+	// ddtop reads memory. A thread of ddtop that waits in CommandLine can be killed. A thread that waits in
+	// process_vm_readv(2) ignores signals, so ddtop could not even exit (mm/process_vm_access.c,
+	// process_vm_rw_single_vec).
 	if _, err := p.CommandLine(); errors.Is(err, ErrNoAnswer) {
 		return err
 	}

@@ -32,7 +32,7 @@ func Setcap(program string, granted uint64, wanted ...int) string {
 }
 
 // GrantedCapabilities returns the capabilities that ddtop's program file grants, and those that ddtop has without being
-// root. If the file's capabilities cannot be read, it leaves them out.
+// root. If the file's capabilities cannot be read, the result lacks them.
 func GrantedCapabilities() uint64 {
 	granted := uint64(0)
 	var buf [64]byte
@@ -47,8 +47,8 @@ func GrantedCapabilities() uint64 {
 	return granted
 }
 
-// fileCapabilities reads the permitted capabilities from a struct vfs_cap_data (linux/capability.h). It begins with a
-// word for the revision and flags. Then come a word with the permitted capabilities 0 to 31, and a word with the
+// fileCapabilities reads the permitted capabilities from a struct vfs_cap_data (linux/capability.h). The struct begins
+// with a word for the revision and flags. Then come a word with the permitted capabilities 0 to 31, and a word with the
 // inheritable ones. Two words for the capabilities from 32 on follow, except in the first revision.
 func fileCapabilities(b []byte) uint64 {
 	const head, pair = 4, 8

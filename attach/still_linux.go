@@ -14,11 +14,11 @@ import (
 
 // These limits apply when the target's memory is copied.
 const (
-	// stillRange limits the bytes of one range, and stillBatch the ranges of one call. Together they limit a call to 32
-	// MB, which takes about 15 ms. Copy checks its time limit only between calls.
+	// stillRange limits the size of one range in bytes. stillBatch limits the number of ranges in one call. Together
+	// they limit a call to 32 MB, which takes about 15 ms. Copy checks its time limit only between calls.
 	stillRange, stillBatch = 1 << 20, 32
-	// maxStillSpace limits the address space that is searched for resident pages, in bytes. pagemap has eight bytes
-	// for each page, so for 64 GiB Copy reads 128 MB while the process is stopped.
+	// maxStillSpace limits the size of the address space that is searched for resident pages, in bytes. pagemap has
+	// eight bytes for each page, so for 64 GiB Copy reads 128 MB while the process is stopped.
 	maxStillSpace = 64 << 30
 	// stillWords is the number of pages whose pagemap entries one call reads.
 	stillWords = 1 << 16
@@ -71,7 +71,7 @@ func (s *Still) Reserve(n uint64) error {
 // Release forgets the copy. Reads go to the process again.
 func (s *Still) Release() {
 	if s.buf != nil {
-		_ = unix.Munmap(s.buf) // cannot fail: the mapping is Reserve's
+		_ = unix.Munmap(s.buf) // cannot fail, because Reserve has made this mapping
 	}
 	s.buf, s.taken, s.areas, s.runs = nil, false, nil, nil
 }
@@ -104,8 +104,8 @@ func (s *Still) Copy(limit time.Duration) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// find sets areas and runs to the memory that Copy would copy now. The Buf of each run has the right length, but no
-// memory of its own: it is a part of the shared array lengths. Copy replaces it by memory for the data.
+// find sets areas and runs to the memory that Copy would copy now. The Buf of each run is a part of the shared array
+// lengths. So the Buf has the right length, but no memory of its own. Copy replaces it by memory for the data.
 func (s *Still) find() (bytes uint64, err error) {
 	maps, err := s.p.Maps()
 	if err != nil {

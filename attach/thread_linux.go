@@ -19,7 +19,7 @@ func OnOwnThread(work func()) {
 			return
 		}
 		taken := make(chan struct{})
-		go func() { // runs on another thread, because this goroutine occupies the first
+		go func() { // the new goroutine runs on another thread, because this goroutine occupies the first one
 			runtime.LockOSThread()
 			close(taken)
 			work()

@@ -9,7 +9,8 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// threadLocalPatience limits the search of the process's files for a variable. A hundred libraries take about 10 ms.
+// threadLocalPatience limits how long the process's files are searched for a variable. A hundred libraries take about
+// 10 ms.
 const threadLocalPatience = 2 * time.Second
 
 // ThreadLocal finds a thread-local variable by name. It searches the exports of the process's program and libraries.

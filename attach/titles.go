@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/attach/mapped"
 )
 
-// maxArguments limits the part of a command line that is read, in bytes.
+// maxArguments limits how many bytes of a command line are read.
 const maxArguments = 64 << 10
 
 // splitCommandLine splits the text of /proc/PID/cmdline at its zero bytes.

@@ -26,8 +26,8 @@ var (
 type tracer struct {
 	z   *Pauser
 	tid int
-	// ownChild is true if the target is a child of ddtop. Then the tracer must not collect the end of the target's main
-	// thread (waitid), because the code that started the target waits for this report.
+	// ownChild is true if the target is a child of ddtop. Then the tracer must not collect (waitid) the report that the
+	// target's main thread has ended, because the code that started the target waits for this report.
 	ownChild bool
 
 	order, done chan struct{}
@@ -41,7 +41,7 @@ type tracer struct {
 	stopping atomic.Bool
 	seizedMu sync.Mutex // guards the following fields
 	// seized are the tids of the threads in list that are traced. If such a thread ends, ddtop must collect the report
-	// of its end (waitid), as a parent does for a child. The tracer or reap does this.
+	// of its end (waitid), as a parent does for a child. Either the tracer or the method reap collects the report.
 	seized []int32
 
 	// list are the threads of the current pause. seen has the tids that the tracer has tried to seize.
@@ -52,9 +52,9 @@ type tracer struct {
 	// startNS is when the first thread was ordered to stop. endNS is when the pause must end. Both are CLOCK_MONOTONIC
 	// in ns.
 	startNS, endNS int64
-	// unclean is true if the tracer could not release some thread. The kernel releases such a thread only when the
-	// tracer's OS thread ends. The tracer sets unclean before it sends to the channel released, so the receiver may
-	// read it.
+	// unclean is true if there is a thread that the tracer could not release. The kernel releases such a thread only
+	// when the tracer's OS thread ends. The tracer sets unclean before it sends to t.released. So code that has
+	// received from t.released may read unclean.
 	unclean bool
 }
 
@@ -103,7 +103,7 @@ type traceState uint8
 const (
 	traceSeized traceState = iota
 	traceStopped
-	traceEnded // the thread has ended, and the tracer has collected it
+	traceEnded // the thread has ended, and the tracer has collected the report of its end
 )
 
 type tracee struct {
@@ -122,7 +122,7 @@ const (
 	pollNS = 20_000
 )
 
-// stopAll stops all threads of the target, also threads that start in the meantime. all is false if endNS or
+// stopAll stops all threads of the target, also threads that start in the meantime. The result all is false if endNS or
 // maxPauseRounds was reached before all threads had stopped.
 func (t *tracer) stopAll() (all bool, err error) {
 	t.list, t.result = t.list[:0], Pause{}
@@ -290,8 +290,8 @@ func (z *Pauser) heldBy(tid int32, tracer int, err error) error {
 		Help: fmt.Sprintf("Go on without --pause, or end that tracer: `kill %d`.", of), Err: err}
 }
 
-// tracedBy reports whether the thread tid still has the tracer with this number. heldBy calls it if it cannot read the
-// tracer's name. In this case the tracer may be an earlier thread of ddtop that has just ended.
+// tracedBy reports whether the thread tid still has the tracer with this number. heldBy calls tracedBy if the tracer's
+// name cannot be read. In this case the tracer may be an earlier thread of ddtop that has just ended.
 func (z *Pauser) tracedBy(tid int32, tracer int) bool {
 	text, err := z.p.readProc("task/" + strconv.Itoa(int(tid)) + "/status")
 	return err == nil && parseStatus(text).TracerPID == tracer
@@ -339,7 +339,7 @@ func (t *tracer) await(first int) bool {
 func (t *tracer) look(x *tracee) bool {
 	// The kernel reports the end of a traced thread to the tracer first, and to the parent only after the tracer has
 	// collected the report. If the target is ddtop's own child, the code that started it must get this report. So do
-	// not collect the end of its main thread here.
+	// not collect the report about its main thread here.
 	options := unix.WSTOPPED | unix.WEXITED
 	if t.ownChild && int(x.tid) == t.z.p.pid {
 		options = unix.WSTOPPED

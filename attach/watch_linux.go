@@ -34,7 +34,7 @@ func (p *procFolder) Check() error {
 		return gone
 	}
 	if err != nil && !errors.Is(err, ErrUnmapped) {
-		return err // refused, or ddtop lacks memory: this proves nothing
+		return err // the kernel refused the read, or ddtop lacks memory; this proves nothing about the process
 	}
 	// Each exec makes 16 new random bytes. Now the bytes have changed, or there is no memory at their address. So the
 	// process runs another program.

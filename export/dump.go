@@ -38,7 +38,8 @@ type Dump struct {
 }
 
 // NewDump builds a thread dump of one sample that has all stacks (sampler.StackTick). states has a state for each of
-// s.Threads, in the same order. If it is too short, the other threads are "unknown". The Dump keeps no reference to s.
+// s.Threads, in the same order. If states is too short, the other threads are "unknown". The Dump keeps no reference to
+// s.
 func NewDump(p sampler.Process, dict *sampler.Dictionary, s *sampler.Sample, states []gvl.ThreadState) *Dump {
 	d := &Dump{program: ProgramName(p), fullNames: make(map[sampler.ThreadID]string), Dump: report.Dump{
 		PID: p.PID, Title: p.Title,
@@ -199,10 +200,10 @@ func dumpFrames(dict *sampler.Dictionary, stack sampler.StackID) []report.DumpFr
 // always has all frames.
 func (d *Dump) FoldLibraries(on bool) { d.ownOnly = on }
 
-// OnlyEndpoints keeps only the threads that work for a request or job whose endpoint match accepts. The endpoint is a
-// route or a class of jobs. A thread also stays if match accepts the endpoint of one of its suspended fibers. Other
-// suspended fibers are removed. If match is nil, nothing is removed. The dump still names the holders of the GVL and of
-// locks. Call OnlyEndpoints after SetFibers, which adds the fibers.
+// OnlyEndpoints keeps only the threads that work for a request or job whose endpoint is accepted by the function match.
+// The endpoint is a route or a class of jobs. A thread also stays if the endpoint of one of its suspended fibers is
+// accepted. Other suspended fibers are removed. If match is nil, nothing is removed. The dump still names the holders
+// of the GVL and of locks. Call OnlyEndpoints after SetFibers, which adds the fibers.
 func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	if match == nil {
 		return
@@ -223,12 +224,14 @@ func (d *Dump) OnlyEndpoints(match func(name string) bool) {
 	}
 }
 
-// isFor reports whether q is a request or job, and match accepts its endpoint (a route or a class of jobs).
+// isFor reports whether q is a request or job, and the function match accepts its endpoint (a route or a class of
+// jobs).
 func isFor(q *report.StatServing, match func(name string) bool) bool {
 	return q != nil && q.Endpoint != nil && match(*q.Endpoint)
 }
 
-// onlyEndpointsOf returns the suspended fibers that work for a request or job whose endpoint match accepts.
+// onlyEndpointsOf returns the suspended fibers that work for a request or job whose endpoint the function match
+// accepts.
 func onlyEndpointsOf(list []report.DumpSuspendedFibers, match func(name string) bool) []report.DumpSuspendedFibers {
 	var out []report.DumpSuspendedFibers
 	for _, x := range list {

@@ -167,7 +167,7 @@ func GCPlaceText(p *report.StatCode) string {
 	return flamegraph.Printable(text)
 }
 
-// ReasonsText lists the reasons for collections, with the number of collections for each.
+// ReasonsText lists the reasons for collections, with the number of collections for each reason.
 func ReasonsText(g *report.StatGC) string {
 	var parts []string
 	for _, r := range []struct {

@@ -31,8 +31,8 @@ type Heap struct {
 	asked string
 }
 
-// NewHeap makes a Heap from c, the last count of the objects. watch has all counts, to find classes that grow. It is
-// nil if growth was not measured.
+// NewHeap makes a Heap from c, the last count of the objects. watch has all counts, which show the classes that grow.
+// watch is nil if growth was not measured.
 func NewHeap(p sampler.Process, c *sampler.HeapCount, watch *growth.Watch) *Heap {
 	h := &Heap{program: ProgramName(p), Heap: report.Heap{
 		PID: p.PID, Title: p.Title,
@@ -262,7 +262,7 @@ func (h *Heap) slots(b *strings.Builder) {
 	}
 }
 
-// growth writes which classes gain objects, and how sure this is.
+// growth writes which classes gain objects, and how certain their growth is.
 func (h *Heap) growth(b *strings.Builder) {
 	g := h.Growth
 	fmt.Fprintf(b, "Growth, by %s in %s with %s:\n", units.Plural(g.Counts, "count", "counts"), units.ProseDuration(g.SpanNS),
@@ -320,10 +320,10 @@ func GrowingText(k *report.HeapGrowing) string {
 var coreClasses = []string{"String", "Array", "Hash", "Symbol", "Integer", "Float", "Object", "Struct", "Proc", "Time", "Set",
 	sampler.AllocInternal, sampler.AllocHidden, sampler.AllocOthers, sampler.AllocUnknown, "(anonymous)"}
 
-// Suspect returns the growing class that the user should examine first. Of the program's own growing classes, it is the
-// one with the most bytes per second. Ruby's own classes, such as String, often grow only because objects of the
-// program contain them. One of them is returned only if no class of the program grows. others names the other classes
-// that grow.
+// Suspect returns the growing class that the user should examine first. This is the program's own class with the most
+// bytes per second. Ruby's own classes, such as String, often grow only because objects of the program contain them. So
+// Suspect returns a class of Ruby only if no class of the program grows. The result others names the other classes that
+// grow.
 func (h *Heap) Suspect() (k *report.HeapGrowing, others string) {
 	if h.Growth == nil || len(h.Growth.Classes) == 0 {
 		return nil, ""

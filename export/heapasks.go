@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxAskStacks limits the listed stacks that asked the kernel for memory, in JSON. maxAskRows limits the rows of
-	// the table in the text.
+	// maxAskStacks limits how many stacks that asked the kernel for memory are listed in JSON. maxAskRows limits the
+	// number of rows of the table in the text.
 	maxAskStacks, maxAskRows = 200, 10
 )
 

@@ -21,8 +21,8 @@ import (
 
 // These limits apply when a heap dump file is read.
 const (
-	// maxDumpLine limits a line of the file, in bytes. A reference takes 22 bytes of it, so an Array can have three
-	// million elements.
+	// maxDumpLine limits the length of a line of the file, in bytes. A reference takes 22 bytes of it, so an Array can
+	// have three million elements.
 	maxDumpLine = 64 << 20
 	// maxSuperclasses limits how many singleton classes (hidden classes of single objects) may lie between an object
 	// and a class with a name.
@@ -175,8 +175,9 @@ type dumpRoot struct {
 	to   uint64
 }
 
-// ReadHeapDump reads a file that WriteHeapDump or ObjectSpace.dump_all wrote. name names the file in errors, which
-// also give the line. o.MaxObjects limits the objects, and o.MaxBytes the memory that ddtop uses for them.
+// ReadHeapDump reads a file that WriteHeapDump or ObjectSpace.dump_all wrote. Errors contain the file's name (name) and
+// the number of the line. o.MaxObjects limits the number of objects, and o.MaxBytes the memory that ddtop uses for
+// them.
 func ReadHeapDump(r io.Reader, name string, o sampler.HolderOptions) (*heapgraph.Graph, error) {
 	d := &dumpReader{g: heapgraph.New(), byAddress: make(map[uint64]uint32), superclass: make(map[uint64]uint64),
 		names: make(map[uint64]string), left: o.MaxBytes}

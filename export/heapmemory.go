@@ -21,8 +21,8 @@ const (
 	// grownBytes, in bytes. It must also be at least grownShare of the earlier resident memory.
 	grownBytes, grownShare = 8_000_000, 0.02
 	// rubyShare and freeShare decide what the text names as the reason of the growth. If Ruby's objects make up at
-	// least rubyShare of it, the text names them. Otherwise, if malloc's free memory makes up at least freeShare, the
-	// text names fragmentation.
+	// least rubyShare of the growth, the text names them. Otherwise, if malloc's free memory makes up at least
+	// freeShare of it, the text names fragmentation.
 	rubyShare, freeShare = 0.25, 0.5
 )
 

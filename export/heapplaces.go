@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// maxHeapPlaces limits the listed places in the code that allocated objects, in the text of a Heap.
+// maxHeapPlaces limits how many of the places in the code that allocated objects are listed in the text of a Heap.
 const maxHeapPlaces = 20
 
 // mainPlace returns the place that allocated most of the objects of a class. It is nil if no place is known.

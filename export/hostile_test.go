@@ -158,8 +158,8 @@ func TestHostileNamesInJSON(t *testing.T) {
 	}
 }
 
-// writeBoth passes two measurements to write. The first is m. The second is m's own profile with a tenth of the
-// duration, so that a comparison of the two shows a difference.
+// writeBoth passes two measurements to the function write. The first is m. The second is m's own profile with a tenth
+// of the duration, so that a comparison of the two shows a difference.
 func writeBoth(w io.Writer, m weights.Measured, write func(io.Writer, diff.Comparable, diff.Comparable, flamegraph.Metric) error) error {
 	a, err := diff.CompareMeasured(m, flamegraph.Wall)
 	if err != nil {

@@ -30,7 +30,8 @@ func WriteCompactJSON(w io.Writer, v any) error {
 func ASCIIControls(w io.Writer) io.Writer { return asciiControls{w} }
 
 // asciiControls escapes the characters of JSON that are unsafe for a terminal. Each call of Write must pass complete
-// JSON values. Characters below U+0020 are not escaped: encoding/json has already escaped those in strings.
+// JSON values. Characters below U+0020 are not escaped, because encoding/json has already escaped such characters in
+// strings.
 type asciiControls struct{ w io.Writer }
 
 func (a asciiControls) Write(p []byte) (int, error) {
@@ -60,7 +61,7 @@ func (a asciiControls) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// jsonEscape returns a character as one \u escape, or as two (surrogates) if it is beyond U+FFFF.
+// jsonEscape returns a character as one \u escape, or as two \u escapes (surrogates) if it is beyond U+FFFF.
 func jsonEscape(r rune) []byte {
 	const digits = "0123456789abcdef"
 	var out []byte

@@ -18,7 +18,7 @@ import (
 )
 
 // These are limits of the lists in a Markdown summary, in entries. Together the lists have less than 200 lines.
-// maxMarkdownCell limits the text of an entry, in bytes.
+// maxMarkdownCell limits the length of an entry's text, in bytes.
 const (
 	maxMarkdownFindings  = 20
 	maxMarkdownNotes     = 10

@@ -59,8 +59,8 @@ func sumRow(s report.Sum) []string {
 }
 
 // These are the formats of the times at which a process started and ended (RFC 3339). The kernel gives the start in
-// steps of 10 ms, so the start has two digits after the second. A process has ended when it is missing from ddtop's
-// list of processes, and the end is the time of this list.
+// steps of 10 ms, so the start has two digits after the second. ddtop notices the end of a process when its list of
+// processes lacks the process. The end is the time of this list.
 const (
 	startFormat = "2006-01-02T15:04:05.00Z07:00"
 	endFormat   = "2006-01-02T15:04:05.000Z07:00"

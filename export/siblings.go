@@ -53,7 +53,7 @@ func serverPool(s *report.Stat) (found *report.StatPool) {
 }
 
 // mostRunning returns the route with the most requests in progress. If several routes have equally many, it returns the
-// one with the oldest request. It returns nil if no request in progress has a known route.
+// route with the oldest request. It returns nil if no request in progress has a known route.
 func mostRunning(s *report.Stat) (most *string) {
 	counts := make(map[string]int)
 	for i := range s.Requests.Running { // Running has the oldest first

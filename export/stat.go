@@ -311,8 +311,8 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// statSource writes how ddtop learned the states of threads, such as from thread switches. If ddtop only polled, it
-// writes why no better source was used. It writes nothing if there is no such reason.
+// statSource writes how ddtop learned the states of threads, such as from thread switches. If ddtop only polled,
+// statSource writes why no better source was used. If ddtop only polled and there is no such reason, it writes nothing.
 func statSource(b *strings.Builder, s *report.Stat) {
 	x := s.Source
 	if x == nil || x.Kind == "polling" && x.Why == "" {
@@ -429,5 +429,5 @@ func moreQuality(self *report.StatSelf) string {
 	return "they take a longer measurement, or higher rates (--rate, --lock-rate)"
 }
 
-// RateText returns how often per second ddtop read the process, and how often it was meant to read it.
+// RateText returns how often per second ddtop read the process, and the rate that was asked for.
 func RateText(r report.StatRate) string { return fmt.Sprintf("%.0f of %.0f Hz", r.Achieved, r.Asked) }

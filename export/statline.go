@@ -64,7 +64,8 @@ func WriteStatLine(w io.Writer, l report.TimedLine, several bool) error {
 	return err
 }
 
-// column removes the blanks within a figure, so that a script that splits a line at blanks gets the columns.
+// column removes the blanks within a figure, so that a script that splits a line at blanks gets one part for each
+// column.
 func column(s string) string { return strings.ReplaceAll(s, " ", "") }
 
 // WriteStatLineJSON writes a line of `ddtop stat` as JSON.

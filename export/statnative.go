@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// maxNativeWaitRows limits the rows of the table that shows where in C code threads waited.
+// maxNativeWaitRows limits the number of rows of the table that shows where in C code threads waited.
 const maxNativeWaitRows = 10
 
 // statNativeWaits writes the C functions in which blocked threads waited.
@@ -33,8 +33,8 @@ func statNativeWaits(b *strings.Builder, s *report.Stat) {
 	fmt.Fprintln(b)
 }
 
-// statNativeReads writes how many native stacks were read and how many were refused, if any were. If ddtop could not
-// read them, it writes the reason.
+// statNativeReads writes how many native stacks were read and how many were refused. It writes nothing if there were
+// none. If ddtop could not read native stacks at all, it writes the reason.
 func statNativeReads(b *strings.Builder, r *report.StatNativeReads) {
 	if r == nil {
 		return

@@ -235,7 +235,7 @@ func beforeText(w *report.StatBefore) string {
 	return strings.TrimSuffix(w.Words, " "+units.ProseDuration(w.NS))
 }
 
-// maxAloneRows limits the C stacks that the text shows for a thread that Ruby does not know.
+// maxAloneRows limits how many C stacks the text shows for a thread that Ruby does not know.
 const maxAloneRows = 3
 
 // statNative writes the threads that Ruby does not know, and where in C code they ran.

@@ -6,8 +6,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MinAllocTicks is the number of ticks with at least one seen allocation that ddtop needs to show shares of
-// allocations. With fewer ticks, the relative error of a share is above 10 %, because the error is 1/sqrt(ticks).
+// MinAllocTicks is the least number of ticks with a seen allocation that ddtop needs to show shares of allocations.
+// With fewer ticks, the relative error of a share is above 10 %, because the error is 1/sqrt(ticks).
 const MinAllocTicks = 100
 
 // AllocEstimate is the number of allocated objects, with the data from which each stack's part of them is estimated.
@@ -28,7 +28,8 @@ func (a AllocEstimate) Enough() bool { return a.Ticks >= MinAllocTicks }
 // share has a larger error: Error divided by the square root of the share. If Ticks is zero, Error is +Inf.
 func (a AllocEstimate) Error() float64 { return 1 / math.Sqrt(float64(max(0, a.Ticks))) }
 
-// Allocations returns the number of objects allocated in all entries together, with its evidence.
+// Allocations returns the number of objects allocated in all entries together, with the evidence for estimates from
+// this number.
 func (s *Snapshot) Allocations() AllocEstimate {
 	t := s.Total()
 	return AllocEstimate{Objects: max(0, t.AllocTotal), Seen: t.AllocSeen, Ticks: t.AllocTicks}
@@ -61,15 +62,15 @@ type allocState struct {
 	last, moved int64 // the counters of the last sample
 	held        int64 // counted objects that are not charged to a key yet
 	// key is the Key of the last stack in which a sample counted new objects (sampler.AllocPair). found is true if the
-	// current sample counted new objects. had is true if any sample so far has counted some. key is set only if had is
-	// true.
+	// current sample counted new objects. The field had is true if any sample so far has counted some. key is set only
+	// if had is true.
 	key        Key
 	found, had bool
 }
 
-// allocations charges the objects that were allocated just before a stack was read to the Key of this stack. It also
-// counts all objects since the last sample. Ruby can count an object as allocated that compaction has only moved. Such
-// objects are subtracted a few ms later, when their number is known.
+// allocations finds the objects that were allocated just before a stack was read, and charges them to the Key of this
+// stack. It also counts all objects since the last sample. Ruby can count an object as allocated that compaction has
+// only moved. Such objects are subtracted a few ms later, when their number is known.
 func (c *Collector) allocations(s *sampler.Sample) {
 	a := &c.alloc
 	found := a.found
@@ -105,7 +106,7 @@ func (c *Collector) allocations(s *sampler.Sample) {
 	}
 }
 
-// flushAllocations charges the objects that were counted but not charged to a key yet (held). It charges them to the
+// flushAllocations charges the objects that were counted but not charged to a key yet (held). All of them go to the
 // last key.
 func (c *Collector) flushAllocations(at int64) {
 	if a := &c.alloc; a.had && a.held != 0 {

@@ -62,8 +62,9 @@ type Collector struct {
 	rests   func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) bool // nil unless ByRest was called
 }
 
-// NewCollector returns a Collector that adds the weights of a stream's intervals to each of the given Sinks. If stateOf
-// is not nil, it decides the state under which a weight is charged. Otherwise this is the state of the interval.
+// NewCollector returns a Collector that adds the weights of a stream's intervals to each of the given Sinks. The
+// function stateOf decides the state under which a weight is charged. If stateOf is nil, it is the state of the
+// interval.
 func NewCollector(s *stream.Stream, stateOf func(gvl.State, *gvl.Detail, sampler.StackID, sampler.WorkID) gvl.State, out ...Sink) *Collector {
 	if stateOf == nil {
 		stateOf = func(st gvl.State, _ *gvl.Detail, _ sampler.StackID, _ sampler.WorkID) gvl.State { return st }
@@ -126,7 +127,7 @@ func (c *Collector) Endpoint(e Endpoint) EndpointID {
 }
 
 // renamed is called after names of requests may have changed. If a name has changed, renamed passes the new table of
-// names to each Rolling. The table says which EndpointID represents which others.
+// names to each Rolling. For each EndpointID, the table has the EndpointID that represents it.
 func (c *Collector) renamed() {
 	if !c.served.rename() {
 		return

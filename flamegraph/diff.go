@@ -15,12 +15,12 @@ type Diff struct {
 	BeforeWhole, AfterWhole float64
 	// ByName compares nodes only by their labels, because files and lines can move between two recordings. If ByName is
 	// set, several children of a node can have the same label. Of these children in the later tree, only the heaviest
-	// is compared. It is compared with the sum of all children with this label in the earlier tree. The others in the
-	// later tree count as new.
+	// is compared. It is compared with the sum of all children with this label in the earlier tree. The other children
+	// in the later tree count as new.
 	ByName bool
 	// Visit is called for each node. self and total are the growth of the node's own weight and of its Total. Growth is
-	// the node's share of the later tree minus its share of the earlier tree. after is the node in the later tree. It
-	// is nil for a node that only the earlier tree has.
+	// the node's share of the later tree minus its share of the earlier tree. The parameter after is the node in the
+	// later tree. It is nil for a node that only the earlier tree has.
 	Visit func(after *Node, label string, self, total float64)
 }
 

@@ -50,9 +50,9 @@ type endpoints struct {
 	// list has the endpoint and span of each ID, indexed by the ID. named is the number of IDs without a span.
 	list  []Served
 	named int
-	// as maps each EndpointID (the index in the slice) to the ID that represents it. For example, the route of a
-	// request becomes known late. Then the entry of the request's ID is the ID of this route. IDs beyond the slice's
-	// end represent themselves. renames is the Dictionary's number of renames when the slice was made.
+	// The slice as has, for each EndpointID (the index), the ID that represents it. For example, the route of a request
+	// becomes known late. Then the entry of the request's ID is the ID of this route. IDs beyond the slice's end
+	// represent themselves. renames is the Dictionary's number of renames when the slice was made.
 	as      []EndpointID
 	renames uint64
 	// recent caches the EndpointIDs of recent requests and jobs. The index is the WorkID modulo the length.
@@ -134,7 +134,7 @@ func (e *endpoints) rename() bool {
 		return false
 	}
 	routes := e.dict.Routes()
-	for i := len(e.as); i < len(e.list); i++ { // number may add to the list
+	for i := len(e.as); i < len(e.list); i++ { // the method number may add to the list
 		k, id := e.list[i], EndpointID(i)
 		if name := routes[k.Name]; name != "" && k.Kind == sampler.WorkRequest {
 			k.Name = name

@@ -44,9 +44,9 @@ type run struct {
 	libraries []string
 }
 
-// Fold folds a tree: each run of frames that are not the program's own becomes one row. If open returns true for a run,
-// the run is not folded, and its frames are below its row. open may be nil. The node that is passed to open has its
-// Parent, but no children yet.
+// Fold folds a tree: each run of frames that are not the program's own becomes one row. If the function open returns
+// true for a run, the run is not folded, and its frames are below its row. open may be nil. The node that is passed to
+// open has its Parent, but no children yet.
 func Fold(t *Tree, open func(run *Node) bool) *Folded {
 	b := newFolder(t)
 	b.open = open
@@ -246,9 +246,9 @@ func (b *folder) fillOpen(c *Node, nodes []*Node) {
 	}
 }
 
-// leafOf makes a child of the run r, a row of folded frames. The child has the time spent in one function, of which
-// nodes are all nodes in the run. The function may have called C functions that are known from a native stack. They
-// become children of the new node.
+// leafOf makes a child of the run r, a row of folded frames. The child has the time that one function spent in its own
+// code. The parameter nodes has all nodes of this function in the run. The function may have called C functions that
+// are known from a native stack. They become children of the new node.
 func (b *folder) leafOf(nodes []*Node, r *Node) *Node {
 	c := new(Node)
 	*c = *nodes[0]
@@ -371,7 +371,7 @@ func (f *Folded) Shown(n *Node) *Node { return f.in[n] }
 func (f *Folded) Of(n *Node) []*Node { return f.of[n] }
 
 // Search searches n and all nodes below it, as Node.Search does. A row of folded frames (a run) matches if one of its
-// frames matches. For each such run, inside has the heaviest matching frame.
+// frames matches. The result inside has the heaviest matching frame of each such run.
 func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node]*Node) {
 	m.Nodes, inside = make(map[*Node]bool), make(map[*Node]*Node)
 	whole := Matches{Nodes: make(map[*Node]bool)}

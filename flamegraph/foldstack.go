@@ -15,14 +15,15 @@ type StackRow struct {
 
 // FoldStack folds a stack of n frames, innermost first, as Fold folds a tree. Three kinds of frames are not folded: own
 // code, the C functions that own code calls, and the innermost frame, which is the current activity. The function frame
-// reports whether frame number i is own code. If it is not, library is its sampler.Frame.Library.
+// reports whether frame number i is own code. If the frame is not own code, the result library is its
+// sampler.Frame.Library.
 func FoldStack(n int, frame func(i int) (own bool, library string)) []StackRow {
 	rows := make([]StackRow, 0, n)
 	from := -1 // where a run of frames outside the program's own code begins
 	var libraries []string
 	end := func(to int) {
 		if from >= 0 && to-from >= minRun {
-			slices.Reverse(libraries) // the outermost first
+			slices.Reverse(libraries) // now the outermost library comes first
 			rows = append(rows, StackRow{from, to, (&run{to - from, names(libraries)}).text()})
 		} else if from >= 0 {
 			for ; from < to; from++ {

@@ -11,9 +11,9 @@ import (
 // ellipsis marks a cut label.
 const ellipsis = "…"
 
-// Printable replaces the characters of s that must not reach a terminal by U+FFFD. These are control and format
-// characters. For example, an escape sequence could control the terminal, or a character could change the direction of
-// the text. Names come from the target and can contain anything.
+// Printable returns s with U+FFFD in place of the characters that must not reach a terminal. These are control and
+// format characters. For example, an escape sequence could control the terminal, or a character could change the
+// direction of the text. Names come from the target and can contain anything.
 func Printable(s string) string {
 	if isPlain(s) {
 		return s

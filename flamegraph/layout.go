@@ -24,7 +24,7 @@ type Cell struct {
 	Node *Node
 	// Parent is the node whose children a cellMore represents. It is nil otherwise.
 	Parent *Node
-	// X is the cell's first column, and W its width in columns. W is at least 1.
+	// X is the cell's first column, and W is its width in columns. W is at least 1.
 	X, W int
 	// Count and Total are the number of nodes that a cellMore represents, and their weight.
 	Count int
@@ -88,8 +88,8 @@ type part struct {
 	w     int
 }
 
-// next lays out the row below the row above. drawn is false if neither a node nor a cellMore has a column in the new
-// row.
+// next lays out one row. The parameter above is the row above it. drawn is false if neither a node nor a cellMore has a
+// column in the new row.
 func (l *layouter) next(above []Cell, width int) (row []Cell, drawn bool) {
 	row = make([]Cell, 0, len(above)+4)
 	x := 0

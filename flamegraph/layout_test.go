@@ -83,7 +83,7 @@ func TestLayoutPicture(t *testing.T) {
 	d, s := shop()
 	tr := NewBuilder(d).Build(s, Options{})
 	var got string
-	p := Layout(tr, nil, 39, 10) // 20 ns per column
+	p := Layout(tr, nil, 39, 10) // each column stands for 20 ns
 	checkPicture(t, p, 10)
 	for _, row := range p.Rows {
 		for _, c := range row {

@@ -21,13 +21,13 @@ type nativeWeights struct {
 	held  map[sampler.ThreadID][]charge
 }
 
-// put passes the weights of the time from fromNS to toNS on to the Sinks. If a later reading of the thread's counters
+// put passes to the Sinks the weights of the period from fromNS to toNS. If a later reading of the thread's counters
 // may still prove that the thread stayed in its C functions, put holds the weights back.
 func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	x := &c.native
 	stay := x.stays.Of(k.Thread)
 	// Samples of an idle process are a second apart, so a stay in C functions can begin within this period. Divide the
-	// weights at this time.
+	// weights at the beginning of the stay.
 	if stay != nil && fromNS < stay.FromNS && stay.FromNS < toNS {
 		before := w.timesOf(stay.FromNS-fromNS, toNS-fromNS)
 		c.put(fromNS, stay.FromNS, k, before)
@@ -58,8 +58,8 @@ func (c *Collector) put(fromNS, toNS int64, k Key, w Weights) {
 	}
 }
 
-// release passes on the weights of a thread that were held back. stack is the thread's stack with its C functions, if
-// counters have proven that the thread stayed in them. Otherwise it is zero.
+// release passes to the Sinks the weights of a thread that were held back. stack is the thread's stack with its C
+// functions, if counters have proven that the thread stayed in them. Otherwise stack is zero.
 func (c *Collector) release(id sampler.ThreadID, stack sampler.StackID) {
 	list := c.native.held[id]
 	if len(list) == 0 {
@@ -74,7 +74,7 @@ func (c *Collector) release(id sampler.ThreadID, stack sampler.StackID) {
 	delete(c.native.held, id)
 }
 
-// nativeTick passes on the weights that were held back until a sample's counters show whether the thread stayed in its
+// nativeTick passes on weights that were held back, once the counters of a sample show whether the thread stayed in its
 // C functions.
 func (c *Collector) nativeTick(t *gvl.Tick) {
 	x := &c.native

@@ -45,7 +45,7 @@ func appendDelta(b []byte, d delta) []byte {
 	return b
 }
 
-// readDelta unpacks the first delta of b, as appendDelta wrote it. rest is what follows it in b.
+// readDelta unpacks the first delta of b, as appendDelta wrote it. The result rest is what follows this delta in b.
 func readDelta(b []byte) (d delta, rest []byte) {
 	entry, n := binary.Uvarint(b)
 	d.entry = int32(entry)

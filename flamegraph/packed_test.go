@@ -28,7 +28,7 @@ func FuzzPackedDelta(f *testing.F) {
 // TestRollingMemoryLimit: when old data is dropped because of the memory limit, it must also be subtracted from the
 // totals. FromNS must be the beginning of the data that is left.
 func TestRollingMemoryLimit(t *testing.T) {
-	r := newRolling(t, 1e6, 1e3) // a thousand slots
+	r := newRolling(t, 1e6, 1e3) // the window has a thousand slots
 	r.maxBytes = 40_000
 	rnd := rand.New(rand.NewPCG(1, 1))
 	type added struct {

@@ -56,7 +56,7 @@ type ranMethod struct {
 // ranPart is a stack that the kernel copied from a running thread, or the C functions that several such stacks share.
 // It has the number of copies.
 type ranPart struct {
-	// stack is a Ruby stack, with the C functions below it if there are any. If stack is zero, the part is only C
+	// stack is a Ruby stack, with the C functions below it if there are any. If stack is zero, the part has only C
 	// functions, and chain is their index in ranStacks.chains.
 	stack sampler.StackID
 	chain int32
@@ -173,7 +173,7 @@ func (r *Ran) Divide(e Entry, emit func(Entry)) {
 	}
 }
 
-// maxRanStacks limits the stacks that are remembered between two Snapshots.
+// maxRanStacks limits how many stacks are remembered between two Snapshots.
 const maxRanStacks = 1 << 16
 
 // ranStacks caches how stacks split into Ruby frames and C functions. The cache saves time, because a screen makes
@@ -191,7 +191,7 @@ type ranStacks struct {
 	numbers map[string]int32
 }
 
-// ranStack is a stack in two parts. ruby is the stack of its Ruby frames only, and the other part is the index of its C
+// ranStack is a stack in two parts. ruby is the stack of its Ruby frames only, and chain is the index of its C
 // functions in chains. method is the number of the innermost Ruby method.
 type ranStack struct {
 	ruby          sampler.StackID

@@ -64,8 +64,8 @@ func TestRanDivides(t *testing.T) {
 			t.Errorf("%+v", k)
 		}
 	}
-	// Thread 2 runs the same method with other callers. None of its own stacks was copied, so its time is divided by
-	// the stacks that were copied in this method.
+	// Thread 2 runs the same method with other callers. None of its own stacks was copied. So its time is divided in
+	// proportion to the stacks that were copied in this method.
 	_, frame := d.Stack(slow)
 	n := got[Key{Thread: 2, Stack: slow, State: gvl.Running}]
 	if n.WallNS != 600_000_004 || d.Frame(frame).Label != "longest_match" {

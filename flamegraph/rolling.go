@@ -13,11 +13,11 @@ const (
 	DefaultSlotNS = 250_000_000
 	// maxSlots limits the number of slots of a Rolling.
 	maxSlots = 1 << 14
-	// MaxKeys limits the distinct keys of a Rolling. Beyond this limit, the weights of a new key are added to a key
-	// with the same thread and state and the empty stack. Snapshot.Overflow counts these additions. Sums remain
+	// MaxKeys limits how many distinct keys a Rolling has. Beyond this limit, the weights of a new key are added to a
+	// key with the same thread and state and the empty stack. Snapshot.Overflow counts these additions. Sums remain
 	// correct, but detail is lost.
 	MaxKeys = 1 << 19
-	// maxStackless limits the keys with an empty stack that are made beyond MaxKeys. Such keys have a thread, so a
+	// maxStackless limits how many keys with an empty stack are made beyond MaxKeys. Such keys have a thread, so a
 	// program that keeps creating threads needs more and more of them. Weights beyond this limit go to the thread ID 0,
 	// which no thread has.
 	maxStackless = 1 << 16
@@ -33,7 +33,7 @@ type entry struct {
 	key    Key
 	total  Weights
 	deltas int32 // number of deltas, in all slots, that belong to this entry
-	slot   int64 // number of the slot of pos, or noSlot
+	slot   int64 // number of the slot to which pos belongs, or noSlot
 	pos    int32
 }
 
@@ -61,7 +61,7 @@ type Rolling struct {
 	newest   int64  // number of the newest slot; noSlot before the first Add
 	oldest   int64  // number of the oldest slot kept
 	current  []delta
-	bytes    int64 // capacity of all slots' memory
+	bytes    int64 // total capacity of the memory of all slots, in bytes
 	maxBytes int64
 	firstNS  int64
 	lastNS   int64
@@ -71,7 +71,7 @@ type Rolling struct {
 	maxKeys  int
 	overflow uint64
 	dropped  Weights
-	as       []EndpointID // the endpoint that represents each endpoint; nil if none is renamed
+	as       []EndpointID // for each EndpointID, the ID that represents it; nil if no request was renamed
 	stacks   *ranStacks   // divides Snapshots among C functions; nil if they are not divided
 }
 
@@ -104,7 +104,7 @@ func NewRolling(windowNS, slotNS int64) (*Rolling, error) {
 // Dictionary of the keys' stacks.
 func (r *Rolling) DivideBy(dict *sampler.Dictionary) { r.stacks = &ranStacks{dict: dict} }
 
-// rename moves the weights of each EndpointID to the ID that now represents this EndpointID. It is called because a
+// rename moves the weights of each EndpointID to the ID that now represents this EndpointID. It is called after a
 // request has changed its name.
 func (r *Rolling) rename(as []EndpointID) {
 	r.mu.Lock()
@@ -112,12 +112,13 @@ func (r *Rolling) rename(as []EndpointID) {
 	r.mu.Unlock()
 }
 
-// key returns the key of an entry. Its EndpointID is the one that now represents the entry's EndpointID (endpoints.as).
-// The caller holds mu.
+// key returns the key of an entry. If another EndpointID now represents the entry's EndpointID (endpoints.as), the key
+// has the other EndpointID. The caller holds mu.
 func (r *Rolling) key(e *entry) Key { return e.key.as(standing(r.as, e.key.Endpoint)) }
 
-// Add adds weights at a time, CLOCK_MONOTONIC in ns, which is not negative. If the time is newer than all earlier ones,
-// the window moves forward. Weights from before the window are dropped and counted in Snapshot.Dropped.
+// Add adds weights that belong to the time atNS, CLOCK_MONOTONIC in ns. atNS must not be negative. If it is newer than
+// all earlier times, the window moves forward. Weights from before the window are dropped and counted in
+// Snapshot.Dropped.
 func (r *Rolling) Add(atNS int64, k Key, w Weights) {
 	r.mu.Lock()
 	r.add(atNS, k, w)
@@ -227,11 +228,11 @@ func (r *Rolling) advance(atNS int64) {
 	}
 }
 
-// forget subtracts the slots that are older than the slot with the given number from the totals. If release is true,
-// it also frees their memory.
+// forget subtracts old slots from the totals: the slots that are older than the slot with the given number. If release
+// is true, it also frees their memory.
 func (r *Rolling) forget(number int64, release bool) {
 	ring := int64(len(r.slots))
-	for n := max(r.oldest, 0); n < min(number, r.newest+1); n++ { // at most len(slots) rounds
+	for n := max(r.oldest, 0); n < min(number, r.newest+1); n++ { // this loop has at most len(slots) rounds
 		s := &r.slots[n%ring]
 		if s.number == n {
 			r.unpack(s)

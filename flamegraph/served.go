@@ -13,7 +13,7 @@ const (
 	// maxServed limits how many requests and jobs have weights that can still move to another name. It is a power of
 	// two.
 	maxServed = 1 << 10
-	// maxCharges limits the weights that wait for the final name of their request (7 MB). Beyond this limit, the oldest
+	// maxCharges limits how many weights wait for the final name of their request (7 MB). Beyond this limit, the oldest
 	// weights get the name that is known at that time. maxNowCharges is the same limit for ByEndpointNow (1 MB, about
 	// four seconds of a busy server). Most requests have their final name before their weights reach the limit.
 	maxCharges, maxNowCharges = 1 << 16, 1 << 13
@@ -41,7 +41,8 @@ type servedKey struct {
 type servedWork struct {
 	servedKey
 	id EndpointID // its ID inside the Collector
-	// serving describes the request as it was last seen. name is the EndpointID of the name that the request had then.
+	// serving describes the request as it was last seen. The field name is the EndpointID of the name that the request
+	// had then.
 	serving sampler.Serving
 	name    EndpointID
 	list    []charge
@@ -54,7 +55,7 @@ type servedCharges struct {
 	now bool
 	// ring has the last requests, indexed by id modulo the length of ring. kept is the number of charges of all
 	// requests. While kept exceeds limit, requests are settled in the order of their ids: their weights go to the Sinks
-	// (settle). oldest is the last id for which this was tried.
+	// (settle). oldest is the last id for which settling was tried.
 	ring         []servedWork
 	ids          map[servedKey]EndpointID
 	last, oldest EndpointID
@@ -170,8 +171,8 @@ func (c *Collector) emit(atNS int64, k Key, w Weights) {
 // weights. If the field now is true, the Sinks already have these weights, so settle only drops them.
 func (c *Collector) settle(r *servedWork) {
 	if c.charges.kept -= len(r.list); !c.charges.now && len(r.list) > 0 {
-		// If the Dictionary has evicted the request, it does not have the request's name. Then anew would return a span
-		// without a name, which must not replace the known name.
+		// If the Dictionary has evicted the request, it does not have the request's name. The method anew would then
+		// return a span without a name, which must not replace the known name.
 		if s := &r.serving; s.Work == 0 || c.served.dict.Work(s.Work).Kind != sampler.WorkNone {
 			r.name = cmp.Or(c.served.anew(s), r.name)
 		}

@@ -26,7 +26,7 @@ const maxSVGNodes = 40_000
 
 // These are sizes in the picture, in SVG user units.
 const (
-	svgWidth     = 1200 // a browser scales it
+	svgWidth     = 1200 // a browser scales the picture
 	svgPad       = 10
 	svgHead      = 76
 	svgRow       = 18
@@ -62,7 +62,7 @@ func (t *Tree) WriteSVGIn(w io.Writer, title string, colors *SVGColors) error {
 
 func (t *Tree) writeSVG(w io.Writer, title string, colors *SVGColors, minWidth float64) error {
 	s := svgWriter{t: t, colors: colors, title: title, out: bufio.NewWriter(w), scale: float64(svgWidth-2*svgPad) / float64(max(t.Root.Total, 1)), minWidth: minWidth}
-	for s.count(t.Root) > maxSVGNodes { // ends at the latest when minWidth exceeds the width of the picture
+	for s.count(t.Root) > maxSVGNodes { // this loop ends at the latest when minWidth exceeds the width of the picture
 		s.minWidth *= 2
 		s.coarse = true
 	}
@@ -192,7 +192,7 @@ func (s *svgWriter) cell(n *Node, label string, depth int, x, total int64, fill 
 		}
 	}
 	s.printf(`<g data-d="%d"`, depth)
-	if fit != label { // the script reads an uncut label from the text
+	if fit != label { // only a cut label needs this attribute: the script reads an uncut label from the text
 		s.printf(` data-l="%s"`, svgText(label))
 	}
 	if n == nil {
@@ -258,7 +258,7 @@ func (s *svgWriter) fill(n *Node) (color string, white bool) {
 		return s.colors.Fill(n)
 	}
 	c := originColors[sampler.OriginUnknown]
-	if n.IsFrame() { // neighbours differ a little; the same label always looks the same
+	if n.IsFrame() { // the colours of neighbours differ a little; the same label always has the same colour
 		c = originColors[n.from]
 		h := fnv.New32a()
 		h.Write([]byte(n.Label)) // never fails (hash.Hash)

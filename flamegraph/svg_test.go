@@ -99,7 +99,7 @@ func TestSVGGeometry(t *testing.T) {
 		if cells[0].label != "all" || cells[0].w != svgWidth-2*svgPad {
 			t.Fatalf("root %+v", cells[0])
 		}
-		var above []svgCell // the previous cell, below the cells that contain it
+		var above []svgCell // the cells from the root to the previous cell
 		for _, c := range cells {
 			above = above[:min(c.depth, len(above))]
 			if len(above) != c.depth {

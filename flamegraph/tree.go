@@ -56,8 +56,8 @@ type Node struct {
 	FuncKey
 	// Frame is one of the frames that are merged into this node. It is zero for nodes that are not frames.
 	Frame sampler.FrameID
-	// Name is the base label of Frame: the method's name without its class. Path is its file as Ruby names it. ExecLine
-	// is its executed line.
+	// Name is the base label of Frame: the method's name without its class. Path is the file of Frame as Ruby names it.
+	// ExecLine is the line that Frame executes.
 	Name, Path string
 	ExecLine   int32
 	// severalLines is true if the node's merged frames have different executed lines.
@@ -119,12 +119,13 @@ type Options struct {
 	Endpoint EndpointID
 	// States are the states to include. If it is zero, all states are included.
 	States StateSet
-	// Keep, if set, keeps only the stacks in which the label or file of a frame matches it.
+	// Keep, if set, is a regular expression. A stack is left out unless the expression matches the label or file of one
+	// of its frames.
 	Keep *regexp.Regexp
 	// ByLine makes a separate node for each executed line of a method.
 	ByLine bool
 	// Root returns the label of the node that is the parent of a thread's stacks, such as the thread's name, its group
-	// or its ractor. It may be nil.
+	// or its ractor. Root may be nil.
 	Root func(sampler.ThreadID) string
 	// Inverted puts callees first. The root's children are the innermost frames, and each frame's children are its
 	// callers. C functions of native stacks (stacks of C code) are left out, so that the time of a Ruby frame is in one

@@ -367,7 +367,7 @@ func benchWorld(b *testing.B) (*world, *Snapshot) {
 	for i := range 800 {
 		ids = append(ids, w.dict.InternFrame(sampler.Frame{Label: fmt.Sprintf("Some::Module%d#method_%d", i%50, i), AbsolutePath: fmt.Sprintf("/srv/app/lib/file%d.rb", i%90), FirstLine: int32(i), Line: int32(i + 3)}))
 	}
-	for range 2000 { // depth 30; the first 15 to 25 frames shared with other stacks
+	for range 2000 { // each stack has 30 frames, and shares the first 15 to 25 of them with other stacks
 		var s sampler.StackID
 		share := 15 + rnd.IntN(10)
 		for d := range 30 {
@@ -382,7 +382,7 @@ func benchWorld(b *testing.B) (*world, *Snapshot) {
 		w.stacks = append(w.stacks, s)
 	}
 	s := &Snapshot{ToNS: 30e9}
-	for i := range 4000 { // 50 threads, two states
+	for i := range 4000 { // the entries have 50 threads and two states
 		s.Entries = append(s.Entries, Entry{Key{Thread: sampler.ThreadID(1 + i%50), Stack: w.stacks[i%2000], State: gvl.State(1 + i/2000)}, Weights{WallNS: 1 + rnd.Int64N(1e8), Samples: 1}})
 	}
 	return w, s

@@ -112,8 +112,8 @@ func (u *under) along(from reached, stack sampler.StackID) reached {
 }
 
 // call goes one frame further down the tree. If selfOnly is false and the node is already one of the wanted nodes or
-// below one, call stops. All frames below a wanted node are a part of its Total, so the rest of the stack does not
-// matter.
+// below such a node, call stops. All frames below a wanted node are a part of its Total, so the rest of the stack does
+// not matter.
 func (u *under) call(at reached, id sampler.FrameID) reached {
 	if at.n == nil || at.hit && !u.selfOnly {
 		return at

@@ -72,7 +72,7 @@ type Weights struct {
 	// AllocSeen is the number of objects allocated in this stack just before it was read. AllocTicks is the number of
 	// readings that saw at least one object. AllocTotal is the part of the growth of the collector's exact counter that
 	// was charged to this key. Which key is charged depends on chance, so only the sum over all keys has a meaning.
-	// Snapshot.Allocations computes an estimate from the three.
+	// Snapshot.Allocations computes an estimate from these three numbers.
 	AllocSeen, AllocTicks, AllocTotal int64
 }
 

@@ -195,7 +195,8 @@ func (c *Classifier) hold(e *episode, out *ThreadState) {
 	out.State, out.Detail, out.SinceNS = Unknown, Detail{FD: -1, Reason: c.halted}, max(out.SinceNS, c.haltedNS)
 }
 
-// ractorIndex returns the index of a ractor in s.Ractors, or -1 if it is not there. It looks at the index hint first.
+// ractorIndex returns the index of a ractor in s.Ractors, or -1 if it is not there. The parameter hint is the index at
+// which it looks first.
 func ractorIndex(s *sampler.Sample, id sampler.RactorID, hint int) int {
 	if hint >= 0 && hint < len(s.Ractors) && s.Ractors[hint].ID == id {
 		return hint

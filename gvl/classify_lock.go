@@ -25,8 +25,8 @@ func InQueue(s State, d *Detail) bool {
 }
 
 // seen adds a sample of the thread, and sets SinceNS and MovedNS of ts. If the thread now holds or wants the GVL, but
-// is still at the place in the code where it waited, its wait continues. It is then only entering or leaving the lock,
-// or going back to sleep. turns is how often the thread got a CPU, or zero if not known.
+// is still at the place in the code where it waited, its wait continues. The thread is then only entering or leaving
+// the lock, or going back to sleep. turns is how often the thread got a CPU, or zero if not known.
 func (l *lockWait) seen(t *sampler.Thread, ts *ThreadState, turns int64) {
 	waits := forOthers(ts.State, &ts.Detail)
 	elsewhere := t.Quality&(sampler.StackFresh|sampler.StackFailed) == sampler.StackFresh && t.Stack != l.stack

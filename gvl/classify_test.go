@@ -244,8 +244,8 @@ func TestOwnerChangesDuringRead(t *testing.T) {
 	if !got[0].State.Released() && got[0].State != Unknown || got[1].State != Waiting {
 		t.Errorf("let go during the read: %v, %v", got[0], got[1])
 	}
-	// BitLinked is not set, so nothing proves that the first thread runs. When its words in memory were read, it was
-	// about to run. They do not show what it did later.
+	// BitLinked is not set, so nothing proves that the first thread runs. When ddtop read the thread's words in memory,
+	// the thread was about to run. These words do not show what the thread did later.
 	s.Threads[0].Bits &^= sampler.BitLinked
 	got = NewClassifier(gvltest.ProcOf(sampler.EraSched), nil).Classify(s)
 	if got[0].State != Waiting || got[0].Detail.Wait != WaitHandover || got[1].State != Waiting {

@@ -12,7 +12,7 @@ const (
 	// timerNS is the interval at which a waiting thread wakes up to end the holder's time slice, in ns. Up to Ruby
 	// 3.2, one of the waiting threads does this (do_gvl_timer in thread_pthread.c).
 	timerNS = 100e6
-	// maxQueues limits the ractors for which the Classifier remembers the queue for the GVL.
+	// maxQueues limits for how many ractors the Classifier remembers the queue for the GVL.
 	maxQueues = 256
 )
 
@@ -41,8 +41,8 @@ type waitEvidence struct {
 	cpuAtNS, cpuNS, turns int64
 	tid                   int32
 	stack                 sampler.StackID // last stack read in this wait, or zero
-	// queued is set if a sample showed the thread in the queue. chosen is set if a sample showed it as the next holder.
-	// left is set if a later sample showed it neither in the queue nor chosen.
+	// queued is set if a sample showed the thread in the queue. chosen is set if a sample showed the thread as the next
+	// holder. The field left is set if a later sample showed it neither in the queue nor chosen.
 	queued, chosen, left bool
 	// ranNS is the last time at which the thread's place in the queue proved that the thread had run. It is zero if no
 	// sample of this wait proved this.
@@ -54,7 +54,7 @@ type waitEvidence struct {
 type cpuReading struct {
 	atNS, turns int64
 	tid         int32
-	held        bool // the thread held the GVL
+	held        bool // true if the thread held the GVL at this reading
 }
 
 // queueSeen is the last reading of a ractor's queue for the GVL. rank has the position of each thread in list.
@@ -66,9 +66,9 @@ type queueSeen struct {
 }
 
 // findRequeued finds the threads that left the queue for the GVL since its last reading and came back. Threads leave
-// the queue at its head and join at its end (docs/internals/threads.md#the-gvl-and-its-queue). So a thread came back in
-// two cases. It is now behind a thread that was behind it before. Or it was first, and is still in the queue but not
-// first now.
+// the queue at its head and join at its end (docs/internals/threads.md#the-gvl-and-its-queue). So a thread has come
+// back in two cases. First, it is now behind a thread that was behind it before. Second, it was the first thread, and
+// is still in the queue but not first now.
 func (c *Classifier) findRequeued(s *sampler.Sample, now int64) {
 	c.requeued = c.requeued[:0]
 	for i := range s.Ractors {
@@ -183,7 +183,7 @@ func (c *Classifier) seeCounters(s *sampler.Sample, t *sampler.Thread, e *episod
 			// The thread last got a CPU before the wait, when it held the GVL. So it has slept since the wait began.
 			w.SinceNS = w.ByNS
 		}
-	case w.ranNS > w.cpuAtNS: // the queue showed that it ran
+	case w.ranNS > w.cpuAtNS: // the thread's place in the queue has proved that the thread ran
 		w.SinceNS = k.CPUAtNS
 		if !moved {
 			w.SinceNS = w.ByNS

@@ -74,8 +74,8 @@ func (h *Histogram) AddBucket(bucket uint16, n int64) {
 
 func (h *Histogram) count(bucket uint16, n uint32) { h.countFrom(0, bucket, n) }
 
-// countFrom is count for a caller that knows that the bucket's cell is not before index i. It searches only from i on,
-// and returns the cell's index.
+// countFrom does the same as count, for a caller that knows that the bucket's cell is not before index i. It searches
+// only from i on, and returns the cell's index.
 func (h *Histogram) countFrom(i int, bucket uint16, n uint32) int {
 	for end := len(h.cells); i < end; { // slices.BinarySearchFunc took most of the time here
 		if middle := int(uint(i+end) >> 1); h.cells[middle].bucket < bucket {

@@ -180,7 +180,7 @@ type Tick struct {
 	// States and Slots are parallel to Threads. The slot of a thread that is listed a second time is -1.
 	States []ThreadState
 	Slots  []int
-	// Begun are the indexes of the threads that were not listed before.
+	// Begun has the indexes, in Threads, of the threads that were not listed before.
 	Begun []int
 	// FromNS and ToNS are the times of the last sample and of this one. They are equal for the first sample.
 	FromNS, ToNS int64

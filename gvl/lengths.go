@@ -71,8 +71,8 @@ func (f Bounded) Duration() string { return f.Bound.Sign() + units.Duration(f.NS
 // Prose returns the length for a sentence: "≤376 ms".
 func (f Bounded) Prose() string { return f.Bound.Sign() + units.ProseDuration(f.NS) }
 
-// BoundedOf returns a length between two bounds in the form for texts. open is set if the true length may exceed
-// mostNS: the wait may still grow, or samples did not see all of it.
+// BoundedOf returns a length between two bounds in the form for texts. The parameter open is true if the true length
+// may exceed mostNS: the wait may still grow, or samples did not see all of it.
 func BoundedOf(leastNS, mostNS int64, open bool) Bounded {
 	vague := mostNS-leastNS > mostNS/PlainParts
 	switch {
@@ -170,8 +170,8 @@ func (l *Lengths) Told(shares ...float64) []Bounded {
 		open := l.open > 0 && (most-least <= most/PlainParts || q*float64(l.most.n) > float64(l.most.n-l.open))
 		f := BoundedOf(least, most, open)
 		if n := len(out); n > 0 && f.NS < out[n-1].NS {
-			// Results must ascend, so a lower bound that is below the previous result is replaced. If the previous
-			// result is an upper bound, the upper bound of this quantile is shown.
+			// Results must ascend, so a bound that is below the previous result is replaced. If the previous result is
+			// an upper bound, the upper bound of this quantile is shown. Otherwise the previous length is shown again.
 			if before := out[n-1]; before.Bound == AtMost {
 				f = Bounded{max(l.most.Quantile(q), before.NS), AtMost}
 			} else {

@@ -48,7 +48,7 @@ func (n *NativeStays) Of(id sampler.ThreadID) *NativeStay {
 	return n.at[id]
 }
 
-// Feed adds a sample, and calls ended with each stay that has ended. ended may be nil.
+// Feed adds a sample, and calls the function ended with each stay that has ended. The function may be nil.
 func (n *NativeStays) Feed(t *Tick, ended func(sampler.ThreadID, *NativeStay)) {
 	n.round++
 	ask := t.Native != nil && t.ToNS-n.askNS >= nativeAskNS

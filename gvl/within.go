@@ -40,7 +40,7 @@ func (w *within) wordsOf(dict *sampler.Dictionary, t *sampler.Thread) string {
 		return w.text
 	}
 	w.stack, w.root, w.text = t.Stack, root, ""
-	block, interrupted := false, false // of the previous, inner frame
+	block, interrupted := false, false // about the previous frame, which is one step further in
 	forked := false
 	at := t.Stack
 	for range maxWithinFrames {

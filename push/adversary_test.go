@@ -38,7 +38,7 @@ type agent struct {
 
 	mu    sync.Mutex
 	does  func(c net.Conn) // answers a request; if it is nil, the agent answers that it has accepted the payload
-	takes bool             // the agent counts a payload as accepted even if does is not nil
+	takes bool             // the agent counts a payload as accepted even if the field does is not nil
 	took  []string
 	tries int
 	open  map[net.Conn]bool
@@ -227,8 +227,8 @@ func TestAdversaries(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		does func(net.Conn)
-		// refuses is true if the agent's answer means that it will never accept this payload. takes is true if the
-		// answer means that it has accepted the payload.
+		// refuses is true if the answer means that the agent will never accept this payload. takes is true if the
+		// answer means that the agent has accepted the payload.
 		refuses, takes bool
 	}{
 		{"says 500", say("HTTP/1.1 500 No\r\nContent-Length: 5\r\n\r\npanic"), false, false},
@@ -282,7 +282,7 @@ func TestAdversaries(t *testing.T) {
 				}
 				got := bad.taken()
 				if c.takes {
-					// heal may cut off the answer to a payload, so that ddtop sends this payload again
+					// the function heal may cut off the answer to a payload, so that ddtop sends this payload again
 					got = slices.Compact(got)
 				}
 				if !slices.Equal(got, want) {

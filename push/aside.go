@@ -17,8 +17,8 @@ import (
 // payloads of its service aside, and sends them again later. If the destination accepts no payload, it cannot be
 // reached. Then the next round begins with the oldest payload again, so that all payloads arrive in order later.
 const (
-	// headTries is how often the oldest payload must fail before ddtop also tries others. With the pauses between
-	// tries, this takes three seconds.
+	// headTries is how often the oldest payload must fail before ddtop also tries other payloads. With the pauses
+	// between tries, this takes three seconds.
 	headTries = 3
 	// maxProbes limits how many payloads are tried in one round after the oldest one. While a destination cannot be
 	// reached, this keeps the cost low.
@@ -39,16 +39,16 @@ const (
 )
 
 // round is a series of tries to find out whether the destination works. It begins with the oldest payload and goes on
-// with others.
+// with other payloads.
 type round struct {
 	// head is the name of the payload with which the round began, the oldest one. It is empty between two rounds.
 	head   string
 	mark   spool.Mark
 	probes int
-	err    error // of the last try
-	// tried has the names of the payloads that were tried since the destination last accepted one. groups has the
-	// services of these payloads. At first, ddtop tries only one payload of each service. anyGroup is true after it has
-	// tried all services. Then it may try more payloads of the same services.
+	err    error // the error of the last try
+	// tried has the names of the payloads that were tried since the destination last accepted a payload. groups has the
+	// services of these payloads. At first, ddtop tries only one payload of each service. anyGroup is true after ddtop
+	// has tried all services. Then it may try more payloads of the same services.
 	tried, groups map[string]bool
 	anyGroup      bool
 }
@@ -302,8 +302,8 @@ func (l *lane) asideFor(failed int) time.Duration {
 	return d/2 + time.Duration(l.random()*float64(d/2))
 }
 
-// noteAside sets Stats.AsideError, the reason why payloads are set aside. An empty text is passed when a payload was
-// accepted. It clears the error, unless other payloads are still set aside.
+// noteAside sets Stats.AsideError, the reason why payloads are set aside. Callers pass an empty text when a payload was
+// accepted. This clears the error, unless other payloads are still set aside.
 func (l *lane) noteAside(text string) {
 	if text == "" && (len(l.apart) > 0 || l.Queue.Stats().Aside > 0) {
 		return

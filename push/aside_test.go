@@ -20,7 +20,7 @@ type picky struct {
 	mu    sync.Mutex
 	err   error // what Send returns for a bad payload; if it is nil, picky accepts everything
 	hangs bool  // for a bad payload, Send waits until its context ends, instead of returning err
-	down  bool  // err is also returned for good payloads
+	down  bool  // Send also returns err for good payloads
 	took  []string
 	tries int // how often Send got a bad payload
 }
@@ -156,8 +156,8 @@ func TestPoisonedServices(t *testing.T) {
 		if len(got) < minutes-1 || !slices.IsSortedFunc(got, cmpNumbers) {
 			t.Errorf("%d of %d were taken", len(got), minutes)
 		}
-		// ddtop may try each failing service once every two minutes, which is about half of longestAside. Some extra
-		// tries are for the beginning.
+		// ddtop may try each failing service once every two minutes, which is about half of longestAside. At the
+		// beginning it may try more often, so the limit allows some extra tries.
 		if most := services * (minutes/2 + 20); tries > most {
 			t.Errorf("%d tries of what is not taken, %d are the most", tries, most)
 		}

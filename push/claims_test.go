@@ -29,11 +29,11 @@ var lies = []string{
 	"process.command_line", "process.executable.path",
 }
 
-// lie is the value of all lies.
+// lie is the value that a test gives to all keys in the list lies.
 const lie = "evil-claim"
 
-// claimed returns the facts about a process that tries to set all tags in lies. The map has an entry for each way in
-// which a process can set tags.
+// claimed returns the facts about a process that tries to set all tags in the list lies. The map has an entry for each
+// way in which a process can set tags.
 func claimed() map[string]push.Facts {
 	var dd, otel []string
 	var published push.Tags
@@ -155,8 +155,8 @@ func TestContainerOfTheCgroup(t *testing.T) {
 	}
 }
 
-// TestOTLPNamesTheProcess: an OTLP profile has the process's name and ID that ddtop itself has read. Tags cannot change
-// them.
+// TestOTLPNamesTheProcess: an OTLP profile has the name and the ID of the process as ddtop itself has read them. Tags
+// cannot change them.
 func TestOTLPNamesTheProcess(t *testing.T) {
 	text := sent(t, push.Tags{{Key: "process_id", Value: "99"}, {Key: "process.executable.name", Value: lie}})["otlp+http"]
 	if strings.Contains(text, lie) {

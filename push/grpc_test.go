@@ -123,7 +123,7 @@ func TestGRPCThroughProxy(t *testing.T) {
 		}
 		_, _ = io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n") // if this write fails, the client reports an error
 		go func() {
-			_, _ = io.Copy(to, from) // until one of them ends
+			_, _ = io.Copy(to, from) // copies until one of the connections ends
 			to.Close()
 		}()
 		_, _ = io.Copy(from, to)

@@ -11,7 +11,7 @@ import (
 // maxIntake limits the total size of the payloads in memory that are not on the disk yet, in bytes.
 const maxIntake = 32 << 20
 
-// intake holds new payloads in memory until they are written to the queue on the disk. A slow disk can make this take
+// intake holds new payloads in memory until they are written to the queue on the disk. With a slow disk, this can take
 // long.
 type intake struct {
 	mu     sync.Mutex

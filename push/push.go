@@ -35,8 +35,8 @@ type Period struct {
 	Tags Tags
 	// Pprof is the profile, compressed with gzip.
 	Pprof []byte
-	// Ended counts the requests and jobs whose end ddtop saw in the period. The key is their value of the profile's
-	// label "trace endpoint". Ended is nil if none ended.
+	// Ended counts the requests and jobs whose end ddtop saw in the period. Its keys are the values of the profile's
+	// label "trace endpoint" for these requests and jobs. Ended is nil if none ended.
 	Ended map[string]int64
 }
 
@@ -46,7 +46,7 @@ func (p *Period) ID() string {
 	return uuidText(p.IDBytes())
 }
 
-// IDBytes returns ID as 16 bytes.
+// IDBytes returns the result of ID as 16 bytes.
 func (p *Period) IDBytes() [16]byte {
 	return uuidOf("ddtop %s %s %d %d %d",
 		p.Tags.Get("runtime-id"), p.Tags.Get("host"), p.Process.PID, p.From.UnixNano(), p.Seq)

@@ -57,7 +57,8 @@ const (
 	Captures
 )
 
-// words returns the words that the log uses for payloads of this kind: one for a single payload, and many for several.
+// words returns the words that the log uses for payloads of this kind. one is the word for a single payload, and many
+// the word for several.
 func (k Kind) words() (one, many string) {
 	switch k {
 	case Alerts:
@@ -154,15 +155,15 @@ type lane struct {
 	// one and many are the words that the log uses for one payload and for several. They depend on the Kind.
 	one, many string
 	intake    intake
-	// changed signals that the queue has a new payload. closing is closed when the lane must end. The end of ctx
-	// interrupts a try to send that still runs.
+	// changed signals that the queue has a new payload. The channel closing is closed when the lane must end. The end
+	// of ctx interrupts a try to send that still runs.
 	changed chan struct{}
 	closing chan struct{}
 	ctx     context.Context
 	cancel  context.CancelFunc
 	random  func() float64 // a number from 0 to 1
-	remark  string         // the last remark; used by send only
-	round   round          // used by send only
+	remark  string         // the last remark; only the method send uses it
+	round   round          // only the method send uses it
 	unkept  bool           // the log already says that the disk cannot store marks (spool.Mark)
 	apart   map[string]*apart
 

@@ -350,7 +350,7 @@ func TestADay(t *testing.T) {
 	if last-first > 300<<10 {
 		t.Errorf("the heap grew from %d KB to %d KB", first>>10, last>>10)
 	}
-	// The number may become smaller, because an idle connection may have ended.
+	// The number of descriptors may become smaller, because an idle connection may have ended.
 	if n := len(descriptors); descriptors[n-1] > descriptors[0] {
 		t.Errorf("descriptors: %v", descriptors)
 	}
@@ -368,7 +368,7 @@ func openDescriptors() int64 {
 // daily is a destination for TestADay. It checks that the payloads of all minutes come in order, and does not keep
 // them.
 type daily struct {
-	each time.Duration // how long one payload takes
+	each time.Duration // how long the destination takes for one payload
 
 	mu    sync.Mutex
 	err   error

@@ -177,8 +177,8 @@ var others = []format{
 	{"a hash of a password", `\$(?:2[abxy]|[156y]|apr1|argon2(?:id|i|d)|scrypt|pbkdf2(?:-\w+)?)\$`},
 }
 
-// beginnings and anywhere are compiled from the lists formats and others. An expression in beginnings matches only at
-// the beginning of a text. An expression in anywhere matches at any place.
+// beginnings and anywhere are compiled from the lists formats and others. The expressions in the list beginnings match
+// only at the beginning of a text. The expressions in the list anywhere match at any place.
 var beginnings, anywhere = compiled(formats, "^(?:", ")"), compiled(others, "", "")
 
 func compiled(list []format, before, after string) []*regexp.Regexp {

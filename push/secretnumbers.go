@@ -7,7 +7,8 @@ import (
 
 var (
 	// card matches what may be the number of a payment card: a number with the first digits and the length of a card
-	// brand. Its groups may be separated. card matches no part of a longer number or of a UUID.
+	// brand. A blank or a hyphen may separate the number's groups of digits. card matches no part of a longer number or
+	// of a UUID.
 	card = regexp.MustCompile(`(?:^|[^\w-])((?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6(?:011|4[4-9]\d|5\d\d))[ -]?\d{4}[ -]?\d{4}[ -]?\d{4}` +
 		`|3[47]\d\d[ -]?\d{6}[ -]?\d{5})(?:$|[^\w-])`)
 	// iban matches what may be the number of a bank account (ISO 13616). It is written without blanks, or in groups of

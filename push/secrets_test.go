@@ -51,7 +51,7 @@ var secretForms = [][]string{
 	{"p_a_s_s_w_o_r_d", "x"}, {"session_id", "x"}, {"sid", "x"}, {"xsrf", "x"}, {"pepper", "x"}, {"oauth2", "x"},
 	{"invite_code", "x"}, {"magic_link", "x"}, {"code_verifier", "x"}, {"security_answer", "x"}, {"rootpw", "x"},
 	{"masterauth", "x"}, {"dockerconfigjson", "x"}, {"mot_de_passe", "x"}, {"wachtwoord", "x"},
-	// In these tags the value contains a name together with its secret, or it is encoded.
+	// In these tags the value contains a name together with its secret, or the value is encoded.
 	{"x", "a:b|sec", "ret:c"}, {"x", "pass", "word\\u003dhunter2"}, {"x", "postgres:\\/\\/u:", "p@h\\/db"}, {"x", "//u:", "p@h/db"},
 	{"x", "{&quot;pass", "word&quot;:&quot;x&quot;}"}, {"x", "pass", "word%253Dhunter2"},
 	{"x", "dXNlcjpo", "dW50ZXIy"}, {"x", "cGFzc3dvcmQ9", "aHVudGVyMg"}, {"x", "_session", "_id=", hex32},
@@ -252,7 +252,7 @@ func TestHarmlessTags(t *testing.T) {
 }
 
 // TestLongSecrets: ddtop sends only the beginning of a long value. It still finds a password that comes after this
-// part.
+// beginning.
 func TestLongSecrets(t *testing.T) {
 	long := strings.Repeat("geheim/", 60)
 	for _, value := range []string{"postgres://app:" + long + "@db/shop", strings.Repeat("a b ", 60) + "token=abc"} {

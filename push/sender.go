@@ -58,8 +58,8 @@ func (l *lane) send() {
 	}
 }
 
-// after returns two durations after a failed try. wait is how long to wait now. rest is the value of last for the next
-// call. rest is twice last, up to a limit. wait is rest minus a random part, which is up to half of it.
+// after returns two durations after a failed try. wait is how long to wait now. rest is what the caller must pass as
+// last in the next call: twice last, up to a limit. wait is rest minus a random part, which is up to half of it.
 func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 	longest := longestRest
 	if last := l.figures().LastSent; !last.IsZero() && time.Since(last) < lately {
@@ -79,7 +79,8 @@ func (l *lane) after(err error, last time.Duration) (wait, rest time.Duration) {
 func (l *lane) pauseForNews(wait time.Duration) {
 	closing := l.closing
 	if l.isClosing() {
-		// ignore the closed channel, which would end the wait at once: the goroutine of spool still adds payloads
+		// closing is closed already and would end the wait at once, so ignore it: the goroutine of spool still adds
+		// payloads
 		closing = nil
 	}
 	var over <-chan time.Time

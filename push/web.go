@@ -166,7 +166,7 @@ func ask(client *http.Client, req *http.Request, statusOnly bool, hidden ...stri
 	readErr, err error) {
 	resp, err = client.Do(req)
 	if err != nil {
-		var named *url.Error // its text repeats the URL, which the caller reports
+		var named *url.Error // the caller reports the URL, so leave out the text of this error, which repeats it
 		if errors.As(err, &named) {
 			err = named.Err
 		}

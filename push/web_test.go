@@ -216,8 +216,8 @@ func TestSecretsInAnswers(t *testing.T) {
 	}
 }
 
-// TestSecretsInAnswersOfProxies: if a proxy repeats the request in its answer, its password does not get into the
-// error.
+// TestSecretsInAnswersOfProxies: if a proxy repeats the request in its answer, the proxy's password does not get into
+// the error.
 func TestSecretsInAnswersOfProxies(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {

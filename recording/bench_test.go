@@ -224,7 +224,7 @@ func BenchmarkTenMinutes(b *testing.B) {
 		first, last := r.Span()
 		i := int64(0)
 		for b.Loop() {
-			i = (i + 7919) % 10_000 // moments in all parts of the file
+			i = (i + 7919) % 10_000 // choose moments in all parts of the file
 			if s, err := r.At(first + (last-first)/10_000*i); s == nil || err != nil {
 				b.Fatal(s, err)
 			}

@@ -20,9 +20,9 @@ import (
 // has the size and the hash of the written samples before compression.
 const bytesGolden = "testdata/bytes.golden"
 
-// TestBytes reads each recording under testdata and writes it again. The bytes must be the same as those that the first
-// build of the present version wrote. The test also writes generated samples, which have every field, and many more
-// changes of the GVL than the recordings.
+// TestBytes reads each recording under testdata and writes it again. The written bytes must be the same as the bytes
+// that the first build of the present version wrote. The test also writes generated samples, which have every field,
+// and many more changes of the GVL than the recordings.
 func TestBytes(t *testing.T) {
 	written := make(map[string]string)
 	files, err := filepath.Glob("testdata/*.ddtop")

@@ -21,12 +21,12 @@ const (
 // changesState predicts the next changes of the GVL: which thread asks for the GVL, gets it or releases it. A file
 // contains only what differs from the prediction.
 type changesState struct {
-	// toNS is ToNS of the previous sample, the time up to which this sample has the changes of the GVL. It is zero if
-	// the sample had no changes.
+	// toNS is the field ToNS of the previous sample: the time up to which that sample has the changes of the GVL. It is
+	// zero if that sample had no changes.
 	toNS int64
-	// begun is true if an earlier sample of the block had changes of the GVL. complete is true if threads has the state
-	// of each thread at toNS. After a time whose changes are missing, complete is false. Then threads has only the
-	// threads that have changed since.
+	// begun is true if an earlier sample of the block had changes of the GVL. complete is true if the map threads has
+	// the state of each thread at toNS. After a time whose changes are missing, complete is false. Then the map has
+	// only the threads that have changed since that time.
 	begun, complete bool
 	// threads are the living threads, by the ID of their native thread. Each native thread runs one Ruby thread at a
 	// time.
@@ -69,7 +69,8 @@ const (
 )
 
 // Bits of the number that begins each change of the GVL. The higher bits are the index of the thread in
-// changesState.recent plus one. They are zero if the thread is not in recent. Then the thread's ID follows.
+// changesState.recent plus one. If the thread is not in this list, the higher bits are zero, and the thread's ID
+// follows.
 const (
 	changeNoCPU = 1 << iota // NoCPUNS is not 0
 	changeOdd               // the state is not the likely one, or the change is doubtful
@@ -111,8 +112,8 @@ func (st *changesState) forget() {
 	clear(st.threads)
 }
 
-// find returns a thread and its index in recent, or -1 if the thread is not in recent. If the thread is not known, find
-// returns a new one. move later adds the new thread to threads and recent.
+// find returns a thread and its index in the list recent, or -1 if the thread is not in the list. If the thread is not
+// known, find returns a new one. The method move later adds the new thread to the map threads and to the list.
 func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int) {
 	t := st.threads[tid]
 	if t == nil || t.thread != thread {
@@ -121,8 +122,8 @@ func (st *changesState) find(thread sampler.ThreadID, tid int32) (*changing, int
 	return t, slices.Index(st.recent, t)
 }
 
-// move notes the new state of the thread t towards the GVL. at is the index of t in recent, or -1 if t is not in
-// recent.
+// move notes the new state of the thread t towards the GVL. at is the index of t in the list recent, or -1 if t is not
+// in the list.
 func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	if at < 0 {
 		if len(st.recent) < maxRecent {
@@ -145,7 +146,7 @@ func (st *changesState) move(t *changing, at int, state sampler.GVLState) {
 	}
 }
 
-// know adds a thread to threads. It replaces another Ruby thread that ran on the same native thread.
+// know adds a thread to the map threads. It replaces another Ruby thread that ran on the same native thread.
 func (st *changesState) know(t *changing) {
 	if before := st.threads[t.tid]; before != nil {
 		before.known = false
@@ -154,8 +155,8 @@ func (st *changesState) know(t *changing) {
 }
 
 // changes writes the changes of the GVL in a sample, or reads them if w.reading is true. It is called only if all
-// changes since the sample before are known. There may be none. The order is: flags, times, and each change. A change
-// has its thread, its state if it is not the likely one, and its times.
+// changes since the sample before are known, even if there are no changes. The file has the flags first, then the
+// times, and then each change. A change has its thread, its state if it is not the likely one, and its times.
 func (w *wire) changes(next *sampler.Changes) sampler.Changes {
 	st := &w.changed
 	scale := int64(changesUnit)
@@ -372,7 +373,7 @@ func (st *changesState) sorted() []*changing {
 }
 
 // joint describes a receiver of samples: the time up to which it knows the changes of the GVL. The next samples must
-// continue from there.
+// continue from this time.
 type joint struct {
 	// toNS is ToNS of the last sample that the receiver has. begun is true if the receiver has such a sample. It is
 	// also true if the recording begins with the next sample.

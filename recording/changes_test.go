@@ -106,9 +106,9 @@ func TestHistoryAfter(t *testing.T) {
 	compare(t, "after what was no sample's time", got, want[300:])
 }
 
-// TestPartsStandAlone: the screen and record --when write a part of a recording as a new recording. The new recording
-// must have the states of all threads, and all changes of the GVL in its time. The same must be true for a part of the
-// new recording.
+// TestPartsStandAlone: the screen and `ddtop record --when` write a part of a recording as a new recording. The new
+// recording must have the states of all threads, and all changes of the GVL in its time. The same must be true for a
+// part of the new recording.
 func TestPartsStandAlone(t *testing.T) {
 	m := newLockModel(4)
 	for range 200 { // more threads than changesState.recent can hold

@@ -136,7 +136,7 @@ func (st *classState) index() {
 }
 
 // classRef encodes two facts in one number: how far a class has moved in the list, and whether its figures have
-// changed. The number 0 is left for a new class.
+// changed. The number 0 stands for a new class.
 func classRef(moved int, changed bool) uint64 {
 	return (zigzag(int64(moved))<<1 | bit(changed, 1)) + 1
 }

@@ -63,7 +63,7 @@ func resolve(s *sampler.Sample, h *stackHashes) resolved {
 		}
 		out.peers = append(out.peers, d.Peer(t.Kernel.Peer))
 		info, _ := d.Thread(t.ID)
-		info.GoneNS, info.Exception = 0, "" // may become known later
+		info.GoneNS, info.Exception = 0, "" // ddtop may learn these values only later
 		out.threads = append(out.threads, info)
 		out.works = append(out.works, d.Work(t.Serving.Work))
 		out.texts = append(out.texts, d.Statement(t.Serving.Statement), d.Exception(t.Serving.Exception))

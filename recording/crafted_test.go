@@ -56,8 +56,8 @@ func (c *craft) frames(n int) *craft {
 	return c
 }
 
-// samples ends a block with its streams of numbers. The first stream is the structure. The others consist of zeros:
-// enough for each number that the structure needs.
+// samples ends a block with its streams of numbers. The first stream is the structure. The other streams consist of
+// zeros. There are enough zeros for all numbers that the structure needs.
 func (c *craft) samples(structure []byte, zeros int) *craft {
 	c.uints(uint64(len(structure)), uint64(zeros))
 	c.b = append(c.b, structure...)
@@ -79,9 +79,9 @@ func craftFile(t testing.TB, samples uint32, blocks ...*craft) []byte {
 	return b
 }
 
-// most returns the limit for the memory that is allocated to read a recording, in bytes. It includes memory that is
-// freed meanwhile. For each block, it adds the uncompressed size, and a multiple of it for the data made from the
-// block. The limits of the block's tables bound this data.
+// most returns the limit for the memory that is allocated to read a recording, in bytes. The limit includes memory that
+// is freed meanwhile. For each block, most adds the uncompressed size, and a multiple of this size for the data made
+// from the block. The limits of the block's tables bound this data.
 func most(file []byte) uint64 {
 	sum := uint64(32<<20) + uint64(len(file))
 	for at := fileHeader; at+blockHeader <= len(file); {
@@ -110,8 +110,8 @@ func allocated(f func()) uint64 {
 }
 
 // TestLyingCounts: a crafted file of some KB can have tables that claim to have millions of elements, or really have
-// them. Reading it must not allocate more memory than most returns. If a reader refuses a file, the error names the
-// place in the file.
+// them. Reading it must not allocate more memory than the function most returns. If a reader refuses a file, the error
+// names the place in the file.
 func TestLyingCounts(t *testing.T) {
 	rubytest.Long(t)
 	const many = 60_000_000

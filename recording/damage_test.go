@@ -74,7 +74,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// failingWriter accepts left bytes, and then fails.
+// failingWriter accepts a number of bytes (left), and then fails.
 type failingWriter struct{ left int }
 
 var errFull = errors.New("no space left")

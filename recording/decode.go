@@ -13,7 +13,8 @@ type decoder struct {
 
 func newDecoder() *decoder { return &decoder{wire: wire{state: newState(), reading: true}} }
 
-// peekTime returns the TimeNS of the sample that the method next will read. ok is false at the end of the block.
+// peekTime returns the TimeNS of the sample that the decoder's method next will read. ok is false at the end of the
+// block.
 func (d *decoder) peekTime() (ns int64, ok bool) {
 	if !d.c.more() {
 		return 0, false

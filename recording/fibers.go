@@ -40,8 +40,8 @@ func checkFibers(f *sampler.Fibers) error {
 }
 
 // same returns the previous values of the fiber with number n, or zero values for a new fiber. It searches the previous
-// list from the index from on. The list is sorted by number. So the search for the next fiber can begin at the index
-// next.
+// list, beginning at the index from. next is the index at which the search for the next fiber can begin, because the
+// list is sorted by number.
 func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber, next int) {
 	for ; from < len(st.list); from++ {
 		switch f := &st.list[from]; {
@@ -54,10 +54,10 @@ func (st *fibersState) same(n sampler.FiberNumber, from int) (was sampler.Fiber,
 	return sampler.Fiber{}, from
 }
 
-// waiting writes or reads the waiting fibers. First comes their number plus one, or zero if there are no Fibers. Then
-// come flags, times and each fiber. A fiber consists of three parts: its number as the difference to the previous
-// fiber's number, its changed values, and its time. When reading, waiting makes a new object, because callers may have
-// kept the previous one.
+// waiting writes or reads the waiting fibers. First comes how many fibers there are, plus one, or zero if there are no
+// Fibers. Then come flags, times and each fiber. A fiber consists of three parts: its number (FiberNumber) as the
+// difference to the previous fiber's number, its changed values, and its time. When reading, waiting makes a new
+// object, because callers may have kept the previous one.
 func (w *wire) waiting(f *sampler.Fibers) *sampler.Fibers {
 	c, st := &w.c, &w.fibers
 	var next sampler.Fibers

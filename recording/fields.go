@@ -162,9 +162,9 @@ func (w *wire) threadList(next []sampler.Thread) {
 }
 
 // writeThreads writes the threads that differ from their predictions. A thread's prediction is the same thread in the
-// previous sample. Before such a thread comes the number of unchanged threads before it. Then come the changed values.
-// At the end comes the number of unchanged threads that are left, so that a reader knows that no changed thread
-// follows.
+// previous sample. For each such thread, writeThreads first writes how many unchanged threads come between it and the
+// last written thread. Then come the changed values. At the end comes the number of unchanged threads that are left, so
+// that a reader knows that no changed thread follows.
 func (w *wire) writeThreads(next []sampler.Thread) {
 	gap := uint64(0)
 	for i := range next {

@@ -8,7 +8,7 @@ import (
 )
 
 // generator makes samples of two kinds. A wild sample can have any value in each field. A sample of a program looks
-// like a real one.
+// like a sample of a real program.
 type generator struct {
 	r      *rand.Rand
 	d      *sampler.Dictionary

@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write the present version's file in testdata anew")
 
-// TestGolden reads the files that the first build of each version wrote. If it fails, the format has changed, so it
-// needs a new version.
+// TestGolden reads the files that the first build of each version wrote. If the test fails, the format has changed, so
+// it needs a new version.
 func TestGolden(t *testing.T) {
 	for v := 1; v <= Version; v++ {
 		t.Run(fmt.Sprint(v), func(t *testing.T) { testGolden(t, v) })

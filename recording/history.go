@@ -22,13 +22,13 @@ type History struct {
 	mu     sync.Mutex
 	enc    *encoder
 	blocks []*memoryBlock // oldest first
-	bytes  int64          // the size of blocks
+	bytes  int64          // the total size of the blocks
 	// pending is the number of closed blocks that are not compressed yet.
 	pending int
 }
 
-// memoryBlock is a closed block. At first its samples are in fresh. Once they are compressed, they are in data
-// instead, and fresh is empty.
+// memoryBlock is a closed block. At first its samples are in the field fresh. Once they are compressed, they are in the
+// field data instead, and fresh is empty.
 type memoryBlock struct {
 	header  header
 	fresh   streams
@@ -168,7 +168,7 @@ func (h *History) Range(t0, t1 int64, fn func(*sampler.Sample)) error {
 }
 
 // After is like Range, for a caller that already has all samples up to lastNS. It begins with the first sample after
-// lastNS. The changes of the GVL in it continue the caller's changes, unless a sample is missing in between.
+// lastNS. The changes of the GVL in this sample continue the caller's changes, unless a sample is missing in between.
 func (h *History) After(lastNS, t1 int64, fn func(*sampler.Sample)) error {
 	return h.inRange(lastNS+1, t1, joint{toNS: lastNS, begun: true}, fn)
 }

@@ -29,8 +29,8 @@ func (h *heldWriter) Write(b []byte) (int, error) {
 	return h.Buffer.Write(b)
 }
 
-// TestLiveWriterDoesNotWait: with Live on, a disk that hangs does not delay the Writer. The Writer keeps a sample, or
-// counts it as lost. The samples after a gap have the number of lost samples.
+// TestLiveWriterDoesNotWait: with Live on, a disk that hangs does not delay the Writer. The Writer keeps each sample,
+// or counts it as lost. The samples after a gap have the number of lost samples.
 func TestLiveWriterDoesNotWait(t *testing.T) {
 	disk := &heldWriter{begun: make(chan struct{}, 1), held: make(chan struct{})}
 	w, err := NewWriter(disk, testProcess, sampler.NewDictionary())
@@ -54,7 +54,7 @@ func TestLiveWriterDoesNotWait(t *testing.T) {
 		}
 	}
 	const each = blockNS / stepNS // samples per block
-	write(blocks * each)          // write all of these while the disk hangs
+	write(blocks * each)          // write all of these samples while the disk hangs
 	if got, want := w.Lost(), uint64(blocks-queuedBlocks-1)*each; got != want {
 		t.Errorf("%d samples were given up, want %d", got, want)
 	}

@@ -33,7 +33,7 @@ type Block struct {
 // read parts of it. Several goroutines may call its methods.
 type Reader struct {
 	path    string
-	version uint32 // of the file's format
+	version uint32 // the version of the file's format
 	file    io.ReaderAt
 	closer  io.Closer
 	process sampler.Process

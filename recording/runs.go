@@ -20,7 +20,8 @@ func checkRuns(list []sampler.NativeRun) error {
 	return nil
 }
 
-// carryRuns writes or reads a sample's stacks of running threads: their number, and then all of their fields.
+// carryRuns writes or reads a sample's stacks of running threads: first how many there are, and then all of their
+// fields.
 func carryRuns(w *wire, next []sampler.NativeRun) []sampler.NativeRun {
 	list := w.sample.Runs[:0]
 	atNS := w.sample.TimeNS

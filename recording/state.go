@@ -58,7 +58,7 @@ const (
 	sampleRactorList
 	samplePause // the target was stopped for the sample
 	sampleGCDetail
-	sampleFineTime // TimeNS is written in ns, not in units
+	sampleFineTime // TimeNS is written in ns, not in µs (unit)
 	sampleClasses
 	sampleHalved // ddtop uses only half of its budget, because no CPU is free
 	sampleLowered
@@ -89,9 +89,9 @@ const (
 	threadResumers
 	threadOmitted
 	threadRechecked
-	threadTurns // this bit and the next one since version 2
+	threadTurns // this bit and the next one exist since version 2
 	threadListens
-	threadWork // this bit and the following ones since version 3
+	threadWork // this bit and the following ones exist since version 3
 	threadStatement
 	threadException
 	threadSpans
@@ -239,7 +239,7 @@ func (st *state) startTimes() {
 	st.at, st.asked = st.readEnd()+st.firstAfter, false
 }
 
-// atTime notes when ddtop asked the kernel about a thread. at is in units.
+// atTime notes when ddtop asked the kernel about a thread. at is in units of 1 µs.
 func (st *state) atTime(at int64) {
 	if !st.asked {
 		st.firstAfter, st.asked = at-st.readEnd(), true
@@ -247,8 +247,9 @@ func (st *state) atTime(at int64) {
 	st.at = at
 }
 
-// editThreads replaces the middle of the list of threads by the threads with the given IDs. It keeps the first prefix
-// threads and the last suffix threads. Threads that stay in the list keep their values.
+// editThreads replaces the middle of the list of threads by the threads with the given IDs. prefix is the number of
+// threads at the beginning that stay, and suffix the number at the end. Threads that stay in the list keep their
+// values.
 func (st *state) editThreads(prefix, suffix int, ids []sampler.ThreadID) {
 	old := st.sample.Threads
 	clear(st.threadIndex)

@@ -7,7 +7,7 @@ import (
 )
 
 // These are the streams of a block. Numbers that follow a pattern are in other streams than numbers that look random,
-// because they compress better on their own.
+// because each kind of number compresses better on its own.
 const (
 	streamStructure = iota // flags, masks, IDs and other data that rarely changes
 	streamTimes            // clock readings
@@ -35,8 +35,8 @@ func (s streams) empty() streams {
 	return s
 }
 
-// appendLengths appends the lengths of the streams, except the last one. With them a reader finds where each stream
-// begins.
+// appendLengths appends the lengths of the streams, except the last one. With these lengths a reader finds where each
+// stream begins.
 func (s streams) appendLengths(b []byte) []byte {
 	for _, stream := range s[:numStreams-1] {
 		b = binary.AppendUvarint(b, uint64(len(stream)))
@@ -44,9 +44,9 @@ func (s streams) appendLengths(b []byte) []byte {
 	return b
 }
 
-// pack compresses a block's data and appends it to dst. The parts in before come first, then the lengths and the
-// streams. Each part becomes a separate zstd frame. A reader need not know where a frame ends, because zstd
-// decompresses consecutive frames as one. raw is the uncompressed length.
+// pack compresses a block's data and appends it to dst. First come the parts that the parameter before has, then the
+// lengths and the streams. Each part becomes a separate zstd frame. A reader need not know where a frame ends, because
+// zstd decompresses consecutive frames as one. raw is the uncompressed length.
 func (s streams) pack(comp *zstd.Encoder, dst []byte, before ...[]byte) (data []byte, raw int) {
 	for _, part := range append(before, s.appendLengths(nil), s[0], s[1], s[2]) {
 		dst = comp.EncodeAll(part, dst)
@@ -55,7 +55,7 @@ func (s streams) pack(comp *zstd.Encoder, dst []byte, before ...[]byte) (data []
 	return dst, raw
 }
 
-// open makes d read the streams at the position of c. samples is the number of samples in the block.
+// open makes the decoder read the streams at the position of c. samples is the number of samples in the block.
 func (d *decoder) open(c cursor, samples uint32) error {
 	var n [numStreams - 1]int
 	for i := range n {
@@ -72,7 +72,7 @@ func (d *decoder) open(c cursor, samples uint32) error {
 	return nil
 }
 
-// openStreams makes d read s. samples is the number of samples in the block.
+// openStreams makes the decoder read the streams s. samples is the number of samples in the block.
 func (d *decoder) openStreams(s streams, samples uint32) {
 	d.reset()
 	d.strings = d.strings[:0]

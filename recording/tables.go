@@ -234,8 +234,8 @@ func bit(on bool, v uint64) uint64 {
 	return 0
 }
 
-// The methods below write or read an element of a table. They call str for each string of the element. last is the
-// previous element in the table.
+// The methods below write or read an element of a table. They call the function str for each string of the element.
+// last is the previous element in the table.
 
 func (w *wire) tablePeer(p *sampler.Peer, str func(string) string) {
 	small(w, &p.Kind, p.Kind)
@@ -271,7 +271,7 @@ func (w *wire) tableWork(last, x *sampler.Work, str func(string) string) {
 	flags := w.uint(bit(x.BeforeNS != 0, workBefore) | uint64(x.Kind)<<workKind)
 	if kind := flags >> workKind; kind <= uint64(sampler.WorkJob) {
 		x.Kind = sampler.WorkKind(kind)
-	} // otherwise a later version has added this kind
+	} // otherwise a later version of the format has added this kind
 	x.Endpoint, x.Values = str(x.Endpoint), str(x.Values)
 	x.SinceNS = last.SinceNS + w.int(x.SinceNS-last.SinceNS)
 	if flags&workBefore != 0 {
@@ -296,7 +296,7 @@ func (w *wire) tableFrame(f *sampler.Frame, str func(string) string) {
 	f.UncertainLine = flags&frameLine != 0
 	if origin := flags >> frameOrigin & frameOrigins; origin < uint64(sampler.NumOrigins) {
 		f.Origin = sampler.Origin(origin)
-	} // otherwise a later version has added this origin, and it stays unknown
+	} // otherwise a later version of the format has added this origin, and it stays unknown
 	if flags&frameGem != 0 {
 		f.Gem = str(f.Gem)
 	}

@@ -20,11 +20,10 @@ type wire struct {
 	reading bool
 	// out is the written data.
 	out streams
-	// c writes or reads the stream streamStructure. times does the same for the stream of times, and counts for the
-	// stream of counters.
+	// c writes or reads the stream streamStructure, times the stream of times, and counts the stream of counters.
 	c, times, counts cursor
-	// A writer uses texts, which has the number of each string in a block. A reader uses strings, which has the string
-	// for each number.
+	// A writer uses the map texts, which has the number of each string in a block. A reader uses the list strings,
+	// which has the string for each number.
 	texts   map[string]uint32
 	strings []string
 
@@ -43,7 +42,7 @@ type wire struct {
 	// named has the threads that the samples of the block mention. It is nil if the block uses the IDs of the
 	// Dictionary.
 	named map[sampler.ThreadID]struct{}
-	// names replaces names by pseudonyms while samples are read. It is nil if nothing is redacted.
+	// names is a Redactor, which replaces names by pseudonyms while samples are read. It is nil if nothing is redacted.
 	names *redact.Redactor
 }
 

@@ -30,7 +30,7 @@ type Writer struct {
 	free   chan streams
 	closed bool
 	live   bool
-	// given is the number of samples that were passed to Write. lost is the number of those that were dropped.
+	// given is the number of samples that were passed to Write. lost is how many of them were dropped.
 	given, lost uint64
 
 	mu      sync.Mutex
@@ -42,7 +42,7 @@ type Writer struct {
 }
 
 // job is a block to write. If ack is not nil, there is no block: the goroutine closes ack after it has done all jobs
-// before this one.
+// before this job.
 type job struct {
 	block   header
 	samples streams

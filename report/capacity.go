@@ -14,9 +14,9 @@ type StatCapacity struct {
 	Why *string `json:"why"`
 	// Requests is the number of measured requests and jobs from which the prediction is computed.
 	Requests int `json:"requests"`
-	// HeldShare and OutsideShare divide a request's time. HeldShare is the part that needs the GVL, and OutsideShare is
-	// the part that does not. Their sum is 1, because time in which the request waited for the GVL, a lock or a CPU is
-	// left out. WaitingShare is the part of the request's whole time in which it waited for the GVL.
+	// HeldShare and OutsideShare split a request's time into two parts. HeldShare is the part that needs the GVL, and
+	// OutsideShare is the part that does not. Their sum is 1, because time in which the request waited for the GVL, a
+	// lock or a CPU is left out. WaitingShare is the part of the request's whole time in which it waited for the GVL.
 	HeldShare    float64 `json:"held_share"`
 	OutsideShare float64 `json:"outside_share"`
 	WaitingShare float64 `json:"waiting_share"`

@@ -35,7 +35,7 @@ func TestDocsNameEveryKey(t *testing.T) {
 				continue
 			}
 			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if key == "-" { // not in the JSON
+			if key == "-" { // the field is not in the JSON
 				continue
 			}
 			keys++

@@ -70,8 +70,8 @@ type SharedFinding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
 	Title    string `json:"title"`
-	// Program is the name of the program that the processes run. Of is the number of processes of this program.
-	// Processes is the number of those that have the finding. PID is the process in which the finding is most severe.
+	// Program is the name of the program that the processes run. Of is the number of processes of this program, and
+	// Processes is how many of them have the finding. PID is the process in which the finding is most severe.
 	Program   string `json:"program"`
 	Processes int    `json:"processes"`
 	Of        int    `json:"of"`

@@ -33,7 +33,7 @@ type Dump struct {
 	// NativeLocks are locks in C code for which threads wait. It is null if ddtop did not look for such locks.
 	NativeLocks []DumpNativeLock `json:"native_locks"`
 	// NativeMissing says why no thread has a native stack. It is null if ddtop read native stacks. It is also null if
-	// ddtop did not try to, as in a recording.
+	// ddtop did not try to read them, as for a recording.
 	NativeMissing *string `json:"native_missing"`
 	// SuspendedFibers counts the suspended fibers. It is null if ddtop did not look for such fibers, for example in a
 	// recording.

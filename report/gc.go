@@ -4,7 +4,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// StatGCPhases divides the time inside the collector by phase. The time comes from samples. The sum of the phases is
+// StatGCPhases splits the time inside the collector into phases. The time comes from samples. The sum of the phases is
 // StatGC.NS, except for gaps.
 type StatGCPhases struct {
 	Mark    int64 `json:"mark"`

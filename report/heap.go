@@ -46,7 +46,7 @@ type Heap struct {
 	// Allocated says on which lines of code the objects were allocated. It is null unless the process itself records
 	// this.
 	Allocated *HeapAllocated `json:"allocated"`
-	// Memory divides the resident memory of the process by kind. It is null if it could not be read.
+	// Memory splits the resident memory of the process into kinds. It is null if the memory could not be read.
 	Memory *HeapMemory `json:"memory"`
 	// Growth says which classes grow. It is null without the flag -d.
 	Growth *HeapGrowth `json:"growth"`
@@ -149,7 +149,7 @@ type HeapGrowing struct {
 	// fills up would look the same if ddtop observed it for a shorter time.
 	Leak bool `json:"leak"`
 	// Place is the line of code that allocated the most objects of the class. Only objects whose line is known are
-	// counted. It is null if there are none.
+	// counted. Place is null if there are no such objects.
 	Place *HeapPlace `json:"place"`
 }
 
@@ -163,7 +163,7 @@ type HeapStopped struct {
 	StoppedNS        int64   `json:"stopped_ns"`
 }
 
-// HeapMemory divides the resident memory of a process by kind, in bytes.
+// HeapMemory splits the resident memory of a process into kinds, in bytes.
 type HeapMemory struct {
 	RSSBytes uint64 `json:"rss_bytes"`
 	// PSSBytes is like RSSBytes, but the size of shared memory is divided by the number of processes that share it.
@@ -171,13 +171,13 @@ type HeapMemory struct {
 	PSSBytes     uint64 `json:"pss_bytes"`
 	PrivateBytes uint64 `json:"private_bytes"`
 	SwapBytes    uint64 `json:"swap_bytes"`
-	// Parts divides RSSBytes by kind of memory. The parts add up to RSSBytes.
+	// Parts splits RSSBytes into kinds of memory. The parts add up to RSSBytes.
 	Parts  []HeapMemoryPart `json:"parts"`
 	Malloc HeapMalloc       `json:"malloc"`
 	// Copied compares the memory of the process with the memory of its parent. It is null if the process was not
 	// forked, or if its parent cannot be read.
 	Copied *HeapCopied `json:"copied"`
-	// Grown divides the growth since the beginning of the measurement by kind of memory. It is null without the flag
+	// Grown splits the growth since the beginning of the measurement into kinds of memory. It is null without the flag
 	// -d. It is also null if memory grew by less than 8 MB or less than 2 %.
 	Grown *HeapMemoryGrown `json:"grown"`
 	// Asks lists the code that asked the kernel for memory during the measurement. It is null unless memory outside
@@ -187,7 +187,7 @@ type HeapMemory struct {
 	Advice *string `json:"advice"`
 }
 
-// HeapMemoryGrown divides the growth of the resident memory, in bytes.
+// HeapMemoryGrown splits the growth of the resident memory into parts, in bytes.
 type HeapMemoryGrown struct {
 	Bytes  int64 `json:"bytes"`
 	SpanNS int64 `json:"span_ns"`
@@ -198,7 +198,7 @@ type HeapMemoryGrown struct {
 	// FreeBytes is the growth of free blocks in malloc's arenas. FreeBytes is null if it is not known.
 	RubyBytes int64  `json:"ruby_bytes"`
 	FreeBytes *int64 `json:"free_bytes"`
-	// Is names the cause of the growth: "objects", "free" (fragmentation of malloc) or "c_code".
+	// The field Is names the cause of the growth: "objects", "free" (fragmentation of malloc) or "c_code".
 	Is string `json:"is"`
 }
 
@@ -214,7 +214,7 @@ type HeapAsks struct {
 	Calls  uint64 `json:"calls"`
 	Bytes  uint64 `json:"bytes"`
 	// CopiedCalls counts the calls whose stacks are in Stacks. HeldKnown is false if the process may have returned
-	// memory to the kernel without ddtop's notice. Then HeldBytes is too high.
+	// memory to the kernel and ddtop did not notice it. Then HeldBytes is too high.
 	CopiedCalls uint64    `json:"copied_calls"`
 	HeldKnown   bool      `json:"held_known"`
 	Stacks      []HeapAsk `json:"stacks"`

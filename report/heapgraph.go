@@ -73,8 +73,8 @@ type HeapPath struct {
 // HeapStep is an object on a path.
 type HeapStep struct {
 	Class string `json:"class"`
-	// In is the constant or variable that refers to the object. It is null if the object is an element of another
-	// object.
+	// The field In names the constant or variable that refers to the object. It is null if the object is an element of
+	// another object.
 	In *string `json:"in"`
 	// Repeated means that this step stands for several objects of the same kind, which follow each other on the path.
 	Repeated bool `json:"repeated"`

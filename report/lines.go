@@ -77,8 +77,8 @@ type LineGC struct {
 	Major uint64  `json:"major"`
 	NS    int64   `json:"ns"`
 	Share float64 `json:"share"`
-	// Unread is set if ddtop read the collector's counters less than twice in the interval. Then it has no differences
-	// to report.
+	// Unread is set if ddtop read the collector's counters less than twice in the interval. Then there are no
+	// differences to report.
 	Unread bool `json:"-"`
 	enough
 }

@@ -53,7 +53,7 @@ type StatEvidence struct {
 	Native *string `json:"native"`
 }
 
-// StatBlame divides the time that threads waited for the GVL by what the holder of the GVL did meanwhile. Times are in
+// StatBlame splits the time that threads waited for the GVL, by what the holder of the GVL did meanwhile. Times are in
 // ns, added up for the waiting threads: if two threads wait for 1 ns, the sum is 2. TotalNS = NobodyNS + OtherNS +
 // RunningNS + StalledNS + GCNS.
 type StatBlame struct {
@@ -63,7 +63,7 @@ type StatBlame struct {
 	// counted separately. account.Blame counts only a limited number of holders separately.
 	NobodyNS int64 `json:"nobody_ns"`
 	OtherNS  int64 `json:"other_ns"`
-	// RunningNS, StalledNS and GCNS divide the rest of the waiting time by the state of the GVL's holder: running,
+	// RunningNS, StalledNS and GCNS are the rest of the waiting time, split by the state of the GVL's holder: running,
 	// stalled or gc.
 	RunningNS int64 `json:"running_ns"`
 	StalledNS int64 `json:"stalled_ns"`
@@ -100,8 +100,8 @@ type StatCode struct {
 // Text returns the text that is displayed: the label, followed by Mark.
 func (c *StatCode) Text() string { return c.Label + c.Mark }
 
-// StatCharge is a thread that made other threads wait for the GVL. Method is the method in which it made them wait
-// longest.
+// StatCharge is a thread that made other threads wait for the GVL. Method is the method in which this thread made the
+// others wait longest.
 type StatCharge struct {
 	Thread sampler.ThreadID `json:"thread"`
 	NS     int64            `json:"ns"`

@@ -195,7 +195,7 @@ func (g LineGC) MarshalJSON() ([]byte, error) {
 type nulls []string
 
 // withNulls writes the struct v as JSON. The fields whose JSON names are in keys come last. Such a field is null unless
-// told(name) is true. If told is nil, all of them are null.
+// the function told returns true for its name. If told is nil, all of these fields are null.
 func withNulls(v any, keys nulls, told func(key string) bool) ([]byte, error) {
 	x := reflect.ValueOf(v)
 	fields := make(map[string]any)

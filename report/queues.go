@@ -13,9 +13,9 @@ type StatQueues struct {
 	Why       *string        `json:"why"`
 	Listeners []StatListener `json:"listeners"`
 	Cut       bool           `json:"listeners_cut"`
-	// Overflows and Drops count the connections that the kernel refused in the measured time. Overflows counts those
-	// that were refused because a queue was full. Drops counts all refused connections. Both include the sockets of all
-	// processes in the network namespace.
+	// Overflows and Drops count the connections that the kernel refused in the measured time. Overflows counts only the
+	// connections that were refused because a queue was full. Drops counts all refused connections. Both include the
+	// sockets of all processes in the network namespace.
 	Overflows *int64     `json:"listen_overflows"`
 	Drops     *int64     `json:"listen_drops"`
 	Pools     []StatPool `json:"pools"`

@@ -10,8 +10,8 @@ import (
 // requests that were served.
 type StatRequests struct {
 	// Endpoints is sorted by the time of the endpoints' threads, the largest first. If there are more than
-	// maxStatEndpoints, the last entry is the sum of all that are not listed. Running has the requests in progress at
-	// the end of the measured time, the oldest first. It has at most maxStatRunning.
+	// maxStatEndpoints, the last entry is the sum of all endpoints that are not listed. Running has the requests in
+	// progress at the end of the measured time, the oldest first. It has at most maxStatRunning.
 	Endpoints []StatEndpoint `json:"endpoints"`
 	Running   []StatRequest  `json:"running"`
 	// AtLeast is StatEndpoint.AtLeast for all endpoints together.
@@ -28,8 +28,7 @@ type StatRequests struct {
 
 // StatFibers counts the fibers that wait.
 type StatFibers struct {
-	// Waiting is the number of known fibers that wait. Requests is the number of those that work for a request or a
-	// job.
+	// Waiting is the number of known fibers that wait. Requests is how many of them work for a request or a job.
 	Waiting  int `json:"waiting"`
 	Requests int `json:"requests"`
 	// AgeNS is how long ago ddtop began to read the fibers, in ns. LookNS is how long the read took, in ns. Cut is set
@@ -70,9 +69,9 @@ type StatEndpoint struct {
 	// Queued is how long the requests waited before a thread took them. It is null if this time is known for no
 	// request.
 	Queued *StatQueued `json:"queued"`
-	// NS is the time of the endpoint's threads by state. Peers divides the time in the state io by the peer with which
-	// a thread communicates. FiberNS is how long fibers waited for the endpoint's requests while no thread worked for
-	// them.
+	// NS is the time of the endpoint's threads by state. Peers has the time in the state io, split by the peer with
+	// which a thread communicates. FiberNS is how long fibers waited for the endpoint's requests while no thread worked
+	// for them.
 	//
 	// BlameNS is how long other threads waited for the GVL while threads of this endpoint held it. It is in ns, added
 	// up for the waiting threads. BlameShare is BlameNS divided by all waiting time.
@@ -145,7 +144,7 @@ type StatRequest struct {
 	// Suspended is set, the thread works for another request, and State is "".
 	State string `json:"state"`
 	Words string `json:"words"`
-	// Waits can be set only if Suspended is set. It means that one of the request's fibers waited for something when
+	// Waits can be set only if Suspended is set. If Waits is set, one of the request's fibers waited for something when
 	// ddtop last read the fibers. Then Statement and Exception belong to this fiber. FiberNS is how long fibers waited
 	// for the request while no thread worked for it.
 	Suspended bool           `json:"suspended"`

@@ -44,8 +44,8 @@ type Stat struct {
 	Capacity *StatCapacity `json:"capacity"`
 	Self     StatSelf      `json:"self"`
 	Pauses   StatPauses    `json:"pauses"`
-	// ThreadsGone is the number of threads that ended in the window. ThreadsOmitted is the number of those that are
-	// missing in Threads, because there were too many.
+	// ThreadsGone is the number of threads that ended in the window. ThreadsOmitted is how many of them are missing in
+	// Threads, because there were too many.
 	ThreadsGone    int `json:"threads_gone"`
 	ThreadsOmitted int `json:"threads_omitted"`
 	// Findings are the findings that were active at some time in the window. Blame is the code that made other threads
@@ -231,7 +231,7 @@ type StatWaits struct {
 	AtMost       bool       `json:"at_most"`
 	InProgress   int64      `json:"in_progress"`
 	Bounds       StatBounds `json:"bounds"`
-	// These four fields divide the waiting time by kind (gvl.WaitKind). Their sum is the whole waiting time. There are
+	// These four fields split the waiting time by kind (gvl.WaitKind). Their sum is the whole waiting time. There are
 	// four kinds of waits: in the queue, chosen but not yet awake, about to queue, and without a native thread or at a
 	// GC barrier.
 	QueueNS    int64 `json:"queue_ns"`
@@ -241,7 +241,7 @@ type StatWaits struct {
 	// RunDelayNS is the part of the waiting time in which the thread could run but had no CPU. The operating system
 	// causes this part, and not the GVL.
 	RunDelayNS int64 `json:"run_delay_ns"`
-	// AfterNS divides the waiting time by the state of the thread just before it waited. If no sample saw this state,
+	// AfterNS splits the waiting time by the state of the thread just before it waited. If no sample saw this state,
 	// the time is in Unknown. The figures add up to the waiting time.
 	AfterNS StatStates `json:"after_ns"`
 	enough
@@ -281,11 +281,11 @@ type StatGC struct {
 	Allocated          uint64  `json:"allocated"`
 	AllocatedPerSecond float64 `json:"allocated_per_second"`
 	Moved              uint64  `json:"moved"`
-	// Share is NS divided by the length of the window (0 to 1). PhaseNS divides NS by the phase of the collector.
+	// Share is NS divided by the length of the window (0 to 1). PhaseNS splits NS by the phase of the collector.
 	Share   float64      `json:"share"`
 	PhaseNS StatGCPhases `json:"phase_ns"`
-	// By counts the collections of the window by the event that started them. MajorBy counts the major collections by
-	// the reason why they were major.
+	// The field By counts the collections of the window by the event that started them. MajorBy counts the major
+	// collections by the reason why they were major.
 	By      StatGCBy      `json:"by"`
 	MajorBy StatGCMajorBy `json:"major_by"`
 	// Triggers are the places in the code where collections began. Payers are the places where threads did the work of

@@ -32,8 +32,8 @@ type Room struct {
 	held        atomic.Int64
 }
 
-// NewRoom returns a Room for the Dictionaries of at most n processes at a time. bytes/n is reserved for each
-// Dictionary. Beyond the reserved parts, all Dictionaries together may use up to bytes more.
+// NewRoom returns a Room for the Dictionaries of at most n processes at a time. Each Dictionary has a reserved part of
+// bytes/n bytes. Beyond the reserved parts, the parameter bytes limits the memory of all Dictionaries together.
 func NewRoom(bytes int64, n int) *Room { return &Room{limit: bytes, part: bytes / int64(n)} }
 
 // NewDictionary returns an empty Dictionary that takes its memory from the room. When Go's garbage collector frees the

@@ -46,7 +46,7 @@ type Change struct {
 	// at AtNS. Resumes is Stack without its innermost C functions: the Ruby code that continues. Zero means that the
 	// stack is not known. Only changes to GVLHeld can have a Stack and Resumes, and some of these have none.
 	Stack, Resumes StackID
-	// Doubtful is true if changes of this thread may be missing between its previous recorded Change and this one.
+	// Doubtful is true if changes of this thread may be missing between its previous recorded Change and this Change.
 	Doubtful bool
 	// Doing is what the thread does from AtNS on, while it is in State. It is empty if the kernel did not report it. A
 	// Change can also have only a new Doing, while the thread's State stays the same.

@@ -11,7 +11,7 @@ type CPUUse struct {
 	// CPUs is how many CPUs the machine has.
 	CPUs int64
 	// AllNS is the CPU time of all processes of the machine, in ns. UnseenNS is the part that belongs to no listed
-	// process. Its processes have ended, or cannot be read, or were seen only by the first reading.
+	// process. The processes of this part have ended, or cannot be read, or were seen only by the first reading.
 	AllNS, UnseenNS int64
 	// OthersNS is the CPU time in ns of all processes that ddtop saw, except the target and ddtop itself.
 	OthersNS int64

@@ -18,8 +18,8 @@ type StackID uint32
 
 // Frame is one line of a backtrace, as Thread::Backtrace::Location describes it.
 type Frame struct {
-	// Label is the qualified name, such as Foo::Bar#baz, Foo.bar or block in Foo#baz. It has the form that Ruby 3.4
-	// prints, even if the target runs an older release.
+	// Label is the qualified name, such as "Foo::Bar#baz", "Foo.bar" or "block in Foo#baz". It has the form that Ruby
+	// 3.4 prints, even if the target runs an older release.
 	Label string
 	// Name is Ruby's base_label: the name of the method without its class.
 	Name string
@@ -29,15 +29,15 @@ type Frame struct {
 	// and <internal:…>.
 	AbsolutePath string
 	// Line is the line that the frame executes. It is 0 if Ruby itself reports 0. If the line could not be read, Line
-	// is FirstLine, and Uncertain is set. It may be negative, because eval accepts any line number.
+	// is FirstLine, and Uncertain is set. Line may be negative, because eval accepts any line number.
 	Line int32
 	// FirstLine is the line where the method or block begins. It is zero for functions in C.
 	FirstLine int32
 	// C is true for functions written in C. It is also true for functions in <internal:…>, which are written in Ruby,
 	// if the Ruby release reports them as C functions.
 	C bool
-	// Uncertain is true if the line or the whole frame cannot be trusted. For example, code that a JIT compiled may not
-	// have stored its current program counter (pc) in the frame yet. The line comes from there.
+	// Uncertain is true if the line or the whole frame cannot be trusted. For example, ddtop finds the line from the
+	// program counter (pc) in the frame. Code that a JIT compiled may not have stored its current pc there yet.
 	Uncertain bool
 	// UncertainLine is true if only the line of an Uncertain frame cannot be trusted. Then the method is right.
 	UncertainLine bool
@@ -55,7 +55,7 @@ type Frame struct {
 type ThreadInfo struct {
 	ID ThreadID
 	// Name is Thread#name as valid UTF-8. It is "" if the thread has no name. HasName is true if Thread#name is not
-	// nil. It distinguishes an empty name from no name.
+	// nil. HasName distinguishes an empty name from no name.
 	Name    string
 	HasName bool
 	// Twin numbers the threads that have the same name: 1, 2, 3 in the order in which they appeared. It is zero if no
@@ -114,7 +114,7 @@ type Peer struct {
 	// Service is the usual name of the service at the port, such as PostgreSQL or Redis. It is "" if there is none.
 	Service string
 	// Process is the program that listens at the other end of a connection within the machine, for example "ruby (pid
-	// 12)". The PID is the one in ddtop's own PID namespace. Process is empty if it is not known.
+	// 12)". The PID is from ddtop's own PID namespace. Process is empty if it is not known.
 	Process string
 	// Path is a file's path. For a descriptor without a path, it is the text of the /proc/PID/fd link (pipe:[123]).
 	Path string
@@ -139,7 +139,7 @@ type Dictionary struct {
 	names Filter                 // removes names, and cannot be switched off; nil if nothing is removed
 	marks bool                   // Frame returns frames after they were changed by Frame.Marked
 	own   func(Frame) Frame      // decides a frame's Origin (see Judged), or nil
-	hide  atomic.Pointer[Filter] // hides names until Hide changes it
+	hide  atomic.Pointer[Filter] // hides names; only the method Hide changes it
 	// routesOf caches the last result of Routes. The cache is invalid after the routes change, or after a Filter is set
 	// or removed.
 	routesOf atomic.Pointer[routesOf]
@@ -156,12 +156,12 @@ type entries struct {
 	// named maps a request's number to the ID of the newest Work with this number.
 	named map[WorkNumber]WorkID
 	// routes maps a request's path (Work.Path) to the route of earlier requests with this path. The route is "" if they
-	// had different routes. renames counts how many times routes has changed.
+	// had different routes. renames counts how many times the map routes has changed.
 	routes   map[string]string
 	renames  atomic.Uint64
 	texts    intern.Table[text, TextID]
 	threads  map[ThreadID]ThreadInfo
-	twins    map[string]twins // by name
+	twins    map[string]twins // the key is a thread's name
 	overflow uint64
 	// bytes is the memory of all entries, and maxBytes is its limit. leftOut is the stack that replaces all stacks for
 	// which there is no room.
@@ -240,8 +240,8 @@ func (d *Dictionary) Filtered(f Filter) *Dictionary {
 	return &Dictionary{entries: d.entries, names: f, own: d.own, marks: d.marks}
 }
 
-// Judged returns a Dictionary with the same entries. Its method Frame passes each frame through judge, which sets the
-// frame's Origin. The stored entries do not change.
+// Judged returns a Dictionary with the same entries. Its method Frame passes each frame through the function judge,
+// which sets the frame's Origin. The stored entries do not change.
 func (d *Dictionary) Judged(judge func(Frame) Frame) *Dictionary {
 	v := d.View()
 	v.own = judge
@@ -263,8 +263,9 @@ func (d *Dictionary) InternFrame(f Frame) FrameID {
 	return d.leftOutFrame()
 }
 
-// InternStack returns the ID of the stack in which caller called frame. If there is no room for this stack, or if
-// caller itself was left out, it returns a stack that has only the frame leftOutLabel.
+// InternStack returns the ID of a stack. frame is its innermost frame, and caller is the stack of the function that
+// called this frame. If there is no room for the new stack, or if caller itself was left out, InternStack returns a
+// stack that has only the frame leftOutLabel.
 func (d *Dictionary) InternStack(caller StackID, frame FrameID) StackID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -363,8 +364,8 @@ func (d *Dictionary) SetThread(t ThreadInfo) (ok bool) {
 	return true
 }
 
-// twins counts the threads that have the same name. held is the number of those that are stored now. last is the Twin
-// of the newest one.
+// twins counts the threads that have the same name. held is how many of them are stored now. last is the Twin of the
+// newest thread.
 type twins struct{ held, last uint32 }
 
 // joinTwins counts one more thread with this name, and returns the thread's number for ThreadInfo.Twin. It returns 0

@@ -1,6 +1,6 @@
 package sampler
 
-// MaxFibers limits Fibers.List.
+// MaxFibers is the largest number of fibers in Fibers.List.
 const MaxFibers = 20_000
 
 // FiberNumber identifies a fiber of a process while ddtop follows the process from sample to sample. Numbers begin with
@@ -8,7 +8,7 @@ const MaxFibers = 20_000
 type FiberNumber uint32
 
 // Fiber is a suspended fiber. The list does not have the running fibers, nor the fibers that wait because they resumed
-// another.
+// another fiber.
 type Fiber struct {
 	// Number identifies the fiber from sample to sample. It is 0 in a dump.
 	Number FiberNumber

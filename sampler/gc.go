@@ -58,8 +58,8 @@ func (m GCMode) String() string { return wordOf(m, "unknown", "idle", "mark", "s
 // GCUnknown is the value of a figure that the target's release of Ruby does not have.
 const GCUnknown = -1
 
-// MaxGCHeaps limits the heaps of a GCDetail, one for each size of slot. Ruby has 1 up to 3.1, 5 up to 4.0, and 12 in
-// its development branch.
+// MaxGCHeaps is the largest number of heaps in a GCDetail. There is one heap for each size of slot. Ruby has 1 heap up
+// to 3.1, 5 up to 4.0, and 12 in its development branch.
 const MaxGCHeaps = 16
 
 // GCDetail holds the figures of GC.stat, GC.stat_heap and GC.latest_gc_info. ddtop reads them ten times a second, and
@@ -78,8 +78,9 @@ type GCDetail struct {
 	// Uncounted means that no counter of Ruby includes the objects that inlined code makes (ZJIT of 4.1). The figures
 	// of allocations and slots are then too low. The figures of GC.stat itself are too low for the same reason.
 	Uncounted bool
-	// MovesCounted means that Ruby's counters are too high by the objects that a compaction moves. Ruby counts each
-	// moved object as freed once and allocated once more (3.4 and later: docs/internals/gc.md#counting-allocations).
+	// MovesCounted means that Ruby's counters are too high by the number of objects that a compaction moves. Ruby
+	// counts each moved object as freed once and allocated once more (3.4 and later:
+	// docs/internals/gc.md#counting-allocations).
 	MovesCounted bool
 	// Compactions is compact_count of GC.stat. Moved counts the objects that compactions of the heap have moved.
 	Compactions, Moved int64
@@ -108,7 +109,8 @@ type GCDetail struct {
 	// WeakReferences counts the weak references that the last collection found, and RetainedWeakReferences those that
 	// it kept (3.3 and later).
 	WeakReferences, RetainedWeakReferences int64
-	// HeapCount is the number of Heaps that Ruby has. The other elements of the array are zero.
+	// HeapCount is the number of heaps that Ruby has. They are the first elements of Heaps. The other elements are
+	// zero.
 	HeapCount int32
 	Heaps     [MaxGCHeaps]GCHeap
 }

@@ -44,9 +44,10 @@ type Group interface {
 	Relatives() (list []Relative, forgotten int)
 }
 
-// FollowEach calls join for each process of a group, one process at a time. It runs the function that join returns in a
-// goroutine of its own. When this function ends, FollowEach calls Done for the process. all is closed when all these
-// functions have ended. FollowEach returns nil when ctx ends, and ErrEnded when no process is left.
+// FollowEach calls join for each process of a group, one process at a time. For each process, it starts a goroutine,
+// which runs the function that join returned. When this function ends, FollowEach calls Done for the process. The
+// channel all is closed when all these functions have ended. FollowEach returns nil when ctx ends, and ErrEnded when no
+// process is left.
 func FollowEach(ctx context.Context, g Group, join func(Source) func()) (all <-chan struct{}, err error) {
 	var processes sync.WaitGroup
 	err = g.Follow(ctx, func(src Source) {

@@ -12,8 +12,8 @@ const (
 	// its class, or to its singleton class if it has one. Objects with class pointers beyond this limit count as
 	// AllocOthers.
 	MaxHeapWords = 1 << 16
-	// MaxHeapClasses limits the classes of a HeapCount. If there are more classes, those with the fewest bytes are
-	// counted together as AllocOthers.
+	// MaxHeapClasses is the largest number of classes in a HeapCount. If there are more classes, those with the fewest
+	// bytes are counted together as AllocOthers.
 	MaxHeapClasses = 4096
 	// MaxHeapPlaces limits how many places of allocation (lines of code) a HeapCount lists. If there are more, it lists
 	// those with the most bytes.
@@ -127,8 +127,8 @@ type HeapSize struct {
 	SlotSize      int
 	Pages         int
 	Slots, Filled uint64
-	// Fullness counts pages by the share of their slots that have an object. Its five elements are for pages with no
-	// object, below a tenth, below a half, below nine tenths, and for fuller pages.
+	// Fullness counts pages by the share of their slots that have an object. Its five elements are for pages without
+	// objects, for pages filled below a tenth, below a half, and below nine tenths, and for fuller pages.
 	Fullness [5]int
 }
 

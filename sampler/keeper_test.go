@@ -289,7 +289,7 @@ func TestKeeperWorks(t *testing.T) {
 		of := Serving{Work: d.InternWork(request(tick + 1)), Statement: d.InternText(fmt.Sprint("SELECT a", tick)),
 			Exception: d.InternText(fmt.Sprint("E", tick))}
 		s := Sample{TimeNS: int64(tick+1) * 500e6, Threads: []Thread{
-			{ID: 1, Serving: steady}, // the reader does not intern it again
+			{ID: 1, Serving: steady}, // the reader does not intern this request again
 			{ID: 2, Serving: of},
 		}}
 		all = append(all, kept{s.TimeNS, of, tick + 1})

@@ -10,7 +10,7 @@ const (
 	// maxNativeRun limits how many consecutive C functions without a name one Frame stands for.
 	maxNativeRun = 32
 	// MissingNative is the label of a frame for C functions that could not be read. It is used if functions further
-	// inward, which they called, could be read.
+	// inward, which these C functions called, could be read.
 	MissingNative = "C functions that could not be read"
 	// kernelPart is the Library of a special frame that is not a C function. The frame's label says what the kernel
 	// does for the innermost C function.
@@ -122,5 +122,5 @@ func (d *Dictionary) NativeStack(t *Thread) (out NativeStack) {
 	return out
 }
 
-// maxNativeFrames bounds the C functions of one native stack. sampler/native reads at most 1,024.
+// maxNativeFrames bounds how many C functions one native stack has. sampler/native reads at most 1,024.
 const maxNativeFrames = 1024

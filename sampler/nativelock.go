@@ -14,7 +14,7 @@ const (
 	// LockHeld means that a thread of the process holds the lock.
 	LockHeld
 	// LockLost means that no thread of the process holds the lock, although threads wait for it. Its holder has ended,
-	// or is in the process that forked this one.
+	// or is a thread of the parent process that forked this process.
 	LockLost
 	// LockInherited means that this process was forked while a thread of its parent, the process FromPID, held the
 	// lock.

@@ -39,8 +39,8 @@ type RunningCounts struct {
 }
 
 const (
-	// maxAlone limits for how many threads that Ruby does not know ddtop keeps stacks. maxAloneStacks limits the
-	// different stacks that it keeps for each such thread. Further stacks are only counted.
+	// ddtop keeps the stacks of running threads that Ruby does not know. maxAlone limits the number of these threads.
+	// maxAloneStacks limits the number of different stacks for each of them. Further stacks are only counted.
 	maxAlone, maxAloneStacks = 256, 256
 )
 
@@ -95,7 +95,7 @@ func (w *NativeWatch) Alone(tid int32) (out AloneRuns) {
 	return out
 }
 
-// CountRunning sets the results of Running.
+// CountRunning sets the values that Running returns.
 func (w *NativeWatch) CountRunning(c RunningCounts, failed string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

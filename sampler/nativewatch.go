@@ -9,7 +9,8 @@ const (
 	// nativeWantedNS is how long one request for a thread's native stack is valid, in ns. After this time ddtop stops
 	// reading the stack, unless a consumer of samples requests it again.
 	nativeWantedNS = 10_000_000_000
-	// MaxNativeStays limits for how many threads consumers of samples can request native stacks at the same time.
+	// MaxNativeStays limits the number of threads whose native stacks consumers of samples can request at the same
+	// time.
 	MaxNativeStays = 1024
 )
 
@@ -46,7 +47,7 @@ type NativeWatch struct {
 	stays   map[ThreadID]NativeStay
 	counts  NativeCounts
 	failed  string
-	// running and runningFailed are the results of Running.
+	// running and runningFailed are the values that the method Running returns.
 	running       RunningCounts
 	runningFailed string
 	// alone has the stacks of running threads that Ruby does not know. The key is the TID.
@@ -130,7 +131,8 @@ func (w *NativeWatch) Keep(id ThreadID, stay *NativeStay) {
 	w.stays[id] = *stay
 }
 
-// Count sets the results of Counts. failed says why no native stack can be read. It is empty if stacks can be read.
+// Count sets the values that Counts returns. failed says why no native stack can be read. It is empty if stacks can be
+// read.
 func (w *NativeWatch) Count(c NativeCounts, failed string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -34,8 +34,8 @@ func (o Origin) String() string {
 	return wordOf(o, "unknown", "unknown", "app", "gem", "stdlib", "core", "eval")
 }
 
-// From returns where a frame's code comes from. If Origin is not known, From derives it from the frame's path. This is
-// so for evaluated code, and for recordings of an earlier version. From knows the directories of RubyGems
+// From returns where a frame's code comes from. If Origin is not known, From derives it from the frame's path. Origin
+// is not known for evaluated code, and in recordings of an earlier version. From knows the directories of RubyGems
 // (…/gems/NAME-VERSION/), Bundler (…/bundler/gems/) and Ruby's own installers (…/lib/ruby/VERSION/). For a C function,
 // Ruby reports the path of the caller, so this path does not show where the function comes from. From never returns
 // OriginUnknown.
@@ -63,9 +63,9 @@ func originOfPath(file string) Origin {
 	return OriginApp
 }
 
-// EvalFile returns the file that called eval, if path belongs to code that was evaluated without a file name. Ruby 3.3
-// and later give such code the path "(eval at FILE:LINE)". If the code that called eval was itself evaluated, FILE is
-// such a path again. ok is false for any other path.
+// EvalFile returns the file that called eval, if the parameter path is the path of code that was evaluated without a
+// file name. Ruby 3.3 and later give such code the path "(eval at FILE:LINE)". If the code that called eval was itself
+// evaluated, FILE is such a path again. ok is false for any other path.
 func EvalFile(path string) (file string, ok bool) {
 	const before = "(eval at "
 	for strings.HasPrefix(path, before) {

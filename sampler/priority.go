@@ -9,7 +9,7 @@ type Priority uint8
 const (
 	// PriorityUnknown means that ddtop has not read the priority, or that the recording is too old to store it.
 	PriorityUnknown Priority = iota
-	// PriorityNormal is the normal priority, the same as that for most other programs.
+	// PriorityNormal is the normal priority, which most other programs also have.
 	PriorityNormal
 	// PriorityRaised is a negative nice value.
 	PriorityRaised

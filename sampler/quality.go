@@ -11,8 +11,8 @@ type Figure uint8
 
 // These are the kinds of figures. The kinds that need the fewest samples come first.
 const (
-	// FigureStates are shares of time by a thread's state, and figures computed from them: the shares of a CPU and of
-	// the collector.
+	// FigureStates are shares of time by a thread's state, and figures computed from them: how much of a CPU a thread
+	// uses, and how much time garbage collection takes.
 	FigureStates Figure = iota
 	// FigureWaits are figures about waits for the GVL: their number and their length.
 	FigureWaits
@@ -72,9 +72,9 @@ func (f Figure) String() string {
 }
 
 // LeastRates returns the rates of sampling, in Hz, at which the figures of a window of time have QualityMargin times
-// their least quality. It considers only the kinds of figures before the parameter kinds, so NumFigures means all
-// kinds. exact is true for a process whose changes of the GVL are known without samples. A window shorter than
-// QualityWindow shows no figures of stacks, so it does not raise stackHz.
+// their least quality. It considers only the kinds of figures whose number is below the parameter kinds. So NumFigures
+// means all kinds. exact is true for a process whose changes of the GVL are known without samples. A window shorter
+// than QualityWindow shows no figures of stacks, so it does not raise stackHz.
 func LeastRates(window time.Duration, exact bool, kinds Figure) (lockHz, stackHz float64) {
 	per := func(n int64, of, apart time.Duration) float64 {
 		hz := float64(n) / of.Seconds()
@@ -113,13 +113,13 @@ type Quality struct {
 	Found, Unfound int64
 }
 
-// polledShare is the largest part of an exact period that may be known only from samples. This part is never zero,
-// because the reports of changes begin a moment after ddtop attached to the process.
+// polledShare is the largest share of an exact period (see Exact) that may be known only from samples. This share is
+// never zero, because the reports of changes begin a moment after ddtop attached to the process.
 const polledShare = .05
 
-// mostUnfound limits how many requests may have only a known begin (Quality.Unfound), as a part of all requests. Up to
-// this part, ddtop shows figures of requests even with too few samples. At a smaller part it already marks these
-// figures as lower bounds.
+// mostUnfound limits the share of requests for which only the begin is known (Quality.Unfound). Up to this share, ddtop
+// shows figures of requests even with too few samples. At a smaller share it already marks these figures as lower
+// bounds.
 const mostUnfound = .2
 
 // finds reports whether reported changes of the GVL show nearly all requests. If they do, figures of requests need no

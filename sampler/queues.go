@@ -14,8 +14,8 @@ const (
 	// MaxLists limits how many Queues of a process ddtop reads. MaxUsers limits how many threads it lists for each
 	// Queue.
 	MaxLists, MaxUsers = 64, 16
-	// MaxLeases limits how many connection pools of Active Record ddtop reads. MaxOwners limits the connections of each
-	// pool.
+	// MaxLeases limits how many connection pools of Active Record ddtop reads. MaxOwners limits how many connections of
+	// each pool it reads.
 	MaxLeases, MaxOwners = 16, 256
 )
 
@@ -38,7 +38,8 @@ type Queues struct {
 	Leases []Lease
 }
 
-// Lease describes a connection pool of Active Record: the database connections, and the threads that have taken one.
+// Lease describes a connection pool of Active Record: the database connections, and the threads that have taken a
+// connection.
 type Lease struct {
 	// Queue is the address of the ConditionVariable with which threads wait for a free connection.
 	Queue uint64

@@ -39,7 +39,7 @@ func TestRoom(t *testing.T) {
 		sum += d.Bytes()
 	}
 	// Each process may exceed its reserved part a little: by one page of a table, and by the entries that replace
-	// refused ones.
+	// refused entries.
 	const page = 64 << 10
 	t.Logf("%d KB of %d KB, the last one %d KB", sum>>10, limit>>10, all[n-1].Bytes()>>10)
 	if sum > 2*limit+n*page {

@@ -20,7 +20,7 @@ func TestRoutesOfPaths(t *testing.T) {
 	for _, path := range []string{"GET /report", "POST /report", "GET /a/:id", "GET /nosuch", "GET /late", "GET /gone", "GET /x/:id", "GET /y/:id"} {
 		guesses[path] = add(path, path)
 	}
-	open := add("", "GET /report") // this request must not get its route from others (Work.Path)
+	open := add("", "GET /report") // this request must not get its route from other requests (Work.Path)
 	add("GET /report", "GET reports#show")
 	add("GET /a/:id", "GET a#show")
 	if w := d.Work(guesses["GET /a/:id"]); w.Endpoint != "GET a#show" {
@@ -34,7 +34,7 @@ func TestRoutesOfPaths(t *testing.T) {
 	add("GET /gone", "GET gone#show")
 	add("GET /gone", "404 GET /gone")
 	add("GET /x/:id", "GET x#show")
-	add("GET /x/word", "GET /x/:id") // a framework's own name
+	add("GET /x/word", "GET /x/:id") // the framework's name for this route is the same text as the pattern of a path
 	add("GET /y/word", "GET /y/:id")
 	want := map[string]string{"GET /report": "GET reports#show", "POST /report": "POST /report", "GET /a/:id": "GET /a/:id",
 		"GET /nosuch": "404 GET /nosuch", "GET /late": "GET late#show", "GET /gone": "GET gone#show", "GET /x/:id": "GET /x/:id",
@@ -51,7 +51,7 @@ func TestRoutesOfPaths(t *testing.T) {
 	if w := d.Work(open); w.Endpoint != "GET /report" {
 		t.Errorf("%+v", w)
 	}
-	for i := range 2 * maxRoutes { // as a scanner does
+	for i := range 2 * maxRoutes { // a scanner requests as many paths, and none of them exists
 		add(fmt.Sprint("GET /", i), fmt.Sprint("404 GET /", i))
 	}
 	add("GET /new", "GET new#show")

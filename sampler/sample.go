@@ -11,7 +11,7 @@ type ThreadID uint32
 // ractors, so all of their threads have the RactorID 1.
 type RactorID uint32
 
-// Depth is what a tick reads.
+// Depth says how much a tick reads.
 type Depth uint8
 
 const (
@@ -73,12 +73,12 @@ const (
 	BitNoStatus
 	// BitCollects means that the collector works (GC.During), and that the thread's ractor has the VM's lock
 	// (rb_vm_struct.ractor.sync.lock_owner). Ruby collects only under this lock (gc_enter in gc.c). So if a thread with
-	// the bit also holds its GVL, it is the thread that collects. No thread has the bit if there is only one ractor, or
-	// if ddtop cannot read the lock's owner.
+	// the bit also holds its ractor's GVL, it is the thread that collects. No thread has the bit if there is only one
+	// ractor, or if ddtop cannot read the lock's owner.
 	BitCollects
 	// BitBarrier means that a ractor has asked the other ractors to stop, and that some of them have not stopped yet.
-	// ddtop reads this from the field barrier_waiting of rb_vm_struct.ractor.sync, and from 3.3 on of .sched
-	// (rb_vm_barrier). A thread has the bit only if it is its ractor's OwnerStart or OwnerEnd.
+	// ddtop reads this from the field barrier_waiting (rb_vm_barrier). The field is in rb_vm_struct.ractor.sync, and
+	// from 3.3 on in rb_vm_struct.ractor.sched. A thread has the bit only if it is its ractor's OwnerStart or OwnerEnd.
 	BitBarrier
 	// BitRootFiber means that the main thread runs its first fiber, whose outermost frame is the program's main script.
 	// No thread has the bit on Ruby 2.5, where ddtop cannot read this. No thread has it either if a thread other than
@@ -87,8 +87,8 @@ const (
 	// BitLoopFiber means that the thread has a fiber scheduler (Fiber.set_scheduler, Ruby 3.0 and later) and runs a
 	// fiber other than its first one. The first fiber runs the scheduler's event loop, not the program's tasks.
 	BitLoopFiber
-	// BitFiberTurn flips between 0 and 1 each time ddtop sees that a thread with a fiber scheduler runs another fiber.
-	// It is always 0 for other threads.
+	// BitFiberTurn flips between 0 and 1 each time ddtop sees that a thread with a fiber scheduler has switched to
+	// another fiber. It is always 0 for other threads.
 	BitFiberTurn
 	// BitItems means that the thread has waited for a second or longer to take an item from a Queue or SizedQueue that
 	// does have items. ddtop checks this twice per second. No thread has the bit if ddtop cannot read the items.
@@ -270,7 +270,7 @@ type Ractor struct {
 }
 
 // QueueHead returns the thread that is first in a ractor's queue for the GVL. If the queue could not be read, as on
-// Ruby 2.5, QueueHead returns its argument last.
+// Ruby 2.5, QueueHead returns the value of the parameter last.
 func (s *Sample) QueueHead(id RactorID, last ThreadID) ThreadID {
 	for i := range s.Ractors {
 		if r := &s.Ractors[i]; r.ID == id && len(r.Queue) > 0 {
@@ -280,7 +280,7 @@ func (s *Sample) QueueHead(id RactorID, last ThreadID) ThreadID {
 	return last
 }
 
-// GCMode is the phase in which the garbage collector is (rb_objspace.flags.mode).
+// GCMode is the garbage collector's present phase (rb_objspace.flags.mode).
 type GCMode uint8
 
 // The phases of a collection.
@@ -335,9 +335,9 @@ type Proc struct {
 	SwapBytes int64
 	// Pressure is how long tasks had to stop because they lacked a CPU, memory or I/O.
 	Pressure Pressure
-	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)). The processes that share
-	// memory, such as the workers of a forking server, each count only a part of it. It is read every ten seconds or
-	// less often. It is zero if it is not known.
+	// PSSBytes is the process's proportional memory (Pss of smaps_rollup, proc_pid_smaps(5)). If several processes
+	// share memory, such as the workers of a forking server, each of them counts only a part of this memory. PSSBytes
+	// is read every ten seconds or less often. It is zero if it is not known.
 	PSSBytes int64
 	// Switches is the number of context switches of the process since the attach: how often one of its threads got a
 	// CPU (task/TID/schedstat). Each thread is read once per second. If a thread ends, its switches since its last
@@ -390,9 +390,10 @@ type Self struct {
 	MaxRSSBytes int64
 	// Priority is the priority of the sampling thread.
 	Priority Priority
-	// Halved means that no CPU is free, so ddtop takes at most half of Process.Overhead. Lowered means that ddtop
-	// samples at lower rates than the user asked for, to stay within its limit of CPU time. Extended means that ddtop
-	// takes more than Process.Overhead. Without this, the figures would be too inexact (LeastQualities).
+	// Halved means that no CPU is free, so ddtop uses at most half of the CPU time that Process.Overhead allows.
+	// Lowered means that ddtop samples at lower rates than the user asked for, to stay within its limit of CPU time.
+	// Extended means that ddtop uses more CPU time than Process.Overhead allows. Otherwise the figures would be too
+	// inexact (LeastQualities).
 	Halved, Lowered, Extended bool
 }
 
@@ -461,8 +462,8 @@ type Sample struct {
 	// NativeLocks are the locks of C code that threads wait for. It is nil if no thread waits for one, or in a
 	// recording without them. It is shared and must not be changed.
 	NativeLocks *NativeLocks
-	// CPUUse lists the processes that used the CPUs while a thread of the target had to wait for a CPU. It is nil if
-	// this has not happened lately, or in a recording without it. It is shared and must not be changed.
+	// CPUUse lists the processes that used the CPUs while a thread of the target had to wait for a CPU. It is nil if no
+	// thread has had to wait lately, or in a recording without this list. It is shared and must not be changed.
 	CPUUse *CPUUse
 	// Native holds the native stacks of threads that have not run for a while. It is nil if the samples are not from a
 	// live process. All samples share it, so its stacks may be older or newer than this sample.
@@ -470,8 +471,8 @@ type Sample struct {
 	// Changes are the changes of the GVL since the previous sample: the moments at which threads got it, gave it up or
 	// began to wait. They are known in exact mode, and while ddtop follows thread switches (SwitchStatus).
 	Changes Changes
-	// Runs are the stacks of running threads that the kernel recorded since the previous sample. They are not in the
-	// order of time. Runs is nil if none were recorded.
+	// Runs are the stacks of running threads that the kernel recorded since the previous sample. They are not sorted by
+	// time. Runs is nil if none were recorded.
 	Runs []NativeRun
 }
 

@@ -62,8 +62,8 @@ type Process struct {
 	CPUs int
 	// StackRate and LockRate are the rates that the user asked for, in Hz.
 	StackRate, LockRate float64
-	// Overhead is the share of one CPU that ddtop may take. ddtop lowers its rates of sampling to stay below it. Zero
-	// means no limit.
+	// Overhead is the share of one CPU that ddtop may take. ddtop lowers its rates of sampling to stay below this
+	// share. Zero means no limit.
 	Overhead float64 `json:",omitempty"`
 	// OverheadMost is a higher limit for the share of a CPU that ddtop may take. It applies instead of Overhead if
 	// Overhead is too low for the least quality of figures (LeastQualities). If OverheadMost is zero, Overhead is

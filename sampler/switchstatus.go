@@ -1,12 +1,13 @@
 package sampler
 
 // SwitchStatus says whether and how ddtop follows a process by thread switches. A thread switch is a moment at which a
-// thread gets or loses a CPU. ddtop concludes from them when threads got the GVL, gave it up or began to wait for it.
-// While On is set, Sample.Changes has these changes.
+// thread gets or loses a CPU. From the switches, ddtop concludes when threads got the GVL, gave it up or began to wait
+// for it. While On is set, Sample.Changes has these changes.
 type SwitchStatus struct {
 	On bool
 	// Kind says how ddtop learns the changes of the GVL. It is "switches" if programs that ddtop loads into the kernel
-	// record them. It is "moved" if ddtop concludes them from events of the kernel and from the target's memory.
+	// record the changes. It is "moved" if ddtop concludes the changes from events of the kernel and from the target's
+	// memory.
 	Kind string
 	// Wanted is true if the user asked to follow thread switches. Auto is true if ddtop itself decides whether to
 	// follow them.

@@ -28,8 +28,9 @@ func (f Frame) Marked() Frame {
 	return f
 }
 
-// Marked returns a Dictionary of the same entries, whose method Frame changes each frame as Frame.Marked does. Every
-// export of stacks uses it. Recordings and the JSON of dumps do not, because they have a field for Uncertain.
+// Marked returns a Dictionary with the same entries. The method Frame of this Dictionary changes each frame as
+// Frame.Marked does. Every export of stacks uses it. Recordings and the JSON of dumps do not, because they have a field
+// for Uncertain.
 func (d *Dictionary) Marked() *Dictionary {
 	if d == nil || d.marks {
 		return d

@@ -127,18 +127,18 @@ func internTold[T comparable, ID ~uint32](d *entries, t *intern.Table[T, ID], v 
 	return id
 }
 
-// evictTold removes the requests and texts that were last used in a generation earlier than before. It returns how many
-// bytes of memory they took.
+// evictTold removes the requests and texts that were last used in a generation earlier than the parameter before. It
+// returns how many bytes of memory they took.
 func (d *entries) evictTold(before Generation) int64 {
 	freed := d.works.Evict(before, nil) + d.texts.Evict(before, nil)
 	maps.DeleteFunc(d.named, func(_ WorkNumber, id WorkID) bool { return d.works.At(id) == nil })
 	return freed
 }
 
-// Work returns the request or job with an ID, as ddtop knows it now. It may know more than when it made the ID. All IDs
-// with the same Number return the latest name. If a request's own route is not known, Work looks at other requests with
-// the same Path. If these have only one route, Work uses it. Work returns the zero Work for 0 or an ID that is unknown
-// or evicted.
+// Work returns what ddtop knows now about the request or job with an ID. This can be more than ddtop knew when it made
+// the ID. All IDs with the same Number return the latest name. If a request's own route is not known, Work looks at
+// other requests with the same Path. If these have only one route, Work uses it. Work returns the zero Work for 0 or an
+// ID that is unknown or evicted.
 func (d *Dictionary) Work(id WorkID) Work { return d.shown(d.work(id, true)) }
 
 // OwnWork is like Work, but it never takes the route from other requests. Recordings store its result.

@@ -25,8 +25,8 @@ func otherOf(t *testing.T, d demosource.Options) *scene.Against {
 	return x
 }
 
-// againstScreen returns a screen that shows 30 s of the made-up process. The screen compares them with the first 10 s,
-// in which no thread hogs the GVL.
+// againstScreen returns a screen that shows 30 s of the made-up process. The screen compares these 30 s with the first
+// 10 s, in which no thread hogs the GVL.
 func againstScreen(t *testing.T, w, h int) *screen {
 	t.Helper()
 	return newScreen(t, w, h, demosource.Options{Length: 30 * time.Second}, scene.Options{Folder: t.TempDir(), Against: otherOf(t, demosource.Options{Length: 10 * time.Second})})
@@ -70,8 +70,8 @@ func TestAgainst(t *testing.T) {
 	if was == 0 {
 		t.Error("no row was there before")
 	}
-	// The comparison also works for metrics other than the first one. Key = ends the comparison with the recording, and
-	// the next = begins it again.
+	// The comparison also works for metrics other than the first one. One press of the key = ends the comparison with
+	// the recording, and the next press begins it again.
 	s.press("w")
 	s.sees("before.ddtop")
 	s.press("w", "w", "w", "w", "w", "w", "w")

@@ -21,8 +21,8 @@ import (
 // Candidate is a process that the user can choose from the list.
 type Candidate struct {
 	PID, PPID, Threads int
-	// CPU is the CPU time that the process has used since its start. Started is when the process started. It is zero if
-	// it is not known.
+	// CPU is the CPU time that the process has used since its start. Started is when the process started. Started is
+	// zero if this is not known.
 	CPU     time.Duration
 	Started time.Time
 	// Ruby is the release of Ruby that the process runs. It is empty if ddtop cannot read the process. In this case Why
@@ -32,8 +32,8 @@ type Candidate struct {
 	Title, Command string
 }
 
-// Matches reports whether the process matches the text that the user has typed. Each word must be in its PID, its name
-// or its command line, in upper or lower case.
+// Matches reports whether the process matches the text that the user has typed. Each word must be in the process's PID,
+// name or command line, in upper or lower case.
 func (c *Candidate) Matches(typed string) bool {
 	text := strings.ToLower(strconv.Itoa(c.PID) + " " + c.Title + " " + c.Command)
 	for _, word := range strings.Fields(strings.ToLower(typed)) {
@@ -63,9 +63,9 @@ type Choice struct {
 }
 
 const (
-	// listFirst is the time between the first list and the second. The second list is the first one with shares of a
-	// CPU. listEvery is the time between two later lists. If it takes long to make a list, the pause after the list is
-	// longer: at least listRest times the time that it took.
+	// listFirst is the time between the first list and the second. Only from the second list on, ddtop can show how
+	// much of a CPU each process uses. listEvery is the time between two later lists. If it takes long to make a list,
+	// the pause after it is longer: at least listRest times the time for making the list.
 	listFirst = 300 * time.Millisecond
 	listEvery = time.Second
 	listRest  = 30
@@ -106,8 +106,8 @@ type chooser struct {
 	cursor int // the PID of the selected row
 	all    []Candidate
 	filter []rune
-	// before has each process's CPU time in the previous list, by PID. From it and the CPU time in the new list, the
-	// share of a CPU is computed.
+	// before has each process's CPU time in the previous list, by PID. The difference between this and the CPU time in
+	// the new list shows how much of a CPU the process uses.
 	before map[int]cpuTime
 	chosen Choice
 	failed error // the last error of List
@@ -119,8 +119,8 @@ type chooser struct {
 	lastPress mousePress
 }
 
-// cpuTime is the CPU time that a process had used at the time at, when a list was made. share is the share of one CPU
-// that it used since the previous list. It is -1 if it is not known.
+// cpuTime is how much CPU time a process had used when a list was made, at the time at. share is how much of one CPU
+// the process has used since the previous list. It is -1 if this is not known.
 type cpuTime struct {
 	started time.Time
 	at      time.Time
@@ -131,8 +131,8 @@ type cpuTime struct {
 // candidateRow is a row of the list.
 type candidateRow struct {
 	Candidate
-	depth int // how many of its ancestors are in the list
-	below int // how many of its descendants are in the list
+	depth int // how many ancestors of the process are in the list
+	below int // how many descendants of the process are in the list
 	share float64
 }
 
@@ -146,7 +146,7 @@ func newChooser(ctx context.Context, o scene.Options, c Choosing, theme style.Th
 	return m
 }
 
-// candidatesMsg is the message with a new list. took is how long it took to make the list.
+// candidatesMsg is the message with a new list. The field took is how long it took to make the list.
 type candidatesMsg struct {
 	list []Candidate
 	err  error
@@ -177,7 +177,7 @@ func (m *chooser) listIn(wait time.Duration) tea.Cmd {
 	}
 }
 
-// setList replaces the list, and computes the CPU shares since the previous list.
+// setList replaces the list, and computes how much of a CPU each process has used since the previous list.
 func (m *chooser) setList(l []Candidate) {
 	now := m.now()
 	next := make(map[int]cpuTime, len(l))

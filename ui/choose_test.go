@@ -193,7 +193,8 @@ func TestChooserBearsAnything(t *testing.T) {
 	}
 }
 
-// TestChooseOnATerminal: Choose shows the list on a real terminal, and removes it again at the end. A signal ends it.
+// TestChooseOnATerminal: Choose shows the list on a real terminal, and removes it again at the end. A signal ends
+// Choose.
 func TestChooseOnATerminal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	for _, way := range []string{"\r", "q", "signal"} {
@@ -206,7 +207,8 @@ func TestChooseOnATerminal(t *testing.T) {
 			x.done <- err
 		}()
 		x.waitFor("worker 1")
-		x.waitFor("0 %") // wait for the second list, because only this list shows shares of a CPU
+		// wait for the second list, because the first list cannot show how much of a CPU each process uses
+		x.waitFor("0 %")
 		if way == "signal" {
 			cancel()
 		} else {

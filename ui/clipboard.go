@@ -90,7 +90,7 @@ const (
 	// long, because chats fold longer messages until the reader clicks.
 	maxBlamed = 5
 	maxListed = 20
-	// muchRun decides which threads of a group the summary lists one by one. It lists the threads that have held the
+	// muchRun decides which threads of a group the summary lists one by one. These are the threads that have held the
 	// GVL for at least this share of the time.
 	muchRun = 0.25
 )

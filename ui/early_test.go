@@ -12,7 +12,8 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// youngSource is a source for tests. Its program had already run for the time age when ddtop attached to it.
+// youngSource is a source for tests. When ddtop attached to its program, the program had already run for the time in
+// the field age.
 type youngSource struct {
 	*demosource.Source
 	age time.Duration

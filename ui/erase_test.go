@@ -26,7 +26,7 @@ type shown struct {
 }
 
 // bareTerminal imitates a terminal without background colour erase (terminfo(5), bce). If it erases cells, inserts
-// cells, or adds them by scrolling, they get the terminal's own background. It understands the sequences that
+// cells, or adds cells by scrolling, these cells get the terminal's own background. It understands the sequences that
 // Ultraviolet writes. It remembers sequences that it does not understand, so that the test can report them.
 type bareTerminal struct {
 	mu          sync.Mutex

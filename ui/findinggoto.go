@@ -45,7 +45,7 @@ func moveFinding(m *Model, by widget.Step) tea.Cmd {
 
 // origin remembers the screen from which the user followed a finding or a route. The key esc returns to this screen.
 type origin struct {
-	of *scene.Member // the process of that screen; nil if there is only one
+	of *scene.Member // the process of that screen; nil if ddtop shows only one process
 	// The field to is the page to which the finding or route led. If the user opens any other page from there, esc does
 	// not return to the origin.
 	to         scene.PageID
@@ -76,7 +76,7 @@ func goToFinding(m *Model, id scene.FindingID) tea.Cmd {
 			return nil
 		}
 		to = m.fleet.model(id.Of)
-		to.Refresh() // load its data first: the data shows which of the finding's threads still exist
+		to.Refresh() // load the page's data first: the data shows which of the finding's threads still exist
 	}
 	m.over = widget.Overlay{}
 	cmd := goTo(to, &f)

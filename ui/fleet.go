@@ -176,7 +176,7 @@ func attach(m *Model, f *fleet) {
 	setKeys(m, scene.Offers{Processes: true, Requests: m.Offers.Requests})
 }
 
-// takeOver copies the choices that the user has made on another process's screen to this one.
+// takeOver copies to m the choices that the user has made on another process's screen.
 func takeOver(m, from *Model) {
 	m.Width, m.Height, m.Colors = from.Width, from.Height, from.Colors.Copied()
 	if m.Page = from.Page; m.Page == scene.PageThread { // this view shows a thread of the other process

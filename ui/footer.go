@@ -56,7 +56,7 @@ func drawFooter(m *Model, a canvas.Area, t *style.Theme) {
 
 // drawKeys draws the keys that are useful now, in their order, and returns the number of columns they take. It leaves
 // out keys that do not fit, but never keys that open another view (Binding.Always). If ownRow is true, the keys have
-// the row for themselves and begin on the left. Otherwise they take the right half of the row at most.
+// the row for themselves and begin on the left. Otherwise they take at most the right half of the row.
 func drawKeys(m *Model, a canvas.Area, t *style.Theme, ownRow bool) int {
 	type hint struct {
 		key, word string

@@ -115,8 +115,8 @@ func TestFrameCellsAreWhatTheSamplesSay(t *testing.T) {
 	}
 }
 
-// seenRuns has the times of those samples of one thread that have a stack. For each time, had says in how many earlier
-// samples the stack has the selected frame.
+// seenRuns has the times of those samples of one thread that have a stack. For each time, the field had says in how
+// many earlier samples the stack has the selected frame.
 type seenRuns struct {
 	atNS []int64
 	had  []int
@@ -151,8 +151,8 @@ func runsOf(samples []*sampler.Sample, d *sampler.Dictionary, n *flamegraph.Node
 	return out
 }
 
-// between looks at the samples between two times. some is true if at least one of them had the frame, and all is true
-// if all of them had it.
+// between looks at the samples between two times. The result some is true if at least one of these samples had the
+// frame. The result all is true if all of them had it.
 func (r *seenRuns) between(fromNS, toNS int64) (some, all bool) {
 	if r == nil {
 		return false, true

@@ -19,9 +19,9 @@ var stateHelp = [...]gvl.State{gvl.Running, gvl.Waiting, gvl.Stalled, gvl.GC, gv
 // twoHelpColumns is the least width of a screen, in cells, on which the help has two columns.
 const twoHelpColumns = 110
 
-// drawHelp draws the help over the screen: the legend and all keys, in two columns if there is room. maps has the keys
-// of the view, and last has the keys that come at the end. scroll is the number of lines to skip at the top. drawHelp
-// returns the largest useful value of scroll.
+// drawHelp draws the help over the screen: the legend and all keys, in two columns if there is room. The parameter maps
+// has the keys of the view, and the parameter last has the keys that come at the end. scroll is the number of lines to
+// skip at the top. drawHelp returns the largest useful value of scroll.
 func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.KeyMap, scroll int, ascii bool) int {
 	w := a.W - widget.OverlayMargin
 	two := a.W >= twoHelpColumns
@@ -60,8 +60,8 @@ func drawHelp(a canvas.Area, t *style.Theme, maps []scene.KeyMap, last scene.Key
 	return widget.DrawOverlay(a, t, " keys and signs ", lines, scroll)
 }
 
-// helpText breaks a text into as many lines as needed. All lines begin at column x. The function before draws the part
-// of the first line to the left of the text, such as a key.
+// helpText breaks a text into as many lines as needed. All lines begin at column x. The function in the parameter
+// before draws the part of the first line to the left of the text, such as a key.
 func helpText(text string, x, w int, t *style.Theme, before func(a canvas.Area)) []widget.OverlayLine {
 	const most = 4
 	broken, _ := style.Wrap(text, w-x, most)

@@ -86,7 +86,7 @@ func (m *Model) Act(of *scene.Member, a scene.Action) tea.Cmd {
 			m.message.Fail(err.Error())
 			return nil
 		}
-		m.fleet.screen().Refresh() // so that it saves or copies new data
+		m.fleet.screen().Refresh() // so that the action saves or copies new data
 	}
 	to := m.fleet.screen()
 	to.message.Clear()

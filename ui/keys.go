@@ -146,8 +146,8 @@ func shapeKeys() []scene.Binding {
 	}
 }
 
-// ofSelected calls do with the flamegraph. It is for actions on the selected function. If the selected row consists of
-// several folded frames, ofSelected refuses the action, because such a row is not a single function.
+// ofSelected calls the function do with the flamegraph. It is for actions on the selected function. If the selected row
+// consists of several folded frames, ofSelected refuses the action, because such a row is not a single function.
 func ofSelected(m *Model, do func(*widget.Flame)) {
 	if n := m.Flame.SelNode; n != nil && n.Kind == flamegraph.RunNode {
 		m.message.Say("these are many frames: enter opens the row")
@@ -253,7 +253,8 @@ func aliasHelp(m *Model) scene.KeyMap {
 
 // compare changes what the flamegraph is compared with. Each call goes to the next possibility: nothing, the other
 // recording, the time before the last mark, the time that is shown now. If there is no recording or no mark, it skips
-// this possibility. The two spans of time have the length of the time on the screen, which the keys { and } change.
+// this possibility. The time before the mark is as long as the time on the screen, which the keys { and } change. The
+// time that is shown now has the same length.
 func compare(m *Model) {
 	v := &m.Flame
 	if m.LastNS == 0 {

@@ -38,8 +38,8 @@ type Progress struct {
 // Load does the work that comes before Run: attaching to a process, or opening a file. If this takes longer than a
 // moment, the terminal shows title and the progress. The user can cancel the work with esc, q or ctrl-c. Then work's
 // ctx ends, and Load returns ErrCancelled. Load does not wait for the end of work, because not all work can be
-// interrupted. If work later returns a result, Load closes it. work may report its progress at any rate, also after
-// Load has returned.
+// interrupted. If work later returns a result, Load closes it. work may report its progress as often as it likes, also
+// after Load has returned.
 func Load[T io.Closer](ctx context.Context, o scene.Options, title string, work func(ctx context.Context, tell func(Progress)) (T, error)) (T, error) {
 	var value, none T
 	var failed error

@@ -17,8 +17,8 @@ import (
 )
 
 // contending is a Ruby program for the test. Its threads hold one Mutex for 30, 50 and 70 ms in turn. For each hold it
-// logs three times: t0 is after the thread got the Mutex, t1 is before the thread gave the Mutex up, and t2 is after
-// that.
+// logs three times. t0 is just after the thread got the Mutex. t1 and t2 are just before and just after the thread gave
+// the Mutex up.
 const contending = `
 STDOUT.sync = true
 lock, log = Mutex.new, Queue.new

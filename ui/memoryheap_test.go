@@ -66,7 +66,8 @@ func (f *fakeHeap) Explain(_ context.Context, class string, hurry func() bool, p
 	return text, nil
 }
 
-// heapScreen returns the view of memory with the list of classes. The heap was counted counts times.
+// heapScreen returns the view of memory with the list of classes. The parameter counts says how often the heap was
+// counted.
 func heapScreen(t *testing.T, f *fakeHeap, o scene.Options, w, h, counts int) *screen {
 	t.Helper()
 	o.Heap = func(int) scene.HeapReader { return f }

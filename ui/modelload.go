@@ -63,7 +63,7 @@ func loadScene(m *Model, force bool) {
 	if m.Frozen && m.AtNS != m.HeldNS {
 		recall(m)
 	}
-	flame := force // the same weights need a new tree if the filter or the search has changed
+	flame := force // even the same weights need a new tree if the filter or the search has changed
 	names := m.Timeline.Longest()
 	m.store.Read(func(r *store.Reading) {
 		m.LastNS = r.LastNS
@@ -198,7 +198,7 @@ func buildFlame(m *Model, force bool) {
 	m.Flame.Filter = ""
 	if m.Filter != (scene.RowKey{}) {
 		threads, m.Flame.Filter = m.Threads.Members(m.Filter)
-		if threads == nil { // all its threads have ended
+		if threads == nil { // all threads of the selected row have ended
 			threads = map[sampler.ThreadID]bool{m.Filter.Thread: true}
 			m.Flame.Filter = "a thread that is gone"
 		}

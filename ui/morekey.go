@@ -13,7 +13,7 @@ import (
 // moreKey handles the key B. The key lets ddtop use more CPU time for a limited time. During this time exact mode may
 // also cost more. If the user presses B again, this time ends.
 type moreKey struct {
-	// until is when the higher limits of CPU time end. It is zero if the usual limits apply now.
+	// The field until is the time at which the higher limits of CPU time end. It is zero if the usual limits apply now.
 	until time.Time
 }
 

@@ -111,7 +111,7 @@ func (m *Model) maps() []*scene.KeyMap {
 	return append(append(out, mapsBeside(m, m.Page)...), &m.keys)
 }
 
-// mapsBeside returns the keys that work in a view but are not its own, because several views share them.
+// mapsBeside returns the keys of a view that do not belong to this view alone, because several views share them.
 func mapsBeside(m *Model, id scene.PageID) []*scene.KeyMap {
 	for i := range views {
 		if views[i].ID == id {

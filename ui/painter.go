@@ -49,8 +49,8 @@ type painter struct {
 	writing  sync.Mutex // is held during a write, and guards the following fields
 	terminal canvas.Terminal
 	shown    *canvas.Grid
-	// entered is true if the terminal shows its alternate screen. left is true while another program has the terminal,
-	// such as a shell.
+	// entered is true if the terminal shows its alternate screen. The field left is true while another program has the
+	// terminal, such as a shell.
 	entered, left bool
 }
 

@@ -454,8 +454,8 @@ func TestFindingsEndWithTheirProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesHaveTheirPartInTheirNames: each process of a cluster has a different name on the screen, because the
-// name has its part, such as the number of a worker. This is so even on a small screen.
+// TestProcessesHaveTheirPartInTheirNames: each process of a cluster has a different name on the screen, even on a small
+// screen. The reason is that the name has the process's part in the cluster, such as the number of a worker.
 func TestProcessesHaveTheirPartInTheirNames(t *testing.T) {
 	c := new(cluster)
 	quiet := func(seed uint64) *demosource.Source {

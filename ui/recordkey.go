@@ -19,10 +19,10 @@ type recordKey struct {
 	on bool // a recording is in progress
 	// lost is how many samples were missing from the recording when the last picture was drawn.
 	lost uint64
-	// with says which names are left out of the recording's file. This is decided when the recording begins. with is
-	// empty if the file has all names.
+	// The field with says which names are left out of the recording's file. This is decided when the recording begins.
+	// The field is empty if the file has all names.
 	with  string
-	busy  bool // its file is being opened or closed
+	busy  bool // the recording's file is being opened or closed
 	again bool // the key was pressed again while busy is true
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// burdened adds data to a sample that the made-up target does not have: swap, memory pressure, and allocations by
+// burdened adds to a sample some data that the made-up target does not have: swap, memory pressure, and allocations by
 // class.
 func burdened(s *sampler.Sample, n int) {
 	s.Self.Priority = sampler.PriorityNormal
@@ -31,8 +31,8 @@ func burdened(s *sampler.Sample, n int) {
 	}
 }
 
-// TestReplayShowsWhatTheScreenShowed: a replay of a recording shows the same at its end as the live screen showed then.
-// Only the first and the last line differ, because they say whether the screen is live.
+// TestReplayShowsWhatTheScreenShowed: at its end, the replay of a recording shows what the live screen showed at the
+// same moment. Only the first and the last line differ, because they say whether the screen is live.
 func TestReplayShowsWhatTheScreenShowed(t *testing.T) {
 	src := demosource.New(demosource.Options{Length: 30 * time.Second})
 	seen := screenOn(t, src, scene.Options{})

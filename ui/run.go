@@ -140,7 +140,7 @@ func leaveUnread(ctx context.Context, left <-chan struct{}, out io.Writer) {
 var ErrNothingToCompare = errors.New("there is nothing in it to compare with")
 
 // LoadAgainst reads a recording with which the screen is then compared. If the recording is longer than MaxHistory,
-// only its end is used. The screen shows the recording's name from the parameter name.
+// only its end is used. The parameter name is the name of the recording on the screen.
 func LoadAgainst(ctx context.Context, src sampler.Source, name string, o scene.Options) (*scene.Against, error) {
 	o.Source = src
 	if r, ok := src.(interface{ Duration() time.Duration }); ok {

@@ -26,7 +26,7 @@ import (
 // savedMsg is the result of saving a snapshot.
 type savedMsg struct {
 	path    string
-	without string // which names it leaves out
+	without string // which names the snapshot leaves out
 	err     error
 }
 

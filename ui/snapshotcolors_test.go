@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/ui/widget"
 )
 
-// TestSnapshotHasTheScreensColors: the flamegraph in a snapshot has the same colours as the one on the screen. They
-// show the origin of the code or the state of the thread.
+// TestSnapshotHasTheScreensColors: the flamegraph in a snapshot has the same colours as the one on the screen. The
+// colours show the origin of the code or the state of the thread.
 func TestSnapshotHasTheScreensColors(t *testing.T) {
 	for _, colour := range []widget.Colouring{widget.ColourByState, widget.ColourByOrigin} {
 		s := hogged(t, 120, 40)

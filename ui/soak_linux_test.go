@@ -53,8 +53,8 @@ const (
 	// length.
 	soakDefault = time.Hour
 	soakLeast   = 10 * time.Minute
-	// soakHistory is the length of the history. It is short, so that the history is full soon. If an entry is used only
-	// by samples that are older, it is evicted four minutes later.
+	// soakHistory is the length of the history. It is short, so that the history is full soon. An entry that is used
+	// only by samples before the history is evicted four minutes later.
 	soakHistory = time.Minute
 	// soakWarmup is the time until all lists with a maximum size are full, such as the list of 10,000 ended threads.
 	// During this time memory may grow. The warm-up is at most half of a run.

@@ -56,7 +56,7 @@ func stopOnSIGTSTP(p *tea.Program, park func() (resume func())) (done func()) {
 }
 
 // park makes all Sources release what they hold of their processes. For this it calls the method Park of each Source
-// that has one. resume undoes this.
+// that has one. The result resume undoes this.
 func park(o scene.Options) (resume func()) {
 	sources := []sampler.Source{o.Source}
 	if o.Group != nil {

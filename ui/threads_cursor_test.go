@@ -11,7 +11,7 @@ import (
 // then opens the thread's group and puts the cursor on the thread. If the user has closed the group before, the cursor
 // is on the group.
 func TestASelectedThreadHasACursorInTheTable(t *testing.T) {
-	s := hogged(t, 120, 24) // has no room for the members of groups
+	s := hogged(t, 120, 24) // this screen has no room for the members of groups
 	s.model.Selected.Thread = 2
 	s.press("2")
 	p := s.model.pages[scene.PageThreads].(*threads.Page)

@@ -46,7 +46,7 @@ func otherCase(key string) string {
 }
 
 // helpOf returns the help text of a key. If two keys belong together, such as up and down, only the first of them has a
-// help text. It is for both keys.
+// help text. This text is for both keys.
 func helpOf(m *Model, b *scene.Binding) string {
 	if b.Help != "" {
 		return b.Help

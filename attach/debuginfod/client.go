@@ -30,19 +30,19 @@ const (
 )
 
 const (
-	// maxAllBytes limits the bytes of all fetched files together. One file has at most mapped.MaxDebugFile bytes.
+	// maxAllBytes limits the total size of all fetched files, in bytes. One file has at most mapped.MaxDebugFile bytes.
 	maxAllBytes = 2 << 30
 	// answerTime is how long a server may take to begin its answer. It may have to unpack a package first.
 	answerTime = 30 * time.Second
 	// fileTime limits the time that one server may take for one file. allTime limits the time of all downloads
 	// together.
 	fileTime, allTime = 2 * time.Minute, 20 * time.Minute
-	// maxAtOnce limits the files that are fetched at the same time.
+	// maxAtOnce limits how many files are fetched at the same time.
 	maxAtOnce = 2
-	// maxFiles limits the debug files that servers are asked for. A Rails application maps hundreds of files, but most
-	// contain the names of their functions and need no debug file.
+	// maxFiles limits how many different debug files the servers are asked for. A Rails application maps hundreds of
+	// files, but most contain the names of their functions and need no debug file.
 	maxFiles = 256
-	// maxServers limits the servers that are asked for one file.
+	// maxServers limits how many servers are asked for one file.
 	maxServers = 8
 	// minBuildID and maxBuildID limit the length of a build id in bytes. Linkers write 8 to 20 bytes, and elfutils
 	// accepts up to 64.
@@ -58,7 +58,7 @@ var (
 	errBudget  = errors.New("fetching has taken all of its time or bytes")
 )
 
-// limits has the limits that the constants above define. Tests use smaller ones.
+// limits has the limits that the constants above define. Tests use smaller limits.
 type limits struct {
 	file, bytes               int64
 	answer, fileTime, allTime time.Duration
@@ -69,7 +69,7 @@ type Client struct {
 	servers []*url.URL
 	folder  string
 	http    *http.Client
-	limits  limits // the limits that remain: fetching reduces bytes and allTime, which mu guards
+	limits  limits // what is left of the limits: each download reduces limits.bytes and limits.allTime, which mu guards
 	ctx     context.Context
 	cancel  context.CancelFunc
 	slots   chan struct{}
@@ -114,7 +114,9 @@ func newClient(urls, folder string, l limits) (*Client, error) {
 	var servers []*url.URL
 	for i, word := range strings.Fields(urls) {
 		if strings.HasPrefix(word, "ima:") {
-			continue // not a server: elfutils' setting for checking the signatures of files from the servers after it
+			// this entry is not a server, but elfutils' setting for checking the signatures of files from the servers
+			// after it
+			continue
 		}
 		u, err := url.Parse(word)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -229,8 +231,8 @@ func (c *Client) wanted() []*file {
 	return append([]*file(nil), c.order...)
 }
 
-// Missing returns one line with the number of missing files and the reason for the first one. name returns the
-// displayed name of a library. The line is empty if no file is missing.
+// Missing returns one line with the number of missing files and the reason for the first one. The function name returns
+// the displayed name of a library. The line is empty if no file is missing.
 func (c *Client) Missing(name func(library string) string) string {
 	var first *file
 	var why error

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// maxRedirects limits the redirects that are followed for one file.
+	// maxRedirects limits the number of redirects that are followed for one file.
 	maxRedirects = 3
-	// maxHeader limits the header of an answer, in bytes.
+	// maxHeader limits the size of an answer's header, in bytes.
 	maxHeader = 64 << 10
 	// connectTime limits the time for a connection, and the time for the TLS handshake.
 	connectTime = 10 * time.Second

@@ -20,13 +20,13 @@ var errNoDebugInfo = errors.New("no debug information")
 // file. A large libruby, with a JIT in Rust, has about 30 MB of debug information. It has 800 units, 3 million entries
 // and 300 kB of abbreviations. Reading it takes a second or two. Together the limits keep ddtop's memory below 512 MiB.
 const (
-	maxDebugBytes   = 96 << 20 // total size of the sections that are read, decompressed
+	maxDebugBytes   = 96 << 20 // total decompressed size of the sections that are read
 	maxDebugEntries = 1 << 24
 	maxDebugUnits   = 1 << 16
-	// maxAbbrevBytes bounds the abbreviation tables of all units together, in bytes. Tables can overlap in the file,
-	// but debug/dwarf decodes each one separately. A decoded table takes about 20 times its size in the file.
+	// maxAbbrevBytes bounds the total size of the abbreviation tables of all units, in bytes. Tables can overlap in the
+	// file, but debug/dwarf decodes each one separately. A decoded table takes about 20 times its size in the file.
 	maxAbbrevBytes = 4 << 20
-	// maxAttributes bounds the attributes of one entry. Compilers write 20.
+	// maxAttributes bounds the number of attributes of one entry. Compilers write 20.
 	maxAttributes = 256
 	// maxDebugString is the length at which strings are cut, in bytes. Long strings are expensive, because debug/dwarf
 	// copies a string for every entry that refers to it. The longest names that ddtop needs have about 40 bytes.

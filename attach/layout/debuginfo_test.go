@@ -82,10 +82,10 @@ func hostileDWARF(t testing.TB) map[string][]byte {
 		// Each entry takes one byte in the file, but claims a million attributes that take no bytes.
 		"attributes without bytes": elftest.Make(t, debugSections(unitsOf(1, 0, append([]byte{1}, bytes.Repeat([]byte{2}, 1<<20)...)),
 			append(append(abbrev(1, compileUnit, true), abbrev(2, baseType, false, bytes.Repeat([]byte{attrName, formFlagPresent}, 1<<20)...)...), 0), []byte{0}), nil),
-		// 131,072 entries of five bytes refer to the same name of 16 MiB. debug/dwarf copies the name for each.
+		// 131,072 entries of five bytes refer to the same name of 16 MiB. debug/dwarf copies the name for each entry.
 		"long names": elftest.Make(t, debugSections(unitsOf(1, 0, append([]byte{1}, bytes.Repeat([]byte{2, 0, 0, 0, 0}, 1<<17)...)),
 			append(append(abbrev(1, compileUnit, true), abbrev(2, baseType, false, attrName, formStrp)...), 0), longString), nil),
-		// 1,000 units refer to the same name of 1 MiB. debug/dwarf copies the name for each.
+		// 1,000 units refer to the same name of 1 MiB. debug/dwarf copies the name for each unit.
 		"long names of units": elftest.Make(t, debugSections(unitsOf(1000, 0, []byte{1, 0, 0, 0, 0}),
 			append(abbrev(1, compileUnit, false, attrName, formStrp), 0), longString[15<<20:]), nil),
 		// The unit ends in the middle of a number of 16 MiB. debug/dwarf reads this number again for each of 256
@@ -95,13 +95,13 @@ func hostileDWARF(t testing.TB) map[string][]byte {
 	}
 }
 
-// mostDebugMemory limits the memory for reading debug information, in bytes.
+// mostDebugMemory limits how much memory ddtop may use to read debug information, in bytes.
 const mostDebugMemory = 512 << 20
 
 // TestHostileDWARF: whatever a file's debug information claims, reading it takes little memory and at most 30 s, and
 // ends with one of two errors.
 func TestHostileDWARF(t *testing.T) {
-	const within = 30 * time.Second // a reader without limits takes minutes or gigabytes
+	const within = 30 * time.Second // without limits, reading takes minutes or gigabytes
 	for name, file := range hostileDWARF(t) {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			f, err := elf.NewFile(sparse{file})
@@ -130,8 +130,8 @@ func TestHostileDWARF(t *testing.T) {
 	}
 }
 
-// heapPeak measures the size of Go's heap in bytes, including garbage that is not collected yet. before is the size
-// now. stop ends the measurement and returns the greatest size.
+// heapPeak measures the size of Go's heap in bytes, including garbage that is not collected yet. The result before is
+// the size when heapPeak is called. The function stop ends the measurement and returns the greatest size.
 func heapPeak() (before uint64, stop func() uint64) {
 	read := func() uint64 {
 		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}

@@ -53,7 +53,7 @@ type Derived struct {
 }
 
 // Derive makes a table from the debug information of a libruby or a static ruby. The error is ErrIncomplete if
-// essential structs are missing. If the context ends first, it is the context's error.
+// essential structs are missing. If the context ends first, Derive returns the context's error.
 func Derive(ctx context.Context, info *DebugInfo, o DeriveOptions) (*Derived, error) {
 	known, err := knownNames()
 	if err != nil {

@@ -57,8 +57,8 @@ func TestDeriveRuby(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Derive copies values that the debug information lacks from a base table. Here this must be another release's
-		// table, because the result is compared with the table of this release.
+		// Derive copies values that the debug information lacks from a base table. The result is compared with the
+		// table of this release. So the base table must be another release's.
 		if !hasUnit(t, info, "vm.c") {
 			rubytest.Skip(t, "its C part was built without debug information: only a JIT's Rust has some")
 		}

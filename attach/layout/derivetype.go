@@ -16,8 +16,8 @@ const (
 	maxLookedAt = 1 << 17
 	// maxTypes limits the number of types that are remembered. Ruby has a few thousand.
 	maxTypes = 1 << 18
-	// maxTypedefs limits the typedefs that are remembered in one compilation unit. These are only the typedefs whose
-	// names a layout table needs. Ruby has about ten.
+	// maxTypedefs limits the number of typedefs that are remembered in one compilation unit. Only typedefs whose names
+	// a layout table needs are remembered. Ruby has about ten of them.
 	maxTypedefs = 1 << 12
 	// maxDebugName is the length at which names are cut, in bytes.
 	maxDebugName = 256
@@ -25,8 +25,8 @@ const (
 
 // typeInfo describes a type after its typedefs and qualifiers are removed.
 type typeInfo struct {
-	// size is in bytes. members is true if the type is a struct or union with known members. In this case at is the
-	// offset, in the debug information, of the entry that defines the type.
+	// size is in bytes. members is true if the type is a struct or union with known members. In this case the field at
+	// is the offset, in the debug information, of the entry that defines the type.
 	size    int
 	members bool
 	at      dwarf.Offset
@@ -333,7 +333,7 @@ func (s *scan) arrayLength(array *dwarf.Entry) (int, error) {
 			n = v + 1
 		}
 		if n < 0 || n > maxStruct {
-			n = 0 // "char x[]" of old compilers has the bound -1
+			n = 0 // old compilers give "char x[]" the bound -1
 		}
 		if n > 0 && count > maxStruct/int(n) {
 			return 0, fmt.Errorf("%w: an array of more than %d elements", errNoDebugInfo, maxStruct)

@@ -106,8 +106,8 @@ func comma(i int) string {
 	return ","
 }
 
-// ParseJSON reads the format of WriteJSON. The error is errFormat for other text, or for a field in an impossible
-// place.
+// ParseJSON reads a table in the form that WriteJSON writes. The error is errFormat for other text, or for a field in
+// an impossible place.
 func ParseJSON(text []byte) (*Table, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%w: %d bytes of JSON", errFormat, len(text))

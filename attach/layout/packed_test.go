@@ -60,7 +60,8 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// pack returns the content of tables.bin. The first table in order is the dictionary for compressing the others.
+// pack returns the content of tables.bin. The parameter order has the names of the tables. The first of these tables is
+// the dictionary for compressing the others.
 func pack(t *testing.T, order []string, texts map[string][]byte, heads map[string]head) []byte {
 	var list []packedTable
 	var tables bytes.Buffer

@@ -28,7 +28,8 @@ var packed []byte
 type packedTable struct {
 	File string `json:"file"`
 	Head head   `json:"head"`
-	// Size is the number of bytes of the compressed table. at is the index in packed at which they begin.
+	// Size is the number of bytes of the compressed table. The field at is the index in packed at which these bytes
+	// begin.
 	Size int `json:"size"`
 	at   int
 }

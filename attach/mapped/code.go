@@ -13,11 +13,11 @@ import (
 // These limits are for the search for calls in a file's machine code. For comparison, libruby has 4 MB of code and 3 MB
 // of relocations.
 const (
-	// MaxCode limits the code of all sections together, in bytes. In a hostile file, sections can overlap.
+	// MaxCode limits the total size of the code in all sections, in bytes. In a hostile file, sections can overlap.
 	MaxCode = 32 << 20
-	// maxSlotRelocations limits the relocations of all sections together, in bytes.
+	// maxSlotRelocations limits the total size of the relocations in all sections, in bytes.
 	maxSlotRelocations = 64 << 20
-	// MaxSlots limits the result of Slots: the words that hold addresses of wanted functions.
+	// MaxSlots limits how many words Slots returns. Each word holds the address of a wanted function.
 	MaxSlots = 1 << 10
 )
 

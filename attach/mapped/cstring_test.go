@@ -30,8 +30,8 @@ func TestReadCString(t *testing.T) {
 	}
 }
 
-// slow is a Memory that can be read up to the end of a page, as in a process. memtest.Pages alone fails if one of the
-// bytes was not set. In this case slow reads byte by byte.
+// slow is a Memory that can be read up to the end of a page, as in a process. A read of memtest.Pages alone fails if
+// one of the bytes was not set. After such a failure, slow reads byte by byte.
 type slow struct{ *memtest.Pages }
 
 func (s *slow) Read(addr attach.Address, buf []byte) error {

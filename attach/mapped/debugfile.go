@@ -38,7 +38,7 @@ type DebugFile struct {
 
 // DebugFile returns the file with the module's DWARF: the module's own file, or a separate one that its build id or
 // .gnu_debuglink names. Separate files are below the target's root or ddtop's root. The first call opens the separate
-// file. Closing the module closes it. If there is none, the error is ErrNoDebugFile.
+// file, and closing the module closes it. If no file has the DWARF, the error is ErrNoDebugFile.
 func (m *Module) DebugFile() (*DebugFile, error) {
 	if m.HasDWARF() {
 		return &DebugFile{ELF: m.File, Path: m.Path}, nil
@@ -191,8 +191,9 @@ func (m *Module) DebugLink() (name string, crc uint32, ok bool) {
 	return name, binary.LittleEndian.Uint32(b[at:]), true
 }
 
-// sameChecksum reports whether a file has the wanted CRC-32. It subtracts the file's size from the budget, the number
-// of bytes that may still be read. If too little is left, it returns false without reading the file.
+// sameChecksum reports whether a file has the wanted CRC-32. budget is the number of bytes that may still be read.
+// sameChecksum subtracts the file's size from it. If the file is larger than the budget, sameChecksum returns false
+// without reading the file.
 func sameChecksum(f *safefile.File, want uint32, budget *int64) bool {
 	size := f.Info().Size()
 	if *budget -= size; *budget < 0 {

@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// maxFunctionsAsked limits the addresses that one call of FunctionsAt may look up.
+	// maxFunctionsAsked limits how many addresses one call of FunctionsAt looks up.
 	maxFunctionsAsked = 4096
-	// maxNamesOfFunctions limits the names that one call reads from a table. Few functions have more than two names.
+	// maxNamesOfFunctions limits how many names one call of FunctionsAt reads from a table. Few functions have more
+	// than two names.
 	maxNamesOfFunctions = 4 * maxFunctionsAsked
 )
 
 // askedFunction is an address for which FunctionsAt searches the function, and the best symbol found so far.
 type askedFunction struct {
 	addr  uint64
-	place int // index in the caller's list
+	place int // index of the address in the caller's list
 	best  elf.Symbol
 	named bool
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// MaxMappings limits the mappings read of one process. The kernel's default limit is 65,530 (vm.max_map_count).
+// MaxMappings limits how many mappings of one process are read. The kernel's default limit is 65,530
+// (vm.max_map_count).
 const MaxMappings = 1 << 18
 
 // Mapping is one line of /proc/PID/maps.

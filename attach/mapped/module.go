@@ -141,7 +141,7 @@ func MachineName(m elf.Machine) string {
 	return m.String()
 }
 
-// maxNeeded limits the libraries that a file can need.
+// maxNeeded limits how many names of needed libraries are read from a file.
 const maxNeeded = 256
 
 // maxNotes limits how many bytes of ELF notes are read from one segment or section.
@@ -341,7 +341,8 @@ func LoadBias(progs []*elf.Prog, mappings []Mapping) (Address, error) {
 	return 0, errNoBias
 }
 
-// ReadCString reads a text that ends with a zero byte. It returns an error if there is none in the first limit bytes.
+// ReadCString reads a text that ends with a zero byte. It returns an error if there is no zero byte in the first limit
+// bytes.
 func ReadCString(mem Memory, addr Address, limit int) (string, error) {
 	var out strings.Builder
 	buf := make([]byte, 64)

@@ -21,7 +21,7 @@ const (
 // VM.
 const MaxLibraries = 512
 
-// maxVersionText limits the texts of ruby_version and ruby_description, in bytes.
+// maxVersionText limits the lengths of ruby_version and ruby_description, in bytes.
 const maxVersionText = 256
 
 // ErrNotRuby means that the process is not a CRuby process.

@@ -17,7 +17,7 @@ func TestFindRubyModules(t *testing.T) {
 		ruby, refused []string
 		// idle are the files in ruby whose interpreter was not started.
 		idle    []string
-		want    string // separated by blanks
+		want    string // the wanted files, separated by blanks
 		program bool
 		err     error
 	}{
@@ -83,7 +83,7 @@ func TestMappedImages(t *testing.T) {
 }
 
 // TestImagesWithCode: if a file with code is mapped once more only for reading, the second mapping is not an image. If
-// no mapping of a file has code, each one is an image.
+// no mapping of a file has code, each of its mappings is an image.
 func TestImagesWithCode(t *testing.T) {
 	read := Mapping{Start: 1, End: 2, Path: "/a", Inode: 1}
 	head, code := Mapping{Start: 3, End: 4, Path: "/a", Inode: 1}, Mapping{Start: 4, End: 5, Path: "/a", Inode: 1, Offset: 4096, Exec: true}

@@ -13,7 +13,7 @@ import (
 const (
 	MaxSymbols     = 1 << 20
 	MaxSymbolNames = 64 << 20
-	// maxSymbolName limits a symbol's name, in bytes.
+	// maxSymbolName limits the length of a symbol's name, in bytes.
 	maxSymbolName = 4096
 	// maxSameName limits how many places of the string table can hold one name. A name can be there several times,
 	// because linkers store a short name as the end of a longer name.

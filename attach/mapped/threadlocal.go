@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// maxRelocations limits the relocations of all sections of a module. In a hostile file, sections can overlap.
-	// maxTLSRelocations limits the relocations for thread-local variables. This limit is lower, because each of them
-	// takes longer to check. A tracing library has about a dozen.
+	// maxRelocations limits the number of relocations in all sections of a module. In a hostile file, sections can
+	// overlap. maxTLSRelocations limits the number of relocations for thread-local variables. This limit is lower,
+	// because each of these relocations takes longer to check. A tracing library has about a dozen.
 	maxRelocations, maxTLSRelocations = 1 << 20, 1 << 12
 	// maxStaticTLS limits a variable's distance from the thread pointer, in bytes. maxTLSModules limits the number of
 	// modules with thread-local variables.

@@ -13,8 +13,9 @@ type FileSpan struct{ Addr, Size uint64 }
 // has no such section.
 func (m *Module) UnwindHeader() FileSpan { return m.unwind }
 
-// Content returns up to most bytes of what the file places at addr. It returns fewer if the segment ends earlier. It
-// reads them from the file, or from the target's memory if the module has no file.
+// Content returns the bytes that the file places at addr. The parameter most limits their number. Content returns fewer
+// bytes if the segment ends earlier. It reads them from the file, or from the target's memory if the module has no
+// file.
 func (m *Module) Content(mem Memory, addr uint64, most int) ([]byte, error) {
 	if m.File == nil {
 		at := m.Bias + Address(addr)

@@ -121,7 +121,8 @@ func (p *packed) skip() bool {
 		if !ok {
 			return false
 		}
-		// how many values are inside this value, and how many bytes it has without them
+		// more is the number of values inside this value. size is the number of bytes of this value without the values
+		// inside it.
 		more, size := uint64(0), uint64(0)
 		length := func(bytes uint64) (n uint64) { n, ok = p.number(bytes); return n }
 		switch {

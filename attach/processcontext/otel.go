@@ -13,7 +13,7 @@ const (
 	// headerSize is the size in bytes of the header of the mapping OTEL_CTX. mappingVersion is the supported version of
 	// the mapping.
 	headerSize, mappingVersion = 32, 2
-	// maxPayload bounds the payload of the mapping, in bytes. Datadog's gem writes at most this much.
+	// maxPayload bounds the size of the mapping's payload, in bytes. Datadog's gem writes at most this much.
 	maxPayload = 1 << 20
 	// readTries bounds how often ddtop tries to read a payload that changes while it is read. maxMapped bounds how many
 	// of the mappings named OTEL_CTX are read.
@@ -164,8 +164,8 @@ func (c *Context) pair(message []byte) error {
 	})
 }
 
-// texts decodes an ArrayValue of names. If a value is not text, its name is "", so that the other names keep their
-// indexes.
+// texts decodes an ArrayValue of names. If a value is not text, the result has "" in its place, so that the other names
+// keep their indexes.
 func texts(array []byte) (out []string, err error) {
 	err = eachField(array, func(number int, value []byte) error {
 		if number != arrayValue || len(out) >= maxKeys {

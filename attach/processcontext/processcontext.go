@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// maxText bounds a name or value, in bytes. Longer texts are left out.
+	// maxText bounds the length of a name or value, in bytes. Longer texts are left out.
 	maxText = 512
 	// maxAttributes bounds the number of attributes of a process. maxKeys bounds the number of names in
 	// ThreadSchema.Keys. It is 256, because a thread's record refers to a name by an index of one byte.
 	maxAttributes, maxKeys = 128, 256
-	// maxTracerInfo bounds the file of Datadog's tracers, in bytes.
+	// maxTracerInfo bounds the size of the file of Datadog's tracers, in bytes.
 	maxTracerInfo = 64 << 10
 )
 
@@ -30,7 +30,7 @@ const (
 type Context struct {
 	// Service is service.name, Env is deployment.environment.name, and Version is service.version.
 	Service, Env, Version string
-	// RuntimeID is service.instance.id, which Datadog calls runtime-id. Each process has a different one.
+	// RuntimeID is service.instance.id, which Datadog calls runtime-id. Each process has a different value.
 	RuntimeID string
 	// Host is host.name and ContainerID is container.id, as the process knows them.
 	Host, ContainerID string
@@ -141,7 +141,7 @@ func readTracerInfo(p *attach.Process) (Context, error) {
 const (
 	keyService     = "service.name"
 	keyEnv         = "deployment.environment.name"
-	keyOldEnv      = "deployment.environment" // before semantic conventions 1.27
+	keyOldEnv      = "deployment.environment" // the name before version 1.27 of the semantic conventions
 	keyVersion     = "service.version"
 	keyRuntimeID   = "service.instance.id"
 	keyHost        = "host.name"

@@ -24,7 +24,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxCompared limits the functions in each table of WriteDifference. The table has the functions with the largest
+// maxCompared limits how many functions each table of WriteDifference has. These are the functions with the largest
 // differences.
 const maxCompared = 20
 

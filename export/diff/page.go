@@ -20,15 +20,15 @@ import (
 // These are limits of the page that shows a difference. They keep the page's data at a few MB. The page reports how
 // much is left out because of them.
 const (
-	// maxDiffStacks limits the stacks of a page. The page keeps the stacks that are heaviest in either measurement.
-	// maxDiffNodes limits the nodes of the tree of these stacks.
+	// maxDiffStacks limits how many stacks a page has. The page keeps the stacks that are heaviest in either
+	// measurement. maxDiffNodes limits the nodes of the tree of these stacks.
 	maxDiffStacks = 20_000
 	maxDiffNodes  = 60_000
-	// maxDiffFunctions limits the listed functions. The page lists the functions with the largest differences.
-	// maxDiffNames limits the functions that are summed up separately.
+	// maxDiffFunctions limits how many functions the page lists. These are the functions with the largest differences.
+	// maxDiffNames limits how many functions are summed up separately.
 	maxDiffFunctions = 500
 	maxDiffNames     = 100_000
-	// maxDiffNameBytes limits the text of the names in the flamegraph, in bytes.
+	// maxDiffNameBytes limits the total length of the names in the flamegraph, in bytes.
 	maxDiffNameBytes = 1 << 20
 )
 
@@ -53,8 +53,8 @@ type differenceData struct {
 	Names  [][2]any `json:"names"`
 	Nodes  []int    `json:"nodes"`
 	Stacks []int64  `json:"stacks"`
-	// Functions has five numbers for each function. The first is its index. The next two are its own value in A and in
-	// B, and the last two its value with callees in A and in B. Idle states are left out.
+	// Functions has five numbers for each function. The first is its index. The next two are the function's own values
+	// in A and in B. The last two are its values with callees in A and in B. Idle states are left out.
 	Functions []int64  `json:"functions"`
 	Limits    []string `json:"limits"`
 }
@@ -68,8 +68,8 @@ type comparedStack struct {
 func (s *comparedStack) most() int64 { return max(s.v[0], s.v[1]) }
 
 // WriteHTMLDifference writes the differences between two measurements as a page (see page.WriteIncident). It shows
-// states, functions, and a flamegraph coloured by change. Apart from the two measurements, the memory that it uses is
-// bounded for any number of stacks.
+// states, functions, and a flamegraph coloured by change. In addition to the two measurements, it uses a limited amount
+// of memory, however many stacks there are.
 func WriteHTMLDifference(w io.Writer, a, b Comparable, metric flamegraph.Metric) error {
 	d := differenceBuilder{metric: metric, both: [2]*Comparable{&a, &b}, names: make(map[string]int), states: make(map[string]int)}
 	var data bytes.Buffer
@@ -83,7 +83,7 @@ type differenceBuilder struct {
 	metric flamegraph.Metric
 	both   [2]*Comparable
 	out    differenceData
-	names  map[string]int // the index in the page's list of names
+	names  map[string]int // maps a name to its index in the page's list of names
 	states map[string]int
 	tree   page.Tree
 	// nameBytes is the size of all texts in names, in bytes.
@@ -129,8 +129,8 @@ func (d *differenceBuilder) build() *differenceData {
 	return o
 }
 
-// heaviest returns the maxDiffStacks stacks that are heaviest in A or in B, the heaviest first. total is the sum of
-// all values, and kept is the sum of the returned ones. heaviest also sums up the states.
+// heaviest returns the maxDiffStacks stacks that are heaviest in A or in B, the heaviest first. total is the sum of the
+// values of all stacks, and kept is the sum of the values of the returned stacks. heaviest also sums up the states.
 func (d *differenceBuilder) heaviest() (list []comparedStack, total, kept int64) {
 	byWeight := func(x, y comparedStack) int {
 		return cmp.Or(cmp.Compare(y.most(), x.most()), strings.Compare(x.key.stack, y.key.stack), strings.Compare(x.key.state, y.key.state))

@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// maxIncidentBytes limits the data of a page, in bytes. The page also has a style and scripts, and stays below 3 MB
-	// in all.
+	// maxIncidentBytes limits the size of a page's data, in bytes. The page also has a style and scripts, and stays
+	// below 3 MB in all.
 	maxIncidentBytes = 2_900_000
-	// maxIncidentNodes limits the nodes of each tree of stacks. maxIncidentNames limits the functions of a page.
+	// maxIncidentNodes limits the number of nodes of each tree of stacks. maxIncidentNames limits the number of
+	// functions of a page.
 	maxIncidentNodes = 40_000
 	maxIncidentNames = 10_000
 	// MaxName is the length to which names on a page are cut, in bytes.
@@ -93,8 +94,8 @@ func (n *Incident) data(limit int) ([]byte, error) {
 	}
 }
 
-// coarsen makes the page less detailed. It reduces the limits of weights, columns and dumps to a share: part is this
-// share.
+// coarsen makes the page less detailed. It multiplies the limits of weights, columns and dumps by part, which is less
+// than 1.
 func (n *Incident) coarsen(part float64) {
 	weights := max(int(maxIncidentWeights*part), 1)
 	n.weights.shrink(weights)
@@ -114,9 +115,9 @@ func (n *Incident) coarsen(part float64) {
 // to them by these numbers.
 type incidentBuilder struct {
 	n                  *Incident
-	nodes, names, text int // limits
+	nodes, names, text int // limits: of nodes, of names, and of the bytes of a text
 	lanes              int // limits how many threads have a lane (a row in the timeline)
-	// without is how many parts are left out of the page. The least important parts are left out first.
+	// The field without is how many parts are left out of the page. The least important parts are left out first.
 	without     int
 	out         incidentData
 	functions   map[flamegraph.FuncKey]int
@@ -125,8 +126,8 @@ type incidentBuilder struct {
 	texts       map[string]int
 	threads     map[sampler.ThreadID]int
 	stacks      map[keptStack]int
-	// route has the index in out.Served of the name of each endpoint (a route or class of jobs), by EndpointID. The
-	// index is zero if the endpoint's weights were merged into another endpoint.
+	// route has, for each EndpointID, the index of the endpoint's name in out.Served. An endpoint is a route or class
+	// of jobs. The index is zero if the endpoint's weights were merged into another endpoint.
 	route  []int64
 	frames []sampler.FrameID
 	// cutNS is the total time of the stacks that lack inner frames because of a limit.

@@ -36,8 +36,8 @@ var scripts = []string{"states.js", "base.js", "timeline.js", "flame.js", "table
 func WriteIncident(w io.Writer, n *Incident) error { return WriteIncidents(w, []*Incident{n}) }
 
 // WriteIncidents writes a page of several processes, as WriteIncident does for one. The page shows one process at a
-// time, and the reader of the page chooses which. It begins with the process that used the most CPU time. If the data
-// of a process does not fit, the data is left out and the page names the process.
+// time, and the reader of the page chooses this process. The page begins with the process that used the most CPU time.
+// If the data of a process does not fit, the data is left out and the page names the process.
 func WriteIncidents(w io.Writer, list []*Incident) error {
 	of, found := make([]*measure.Measure, len(list)), make([][]report.StatFinding, len(list))
 	for i, n := range list {
@@ -57,7 +57,7 @@ func WriteIncidents(w io.Writer, list []*Incident) error {
 		list[0].shared = export.SharedLines(stats)
 	}
 	all, left := make([][]byte, len(list)), maxIncidentBytes
-	// begin with the least busy process, so that the busier ones can use the bytes that it leaves
+	// begin with the least busy process, so that busier processes can use the bytes that are left over
 	for i, n := range slices.Backward(list) {
 		data, err := n.data(left / (i + 1))
 		if err != nil {

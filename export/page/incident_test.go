@@ -201,7 +201,8 @@ func TestIncidentIsBounded(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	page := incidentPage(t, n)
-	grown := int64(after.HeapAlloc) - int64(before.HeapAlloc) // with the names, at most MaxDictionaryBytes
+	// includes the names, which take at most MaxDictionaryBytes
+	grown := int64(after.HeapAlloc) - int64(before.HeapAlloc)
 	t.Logf("page of %d bytes, %d columns of %d threads, %d slices, %d weights, %d dumps; %d MB of memory", len(page), len(n.lanes.columns), len(n.lanes.threads), len(n.weights.slices),
 		n.weights.entries, len(n.dumps.list), grown>>20)
 	if len(page) > 3_000_000 {

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxIncidentColumns limits the columns of time on a page. maxIncidentCells limits the cells of all threads
-	// together. A cell takes 40 bytes and has a thread's time in one column. If either limit is exceeded, each pair of
-	// columns is merged into one.
+	// maxIncidentColumns limits how many columns of time a page has. maxIncidentCells limits how many cells all threads
+	// together have. A cell takes 40 bytes and has a thread's time in one column. If either limit is exceeded, each
+	// pair of columns is merged into one.
 	maxIncidentColumns = 4096
 	maxIncidentCells   = 1 << 18
 	// minIncidentColumns limits the merging of columns. Columns are merged only while there are more columns than this,
 	// even if there are too many cells.
 	minIncidentColumns = 128
-	// maxIncidentLanes limits the threads that get a lane (a row of cells in the timeline). If this many lanes have
-	// minIncidentColumns columns each, they take half of maxIncidentCells.
+	// maxIncidentLanes limits how many threads get a lane (a row of cells in the timeline). If this many lanes have
+	// minIncidentColumns columns each, they have half of maxIncidentCells cells.
 	maxIncidentLanes = maxIncidentCells / minIncidentColumns / 2
 	// incidentColumnNS is the length of a column in ns before any columns are merged.
 	incidentColumnNS = int64(4e6)
@@ -50,9 +50,9 @@ type incidentLane struct {
 	sum   [gvl.NumStates]int64
 }
 
-// incidentColumn describes the whole process during one column. waitNS is the sum of all threads' waits, heldNS the
-// time in which a GVL was held, gcNS the time inside the collector. cpuNS is CPU time, and cpuSpanNS is the part of
-// the column for which CPU time is known. rss is the last reading of memory, in bytes. sampledNS is the sampled part
+// incidentColumn describes the whole process during one column. waitNS is the sum of all threads' waits. heldNS is the
+// time in which a GVL was held, and gcNS is the time inside the collector. cpuNS is CPU time, and cpuSpanNS is the part
+// of the column for which CPU time is known. rss is the last reading of memory, in bytes. sampledNS is the sampled part
 // of the column.
 type incidentColumn struct {
 	waitNS, heldNS, gcNS, cpuNS, cpuSpanNS float32

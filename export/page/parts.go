@@ -18,18 +18,19 @@ import (
 )
 
 const (
-	// maxIncidentDumps limits the thread dumps of a page. maxIncidentDumped limits the sum of the threads in all dumps.
+	// maxIncidentDumps limits how many thread dumps a page has. maxIncidentDumped limits how many threads all dumps
+	// together have.
 	maxIncidentDumps  = 128
 	maxIncidentDumped = 16_000
 	// incidentDumpNS is the time between two thread dumps at the start of the measurement, in ns. It doubles each time
 	// that the page has too many dumps (thin).
 	incidentDumpNS = int64(100e6)
-	// maxIncidentLocks limits the locks that are counted separately. maxLockParties limits the threads and the stacks
-	// of each lock.
+	// maxIncidentLocks limits how many locks are counted separately. maxLockParties limits how many threads, and how
+	// many stacks, are counted separately for each lock.
 	maxIncidentLocks = 1024
 	maxLockParties   = 64
-	// maxIncidentCycles limits the listed garbage collections, maxIncidentRequests the listed longest requests, and
-	// shownLocks the listed locks. The page lists the locks with the longest waits.
+	// maxIncidentCycles limits how many garbage collections the page lists. maxIncidentRequests does the same for the
+	// longest requests, and shownLocks for the locks. The page lists the locks with the longest waits.
 	maxIncidentCycles   = 1000
 	maxIncidentRequests = 100
 	shownLocks          = 50
@@ -53,14 +54,14 @@ type incidentDump struct {
 	threads []dumpedThread
 	ractors []report.DumpRactor
 	locks   []account.Contended
-	cycles  [][]sampler.ThreadID // deadlocks
+	cycles  [][]sampler.ThreadID // the deadlocks: each is a cycle of threads that wait for each other
 }
 
 type dumpedThread struct {
 	id      sampler.ThreadID
 	state   gvl.State // parked if the thread is at rest, even if it waits for I/O (findings.Resting)
 	text    string    // what the thread did, but not for how long
-	lasted  int64     // ns
+	lasted  int64     // how long the state has lasted, in ns
 	stack   sampler.StackID
 	resumer []sampler.StackID
 	notes   []string
@@ -156,8 +157,8 @@ type incidentLockKey struct {
 	object uint64
 }
 
-// incidentLock sums up how long all threads together waited for a lock, in ns. It also has this time in three
-// divisions: by waiting thread, by the thread that held the lock, and by the stack of the waiting thread.
+// incidentLock sums up how long all threads together waited for a lock, in ns. It also divides this time in three ways:
+// by waiting thread, by the thread that held the lock, and by the stack of the waiting thread.
 type incidentLock struct {
 	key             incidentLockKey
 	ns              int64
@@ -196,7 +197,8 @@ func addParty[K sampler.ThreadID | sampler.StackID](m map[K]int64, id K, ns int6
 	m[id] += ns
 }
 
-// longest returns the locks, sorted by the total time of the waits for each, the longest first.
+// longest returns the locks, sorted by the total time for which threads waited for each lock. The lock with the longest
+// time comes first.
 func (l *incidentLocks) longest() []*incidentLock {
 	return slices.SortedFunc(maps.Values(l.locks), func(a, b *incidentLock) int {
 		return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.key.object, b.key.object), strings.Compare(a.key.kind, b.key.kind))

@@ -12,7 +12,7 @@ import (
 
 // TestPageHasOnePlan: one worker process lacks CPU, and the GVL of another is saturated. A page of the first process
 // alone advises fewer workers, and a page of the second alone advises more processes. The two pieces of advice
-// contradict each other. So a page of both processes has only the first.
+// contradict each other. So a page of both processes gives only the first advice.
 func TestPageHasOnePlan(t *testing.T) {
 	worker := func(pid int, usedPercent, pressed int64) *Incident {
 		n := NewIncident(sampler.Process{PID: pid, Title: "puma"}, sampler.NewDictionary(), nil)

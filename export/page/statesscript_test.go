@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/golden"
 )
 
-// TestStatesScript: the file states.js must have the same states as the table of package gvl. `go generate` writes the
-// file, so a difference means that it was not run.
+// TestStatesScript: the file states.js must have the same states as the table of package gvl. The command `go generate`
+// writes the file. If the two differ, somebody has changed the table and not run this command.
 func TestStatesScript(t *testing.T) {
 	var order []string
 	for _, s := range gvl.OnPages {

@@ -18,8 +18,8 @@ const (
 	incidentSliceNS   = int64(100e6)
 	minIncidentSlices = 60
 	maxIncidentSlices = 1024
-	// maxIncidentWeights limits the weights of a page, in all slices together. A weight is the time of one stack of a
-	// thread in one state.
+	// maxIncidentWeights limits how many weights a page has, in all slices together. A weight is the time of one stack
+	// of a thread in one state.
 	maxIncidentWeights = 90_000
 )
 
@@ -49,7 +49,7 @@ type incidentWeights struct {
 	allNS int64
 	// limit is the largest permitted number of entries in all slices together.
 	limit int
-	// ran has how often each C stack of a running thread was sampled. Its keys have Key.Ran set.
+	// ran has, for each C stack of a running thread, how often the stack was sampled. Its keys have Key.Ran set.
 	ran map[flamegraph.Key]int64
 }
 
@@ -65,7 +65,8 @@ func (x *incidentWeights) begin(atNS int64) {
 	}
 }
 
-// Add adds the weights w to the slice that contains their time. This time ended at atNS.
+// Add adds the weights w, which were measured over a period that ended at atNS. They go into the slice of time that
+// contains this end.
 func (x *incidentWeights) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	if k.Ran {
 		if _, known := x.ran[k]; known || len(x.ran) < maxIncidentWeights {
@@ -224,8 +225,8 @@ func (x *incidentWeights) shed(n int) {
 	}
 }
 
-// each calls change for every entry. change may change the entry's key. Afterwards each merges the entries whose keys
-// have become equal.
+// each calls the function change for every entry. The function may change the entry's key. Afterwards each merges the
+// entries whose keys have become equal.
 func (x *incidentWeights) each(change func(*flamegraph.Key, incidentWeight)) {
 	x.entries = 0
 	for i, s := range x.slices {
@@ -261,7 +262,7 @@ type keptStack struct {
 
 func keptStackOf(k *flamegraph.Key) keptStack { return keptStack{k.Stack, k.GC == cutStack} }
 
-// heaviest returns all stacks, the one with the most time first. cutNS is the wall time of the stacks that have lost
+// heaviest returns all stacks, the stack with the most time first. cutNS is the wall time of the stacks that have lost
 // inner frames.
 func (x *incidentWeights) heaviest() (list []keptStack, ns map[keptStack]int64, cutNS int64) {
 	sums := make(map[keptStack]int64)

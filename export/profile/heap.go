@@ -89,8 +89,8 @@ func addHeap(p *profile.Profile, program *profile.Mapping, h *export.Heap) {
 			if x.Method != nil {
 				method = flamegraph.Printable(*x.Method)
 			}
-			// some objects of the class were counted under the other classes (sampler.AllocOthers), but its places
-			// include them
+			// some objects of the class were counted under the other classes (sampler.AllocOthers), but the counts by
+			// place include them
 			if x.Objects > objects || x.Bytes > bytes {
 				continue
 			}

@@ -14,8 +14,8 @@ import (
 )
 
 // TestNativeFrames: the C functions that a Ruby method calls become locations of their files, with build IDs and
-// addresses. Consecutive functions without a name are one location. The kernel's part is a location, too. The values of
-// the Ruby frame are the same with and without C functions.
+// addresses. Consecutive functions without a name are one location. What the kernel does for them is a location, too.
+// The values of the Ruby frame are the same with and without C functions.
 func TestNativeFrames(t *testing.T) {
 	d := sampler.NewDictionary()
 	ruby := d.InternStackOf([]sampler.FrameID{

@@ -100,7 +100,7 @@ func (f *speedscopeFile) add(m Measured, metric flamegraph.Metric, prefix, unit 
 	value := m.Weights.Values(metric)
 	begun := false
 	var busy int64
-	for _, e := range m.Ordered(false, false) { // ordered by thread
+	for _, e := range m.Ordered(false, false) { // the entries are ordered by thread
 		v := value(e.Weights)
 		if v <= 0 {
 			continue
@@ -116,7 +116,7 @@ func (f *speedscopeFile) add(m Measured, metric flamegraph.Metric, prefix, unit 
 		for _, id := range ids {
 			fr := m.Dict.Frame(id)
 			sf := speedscopeFrame{Name: fr.Label}
-			if !fr.C { // a C function has the path of its caller
+			if !fr.C { // leave out the path of a C function, because Ruby gives it the path of its caller
 				sf.File, sf.Line = fr.File(), max(fr.FirstLine, 0)
 			}
 			stack = append(stack, frame(sf))

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxTimeline limits the intervals of a Timeline. An interval takes about 100 bytes of memory. Once the limit is
-	// reached, later time is only added to the sums.
+	// maxTimeline limits how many intervals a Timeline has. An interval takes about 100 bytes of memory. Once the limit
+	// is reached, later time is only added to the sums.
 	maxTimeline = 1 << 20
 	// timelineMergeNS is the longest interval that results from merging, in ns. Adjacent intervals are merged if their
 	// thread, stack and state are the same.
 	timelineMergeNS = 100_000_000
-	// maxTimelineBack limits how many earlier intervals of a thread Add searches. Add gets CPU time separately from
-	// elapsed time. So it must find the earlier interval in which the thread used the CPU time.
+	// maxTimelineBack limits how many earlier intervals of a thread the method Add searches. Add gets CPU time
+	// separately from elapsed time. So it must find the earlier interval in which the thread used the CPU time.
 	maxTimelineBack = 64
 )
 
@@ -31,7 +31,7 @@ type Timeline struct {
 	// early has weights without elapsed time, such as CPU time, for which the list has no recent interval with the same
 	// key. They are added to the next interval with this key.
 	early map[flamegraph.Key]flamegraph.Weights
-	// rest has the sums of the weights that came after the list was full. They have no time.
+	// rest has the sums of the weights that came after the list was full. These sums have no timestamps.
 	rest  map[flamegraph.Key]flamegraph.Weights
 	limit int
 	// cutNS is when the list became full, or zero if it is not full. lastNS is the time of the latest call of Add, or
@@ -39,8 +39,8 @@ type Timeline struct {
 	cutNS, lastNS int64
 }
 
-// charged is an interval of a thread that ends at endNS, with the weights of one key (thread, stack and state). before
-// is the index of the thread's previous interval, or −1.
+// charged is an interval of a thread that ends at endNS, with the weights of one key (thread, stack and state). The
+// field before is the index of the thread's previous interval, or −1.
 type charged struct {
 	flamegraph.Entry
 	endNS  int64
@@ -55,15 +55,17 @@ func NewTimeline() *Timeline {
 	}
 }
 
-// CutNS returns the time from which on the Timeline has only sums, because its list is full, in ns of
-// CLOCK_MONOTONIC. It returns 0 if the list has all intervals.
+// CutNS returns when the Timeline's list became full, in ns of CLOCK_MONOTONIC. From this time on, the Timeline has
+// only sums. CutNS returns 0 if the list has all intervals.
 func (t *Timeline) CutNS() int64 { return t.cutNS }
 
 // Add adds weights from a Collector for the key k. If the weights include elapsed time, Add stores them as an interval
 // that ends at atNS.
 func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 	if k.Ran {
-		return // This stack has no time. A Rolling uses it to divide times among C functions (flamegraph.Ran).
+		// Such a key counts samples and has no time. A Rolling uses it to divide times among C functions
+		// (flamegraph.Ran).
+		return
 	}
 	t.lastNS = max(t.lastNS, atNS)
 	at, known := t.last[k.Thread]
@@ -105,7 +107,8 @@ func (t *Timeline) Add(atNS int64, k flamegraph.Key, w flamegraph.Weights) {
 // drop removes the weights of matching keys.
 func (t *Timeline) drop(match func(flamegraph.Key) bool) {
 	t.list = slices.DeleteFunc(t.list, func(s charged) bool { return match(s.Key) })
-	// the indexes have changed; without them, the next interval of each thread is not merged with its previous one
+	// the indexes in last are wrong now, so remove them; the next interval of each thread is then not merged with its
+	// previous one
 	clear(t.last)
 	for _, m := range []map[flamegraph.Key]flamegraph.Weights{t.early, t.rest} {
 		for k := range m {

@@ -54,7 +54,7 @@ type Snapshot struct {
 	// Screen is the content of the screen.
 	Screen        Screen
 	ScreenOptions ScreenOptions
-	// Recording writes all samples that ddtop still has to a recording (a `.ddtop` file).
+	// Recording writes a recording (a `.ddtop` file) of all samples that are still in ddtop's memory.
 	Recording func(io.Writer) error
 	// Made is called for each new file, with the folder that contains it. The first call is for the snapshot's folder,
 	// and the next calls are for the files in it. Made may be nil.

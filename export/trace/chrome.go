@@ -17,13 +17,13 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Chrome's format needs a thread id for each row. Some rows, such as those for locks, represent no native thread. These
-// constants are the first ids of such rows. Each kind of row has chromeTIDs ids. They are larger than every thread id
-// of Linux, whose limit is 2^22.
+// Chrome's format needs a thread id for each row. Some rows, such as the rows for locks, represent no native thread.
+// These constants are the first ids of such rows. Each kind of row has chromeTIDs ids. The ids are larger than every
+// thread id of Linux, whose limit is 2^22.
 const (
-	chromeLockTID   = 1_000_000_000 // the GVL of a ractor, by its number
-	chromeThreadTID = 1_500_000_000 // a Ruby thread that has no native thread, by ddtop's id
-	chromeServedTID = 500_000_000   // the requests and jobs of a thread, by ddtop's id
+	chromeLockTID   = 1_000_000_000 // rows for the GVLs of ractors, by the ractor's number
+	chromeThreadTID = 1_500_000_000 // rows for Ruby threads that have no native thread, by ddtop's id of the thread
+	chromeServedTID = 500_000_000   // rows for the requests and jobs of threads, by ddtop's id of the thread
 	chromeTIDs      = 400_000_000
 )
 

@@ -183,7 +183,7 @@ type firefoxCounter struct {
 	Samples         struct {
 		Length int       `json:"length"`
 		Time   []float64 `json:"time"`
-		// Count is by how much the counter has changed since the previous sample.
+		// Count is the change of the counter since the previous sample.
 		Count []int64 `json:"count"`
 	} `json:"samples"`
 }

@@ -15,7 +15,7 @@ import (
 // firefoxBuilder makes the tables of a thread.
 type firefoxBuilder struct {
 	t       *Trace
-	dict    *sampler.Dictionary // marks uncertain frames in their names
+	dict    *sampler.Dictionary // marks the names of uncertain frames
 	base    int64
 	out     *firefoxThread
 	strings firefoxStrings
@@ -164,7 +164,7 @@ func (b *firefoxBuilder) resource(f sampler.Frame) int {
 	return n
 }
 
-// marker adds a marker for the span e if the thread waited in it or ran the garbage collector. Running and idle time
+// marker adds a marker for the span e if the thread waited or ran the garbage collector during e. Running and idle time
 // gets no marker, because the samples show this time already. If e is part of a wait for the GVL whose ends are exactly
 // known, w is this wait. Otherwise w is nil.
 func (b *firefoxBuilder) marker(e traceSpan, w *traceWait) {

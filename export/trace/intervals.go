@@ -280,7 +280,7 @@ func (x *Intervals) gvl(i *gvl.LockInterval) {
 
 // Collecting is called with a part of the time in which the garbage collector ran. If i continues the pending interval
 // of the collector, Collecting extends that interval. Otherwise it writes the pending interval, and i becomes the new
-// one.
+// pending interval.
 func (x *Intervals) Collecting(i *gvl.GCInterval) {
 	if x.gc.ToNS == i.FromNS && x.gc.Stack == i.Stack && x.gc.Mode == i.Mode {
 		x.gc.ToNS = i.ToNS

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxTrace limits the entries of a Trace. An entry takes at most 48 bytes. Entries beyond the limit are dropped
-	// (Trace.CutNS).
+	// maxTrace limits how many entries a Trace has. An entry takes at most 48 bytes. Entries beyond the limit are
+	// dropped (Trace.CutNS).
 	maxTrace = 2 << 20
 	// maxTraceWords limits how many different texts that describe states a Trace keeps.
 	maxTraceWords = 1 << 16
@@ -88,9 +88,9 @@ type Cycles struct {
 	known bool
 }
 
-// Take adds a garbage collection to the list if one has begun since the last sample. First Take calls room with the
-// time of the sample. If room returns false, the list is full, and Take only counts the collection. Call Take only for
-// a sample s in which ddtop has read the collector's state.
+// Take adds a garbage collection to the list if one has begun since the last sample. Before this, it calls the function
+// room with the time of the sample. If room returns false, the list is full, and Take only counts the collection. Call
+// Take only for a sample s in which ddtop has read the collector's state.
 func (c *Cycles) Take(s *sampler.Sample, room func(atNS int64) bool) {
 	switch {
 	case !c.known || c.count == s.GC.Count:
@@ -361,8 +361,8 @@ func (th *traceThread) stateSpans() []traceSpan {
 }
 
 // wait returns the wait for the GVL that overlaps the span s, if the wait's ends are exactly known. It returns nil if
-// there is none. Call it for the spans of a thread in order. It searches th.waits from the index from on. next is the
-// index to pass for the next span.
+// there is none. Call it for the spans of a thread in order. The parameter from is the index in th.waits at which the
+// search begins. The result next is the index to pass for the next span.
 func (th *traceThread) wait(s *traceSpan, from int) (w *traceWait, next int) {
 	if s.state != gvl.Waiting {
 		return nil, from

@@ -24,9 +24,9 @@ type threadTotals struct {
 	// Each sample reads the fields from here on, so they are stored next to each other.
 	waitedAtRead bool
 	inRead       bool      // true if stateRead is valid
-	stateRead    gvl.State // when the kernel's counters were last read
+	stateRead    gvl.State // the state when the kernel's counters were last read
 
-	cpuAtNS, cpuNS, delayNS          int64 // when the kernel's counters were last read
+	cpuAtNS, cpuNS, delayNS          int64 // the kernel's counters at their last reading
 	cpuSumNS, delaySumNS, waitDelayN int64
 	// cpuKnown is set if the counters were read at least twice, so that their growth is known.
 	cpuKnown bool
@@ -263,7 +263,7 @@ func (a *Account) held(p *sampler.Proc, ns int64) {
 }
 
 // counters adds what the kernel counted for the thread since the last reading of its counters. If the Ruby thread now
-// runs on another native thread, it only stores the counters, from which the next call counts.
+// runs on another native thread, it only stores the counters, so that the next call counts from them.
 func (t *threadTotals) counters(th *sampler.Thread, state gvl.State) {
 	k := &th.Kernel
 	if th.Bits&sampler.BitMain != 0 {
@@ -294,8 +294,8 @@ func (t *threadTotals) counters(th *sampler.Thread, state gvl.State) {
 	t.stateRead, t.inRead = state, true
 }
 
-// retire moves the totals of a thread that has ended to the list of ended threads. If the list is full, retire adds
-// them to a sum.
+// retire adds the totals of a thread that has ended to the list of ended threads. If the list is full, retire adds the
+// totals to a sum.
 func (a *Account) retire(t *threadTotals) {
 	t.gone = true
 	if len(a.gone) < maxGoneThreads {

@@ -93,13 +93,13 @@ func TestStat(t *testing.T) {
 	if _, ok := x.a.Thread(99); ok {
 		t.Error("a thread that never was")
 	}
-	// Calling Stat again returns the same.
+	// A second call of Stat returns the same result.
 	if again := x.a.Stat(); again.Threads[0].Waits != one.Waits {
 		t.Errorf("%+v", again.Threads[0].Waits)
 	}
 }
 
-// TestThreadMissedOnce: if one sample lacks a thread, this does not end the thread. Its last state continues.
+// TestThreadMissedOnce: if one sample lacks a thread, the thread does not count as ended. Its last state continues.
 func TestThreadMissedOnce(t *testing.T) {
 	x := newAccounted(nil)
 	x.feed(gvltest.SampleAt(gvltest.Base, 1, gvltest.Holder(1), gvltest.Asleep(2, 1, sampler.BlockSleep)))
@@ -144,7 +144,7 @@ func TestNoRunDelayFromAGap(t *testing.T) {
 	}
 	feed(0, 0)
 	feed(4*gvltest.MS, 3*gvltest.MS)
-	feed(2000*gvltest.MS, 1900*gvltest.MS) // a gap of the samples: ddtop had no CPU either
+	feed(2000*gvltest.MS, 1900*gvltest.MS) // a gap between the samples: ddtop had no CPU either
 	feed(4*gvltest.MS, 1904*gvltest.MS)
 	if w := x.a.Stat().Threads[0].Waits; w.RunDelayNS != 7*gvltest.MS || w.QueueNS != 8*gvltest.MS {
 		t.Errorf("%d ns without a CPU in %d ns of waiting", w.RunDelayNS, w.QueueNS)
@@ -161,7 +161,7 @@ func TestNoRunDelayFromAGap(t *testing.T) {
 func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name      string
-		cpu       []int64 // of each sample, 100 ms apart
+		cpu       []int64 // ddtop's CPU time in each sample; samples are 100 ms apart
 		cost      int64
 		span      int64
 		wantShort bool
@@ -191,7 +191,7 @@ func TestOwnCostIsOfTheTimeBetweenReadings(t *testing.T) {
 func TestContextSwitchesAreOfTheTimeBetweenReadings(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		counted  []int64 // in each sample, 500 ms apart
+		counted  []int64 // the counter in each sample; samples are 500 ms apart
 		switches int64
 		span     int64
 	}{

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// MaxStatClasses limits the classes that a Stat names.
+// MaxStatClasses limits how many classes a Stat names.
 const MaxStatClasses = 30
 
 // AllocOf returns what was allocated between two estimates, by class. If earlier is nil, it returns what was allocated

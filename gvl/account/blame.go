@@ -108,8 +108,8 @@ func (b *blameBucket) add(k blameKey, ns, held int64, limit int, dict *sampler.D
 	b.sums[k] = s
 }
 
-// Blame charges the time that threads wait for the GVL to the code that holds the GVL. It is a gvl.Consumer. It is not
-// safe for concurrent use.
+// Blame charges waiting time to code: if threads wait for the GVL, their time is charged to the code that holds the
+// GVL. It is a gvl.Consumer. It is not safe for concurrent use.
 type Blame struct {
 	gvl.Ignore
 	dict   *sampler.Dictionary
@@ -143,7 +143,8 @@ func NewBlame(s *stream.Stream, dict *sampler.Dictionary) *Blame {
 	return b
 }
 
-// Lock charges the waits in a period of a ractor's GVL to the thread that held the GVL in this period.
+// Lock is called for each period of a ractor's GVL. It charges the waits in this period to the thread that held the
+// GVL.
 func (b *Blame) Lock(i *gvl.LockInterval) {
 	if i.Waiters == 0 {
 		return

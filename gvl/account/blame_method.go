@@ -27,7 +27,7 @@ func (b *Blame) Method(thread sampler.ThreadID, windowNS int64) string {
 		return ""
 	}
 	type sum struct {
-		ns, depth int64 // depth is weighted with ns
+		ns, depth int64 // depth is the sum of the method's depths, each multiplied by its time
 		in        int   // the number of the last stack in which this method was counted
 		own       bool  // the program's own method
 	}

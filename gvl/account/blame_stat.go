@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxStatBlame limits the places and the threads that a Stat lists as causes of waits.
+// maxStatBlame limits how many places, and how many threads, a Stat lists as causes of waits.
 const maxStatBlame = 10
 
 // codeOf names the code of a frame. For a frame of Ruby itself (builtIn), it also names the nearest caller that is not

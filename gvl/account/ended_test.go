@@ -31,11 +31,11 @@ func TestEndedCounts(t *testing.T) {
 	w := y.work(1, "")
 	y.works[1] = w
 	y.ticks(3)
-	w.Endpoint = "GET orders#index" // its route is known late
+	w.Endpoint = "GET orders#index" // the request's route becomes known late
 	y.works[1] = w
 	y.works[2] = y.work(2, "GET carts#show")
 	y.ticks(3)
-	takes(nil) // both are in progress
+	takes(nil) // both requests are in progress
 	y.works[1] = sampler.Work{}
 	y.ticks(2) // two samples without the request do not prove its end, because a failed reading looks the same
 	y.works[1] = w
@@ -45,7 +45,7 @@ func TestEndedCounts(t *testing.T) {
 	y.works[2] = y.work(3, "GET carts#show") // the next request begins at once
 	y.ticks(20)
 	takes(map[string]int64{"GET orders#index": 1, "GET carts#show": 1})
-	y.works[1] = y.work(4, "") // its route is never known
+	y.works[1] = y.work(4, "") // the route of this request is never known
 	y.fiber = true
 	y.works[2] = y.work(5, "MailJob")
 	y.ticks(2)

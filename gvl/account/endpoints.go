@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// maxEndpoints limits the endpoints that are listed separately over a whole run. maxSecondEndpoints limits the
-	// endpoints listed separately in each second. All further endpoints are added up as "other".
+	// maxEndpoints limits how many endpoints are listed separately over a whole run. maxSecondEndpoints limits how many
+	// are listed separately in each second. All further endpoints are added up as "other".
 	maxEndpoints       = 1024
 	maxSecondEndpoints = 128
 	// maxEndpointSeconds limits how many recent seconds have their own sums by endpoint: 15 minutes.
 	maxEndpointSeconds = 900
-	// maxRequestSeconds limits the seconds for which the time of a request in progress is kept separately. The time is
+	// maxRequestSeconds limits for how many seconds the time of a request in progress is kept separately. The time is
 	// kept because the endpoint is final only when the request has ended. If there are more seconds, the earlier half
 	// is charged to the endpoint that is known at that time.
 	maxRequestSeconds = 64
@@ -41,7 +41,7 @@ func keyOf(w *sampler.Work) endpointKey { return endpointKey{kind: w.Kind, name:
 
 // peerTime is how long threads waited in state io for a group of peers (remote ends), in ns.
 type peerTime struct {
-	group uint32 // from Requests.groups: all connections to one remote end
+	group uint32 // the number of the peer's group (PeerGroups): all connections to one remote end
 	ns    int64
 }
 
@@ -284,8 +284,8 @@ func (e *endpointSums) settle(q *openRequest) {
 	}
 }
 
-// ToldSince returns the earliest time in a period for which Endpoints still has sums. Older sums are dropped. all is
-// true if Endpoints has sums for the whole period. If a period covers all samples, all is always true.
+// ToldSince returns the earliest time in a period for which Endpoints still has sums. Older sums are dropped. The
+// result all is true if Endpoints has sums for the whole period. If a period covers all samples, it is always true.
 func (r *Requests) ToldSince(fromNS, toNS int64) (sinceNS int64, all bool) {
 	fromNS = max(fromNS, r.firstNS)
 	kept := (r.nowNS/1e9 - int64(len(r.endpoints.recent)) + 1) * 1e9
@@ -359,8 +359,8 @@ func (r *Requests) Endpoints(fromNS, toNS int64) []Endpoint {
 	return out
 }
 
-// addOpen adds the requests that are not charged to an endpoint yet to the table all. It adds their time in the seconds
-// from first to last, and counts the requests that had begun by toNS.
+// addOpen adds requests to the table in the parameter all: the requests that are not charged to an endpoint yet. It
+// adds their time in the seconds from first to last, and counts the requests that had begun by toNS.
 func (r *Requests) addOpen(all *endpointTable, first, last, toNS int64) {
 	for _, q := range r.open {
 		s := all.sum(keyOf(&q.Work), maxEndpoints)

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// lackingLooks is the number of readings in a row without a fiber for a request after which the request counts as
-	// ended. ddtop reads the waiting fibers again and again. One reading is not enough, because the request's fiber may
-	// have run at that time. If readings are incomplete, the number is cutLooks.
+	// If lackingLooks readings in a row have no fiber for a request, the request counts as ended. ddtop reads the
+	// waiting fibers again and again. One reading is not enough, because the request's fiber may have run at that time.
+	// If readings are incomplete, the number is cutLooks.
 	lackingLooks, cutLooks = 2, 4
 	// staleNS is how long a fiber counts as waiting after it was last read, in ns. With a shorter time, a request would
 	// end when only a few readings fail.
@@ -73,7 +73,7 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	if w.Number == 0 {
 		return
 	}
-	// only for a listed thread, because Ended removes it again when the thread ends
+	// only for a listed thread, because the method Ended removes the thread from switches when it ends
 	if _, listed := r.stream.SlotOf(x.Thread); listed {
 		if r.looks.switches == nil {
 			r.looks.switches = make(map[sampler.ThreadID]bool)
@@ -97,7 +97,7 @@ func (r *Requests) fiberWaits(x *sampler.Fiber) {
 	}
 	q.wait.look, q.wait.lacking = r.looks.number, 0
 	if q.threads > 0 || at <= q.wait.freeNS && q.wait.freeNS > q.FromNS {
-		return // a thread works for the request again, or has done so since
+		return // a thread works for the request now, or has worked for it since this reading
 	}
 	r.chargeWait(q, at)
 	q.Work, q.Waits, q.fiber, q.FiberAtNS, q.Thread = w, true, false, at, x.Thread

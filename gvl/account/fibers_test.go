@@ -58,8 +58,8 @@ func (f *fiberStory) feed(depth sampler.Depth, runs sampler.WorkID, holds bool) 
 }
 
 // locks feeds nine samples without stacks (lock ticks), one per millisecond. Then it feeds a sample with stacks, in
-// which the thread works for the request next. The lock ticks before the number since show the thread's old state. The
-// later ones show the state in which it works for next.
+// which the thread works for the request next. The lock ticks whose numbers are less than since show the thread's old
+// state. The other lock ticks show the state in which it works for next.
 func (f *fiberStory) locks(since int, next sampler.WorkID) {
 	from := f.now
 	for i := range 9 {
@@ -89,7 +89,7 @@ func TestFibersWait(t *testing.T) {
 	f.tick(0, true)
 	f.tick(0, false)
 	a, b := f.work(1, f.now+10e6, f.now), f.work(2, f.now+10e6, f.now)
-	f.tick(0, true, a, b) // both began 5 ms before
+	f.tick(0, true, a, b) // both requests began 5 ms before
 	for range 9 {
 		f.tick(0, false)
 	}
@@ -216,7 +216,7 @@ func TestFibersAgain(t *testing.T) {
 	a := f.work(1, f.now+10e6, f.now)
 	f.tick(0, true, a)
 	f.tick(0, true)
-	for range 20 { // longer than leftNS
+	for range 20 { // these samples take longer than leftNS
 		look := *f.look
 		f.look = &look
 		f.tick(0, false)

@@ -13,14 +13,14 @@ import (
 
 const (
 	// maxGCStacks limits how many stacks are counted separately. There are two counts: of the stacks that start
-	// collections, and of the stacks in whose time the collector works.
+	// collections, and of the stacks inside which the collector works.
 	maxGCStacks = 4096
-	// maxStatGC limits the places in the code in each list about collections of a Stat.
+	// maxStatGC limits how many places in the code each list about collections of a Stat has.
 	maxStatGC = 10
 )
 
 // gcAccount counts collections by reason and by the code that starts them. It also counts the time of the collector by
-// the code in whose time it works. This can be other code than the code that started the collection. Lazy sweeping and
+// the code inside which the collector works. This code need not have started the collection. Lazy sweeping and
 // incremental marking continue when any code allocates objects (docs/internals/gc.md#whether-it-runs).
 type gcAccount struct {
 	known    bool

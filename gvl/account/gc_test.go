@@ -34,8 +34,8 @@ func (f *gcFeeder) feed(holder sampler.ThreadID, stack sampler.StackID, gc sampl
 	f.last = gc
 }
 
-// TestGCAccount: the account distinguishes code that starts collections from code in whose time they run, and counts
-// nothing twice.
+// TestGCAccount: the account distinguishes code that starts collections from code inside which the collector works, and
+// counts nothing twice.
 func TestGCAccount(t *testing.T) {
 	d := sampler.NewDictionary()
 	stack := func(labels ...string) sampler.StackID {
@@ -50,8 +50,8 @@ func TestGCAccount(t *testing.T) {
 	f := &gcFeeder{s: stream.New(p), at: 1e9}
 	f.a = New(f.s, p, d)
 	f.feed(1, maker, sampler.GC{Count: 10, MinorCount: 9, MajorCount: 1, Allocated: 1000})
-	// GC.start collects. One sample sees it mark, and one sees it sweep. It takes 2 ms: the 1 ms between the samples,
-	// and half an interval before and after.
+	// GC.start runs a collection. One sample shows the collector marking, and one shows it sweeping. The collection
+	// takes 2 ms: the 1 ms between the samples, and half an interval before and after.
 	method := uint32(sampler.GCByMethod | sampler.GCMajorByForce)
 	f.feed(1, starter, sampler.GC{Count: 11, During: true, Mode: sampler.GCMarking, Reason: method, MinorCount: 9, MajorCount: 2})
 	f.feed(1, starter, sampler.GC{Count: 11, During: true, Mode: sampler.GCSweeping, Reason: method, MinorCount: 9, MajorCount: 2})

@@ -13,8 +13,8 @@ import (
 // later, their time is added to the next line.
 const MaxLineLagNS = 5_000_000_000
 
-// maxOpenLines limits the unfinished lines. If there are more, the oldest line is reported although its figures are not
-// final.
+// maxOpenLines limits the number of unfinished lines. If there are more, the oldest line is reported although its
+// figures are not final.
 const maxOpenLines = 1000
 
 const maxLineRactors = 256
@@ -34,7 +34,7 @@ type LineSums struct {
 	// exactNS is the time in which every change of the GVL is known.
 	exactNS int64
 	Quality sampler.Quality
-	last    *lineEnd // the counters at its last sample; nil if it has none
+	last    *lineEnd // the counters at the line's last sample; nil if the line has no sample
 }
 
 type RactorNS struct {
@@ -76,8 +76,8 @@ type Lines struct {
 	// settled[i] is the time up to which the states of the thread with the slot i are known. It is zero if no thread
 	// has the slot.
 	settled []int64
-	before  *lineEnd   // at the end of the last line reported; nil if there was none
-	gc      sampler.GC // the last reading; some samples lack it
+	before  *lineEnd   // the counters at the end of the last reported line; nil if there was none
+	gc      sampler.GC // the collector at its last reading; some samples have no reading
 	lastNS  int64
 }
 

@@ -56,7 +56,8 @@ func TestLinesSumUp(t *testing.T) {
 			if first == nil {
 				first = x
 			}
-			if x.GC = (sampler.GC{Valid: n%7 != 6, Count: 100 + uint64(n)}); x.GC.Valid { // at times GC cannot be read
+			// some samples could not read the collector
+			if x.GC = (sampler.GC{Valid: n%7 != 6, Count: 100 + uint64(n)}); x.GC.Valid {
 				collections = uint64(n)
 			}
 			last = x
@@ -149,8 +150,8 @@ func TestLinesExact(t *testing.T) {
 	}
 	stream.Finish()
 	l.Finish()
-	// Lines begin with the first sample, at 5 ms, so they end at 105, 205, 305 and 355 ms. want has, for each line, the
-	// time in which changes are known, in ms.
+	// Lines begin with the first sample, at 5 ms, so they end at 105, 205, 305 and 355 ms. The list want has, for each
+	// line, the time in which changes are known, in ms.
 	if want := []int64{50, 100, 50, 0}; !slices.Equal(got, want) {
 		t.Errorf("of the lines %v ms are exact, want %v", got, want)
 	}

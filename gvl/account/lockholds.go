@@ -14,9 +14,9 @@ const (
 	maxHolds = 1 << 16
 	// maxHeldLocks limits how many locks are watched at a time.
 	maxHeldLocks = 1024
-	// manyThreads is the number of threads up to which a sample with stacks (stack tick) reads all waiting threads. If
-	// there are more, each sample reads some of them, in turn. Then turnNS limits the age of a thread's state, in ns
-	// (sampler.StackFresh).
+	// manyThreads is the largest number of threads for which a sample with stacks (stack tick) reads all waiting
+	// threads. If there are more threads, each sample reads some of them, in turn. Then turnNS limits the age of a
+	// thread's state, in ns (sampler.StackFresh).
 	manyThreads = 32
 	turnNS      = int64(50e6)
 	// forgetLockNS is how long a lock is remembered while no thread waits for it, in ns.
@@ -63,7 +63,7 @@ type openHold struct {
 	// lastNS is when a sample last showed the hold. freeNS is the time of the first later sample without the hold. It
 	// is zero if all later samples showed it.
 	lastNS, freeNS int64
-	sureNS         int64              // the time of a sample since which the lock was certainly not released
+	sureNS         int64              // the time of a sample; the lock was certainly not released after it
 	waiters        []sampler.ThreadID // the waiting threads at lastNS
 	left           bool               // one of the waiters has stopped waiting since lastNS
 	tick           uint64
@@ -101,7 +101,7 @@ func (l *LockHolds) Tick(t *gvl.Tick) {
 		}
 	}
 	if t.Gap {
-		clear(l.open) // nothing is known of the time between
+		clear(l.open) // nothing is known about the time of the gap
 	}
 	sorting.By(l.seen, func(a, b lockSeen) int {
 		if a.object != b.object {
@@ -223,12 +223,12 @@ type LockUse struct {
 	// HeldNow is how long the thread Now has held the lock at the end of the period. It is a lower bound if the hold
 	// began before another thread waited, or if it may be several holds. It is zero if the length is not known.
 	HeldNow gvl.Bounded
-	Now     sampler.ThreadID // zero if there is none, or it is not known
+	Now     sampler.ThreadID // zero if no thread holds the lock, or if the holder is not known
 }
 
 // Told returns quantiles of the lengths of the holds. shares are the wanted quantiles, such as 0.5 for the median, and
 // must be in ascending order. If some holds may each be several shorter ones (LockHold.Perhaps), all lengths are lower
-// bounds. They are zero if nothing is known.
+// bounds. The lengths are zero if nothing is known.
 func (u *LockUse) Told(shares ...float64) []gvl.Bounded {
 	if u.perhaps > 0 {
 		return u.Held.Least(shares...)

@@ -43,9 +43,9 @@ func TestLockHolds(t *testing.T) {
 			t.Errorf("held %s at %g, want %s", got.Prose(), q, want.Prose())
 		}
 	}
-	// Thread 4 does not wait in the first sample without thread 3 as the holder. So thread 4 probably took the lock
-	// then. But it may have released the lock and taken it again while no thread waited, so the length is an upper
-	// bound.
+	// In the first sample that does not show thread 3 as the holder, thread 4 does not wait. So thread 4 probably took
+	// the lock then. But it may have released the lock and taken it again while no thread waited, so the length is an
+	// upper bound.
 	if got := u.HeldNow; u.Now != 4 || got.NS < 44e6 || got.NS > 46.5e6 || got.Bound != gvl.AtMost {
 		t.Errorf("thread %d holds it for %s", u.Now, got.Prose())
 	}

@@ -12,7 +12,7 @@ import (
 // Contended is an object for which threads wait at one instant. It is a Mutex or Monitor with its holder, or a Queue,
 // SizedQueue, ConditionVariable or Ractor. It can also be a thread for whose end others wait (Thread#join).
 type Contended struct {
-	// Kind is the kind of object, as in Detail.Kind. Object is its address. It is 0 for a thread that others join.
+	// Kind is the kind of object, as in Detail.Kind. Object is its address. Object is 0 for a thread that others join.
 	Kind   string
 	Object uint64
 	// Exclusive is set for a Mutex or Monitor: its holder makes the other threads wait. For other objects, such as a
@@ -21,7 +21,7 @@ type Contended struct {
 	// Holder is the thread that holds the lock, or the thread that others join. It is zero if there is no such thread
 	// or if it is not known. While a lock changes hands, it has no holder for a moment.
 	Holder sampler.ThreadID
-	// HolderState is the state of the holder, HolderStack its stack.
+	// HolderState is the state of the holder, and HolderStack is its stack.
 	HolderState gvl.State
 	HolderStack sampler.StackID
 	// Waiters are the threads that wait, the thread with the longest wait first. LongestNS is the length of the longest
@@ -94,7 +94,7 @@ func Locks(states []gvl.ThreadState) []Contended {
 			c.SeenNS = max(c.SeenNS, byID[id].DurationNS())
 		}
 	}
-	last := func(c *Contended) int { // the group in the list, 0 comes first
+	last := func(c *Contended) int { // the number of the object's group in the list; group 0 comes first
 		switch {
 		case c.Exclusive:
 			return 0

@@ -27,7 +27,7 @@ func TestContended(t *testing.T) {
 		at(8, gvl.Parked, 1, gvl.Detail{Kind: "Thread", Object: 0x40, Joined: 1}),
 		at(9, gvl.Parked, 2, gvl.Detail{Kind: "Thread", Object: 0x41, Joined: 1}),
 		at(10, gvl.Sleeping, 2, gvl.Detail{}), at(11, gvl.IO, 2, gvl.Detail{FD: 3}),
-		at(12, gvl.Lock, 2, gvl.Detail{}), // ddtop does not know which lock it waits for
+		at(12, gvl.Lock, 2, gvl.Detail{}), // ddtop does not know which lock this thread waits for
 	})
 	want := []Contended{
 		{Kind: "Mutex", Object: 0x20, Exclusive: true, Holder: 6, HolderState: gvl.Waiting, HolderStack: 6, Waiters: []sampler.ThreadID{5, 4}, LongestNS: 30, SeenNS: 30},

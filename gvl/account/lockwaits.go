@@ -20,12 +20,12 @@ type lockWait struct {
 
 // lockWaits remembers which thread waited for which lock, and when.
 type lockWaits struct {
-	// ring has the waits in the order of their beginnings. Once ring is full, next is the index of the oldest wait. all
-	// is the number of waits since the start, including those that were dropped.
+	// ring has the waits in the order of their beginnings. Once ring is full, next is the index of the oldest wait. The
+	// field all is the number of waits since the start, including those that were dropped.
 	ring []lockWait
 	next int
 	all  int
-	last []int // the number of the last wait of a thread, by its slot
+	last []int // the number of the last wait of a thread, by the thread's slot
 }
 
 // LockCost is the time that threads waited for a lock in a period, added up over all threads.

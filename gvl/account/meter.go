@@ -26,8 +26,8 @@ func (m *Meter) Feed(value, atNS int64) {
 func (m *Meter) Known() bool { return m.value != 0 }
 
 // Since returns the growth of the counter between an earlier reading and the last one, and the time between these
-// readings in ns. from is a copy of the Meter made at the earlier reading. If from is the zero Meter, Since counts from
-// the first reading. spanNS is zero if there were fewer than two readings.
+// readings in ns. The parameter from is a copy of the Meter made at the earlier reading. If it is the zero Meter, Since
+// counts from the first reading. spanNS is zero if there were fewer than two readings.
 func (m *Meter) Since(from *Meter) (grown, spanNS int64) {
 	r := from.last
 	if r.atNS == 0 {

@@ -37,7 +37,7 @@ type begunCount struct{ begun, missed int }
 func (b *begunCount) merge(o begunCount) { b.begun, b.missed = b.begun+o.begun, b.missed+o.missed }
 
 // mark sets AtLeast of all endpoints of one period if so many requests were missed that figures are only lower bounds.
-// The endpoint of a missed request is not known, so a missed request can belong to any of them.
+// The endpoint of a missed request is not known, so the request can belong to any endpoint.
 func (b begunCount) mark(list []Endpoint) {
 	ended := 0
 	for i := range list {
@@ -111,7 +111,7 @@ func (b *begunRequests) changes(list []sampler.Change, r *Requests) {
 		}
 		if c.Doing.Work != 0 {
 			if w := r.dict.OwnWork(c.Doing.Work); b.seen(c.Thread, &w) {
-				continue // it was counted at its first record, which did not show which request it is
+				continue // the request was counted at its first record, which did not show which request it is
 			}
 		}
 		if at, ok := b.unfound[c.Thread]; ok { // the thread has left that request

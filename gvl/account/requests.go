@@ -15,8 +15,8 @@ const (
 	// maxEndedRequests limits how many ended requests are remembered. If there are more, the oldest are dropped. The
 	// requests take 4 MB, and the index that finds them takes 1 MB.
 	maxEndedRequests = 1 << 14
-	// maxRequestPeers limits the peers that are reported for one request or endpoint: those with the most time. To find
-	// them, time is added up for at most maxSumPeers peers.
+	// maxRequestPeers limits how many peers are reported for one request or endpoint. These are the peers with the most
+	// time. To find them, time is added up for at most maxSumPeers peers.
 	maxRequestPeers, maxSumPeers = 6, 16
 	// leftReadings and leftNS decide when a request counts as ended. At least leftReadings samples of stacks in a row
 	// must lack it, and leftNS (in ns) must have passed. One sample is not enough, because reading a stack can fail.
@@ -37,7 +37,7 @@ type Requests struct {
 	stream  *stream.Stream
 	open    map[sampler.WorkNumber]*openRequest
 	slots   []requestSlot  // by Interval.Slot
-	leaving []*openRequest // no thread works for them, so they may have ended
+	leaving []*openRequest // requests for which no thread works, so they may have ended
 	holder  requestSlot    // the holder in the last LockInterval
 	spare   [][]endpointSecond
 	looks   fiberLooks
@@ -71,19 +71,19 @@ type requestSlot struct {
 // openRequest is a request in progress.
 type openRequest struct {
 	Request
-	threads int // the number of threads that work for it
+	threads int // the number of threads that work for the request
 	// readNS is when a sample last showed the request. awayNS is when the last thread stopped working for it. readings
 	// is the number of samples since awayNS.
 	readNS, awayNS int64
 	readings       int
 	slackNS        int64 // by how much awayNS can be wrong
 	fiber          bool  // the request runs on a fiber that another fiber has resumed
-	cut            bool  // when it ended is not known
-	unread         bool  // since readNS, samples could not show whether its thread still works for it
+	cut            bool  // it is not known when the request ended
+	unread         bool  // since readNS, samples could not show whether the thread still works for the request
 	done           bool
-	leaving        bool // it is in Requests.leaving
-	unsampled      bool // no sample has shown it: changes say when it began and ended
-	going          bool // it is unsampled, and its thread still works for it
+	leaving        bool // the request is in Requests.leaving
+	unsampled      bool // no sample has shown the request: changes say when it began and ended
+	going          bool // the request is unsampled, and its thread still works for it
 	wait           fiberWait
 	peers          peerSums
 	// seconds are the request's sums for each second, in order of time. They are added to an endpoint when the request
@@ -121,7 +121,7 @@ func (r *Requests) Interval(i *gvl.Interval) {
 	r.charge(s, i.Thread, i.Serving.Work, r.timeCharge(i))
 }
 
-// Lock adds the time for which threads wait for the GVL to BlameNS of the holder's request.
+// Lock adds to BlameNS of the holder's request the time for which threads wait for the GVL.
 func (r *Requests) Lock(i *gvl.LockInterval) {
 	if i.Waiters == 0 || !i.Blamed() {
 		return
@@ -142,7 +142,7 @@ func (r *Requests) Lock(i *gvl.LockInterval) {
 type requestCharge struct {
 	fromNS, toNS int64
 	state        gvl.State
-	peer         uint32 // the group of peers that it waits for
+	peer         uint32 // the group of peers for which the request waits
 	waiters      int64
 	fiber        bool // this is time in which a fiber waited for the request
 }
@@ -230,7 +230,7 @@ func (r *Requests) away(q *openRequest, atNS int64) {
 	}
 }
 
-// Ended notes that the thread with a slot has ended, so it has stopped working for its request.
+// Ended notes that the thread with this slot has ended, so the thread has stopped working for its request.
 func (r *Requests) Ended(slot int, atNS int64) {
 	if slot >= len(r.slots) {
 		return
@@ -375,7 +375,7 @@ func (r *Requests) move(s *requestSlot, t *sampler.Thread, k *gvl.Tick) {
 }
 
 // gone reports whether a request can be removed from Requests.leaving, because it has ended or a thread works for it
-// again. If it has ended, gone also moves it to the ended requests.
+// again. If the request has ended, gone also moves it to the ended requests.
 func (r *Requests) gone(q *openRequest, atNS int64) bool {
 	if q.threads > 0 {
 		q.leaving = false

@@ -45,8 +45,8 @@ func (r *Requests) over(s *requestSlot, t *sampler.Thread) bool {
 	return s.over != 0 && s.over == t.Serving.Work
 }
 
-// setNow sets the field Now of a request that only changes have shown, and no sample (unsampled). It ignores other
-// requests. q may be nil.
+// setNow sets the field Now of a request that changes have shown, but no sample (unsampled). It ignores other requests.
+// q may be nil.
 func setNow(q *openRequest, now gvl.ThreadState) {
 	if q != nil && q.unsampled {
 		q.Now = now

@@ -179,7 +179,7 @@ type requestStory struct {
 	fiber bool
 	// lock is true for samples that read no stack (lock ticks).
 	lock bool
-	// also is called with each sample. It may be nil.
+	// The function also is called with each sample. It may be nil.
 	also func(*sampler.Sample)
 }
 
@@ -284,7 +284,7 @@ func TestRequestFromBeginToEnd(t *testing.T) {
 	over := y.atNS + 5*gvltest.MS
 	y.works[1] = sampler.Work{}
 	y.ticks(1)
-	for _, n := range []int{0, 2, 20} { // right after the request's end, and later when the end is certain
+	for _, n := range []int{0, 2, 20} { // check right after the request's end, and later, when the end is certain
 		y.ticks(n)
 		list := y.endpoints()
 		if len(list) != 1 || list[0].Name != "GET orders#index" || list[0].Ended != 1 || list[0].Running != 0 || list[0].LongestNS != over-begun ||
@@ -355,8 +355,8 @@ func TestRequestSeenWithoutStack(t *testing.T) {
 }
 
 // TestRequestsWithoutEdges: if a request began before the first sample or ended in a gap between samples, its length is
-// a lower bound. If it ended because its thread ended, its length is known. If it is seen before and after a gap, it
-// also lasted during the gap.
+// a lower bound. If a request ended because its thread ended, its length is known. If a request is seen before and
+// after a gap, it also lasted during the gap.
 func TestRequestsWithoutEdges(t *testing.T) {
 	y := newRequestStory()
 	early := y.work(1, "GET early")
@@ -644,7 +644,7 @@ func TestRequestsFoundLate(t *testing.T) {
 	y := newRequestStory()
 	y.ticks(5)
 	late := y.work(1, "GET a")
-	y.ticks(4) // its thread is read, but not its request
+	y.ticks(4) // ddtop reads the thread's stack, but not the request
 	late.SinceNS += 40 * gvltest.MS
 	y.works[1] = late
 	y.ticks(2)

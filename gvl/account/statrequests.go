@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxStatEndpoints limits the endpoints in a Stat to those with the most time. maxStatRunning limits its requests in
-// progress to the oldest.
+// maxStatEndpoints limits how many endpoints a Stat lists. They are the endpoints with the most time. maxStatRunning
+// limits how many requests in progress it lists. They are the oldest ones.
 const (
 	maxStatEndpoints = 100
 	maxStatRunning   = 500
@@ -103,7 +103,7 @@ func (r *Requests) statRequest(q *Request) report.StatRequest {
 	out := report.StatRequest{Thread: q.Thread, Suspended: q.Suspended, Waits: q.Suspended && q.Waits, NS: report.StatesOf(q.NS), FiberNS: q.FiberNS, Peers: r.peerTimes(q.Peers), BlameNS: q.BlameNS}
 	out.StatServing, _ = ServingOf(q.Serving, q.ToNS, r.dict)
 	if q.Suspended && !q.Waits {
-		// leave them out, because they are from the time when the fiber last ran
+		// leave out the statement, the exception and the spans, because they are from the time when the fiber last ran
 		out.Statement, out.Exception, out.Span, out.RootSpan = nil, nil, nil, nil
 	} else if !q.Suspended {
 		out.State, out.Words = q.Now.State.String(), gvl.Describe(q.Now, r.dict)

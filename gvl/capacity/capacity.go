@@ -14,8 +14,8 @@ const (
 	// leastRequests is the number of ended requests that a prediction needs. The mean of fewer requests is not
 	// reliable.
 	leastRequests = 20
-	// leastSeen is the smallest share of requests that ddtop must have seen, or there is no prediction. The share is by
-	// time: of the time in which the pool's threads held the GVL, this part must belong to requests that ddtop saw.
+	// leastSeen is a share of the time in which the pool's threads held the GVL. If requests that ddtop saw have less
+	// than this share, ddtop has missed too many requests, and there is no prediction.
 	leastSeen = .25
 	// oneThreadHeld is for pools of one thread. If the requests hold the GVL for a larger share of their time, there is
 	// no prediction. With more threads, such requests would soon wait for each other. The cost of handing over the GVL
@@ -28,9 +28,9 @@ const (
 	// requests' time, but has less than fewRequests of their number.
 	slowRoute, fewRequests = .5, .1
 	// leastCurve, saturatedCurve and maxThreads limit the predicted curve, in threads. The curve ends at twice the
-	// present number of threads, but not below leastCurve and not above maxThreads. If the GVL is in use for more than
-	// the share saturated of the time, more threads change little. To show this, the curve then ends at saturatedCurve
-	// or later.
+	// present number of threads, but not below leastCurve and not above maxThreads. If the share of the time in which
+	// the GVL is in use is larger than saturated, more threads change little. To show this, the curve then ends at
+	// saturatedCurve or later.
 	leastCurve, saturatedCurve, maxThreads = 8, 16, 64
 	saturated                              = .8
 )
@@ -252,8 +252,8 @@ func obstacle(s *report.Stat, r *requests, part *parts, others float64) string {
 	return slowAlone(r)
 }
 
-// slowAlone checks whether one route has most of the time but few of the requests. If so, it returns this as the reason
-// for no prediction. Otherwise it returns "".
+// slowAlone checks whether one route has most of the time but few of the requests. If so, it returns a text that gives
+// this as the reason why there is no prediction. Otherwise it returns "".
 func slowAlone(r *requests) string {
 	e, share := r.slowest, gvl.Ratio(r.slowest.NS.Sum(), r.ns.Sum())
 	if share < slowRoute || float64(e.Ended) >= fewRequests*float64(r.ended) {

@@ -35,14 +35,14 @@ const sliceMS = 100
 func (s server) run(seed uint64, requests int) (o outcome) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	type thread struct {
-		ready, left float64 // ready is when the thread wants the GVL, and left is what is left of its hold
+		ready, left float64 // ready is when the thread wants the GVL, and left is the remaining length of its hold
 		part        int
 	}
 	threads := make([]thread, s.threads)
 	for i := range threads {
 		threads[i] = thread{ready: s.outside(r), left: s.hold(r)}
 	}
-	var free float64 // when the GVL is free
+	var free float64 // the time from which on the GVL is free
 	for o.requests < requests {
 		next := 0
 		for i := range threads {
@@ -261,7 +261,7 @@ func TestPartsOfRequestsNotSeen(t *testing.T) {
 		t.Errorf("a fifth was seen: %+v", c)
 	}
 	s.Requests.Endpoints[0].NS.Running = 250 * ms
-	s.Process.SpanNS, s.Process.CPUNS = 500*ms, 150*ms // 300 ms in the window
+	s.Process.SpanNS, s.Process.CPUNS = 500*ms, 150*ms // this is 300 ms of CPU time in the window of 1 s
 	if c := Of(&s); c == nil || c.Why == nil || !strings.Contains(*c.Why, "holders of the GVL have none for 40 %") {
 		t.Errorf("a process with less CPU time than the GVL was held: %+v", c)
 	}

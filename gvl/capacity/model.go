@@ -9,8 +9,8 @@ type load struct {
 	// variance says how much the lengths of holds of the GVL vary: it is their squared coefficient of variation. It is
 	// zero if all holds take equally long.
 	variance float64
-	// handover is the time per request in which no thread has the GVL, because it passes from one thread to the next.
-	// It is the time if another thread waits at every hold.
+	// handover is the total time per request in which no thread has the GVL, because it passes from one thread to the
+	// next. The number is for the case that another thread waits at the end of every hold.
 	handover float64
 	// others is the share of the time in which threads without a request have the GVL, 0 to 1.
 	others float64
@@ -62,7 +62,7 @@ const maxUnexplained = .05
 const maxVariance = 20.
 
 // fit returns the load l with another variance. With this variance, the model predicts the measured waiting at this
-// number of threads. ok is false if there is no plausible variance of this kind.
+// number of threads. ok is false if no plausible variance has this effect.
 func (l load) fit(threads, waiting float64) (load, bool) {
 	low, high := 0., maxVariance
 	for range 50 {

@@ -17,7 +17,7 @@ type Ask struct {
 	Stack              sampler.StackID
 }
 
-// String returns the call as text: "Cache#fill → Image.load → decode (libjpeg)".
+// String returns the code as text: "Cache#fill → Image.load → decode (libjpeg)".
 func (a *Ask) String() string {
 	switch {
 	case a.C == "":

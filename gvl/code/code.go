@@ -22,14 +22,15 @@ func Method(label string) string {
 }
 
 const (
-	// MaxNear limits the search for a method written in Ruby, in frames. The search begins with the innermost frame.
+	// MaxNear limits how many frames are searched for a method written in Ruby. The search begins with the innermost
+	// frame.
 	MaxNear = 32
-	// MaxFrames limits all other searches of a stack, in frames. They begin with the innermost frame.
+	// MaxFrames limits how many frames all other searches of a stack examine. They begin with the innermost frame.
 	MaxFrames = 200
 )
 
-// Frames iterates over a stack's frames, beginning with the innermost. most limits their number. With each frame it
-// yields the part of the stack from the outermost frame to this frame.
+// Frames iterates over a stack's frames, beginning with the innermost. The parameter most limits their number. With
+// each frame it yields the part of the stack from the outermost frame to this frame.
 func Frames(dict *sampler.Dictionary, stack sampler.StackID, most int) iter.Seq2[sampler.StackID, sampler.Frame] {
 	return func(yield func(sampler.StackID, sampler.Frame) bool) {
 		for depth := 0; dict != nil && stack != 0 && depth < most; depth++ {

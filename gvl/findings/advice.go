@@ -41,8 +41,8 @@ func PlanTogether(all ...Told) {
 // planned is the advice chosen so far.
 type planned struct {
 	todo []planning
-	// of, machine and any are the changes that the advice chosen so far asks for, such as more processes. of has the
-	// changes by program. machine has the changes for the whole machine (leading), and any has all changes.
+	// The fields of, machine and any have the changes that the advice chosen so far asks for, such as more processes.
+	// of has the changes by program. machine has the changes for the whole machine (leading), and any has all changes.
 	of           map[string]tips.Effect
 	machine, any tips.Effect
 }
@@ -56,7 +56,8 @@ type planning struct {
 // leads reports whether the finding is about a shortage on the whole machine.
 func (f *Finding) leads() bool { return slices.Contains(leading, f.ID) }
 
-// each chooses the advice for all findings for which wanted is true, except those that already have advice.
+// each chooses the advice for all findings for which the function wanted returns true, except findings that already
+// have advice.
 func (p *planned) each(wanted func(f *Finding) bool) {
 	for _, t := range p.todo {
 		for i := range t.List {

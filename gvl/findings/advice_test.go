@@ -13,7 +13,7 @@ import (
 )
 
 // variants has the advice of the rules that have more than one piece of advice. Every other rule has one piece of
-// advice, which does not contradict any other.
+// advice, which does not contradict any other advice.
 var variants = map[string][][]advice{
 	ruleStarved:     {tips.Starved(), tips.Throttled(), tips.TakesLess(tips.Starved())},
 	"memory_stall":  {tips.MemoryStall()},

@@ -29,7 +29,7 @@ func (s *scene) starved(d int64, labels ...string) {
 }
 
 // TestStartIsNoLoad: the work of a program while it starts raises no finding, neither at once nor later. If the same
-// load continues after the start, it raises one.
+// load continues after the start, it raises a finding.
 func TestStartIsNoLoad(t *testing.T) {
 	loading := []string{"c:Kernel#require", "<top (required)>"}
 	work := []string{"Work#step"}

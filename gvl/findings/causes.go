@@ -10,7 +10,8 @@ type cause struct {
 	least float64
 	// shared is set if the cause's finding must name the symptom's first thread, or the same peer as the symptom.
 	shared bool
-	// If own is set, the process itself must take most of the used CPU time. If others is set, it must not.
+	// If the field own is set, the process itself must take most of the used CPU time. If the field others is set, the
+	// process must not take most of it.
 	own, others bool
 }
 

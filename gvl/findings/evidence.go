@@ -60,8 +60,8 @@ type counts struct {
 	// second.
 	pause, full pauses.Pause
 	lackedNS    int64
-	// poolNS is the length of the longest wait for a connection of a pool. poolStack is its stack, and poolTold its
-	// length as text.
+	// poolNS is the length of the longest wait for a connection of a pool. poolStack is the stack of this wait, and
+	// poolTold is its length as text.
 	poolNS    int64
 	poolStack sampler.StackID
 	poolTold  gvl.Bounded
@@ -153,7 +153,7 @@ type turn struct {
 	counted      bool
 	countNS      int64
 	waiters      int64
-	holderAt     int // index in the sample; -1 if there is none
+	holderAt     int // index of the holder in the sample; -1 if there is no holder
 	// head is the first thread in the GVL's queue, or zero. moved is set if the stack of a waiting thread has changed.
 	head  sampler.ThreadID
 	moved bool
@@ -164,8 +164,8 @@ type turn struct {
 	turns, turnsNS int64
 }
 
-// collector adds up the last seconds for the rules. It is a gvl.Consumer. It gets the times from Intervals. It gets
-// from samples where threads are, how often they move, and which thread holds the GVL.
+// collector adds up the last seconds for the rules. It is a gvl.Consumer. It gets the times from Intervals. From
+// samples it learns the places of threads, how often they move, and which thread holds the GVL.
 type collector struct {
 	gvl.Ignore
 	stream   *stream.Stream
@@ -316,7 +316,7 @@ func (c *collector) Tick(k *gvl.Tick) {
 	c.countThreads(len(s.Threads), k.ToNS)
 }
 
-// allocated counts the objects that were made just before a stack was read (AllocPair) for this stack.
+// allocated adds to the sums of a stack the objects that were allocated just before this stack was read (AllocPair).
 func (c *collector) allocated(s *sampler.Sample, states []gvl.ThreadState) {
 	if s.GC.Pair.Objects == 0 || len(c.cur.sums) >= maxSums {
 		return
@@ -506,7 +506,7 @@ func (c *collector) rotate(sec int64) {
 		}
 		c.addAll()
 		c.extendStartup(c.cur)
-		// After a gap, the old and the new second can be the same place in the ring. secondAt clears this place, so
+		// After a gap, the old and the new second can have the same place in the ring. secondAt clears this place, so
 		// copy the readings of cur first.
 		gc, proc, self := c.cur.gc, c.cur.proc, c.cur.self
 		c.cur = c.secondAt(next)

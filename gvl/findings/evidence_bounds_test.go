@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestSumsAreBounded: even if each interval belongs to a new thread, a second keeps a bounded number of sums. No time
-// is lost, because the time of further threads is added to the sums of all threads.
+// TestSumsAreBounded: the number of sums that are kept for each second is limited, even if each interval belongs to a
+// new thread. No time is lost, because the time of further threads is added to the sums of all threads.
 func TestSumsAreBounded(t *testing.T) {
 	p := gvltest.ProcOf(sampler.EraSched)
 	c := newCollector(stream.New(p), p, sampler.NewDictionary(), new(limits))

@@ -7,11 +7,12 @@ import (
 	"github.com/ddtop/ddtop/gvl/findings/internal/calls"
 )
 
-// groupSleep stands in for a peer group: it counts sleeps in requests and jobs by length, in the same way as calls.
+// groupSleep is used in place of the number of a peer group. Under this number, sleeps in requests and jobs are counted
+// by length, in the same way as calls.
 const groupSleep = math.MaxUint32
 
-// called counts an ended wait in input or output, or an ended sleep during a request or job. It leaves out waits whose
-// beginning was not seen.
+// called counts a call. This is a wait for input or output that has ended, or a sleep in a request or job that has
+// ended. It leaves out waits whose beginning was not seen.
 func (c *collector) called(w *watch, toNS int64) {
 	if w.group == 0 || w.idle || w.sinceNS <= c.sinceNS || !w.began || toNS <= w.sinceNS || len(c.cur.sums) >= maxSums {
 		return
@@ -19,7 +20,8 @@ func (c *collector) called(w *watch, toNS int64) {
 	c.cur.sums[sumKey{dim: dimCall, id: calls.One(w.stillNS, toNS-w.sinceNS).ID(w.group)}]++
 }
 
-// callLength returns a typical length of the calls to a peer group in ns (calls.Calls.Length).
+// callLength returns, in ns, a typical length of the calls to a peer group. calls.Calls.Length says how this length is
+// chosen.
 func (w *window) callLength(group uint32) int64 {
 	var inProgress []calls.Cell
 	for i := range w.states {

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// Collecting adds time inside the collector.
+// Collecting adds an interval in which a thread was inside the garbage collector.
 func (c *collector) Collecting(i *gvl.GCInterval) {
 	if c.cur == nil || c.stopped() {
 		return
@@ -34,9 +34,9 @@ func (c *collector) gcTime(t *gvl.Tick) {
 }
 
 // longFull returns the length of a full collection divided by its threshold. It is zero in two cases. The collection
-// began in the program's start. Or the program called GC.start while no thread waited, which is a good time for a
-// collection. The stack may have been read before the call of GC.start. So longFull also uses the reason that Ruby
-// gives.
+// began while the program was starting. Or the program called GC.start while no thread waited, which is a good time for
+// a collection. The stack may have been read before the call of GC.start. So longFull also uses the reason that Ruby
+// gives for the collection.
 func (c *collector) longFull(p *pauses.Pause) float64 {
 	asked := p.Reason&sampler.GCByMethod != 0 || c.classes.Of(p.Stack)&stackkind.GCStart != 0
 	if !p.Full() || p.FromNS < c.bootNS || !p.Waited && asked {

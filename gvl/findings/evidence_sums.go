@@ -15,8 +15,8 @@ import (
 type dim uint8
 
 const (
-	dimThread       dim = iota // id: thread; also keyed by ractor, state and idle
-	dimPeer                    // id: peer group (all connections to one remote end); time in I/O, without rest
+	dimThread       dim = iota // id: thread; the key also has the ractor, the state and idle
+	dimPeer                    // id: peer group (all connections to one remote end); time in I/O, not at rest
 	dimConnect                 // id: peer group; time of attempts to connect
 	dimLock                    // id: lock; time waiting for it
 	dimFlag                    // id: stack flags; busy time, including waits for a pool
@@ -49,7 +49,7 @@ const (
 // sums of all threads.
 const maxSums = 1 << 16
 
-// tally has the latest time of one thread, which is not yet added to the sums of the seconds.
+// tally has the latest time of one thread. This time is not yet added to the sums of the seconds.
 type tally struct {
 	// last is the thread's newest interval. If the next interval belongs to the same sums, it is joined to last.
 	last gvl.Interval
@@ -91,7 +91,8 @@ func (c *collector) add(t *tally) {
 	i.FromNS = i.ToNS
 }
 
-// hold adds the length of an interval to heldNS if the thread held the GVL. A new stack first sets heldNS to zero.
+// hold adds the length of an interval to heldNS if the thread held the GVL. If the interval has a new stack, hold first
+// sets heldNS to zero.
 func (t *tally) hold(i *gvl.Interval, c *collector) {
 	if i.Stack != t.stack {
 		t.stack, t.heldNS = i.Stack, 0
@@ -102,7 +103,7 @@ func (t *tally) hold(i *gvl.Interval, c *collector) {
 }
 
 func (b *second) add(keys []sumKey, ns int64) {
-	if len(b.sums) >= maxSums { // only the total of all threads stays right
+	if len(b.sums) >= maxSums { // too many sums: add the time only to the sum of all threads
 		k := keys[0]
 		k.id, k.ractor = 0, 0
 		b.sums[k] += ns
@@ -133,7 +134,8 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	switch {
 	case idle:
 	case i.State == gvl.IO:
-		if group != 0 && d.Op != gvl.OpResolve { // the rule dns_slow reports slow name servers
+		// slow name servers are left out here, because the rule dns_slow reports them
+		if group != 0 && d.Op != gvl.OpResolve {
 			keys = append(keys, sumKey{dim: dimPeer, id: uint64(group)})
 			if d.Op == gvl.OpConnect || flags&stackkind.Connect != 0 {
 				keys = append(keys, sumKey{dim: dimConnect, id: uint64(group)})
@@ -159,7 +161,7 @@ func (c *collector) keysOf(i *gvl.Interval) []sumKey {
 	return keys
 }
 
-// pending calls fn for each second of intervals that the stream may still change, because they are not final.
+// pending calls fn for each second of the intervals that are not final, which the stream may still change.
 func (c *collector) pending(fn func(b *second, keys []sumKey, ns int64)) {
 	for k := range c.threads {
 		if id := c.threads[k].id; id != 0 {
@@ -186,13 +188,15 @@ func (c *collector) heldNS(x *watch) int64 {
 	return t.heldNS
 }
 
-// stop is a period in which the process was stopped. frozen is set if its cgroup stopped it.
+// stop is a period in which the process was stopped. frozen is set if it was stopped because its cgroup is frozen, and
+// not by a signal or a debugger.
 type stop struct {
 	fromNS, toNS int64
 	frozen       bool
 }
 
-// maxStops limits the remembered stops. Few are needed: the intervals around a stop usually arrive within a second.
+// maxStops limits the number of stops that are remembered. Few are needed: the intervals around a stop usually arrive
+// within a second.
 const maxStops = 16
 
 // stop notes that the process was stopped at atNS. spread leaves out the time until the process continues, so no rule

@@ -61,13 +61,13 @@ type Finding struct {
 	// Explains is the share of the threads' busy time in the last ten seconds that this problem costs, from 0 to 1.
 	// Busy time is all time except rest, so it includes waits.
 	Explains float64
-	// Evidence is the quality of the samples that the figures are computed from. They cover ten seconds.
+	// Evidence is the quality of the samples that the figures are computed from. These samples cover ten seconds.
 	Evidence sampler.Quality
-	// advice has all texts that Next can be (plan). steady is the same as Explains, but changes only in steps of
-	// explainsBand.
+	// advice has all texts that Next can be. The function plan chooses one of them. steady is the same as Explains, but
+	// changes only in steps of explainsBand.
 	advice []advice
 	steady float64
-	// ownCPU is set if the process lacks CPU, and takes most of the machine's CPU time itself.
+	// ownCPU is set if the process lacks CPU, and uses at least half of the CPUs that it may use (cpuuse.Own).
 	ownCPU bool
 }
 
@@ -111,7 +111,7 @@ const (
 	// program counts as loading in this second. The start ends after loadedNS without loading.
 	loadingShare = .2
 	loadedNS     = 2e9
-	// minWindowNS is the shortest sampled time for which rules are evaluated.
+	// minWindowNS is how much of the window must have been sampled before rules are evaluated, in ns.
 	minWindowNS = 500e6
 )
 
@@ -121,10 +121,11 @@ type hit struct {
 	// their scores. The rule matches if score is at least 1.
 	score    float64
 	severity Severity
-	// The fields below are set if score is at least 1. If the tense of a verb in them can change, the verb is marked
-	// (tense).
+	// The fields below are set if score is at least 1. If the tense of a verb in them can change, the verb is marked by
+	// the function tense.
 	title, text, next string
-	// advice has pieces of advice, of which plan chooses the first that fits. If it is empty, next is the advice.
+	// advice has pieces of advice, of which the function plan chooses the first that fits. If it is empty, the advice
+	// is the text in the field next.
 	advice  []advice
 	threads []sampler.ThreadID
 	stack   sampler.StackID
@@ -133,11 +134,12 @@ type hit struct {
 	ownCPU  bool
 	// endpoint is the endpoint that contributes most to the problem, or "".
 	endpoint string
-	// explains is the time that the finding costs the threads of the window, in ns. It is the finding's own time, and
-	// the time for which other threads waited because of it.
+	// explains is the time that the finding costs the threads of the window, in ns. It adds up the time of the problem
+	// itself, and the time for which other threads waited because of the problem.
 	explains int64
 	// tell adds parts of the text that take time to find, such as the code to blame. It is called before a user sees
-	// the finding, or otherwise at the next evaluation, when the window has changed little.
+	// the finding. If no user sees the finding, it is called at the next evaluation, when the window has changed
+	// little.
 	tell func(*hit)
 }
 
@@ -189,7 +191,8 @@ type Findings struct {
 	// win is the last ten seconds. late is the part of win after the program's start, and trail the last trailNS of
 	// win.
 	win, late, trail window
-	past             []Finding // ended findings at their highest score, as passed to tell
+	// ended findings with the figures of their highest score; tell has not completed them yet
+	past []Finding
 }
 
 // Resting decides whether a thread that waits is busy or at rest.
@@ -300,7 +303,7 @@ func (f *Findings) judge(i int, now int64, late *window) {
 			st.sureNS = now
 		}
 		if f.trails(i, now, h.score); st.endedNS != 0 {
-			return // the condition has ended, so the figures of the window decline
+			return // the condition has ended, so the window's figures only get smaller from now on
 		}
 		if !st.raised || math.Abs(explains-st.explains) > explainsBand*st.explains {
 			st.explains = explains
@@ -346,7 +349,7 @@ func (f *Findings) trails(i int, now int64, score float64) {
 	}
 }
 
-// ended returns the finding of a rule whose condition has ended. It has the figures from the highest score.
+// ended returns the finding of a rule whose condition has ended. Its figures are from the time of the highest score.
 func (st *ruleState) ended() Finding {
 	w := st.worst
 	w.UntilNS = st.endedNS
@@ -373,8 +376,9 @@ func (f *Findings) forget(r Finding) {
 	f.past = append(f.past, r)
 }
 
-// Raised returns all findings so far. First come the active ones in the order of Current, next those that Current hides
-// because of others. The ended ones come last, the latest of them first. The caller owns the slice.
+// Raised returns all findings so far. First come the active findings in the order of Current. Then come the active
+// findings that Current leaves out, because others hide them. The ended findings come last, the latest of them first.
+// The caller owns the slice.
 func (f *Findings) Raised() []Finding {
 	var out, hidden []Finding
 	for _, i := range f.ranked() {
@@ -441,7 +445,8 @@ func (f *Findings) ToldOfEnded(endNS, nowNS int64) []Finding {
 	return slices.DeleteFunc(f.toldAt(list, nowNS), func(x Finding) bool { return x.AgoNS > recentNS })
 }
 
-// toldAt adds the findings that ended in the last 30 s, and orders all for a reader at nowNS.
+// toldAt adds to out the findings that ended in the last 30 s. Then it sorts all findings, and completes them for a
+// reader at nowNS.
 func (f *Findings) toldAt(out []Finding, nowNS int64) []Finding {
 	for _, x := range slices.Backward(f.past) {
 		again := func(y Finding) bool { return y.ID == x.ID }

@@ -72,8 +72,9 @@ func TestFindingsNameWhoTakesTheGVL(t *testing.T) {
 // have the same route, the finding must not name the route.
 func TestFindingsNameARouteOnManyThreads(t *testing.T) {
 	const reports, all = 4, 8
-	// goOn plays samples in rounds of 20 ticks. In the first ticks of each round (the parameter ticks is their number),
-	// one of the first threads holds the GVL for its request.
+	// goOn plays samples in rounds of 20 ticks. At the beginning of each round, one of the first threads (ids up to
+	// reports) holds the GVL. The parameter ticks says for how many ticks. In the remaining ticks, one of the other
+	// threads holds the GVL.
 	goOn := func(s *scene, seconds int64, ticks int) {
 		long, short := s.stack("c:JSON.generate", "Reports#build"), s.stack("Server#handle")
 		s.play(seconds*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {

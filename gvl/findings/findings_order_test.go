@@ -71,8 +71,8 @@ func TestOrder(t *testing.T) {
 
 // explainedPairs lists each symptom with its causes, and the evidence that each cause needs. A number is a share: the
 // cause must take at least this part of the symptom's time. "shared" means that cause and symptom must have the same
-// thread or remote end. "own" means that the process itself must take the used CPU time. "others" means that the
-// process itself must not take it.
+// thread or remote end. "own" means that the process itself must use at least half of the CPUs that it may use.
+// "others" means that it must not.
 const explainedPairs = `
 gvl_stuck: memory_stall 0.5
 memory_stall: memory_grows 0
@@ -127,8 +127,8 @@ func TestOrderOfAllPairs(t *testing.T) {
 		}
 		return list[0].ID
 	}
-	// explains returns the evidence that the rule by needs to explain symptom. own is true if the process itself takes
-	// the CPU.
+	// explains returns the evidence that one rule (the parameter by) needs to explain another rule, symptom. own is
+	// true if the process itself uses much of the CPU time.
 	explains := func(by, symptom *rule, own bool) (evidence string, is bool) {
 		evidence, is = want[[2]string{by.id, symptom.id}]
 		switch evidence {
@@ -276,8 +276,8 @@ func TestOrderByWhatIsExplained(t *testing.T) {
 	s := newScene(t)
 	work := s.stack("Work#a")
 	var cpu, delay int64
-	// The garbage collector runs in the first ticks of every 20. collects is the number of these ticks. lacks is the
-	// part of each tick in which the thread has no CPU, in percent.
+	// Of every 20 ticks, the garbage collector runs in the first ones. collects is their number. lacks is the part of
+	// each tick in which the thread has no CPU, in percent.
 	play := func(d int64, collects int, lacks int64) {
 		s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			s.gc.During = i%20 < collects

@@ -168,8 +168,8 @@ func TestNoFindingWhenNothingIsWrong(t *testing.T) {
 }
 
 // TestOneLongTurnMakesNoHog: in a server with nothing to do, a thread lacks a CPU while it holds the GVL, so its hold
-// takes long. Meanwhile, four other threads wait for the GVL, only to check the time. The finding must not call the
-// holder a hog of the GVL.
+// takes long. Meanwhile, four other threads wait for the GVL, which they need only to check the time. The finding must
+// not call the holder a hog of the GVL.
 func TestOneLongTurnMakesNoHog(t *testing.T) {
 	s := newScene(t)
 	beat, look := s.stack("c:BasicSocket#__write_nonblock", "Redis::Client#io"), s.stack("Poller#wait")
@@ -249,7 +249,7 @@ func TestSaturatedAndHog(t *testing.T) {
 func TestHandedOn(t *testing.T) {
 	for _, c := range []struct {
 		name       string
-		held, of   int // numbers of ticks: with a holder, and in all
+		held, of   int // numbers of ticks: those with a holder (held), and all (of)
 		wait, read sampler.ThreadID
 		want       bool
 	}{
@@ -480,7 +480,7 @@ func TestStarved(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		source        sampler.PressureSource
-		share, faults float64 // part of the time; faults per second
+		share, faults float64 // share is a part of the time; faults is a number per second
 		want          []string
 		words         string
 	}{

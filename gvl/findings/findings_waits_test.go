@@ -14,7 +14,7 @@ import (
 func (s *scene) readers(d int64, n int, peer sampler.PeerID, labels ...string) {
 	s.play(d, func(i int) (sampler.ThreadID, []sampler.Thread) {
 		var list []sampler.Thread
-		owner := sampler.ThreadID(i%(8*n) + 1) // calls of 200 ms
+		owner := sampler.ThreadID(i%(8*n) + 1) // a call takes 8*n ticks: 200 ms with five threads
 		for id := sampler.ThreadID(1); int(id) <= n; id++ {
 			if id == owner {
 				list = append(list, s.at(gvltest.Holder(id), s.stack("Work#step")))
@@ -46,7 +46,8 @@ func TestKeptConnections(t *testing.T) {
 		var list []sampler.Thread
 		for id := sampler.ThreadID(1); id <= 4; id++ {
 			peer, stack := client, kept
-			if s.tick%40 != 0 && id > 1 || s.tick%4 != 0 && id == 1 { // thread 1 waits for its client at the end
+			// in the last sample, thread 1 waits for its client
+			if s.tick%40 != 0 && id > 1 || s.tick%4 != 0 && id == 1 {
 				peer, stack = pipe, read
 			}
 			list = append(list, s.at(gvltest.Answered(gvltest.Released(id), s.now, "read", 9, peer), s.stack(stack...)))
@@ -98,7 +99,7 @@ func TestSlowPeers(t *testing.T) {
 }
 
 // callers plays n threads for d ns. There are 20 samples per second, and in all of them each thread reads from a peer.
-// But the threads make calls of 400 ms, and use cpuNS of CPU time in each. Their CPU counters, which are read four
+// But the threads make calls of 400 ms, and use cpuNS of CPU time in each call. Their CPU counters, which are read four
 // times per second, show this.
 func (s *scene) callers(d, cpuNS int64, n int, peer sampler.PeerID) {
 	const reading, call = 250 * gvltest.MS, 400 * gvltest.MS

@@ -22,8 +22,8 @@ func TestGates(t *testing.T) {
 	inside := []string{"c:IO#read", "Shop#query", "block in Shop#order", "Pool#with", "Shop#order", "Web#run"}
 	for _, c := range []struct {
 		what string
-		// in returns which of the six threads are inside the method in a given second. vain is true if the waiting
-		// threads are woken again and again, but do not get in.
+		// The function in returns which of the six threads are inside the method in a given second. vain is true if the
+		// waiting threads are woken again and again, but do not get in.
 		in   func(second int64) []sampler.ThreadID
 		vain bool
 		want []string

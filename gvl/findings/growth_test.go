@@ -14,7 +14,8 @@ func TestMemoryGrows(t *testing.T) {
 	const mb = 1 << 20
 	for _, c := range []struct {
 		what string
-		// rss returns the memory in MiB in a second. majors returns the number of full collections up to this second.
+		// The function rss returns the memory in a given second, in MiB. The function majors returns the number of full
+		// collections up to this second.
 		rss    func(second int64) int64
 		majors func(second int64) uint64
 		want   []string
@@ -131,9 +132,9 @@ func TestMemoryOfC(t *testing.T) {
 	}
 }
 
-// TestMakerOfObjects: ddtop names the place in the code that makes the most objects. For this, the place must have made
-// objects at enough instants to be distinguished from the next place. Objects are added to the place, whichever code
-// called it.
+// TestMakerOfObjects: ddtop names the place in the code that makes the most objects. It does so only if the place has
+// made objects at enough instants to be distinguished from the place with the second most objects. Objects are added to
+// the place, whichever code called it.
 func TestMakerOfObjects(t *testing.T) {
 	s := newScene(t)
 	own := func(labels ...string) sampler.StackID {

@@ -36,7 +36,7 @@ func TestHoldOverGaps(t *testing.T) {
 						k.CPUAtNS, k.Turns, k.CPUNS = s.now, 5, 1000
 						if i == 0 {
 							k.CPUNS += s.now - begin
-							k.Turns += int64(tick) // it loses its CPU to others at each tick
+							k.Turns += int64(tick) // the thread loses its CPU to others at each tick
 						}
 					}
 				}

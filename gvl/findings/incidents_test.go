@@ -94,7 +94,7 @@ func TestPoolHolders(t *testing.T) {
 // requests arrive, although many of them are only partly in the window. It also stays if the number of calls drops a
 // little.
 func TestManyCallsStay(t *testing.T) {
-	const threads, cycle = 8, 16 // ticks from one call to the next
+	const threads, cycle = 8, 16 // cycle is the number of ticks from one call to the next
 	s := newScene(t)
 	to := sampler.Peer{Kind: sampler.PeerTCP, Remote: "1.2.3.4:443", Local: "10.0.0.1", Service: "HTTPS"}
 	peer := s.dict.InternPeer(to)
@@ -229,7 +229,7 @@ func TestRegexInTwoThreads(t *testing.T) {
 				var list []sampler.Thread
 				for id := sampler.ThreadID(1); id <= 2; id++ {
 					at := match
-					// its match begins later, but it holds the GVL for the same time as the first
+					// the match of thread 1 begins later, but both threads hold the GVL for the same time
 					if id == 1 && second == 0 {
 						at = other
 					}

@@ -171,8 +171,8 @@ func (l *ledger) Tick(k *gvl.Tick) {
 	}
 }
 
-// counts returns the part of a period that the findings use: without the time before sinceNS, and without time in which
-// the process was stopped.
+// counts returns how much of a period the findings use, in ns. They leave out the time before sinceNS, and time in
+// which the process was stopped.
 func (l *ledger) counts(fromNS, toNS, sinceNS int64) int64 {
 	fromNS = max(fromNS, sinceNS)
 	ns := max(toNS-fromNS, 0)

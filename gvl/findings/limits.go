@@ -268,8 +268,9 @@ func limitNames(id string) []string {
 // MaxLimitTime is the largest value, in ns, of a threshold that is a time: a day.
 const MaxLimitTime = threshold.MaxTime
 
-// CauseAgoNS returns how long before the condition of a finding became true its cause can have begun, in ns. It is the
-// length of the rule's window, or the rule's longest threshold in time if this is longer.
+// CauseAgoNS returns the longest time, in ns, from the beginning of a cause until the condition of the finding with
+// this ID becomes true. It is the length of the rule's window, or the rule's longest threshold in time if this is
+// longer.
 func (r *Rules) CauseAgoNS(id string) int64 {
 	ago := float64(findingsWindowNS)
 	for i := range limitSpecs {

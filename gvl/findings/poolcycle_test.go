@@ -24,8 +24,8 @@ func TestPoolCycle(t *testing.T) {
 	}{
 		{"want another one", [2]string{"second", "second"}, []string{"5 threads wait in Pool#with (app.rb:10)",
 			"all 2 that it has are held by threads that wait", "web-1 waits for another one in Shop#audit", "it needs at least 6"}},
-		// Three threads use the pool: the two that have a connection, and web-5, for which neither of them waits. With
-		// one connection more than these threads, one of them can always continue.
+		// Three threads use the pool: the two that have a connection, and web-5, for which neither of them waits. If
+		// the pool has one connection more than these three threads, one of them can always continue.
 		{"wait for a thread each", [2]string{"join 3", "join 4"}, []string{"3 threads wait in Pool#with (app.rb:10)",
 			"web-1 waits for web-3 in ", "web-2 waits for web-4 in ", "it needs at least 4"}},
 		{"one of them reads", [2]string{"second", "read"}, nil},

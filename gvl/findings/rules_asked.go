@@ -71,7 +71,7 @@ func evalChild(w *window) hit {
 		h.text = units.Plural(len(ids), "thread "+tenseWaits, "threads "+tenseWait) + " for child processes, the longest for "
 		ts := w.state(ids[0])
 		told := gvl.Bounded{NS: longest}
-		// The samples may show one long wait although there were two: an earlier wait that ended, and this one.
+		// The samples may show one long wait although there were two: an earlier wait that ended, and the present wait.
 		if x := w.watch(ids[0]); (x.flags&stackkind.Child != 0 || !consumer(x)) && ts.DurationNS() > ts.StillNS {
 			if told = (gvl.Bounded{NS: ts.StillNS, Bound: gvl.AtLeast}); ts.StillNS == 0 {
 				told = gvl.Bounded{NS: longest, Bound: gvl.AtMost}
@@ -177,9 +177,9 @@ func (w *moment) longPolls(ids []sampler.ThreadID) bool {
 	})
 }
 
-// noTaker returns a text if no thread can empty the full queue at which the thread of waits is stuck. No thread can
-// empty the queue if all other threads serve requests, are stuck at the same queue, or run no code of the program.
-// Otherwise noTaker returns "".
+// noTaker returns a text if no thread can empty the full queue at which a thread is stuck. The parameter waits is the
+// state of this thread. No thread can empty the queue if all other threads serve requests, are stuck at the same queue,
+// or run no code of the program. Otherwise noTaker returns "".
 func (w *moment) noTaker(waits *gvl.ThreadState) string {
 	calls := code.Calls(w.dict, waits.Stack)
 	if !calls.Own() {
@@ -227,8 +227,8 @@ func (w *moment) taker(waits *gvl.ThreadState) string {
 }
 
 // soleIn returns the only thread with a method of the class on its stack. It ignores threads in requests and jobs, and
-// threads that wait at the same queue as the thread of waits. The result is zero if no thread, or more than one,
-// remains.
+// threads that wait at the same queue as the thread with the state waits. The result is zero if no thread, or more than
+// one, remains.
 func (w *moment) soleIn(class string, waits *gvl.ThreadState) sampler.ThreadID {
 	var found sampler.ThreadID
 	for i := range w.states {

@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcMinHeld and gcMinWall are the shares of the time that evalGCPressure needs: the GVL is held for gcMinHeld, and the
-// collector runs for gcMinWall. Without them, one full collection in ten seconds would raise the finding in a server
-// with little work.
+// gcMinHeld and gcMinWall are the smallest shares of the time for which evalGCPressure matches. The GVL must be held
+// for gcMinHeld, and the collector must run for gcMinWall. Without them, one full collection in ten seconds would raise
+// the finding in a server with little work.
 const gcMinHeld, gcMinWall = .10, .05
 
 // evalCPUStarved matches if the container is throttled, or if threads lack CPU while they hold the GVL or work without
@@ -97,15 +97,15 @@ func evalCPUStarved(w *window) hit {
 const (
 	// counterSpanNS is the shortest time between two readings of the process's counters that rules compare.
 	counterSpanNS = 2e9
-	// heldSigmas is a number of standard deviations. The GVL's share counts as larger than the used CPU time only if
-	// the difference is larger than this many standard deviations.
+	// heldSigmas is a number of standard deviations. The time with the GVL counts as longer than the used CPU time only
+	// if the difference is larger than this.
 	heldSigmas = 4
 )
 
 // heldWithoutCPU returns two numbers. used is how many CPUs the process used. lacked is a share: the part of the time
-// with the GVL in which its holder had no CPU. It is a lower bound, as if only holders used CPUs. At low rates, a
-// sleeping holder can look like a holder without a CPU. So lacked is zero unless the kernel reports waits for CPUs
-// (PSI).
+// with the GVL in which its holder had no CPU. It is a lower bound, because it counts all used CPU time as the holders'
+// time. At low rates, a sleeping holder can look like a holder without a CPU. So lacked is zero unless the kernel
+// reports waits for CPUs (PSI).
 func (w *window) heldWithoutCPU() (used, lacked float64) {
 	first, last := &w.firstPr, &w.lastPr
 	span := last.AtNS - first.AtNS

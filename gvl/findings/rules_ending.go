@@ -219,8 +219,8 @@ func (w *window) endingText(h *hit, ts *gvl.ThreadState, x *watch, age int64) {
 	w.serves(h, others[0])
 }
 
-// remaining lists the threads for which ok is true, except the thread with the ID but. The thread with the longest
-// present state comes first.
+// remaining lists the threads for which ok is true. It leaves out the thread whose ID is the parameter but. The thread
+// with the longest present state comes first.
 func (w *moment) remaining(but sampler.ThreadID, ok func(*gvl.ThreadState, *watch) bool) []sampler.ThreadID {
 	ids, _ := w.waiting(func(o *gvl.ThreadState, y *watch) bool { return o.Thread != but && ok(o, y) })
 	return ids

@@ -38,8 +38,8 @@ func (w *window) endpoints() (list []account.Endpoint, ns int64) {
 	return r.EndpointsOf(findingsWindowNS, w.fromNS)
 }
 
-// mostly returns the endpoint with the largest part of total, and its share. The function of returns an endpoint's part
-// of total. The endpoint is nil if the share is below endpointShare.
+// mostly returns the endpoint with the largest part of total, and its share. The parameter of is a function that
+// returns an endpoint's part of total. The endpoint is nil if the share is below endpointShare.
 func mostly(list []account.Endpoint, total int64, of func(*account.Endpoint) int64) (*account.Endpoint, float64) {
 	var most *account.Endpoint
 	for i := range list {
@@ -83,7 +83,7 @@ func (w *window) whoTakesGVL(h *hit) {
 		}
 	}
 	if v == nil || e.NS[gvl.Waiting] > v.NS[gvl.Waiting] {
-		return // the endpoint waits mostly for itself
+		return // the requests of this endpoint wait mostly for each other
 	}
 	if waits := gvl.Ratio(v.NS[gvl.Waiting], v.TotalNS()); waits >= waitsMuch {
 		h.text += ", " + v.Name + " " + tenseWaits + " " + units.RoundPercent(waits) + " of its time"

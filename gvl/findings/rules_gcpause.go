@@ -33,7 +33,7 @@ func evalGCPause(w *window) hit {
 	}
 	h.text = one + " kept all Ruby code from running for " + units.ProseDuration(p.WallNS)
 	if len(w.ractors) > 1 {
-		// not "kept all Ruby code from running": other ractors run during the sweep
+		// do not write "kept all Ruby code from running", because other ractors run during the sweep
 		h.text = one + " took " + units.ProseDuration(p.WallNS)
 	}
 	h.text += w.in(p.Stack)

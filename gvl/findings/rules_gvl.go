@@ -83,7 +83,7 @@ func batch(w *window) (id sampler.ThreadID, share float64) {
 	return id, share
 }
 
-// blameText adds to the text the code that causes most of the waiting, if it causes enough of it.
+// blameText adds to the text the code that causes most of the waiting, if its share of the waiting is large enough.
 func (w *window) blameText(h *hit) {
 	rep := w.blame.Top(1, account.ByFrame, w.blamed())
 	by := w.blame.Top(1, account.ByThread, w.blamed())
@@ -124,7 +124,8 @@ func (w *window) culprit(e account.BlameEntry) string {
 // be long only because it waited for a CPU.
 const hogHadCPU = .7
 
-// computes returns a thread's share of the CPU time of all threads with the GVL, or 1 if CPU times are unknown.
+// computes returns how much of all threads' CPU time with the GVL one thread used, as a share from 0 to 1. It is 1 if
+// CPU times are unknown.
 func (w *window) computes(t *sums) float64 {
 	var all int64
 	for _, x := range w.threads {
@@ -136,9 +137,9 @@ func (w *window) computes(t *sums) float64 {
 	return gvl.Ratio(min(t.cpu, t.held()), all)
 }
 
-// usualWait returns an estimate of the 95th percentile of the waits for the GVL, in ns. The proven lengths of the waits
-// (Sure) alone are too short: at 30 Hz, gvl_hog's threshold is less than three times the sampling interval. With them,
-// the rule would miss most hogs. The result is at most twice the proven length.
+// usualWait returns an estimate of the 95th percentile of the waits for the GVL, in ns. With the proven lengths of the
+// waits (Sure), which are too short, the rule gvl_hog would miss most hogs. The reason is that at 30 Hz, its threshold
+// is less than three sampling intervals. The result is at most twice the proven length.
 func (w *window) usualWait() int64 {
 	return min(w.waits.Likely().Quantile(.95), 2*w.waits.Sure().Quantile(.95))
 }
@@ -253,7 +254,8 @@ func (w *window) routeHogs() hit {
 	return h
 }
 
-// evalStuck matches if a holder keeps the GVL longer than Ruby code can, or sleeps while holding it, and others wait.
+// evalStuck matches if a thread holds the GVL longer than Ruby code can, or sleeps while it holds the GVL. Other
+// threads must wait for the GVL meanwhile.
 func evalStuck(w *window) hit {
 	l := &w.longest
 	limit := w.limits.stuckHold
@@ -301,7 +303,7 @@ func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 // The finding names the thread whose match began first, so the name does not change during this match.
 func evalRegex(w *window) hit {
 	var first *watch
-	var ran, most int64 // GVL time of first, and the longest of all
+	var ran, most int64 // how long the thread first, and any thread at most, has run a match with the GVL
 	others := 0
 	for i := range w.states {
 		ts := &w.states[i]

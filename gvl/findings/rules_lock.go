@@ -172,7 +172,8 @@ func evalStarved(w *window) hit {
 // leastToldNS is the shortest wait for which a text says "at least", in ns. Stacks are read at this interval.
 const leastToldNS = 10e6
 
-// longestText returns lead followed by the longest wait of the threads in ids, or "" if no length is known.
+// longestText returns the text in lead, followed by the longest wait of the threads in ids. It returns "" if no length
+// is known.
 func (w *window) longestText(lead string, ids []sampler.ThreadID) string {
 	var longest gvl.Bounded
 	for _, id := range ids {

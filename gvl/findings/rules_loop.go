@@ -61,8 +61,8 @@ func loopKept(w *window, ts *gvl.ThreadState, x *watch, behind int) (h hit) {
 	return h
 }
 
-// loopTurns is the least number of long runs of fibers in the window for loopKeptInTurn. If there are fewer, loopKept
-// judges each run alone.
+// loopTurns is the least number of long runs of fibers in the window for which loopKeptInTurn returns a hit. If there
+// are fewer, loopKept judges each run alone.
 const loopTurns = 3
 
 // loopKeptInTurn returns the hit about fibers that block a thread's event loop one after another.

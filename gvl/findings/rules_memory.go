@@ -14,7 +14,8 @@ import (
 // growsMuch is a growth in bytes that is always large, even if it is a small part of the process's memory.
 const growsMuch = 512 << 20
 
-// Growing describes memory (RSS) that has grown without a break. If it has not, all fields are zero.
+// Growing describes memory (RSS) that has grown without a break. If the memory has not grown in this way, all fields
+// are zero.
 type Growing struct {
 	FromBytes, ToBytes, SpanNS int64
 	// OfC is set if most of the growth is memory of C code. It is false if this is not known.
@@ -54,7 +55,8 @@ func evalMemoryGrows(w *window) hit {
 	return h
 }
 
-// grown returns the hit for memory that has grown between the readings from and now. If from is nil, there is none.
+// grown returns the hit for memory that has grown between two readings, the parameters from and now. If from is nil,
+// the hit is empty.
 func (w *window) grown(from, now *memory.Note) hit {
 	if from == nil {
 		return hit{}
@@ -67,7 +69,7 @@ func (w *window) grown(from, now *memory.Note) hit {
 	}
 	tried := float64(majors) / w.limits.growsMajors
 	ofC, ruby, _ := now.OfC(from)
-	if ofC { // C memory of young objects is freed by minor collections too, so they count as well
+	if ofC { // minor collections count as well, because they free the C memory of young objects
 		tried = max(tried, float64(now.GC.Count-from.GC.Count)/w.limits.growsMajors)
 	}
 	if now.GC.Count == from.GC.Count && slots == 0 {
@@ -111,8 +113,8 @@ func (w *window) grown(from, now *memory.Note) hit {
 	return h
 }
 
-// allocs counts the objects that were made just before a stack was read. objects is their number, and squares the sum
-// of the squares of the numbers of all readings.
+// allocs adds up, over several readings of a stack, how many objects were made just before each reading. objects is the
+// sum of these numbers, and squares the sum of their squares.
 type allocs struct{ objects, squares int64 }
 
 // makerSigmas decides whether maker names the place that makes most objects. This place must lead the second place by

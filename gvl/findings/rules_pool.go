@@ -73,8 +73,8 @@ func (w *watch) inPool(dict *sampler.Dictionary, id sampler.WorkID, at int64) {
 	}
 }
 
-// longestForOne returns a text about how long a thread has waited in total for one request or job. told is the longest
-// single wait, in ns. The text is "" if the total is less than twice told.
+// longestForOne returns a text about how long a thread has waited in total for one request or job. The parameter told
+// is the longest single wait, in ns. The text is "" if the total is less than twice told.
 func (w *moment) longestForOne(ids []sampler.ThreadID, told int64) string {
 	longest := int64(0)
 	for _, id := range ids {
@@ -107,7 +107,8 @@ func poolHolders(w *window, waiting []sampler.ThreadID) []sampler.ThreadID {
 	}
 	ids, _ := w.waiting(func(ts *gvl.ThreadState, x *watch) bool {
 		if x.waitsForPool(ts.State) || x.idle {
-			return false // an idle thread: Sidekiq's scheduler sleeps in a pool of its own (scheduled.rb, Sidekiq 6)
+			// leave out idle threads: Sidekiq's scheduler sleeps in a pool of its own (scheduled.rb, Sidekiq 6)
+			return false
 		}
 		for m := range w.poolMethods(x.stack) {
 			if methods[m] {

@@ -22,13 +22,14 @@ const (
 type spinners struct {
 	ids               []sampler.ThreadID
 	wakes, cpu, ready float64
-	// mostReady is the largest value of one thread: the share of the time for which it had a CPU or was ready to run.
+	// mostReady is the largest share of the time for which one of the threads had a CPU or was ready to run.
 	mostReady float64
 	ageNS     int64
 	looked    spin.Samples
 }
 
-// add adds a thread whose counters were read over spanNS. The thread with the largest mostReady stays first in ids.
+// add adds a thread whose counters were read over spanNS. The first thread in ids is always the thread with the share
+// mostReady.
 func (g *spinners) add(dict *sampler.Dictionary, id sampler.ThreadID, s *spin.Stay, spanNS int64) {
 	wakes, cpu, ready := s.Rates()
 	g.ids = append(g.ids, id)
@@ -62,8 +63,8 @@ func evalSpins(w *window) hit {
 	}
 	var h hit
 	for _, g := range groups {
-		// Use the largest ready of one thread, not the sum. On a busy machine, many sleeping threads are each ready for
-		// a short time, and the sum would look like spinning.
+		// Use mostReady, the largest share of a single thread, and not the sum over all threads. On a busy machine,
+		// many sleeping threads are each ready for a short time, and the sum would look like spinning.
 		busy := max(g.wakes/w.limits.spinWakes, max(g.cpu, g.mostReady)/w.limits.spinCPU)
 		score := least(float64(g.ageNS)/w.limits.spinTime, busy)
 		if score <= h.score || !g.looked.Only(g.cpu < g.ready/4) {

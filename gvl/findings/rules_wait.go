@@ -39,7 +39,8 @@ func (w *moment) peerIs(n uint32) (db, redis, other bool) {
 	return false, false, (g.Peer.Kind == sampler.PeerTCP || g.Peer.Kind == sampler.PeerUDP) && !g.Inbound
 }
 
-// waiting lists the threads for which ok is true, the longest present state first. longest is its length in ns.
+// waiting lists the threads for which ok is true. The thread with the longest present state comes first. longest is the
+// length of this state in ns.
 func (w *moment) waiting(ok func(*gvl.ThreadState, *watch) bool) (ids []sampler.ThreadID, longest int64) {
 	for i := range w.states {
 		ts := &w.states[i]
@@ -217,8 +218,8 @@ func evalHTTP(w *window) hit {
 	return h
 }
 
-// consumer reports whether a thread's normal work is to wait, such as a reader of a stream, or a supervisor of a child
-// process. Such a thread was never seen doing anything else, and is no worker of a server's pool.
+// consumer reports whether a thread's normal work is to wait. Examples are the reader of a stream, and the supervisor
+// of a child process. Such a thread was never seen doing anything else, and is no worker of a server's pool.
 func consumer(x *watch) bool { return !x.moved && x.flags&(stackkind.Server|stackkind.Serving) == 0 }
 
 // evalDNS matches if threads wait for names to be resolved.

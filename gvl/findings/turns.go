@@ -100,7 +100,7 @@ func (c *collector) endTurns(k *gvl.Tick, at int64) {
 		if t.doubtNS != 0 {
 			to = t.doubtNS
 		}
-		if stalled { // the thread certainly slept only until the last read of its state in the kernel
+		if stalled { // the thread's sleep is proven only up to the last read of its state in the kernel
 			to = max(min(to, kernel.StateAtNS), t.fromNS)
 		}
 		t.hold.ns = to - t.fromNS
@@ -155,8 +155,9 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 		return false
 	}
 	h := &s.Threads[t.holderAt].Kernel
-	// Two facts prove that the hold went on. The holder has not been put on a CPU again, so it never gave up the GVL.
-	// Or a waiting thread has not moved: after a release, the holder would have had to queue behind this thread.
+	// One of two facts is enough to prove that the hold went on. First, the holder has not been put on a CPU again, so
+	// it never gave up the GVL. Second, a waiting thread has not moved: after a release, the holder would have had to
+	// queue behind this thread.
 	open := h.Turns != 0 && h.CPUAtNS < t.untilNS && t.turnsNS <= t.doubtNS+readSlackNS
 	proven := h.Turns != 0 && h.Turns == t.turns && t.turnsNS != 0 && t.turnsNS <= t.doubtNS+readSlackNS && h.CPUAtNS >= t.untilNS
 	for i := range states {
@@ -166,7 +167,7 @@ func (t *turn) doubts(k *gvl.Tick, blind bool) (lost bool) {
 			continue
 		}
 		proven = proven || w.ReadNS >= t.untilNS
-		open = true // a later reading of the waiting thread's counters can still prove it
+		open = true // a later reading of the waiting thread's counters can still prove that the hold went on
 	}
 	if proven {
 		t.doubtNS, t.untilNS = 0, 0

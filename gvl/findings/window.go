@@ -39,16 +39,17 @@ type moment struct {
 // past has the totals of all seconds in the window.
 type past struct {
 	counts
-	fromNS      int64 // seconds before this time are left out; zero means no limit
-	newest      int64 // number of the newest second
-	total       sums
-	threads     map[sampler.ThreadID]*sums
-	ractors     map[sampler.RactorID]*sums
-	peers       map[uint32]int64
-	connects    map[uint32]int64
-	calls       calls.Calls
-	locks       map[uint64]int64
-	recentLocks map[uint64]int64 // time by lock, of the last full second and the current one
+	fromNS   int64 // seconds before this time are left out; zero means no limit
+	newest   int64 // number of the newest second
+	total    sums
+	threads  map[sampler.ThreadID]*sums
+	ractors  map[sampler.RactorID]*sums
+	peers    map[uint32]int64
+	connects map[uint32]int64
+	calls    calls.Calls
+	locks    map[uint64]int64
+	// time for which threads waited for each lock, in the last full second and the current one
+	recentLocks map[uint64]int64
 	recentNS    int64
 	gcStacks    map[sampler.StackID]int64
 	allocs      map[sampler.StackID]allocs
@@ -235,7 +236,7 @@ func (s *sums) add(k sumKey, ns int64) {
 	s.busy += ns
 }
 
-// flag returns the busy time with a stack that has at least one of the given flags, in ns.
+// flag returns the busy time in which a thread's stack had at least one of the given flags, in ns.
 func (w *past) flag(f stackkind.Flags) int64 {
 	var sum int64
 	for k, ns := range w.flags {
@@ -262,8 +263,8 @@ func (w *past) share(ns int64) float64 { return gvl.Ratio(ns, w.sampledNS) }
 // ofBusy returns ns as a share of the busy time of all threads.
 func (w *past) ofBusy(ns int64) float64 { return gvl.Ratio(ns, w.total.busy) }
 
-// withWaiters returns a time with the GVL, in ns, plus the time for which other threads waited because of it. It
-// assumes that each ns with the GVL causes the same amount of waiting.
+// withWaiters takes a time for which threads held the GVL, in ns. It returns this time plus the time for which other
+// threads waited because of it. It assumes that each ns with the GVL causes the same amount of waiting.
 func (w *window) withWaiters(ns int64) int64 {
 	return ns + int64(float64(ns)*gvl.Ratio(w.total.ns[gvl.Waiting], w.total.held()))
 }

@@ -25,10 +25,10 @@ const (
 type figure struct {
 	name, about string
 	unit        figureUnit
-	// of returns the figure's value in a period. ok is false if the value is not known. limit is the limit of the
-	// condition. Some figures need it: for example, a wait in progress counts only if it is longer.
+	// The function of returns the figure's value in a period. ok is false if the value is not known. limit is the limit
+	// of the condition. Some figures need it: for example, a wait in progress counts only if it is longer.
 	of func(w *figures, limit float64) (value float64, ok bool)
-	// told formats the value for a text. If told is nil, the value is formatted by its unit.
+	// The function told formats the value for a text. If told is nil, the value is formatted by its unit.
 	told func(w *figures, limit float64) string
 }
 
@@ -97,8 +97,8 @@ type Condition struct {
 	finding string // the rule's ID, or "" without a finding
 	any     bool
 	figure  *figure
-	above   bool // the figure must be above the limit, not below
-	equal   bool // or equal to the limit
+	above   bool // set if the figure must be above the limit; otherwise it must be below
+	equal   bool // set if a figure equal to the limit is enough
 	limit   float64
 }
 
@@ -177,8 +177,8 @@ func noCondition(word string) error {
 		"(wait_p99>200ms), %s", word, meant, strings.Join(ids, ", "), anyFinding, strings.Join(names, ", "))
 }
 
-// nearest returns the word of a list that is most similar to the given word. It returns "" if no word is similar
-// enough: more than a third of the letters differ.
+// nearest returns the word of a list that is most similar to the given word. It returns "" if even in this word more
+// than a third of the letters differ.
 func nearest(word string, list []string) string {
 	best, least := "", len(word)/3+1
 	for _, w := range list {
@@ -240,8 +240,8 @@ func (u figureUnit) text(v float64) string {
 // other side.
 const easier = findings.ClearShare
 
-// holds reports whether v is beyond the limit. was is true if the condition was true at the last check. In this case
-// the limit is less strict (see easier), so that the condition does not flicker.
+// holds reports whether v is beyond the limit. The parameter was is true if the condition was true at the last check.
+// In this case the limit is less strict (see easier), so that the condition does not flicker.
 func (c *Condition) holds(v float64, was bool) bool {
 	limit := c.limit
 	if was && c.above {

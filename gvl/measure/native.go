@@ -123,7 +123,7 @@ func (w *nativeWaits) stat() ([]report.StatNativeWait, *report.StatNativeReads) 
 		out[i].NS, out[i].Stays, out[i].Threads = out[i].NS+x.ns, out[i].Stays+1, len(threads[p])
 	}
 	sorting.StableBy(out, func(a, b report.StatNativeWait) int { return cmp.Compare(b.NS, a.NS) })
-	if w.watch == nil { // as in a recording
+	if w.watch == nil { // a recording has no counts of reads
 		return out[:min(len(out), maxNativePlaces)], nil
 	}
 	counts, failed := w.watch.Counts()

@@ -17,8 +17,8 @@ func TestLeastQuality(t *testing.T) {
 	dict := sampler.NewDictionary()
 	for _, c := range []struct {
 		name string
-		n    int   // samples
-		step int64 // between two samples, in ns
+		n    int   // number of samples
+		step int64 // time between two samples, in ns
 		low  bool
 	}{{"at 100 Hz", 200, 10 * gvltest.MS, false}, {"at 2 Hz", 20, 500 * gvltest.MS, true}} {
 		m := New(sampler.Process{PID: 1, LockRate: 1000, StackRate: 100}, dict, nil)

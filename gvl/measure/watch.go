@@ -80,8 +80,8 @@ func NewWatch(p sampler.Process, dict *sampler.Dictionary, r *findings.Rules, ov
 	return w
 }
 
-// LookbackNS returns how long before the report of a condition the cause of this condition can have begun, in ns. A
-// caller that records causes must keep the samples of the last LookbackNS.
+// LookbackNS returns the longest time, in ns, from the beginning of a cause until ddtop reports the condition. A caller
+// that records causes must keep the samples of the last LookbackNS.
 func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	if r == nil {
 		r = findings.NewRules()
@@ -103,8 +103,8 @@ func LookbackNS(r *findings.Rules, overNS int64, conditions []Condition) int64 {
 	return min(back+2*checkNS, maxLookbackNS)
 }
 
-// agoNS returns how much earlier than the period of a figure the cause can have begun, in ns. For example, a wait that
-// ended in the period may have begun before it.
+// agoNS returns by how much a cause can begin before the period of its figure, in ns. For example, a wait that ended in
+// the period may have begun before it.
 func (c *Condition) agoNS() int64 {
 	if c.figure.unit != figureTime {
 		return 0
@@ -190,7 +190,7 @@ type figures struct {
 	threads        int
 	allocated      uint64
 	allocatedKnown bool
-	cpu            float64 // mean of the seconds
+	cpu            float64 // mean of the figures of all seconds
 	cpuKnown       bool
 	rss            int64
 	backlog        *int64
@@ -239,8 +239,8 @@ func (w *Watch) figures() *figures {
 	return f
 }
 
-// held returns the share of the time in which a GVL was held. If there are several ractors, it returns the share of the
-// GVL that was held longest.
+// held returns the share of the time in which a GVL was held. If there are several ractors, it returns the largest of
+// the shares of their GVLs.
 func (f *figures) held() float64 {
 	most := int64(0)
 	for _, r := range f.heldNS {

@@ -168,7 +168,7 @@ func TestWatchCounters(t *testing.T) {
 	n := 0
 	g.play(10*gvltest.Sec, func(x *sampler.Sample) {
 		n++
-		x.GC.Allocated, x.GC.During = uint64(5*n), n%2 == 0 // 1,000 a second
+		x.GC.Allocated, x.GC.During = uint64(5*n), n%2 == 0 // 1,000 new objects per second
 		x.Proc = sampler.Proc{AtNS: x.TimeNS, UserNS: x.TimeNS * 3 / 2, RSSBytes: 2e9}
 		x.Queues = &sampler.Queues{Accept: sampler.Accept{Known: true, Listeners: []sampler.Listener{{Queued: 19}}}, Pools: []sampler.Pool{{Queued: 2}}}
 	}, hogged)

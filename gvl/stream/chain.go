@@ -26,8 +26,8 @@ type ChainPart struct {
 	NS     int64
 }
 
-// ChainSum says which threads held the GVL during one wait for it, and for how long, in ns. All NS, including the NS of
-// Parts, add up to the length of the wait.
+// ChainSum says which threads held the GVL during one wait for it, and for how long, in ns. All its times, including
+// the times of Parts, add up to the length of the wait.
 type ChainSum struct {
 	// Parts are the parts of the wait by holder, the longest first. UnlistedNS is the time in which the GVL was held by
 	// threads that no sample listed. OtherNS is the time of holders beyond the limit maxChainParts.
@@ -51,7 +51,7 @@ type Chain struct {
 	wait   gvl.Wait
 	ractor sampler.RactorID
 	sums   map[chainKey]chainPart
-	sum    ChainSum // without Parts
+	sum    ChainSum // the sums so far; its field Parts stays empty
 	// toldNS is the end of the last LockInterval that the Chain received. lateNS is how long, after the waiting thread
 	// was chosen, no thread held the GVL.
 	toldNS, lateNS int64

@@ -20,15 +20,15 @@ var notAsked = gvl.Detail{FD: -1, Reason: gvl.ReasonNotAsked}
 // mainGVL follows the GVL of the main ractor, the only one whose changes are known (sampler.Changes).
 type mainGVL struct {
 	s *Stream
-	// live is true if changes were known for the last step (the time between two samples). They then divided the step
-	// into intervals (replay). toNS is the time up to which changes are known, or zero.
+	// live is true if changes were known for the last step (the time between two samples). The method replay has then
+	// divided the step into intervals. toNS is the time up to which changes are known, or zero.
 	live bool
 	toNS int64
 	// holder is the thread that holds the GVL, according to changes or the last sample. chosen is the thread that will
 	// hold it next. They are nil if there is no such thread, or if it is not known.
 	holder, chosen *exact
-	// unlisted is the ID of the native thread that holds the GVL, if no sample listed the holder. last is the thread
-	// that held the GVL last. freedNS is when the GVL was last released, or zero if this was not seen.
+	// unlisted is the ID of the native thread that holds the GVL, if no sample listed the holder. The field last is the
+	// thread that held the GVL last. freedNS is when the GVL was last released, or zero if this was not seen.
 	unlisted int32
 	last     sampler.ThreadID
 	freedNS  int64
@@ -310,8 +310,8 @@ func (m *mainGVL) middle(c *sampler.Changes, before int) {
 	}
 }
 
-// goesOn changes the state of a holder that keeps the GVL. to is its new state from the time at on. now is the new
-// present interval of the GVL.
+// goesOn changes the state of a holder that keeps the GVL. The parameter to is its new state from the time at on. The
+// parameter now describes the interval of the GVL from this time on.
 func (m *mainGVL) goesOn(h *exact, now *gvl.LockInterval, to gvl.State, d *gvl.Detail, at int64) {
 	if l := m.lane(); *now != l.now {
 		m.s.settleLock(l, at)
@@ -393,7 +393,7 @@ func (m *mainGVL) held(e *exact, c *sampler.Changes, place int, at int64, sure b
 	if g.Stack != 0 && e.state == gvl.Waiting {
 		e.waitedWith(g.Stack, at)
 		goesOn = g.Stack
-		// the thread was without the GVL before the wait, and this work has ended
+		// before the wait, the thread worked without the GVL, and this work has ended
 		if !e.before.state.Held() && g.Resumes != 0 {
 			goesOn = g.Resumes
 		}
@@ -430,7 +430,7 @@ func (m *mainGVL) letGo(e *exact, at int64) {
 }
 
 // oust ends the hold of the present holder, because a change shows that another thread has got the GVL. The change that
-// ended the hold is missing. by is the other thread. It is nil if no sample listed it.
+// ended the hold is missing. The parameter by is the other thread. It is nil if no sample listed this thread.
 func (m *mainGVL) oust(by *exact, at int64) {
 	if h := m.holder; h != nil && h != by {
 		h.stepNS = m.s.step.lengthNS()

@@ -57,7 +57,7 @@ func TestDoingBetweenSamples(t *testing.T) {
 		if n := len(got); i.ToNS > i.FromNS {
 			text := fmt.Sprintf("%v %d", i.State, (i.ToNS-base)/1e6)
 			if n > 0 && len(got[n-1]) > 0 && got[n-1][:3] == text[:3] {
-				got = got[:n-1] // the interval goes on
+				got = got[:n-1] // the last interval has not ended yet
 			}
 			got = append(got, text)
 		}

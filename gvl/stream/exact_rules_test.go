@@ -29,7 +29,7 @@ func newExactFeed(t *testing.T, dict *sampler.Dictionary) *exactFeed {
 	return f
 }
 
-// lockFunc is a Consumer that calls this function with each interval of a GVL.
+// lockFunc is a function that can be attached as a Consumer. It is called with each interval of a GVL.
 type lockFunc func(*gvl.LockInterval)
 
 func (lockFunc) Interval(*gvl.Interval)     {}
@@ -49,7 +49,8 @@ func (f *exactFeed) at(us int64, owner sampler.ThreadID, words string, threads .
 	f.feed(gvltest.SampleAt(gvltest.Base+us*1000, owner, threads...), words)
 }
 
-// feed is at for a sample that the caller has made. The sample may already have some changes.
+// feed does the same as the method at, but for a sample that the caller has made. The sample may already have some
+// changes.
 func (f *exactFeed) feed(x *sampler.Sample, words string) {
 	if words != "none" {
 		x.Changes = sampler.Changes{FromNS: f.last, ToNS: x.TimeNS, Fresh: strings.HasPrefix(words, "fresh"), List: x.Changes.List}
@@ -365,7 +366,8 @@ func TestExactStacksOfWaits(t *testing.T) {
 	f.at(10_000, 0, "1 released 5000", sleeps(stacks[2]))
 	feed(20_000, 0, sleeps(stacks[3]),
 		change(11_000, sampler.GVLQueued), held(12_000, stacks[6], stacks[7]), change(13_000, sampler.GVLReleased),
-		change(14_000, sampler.GVLQueued), held(15_000, 0, 0), change(16_000, sampler.GVLReleased)) // stack not known
+		// a hold whose stack is not known
+		change(14_000, sampler.GVLQueued), held(15_000, 0, 0), change(16_000, sampler.GVLReleased))
 	feed(30_000, 1, with(gvltest.Holder(1), stacks[4]),
 		change(21_000, sampler.GVLQueued), held(22_000, stacks[8], stacks[9])) // a hold that a sample sees
 	feed(40_000, 1, with(gvltest.Holder(1), stacks[5]))

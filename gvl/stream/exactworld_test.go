@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// exactWorld simulates a process with one GVL, and all changes of this GVL are known. It first decides what happens.
-// This is the truth for the test. Then it makes samples of it.
+// exactWorld simulates a process with one GVL, and all changes of this GVL are known. First it decides what happens,
+// which is the truth for the test. Then it makes samples of these events.
 type exactWorld struct {
 	rng     *rand.Rand
 	now     int64
@@ -37,7 +37,7 @@ type exactWorld struct {
 	aheadTo       sampler.GVLState
 	aheadUntil    int64
 
-	// The truth.
+	// These fields have the truth: what really happens in the simulation.
 	waits []gvl.Wait
 	ns    map[sampler.ThreadID]*[5]int64 // by sampler.GVLState; only threads that a sample listed
 	lane  []gvl.LockInterval
@@ -197,7 +197,7 @@ func (w *exactWorld) choose() {
 	if a.hidden {
 		return
 	}
-	for _, b := range w.live { // threads that began to wait in the same record
+	for _, b := range w.live { // threads that began to wait at the moment of this same change
 		if b != a && b.state == sampler.GVLQueued && b.since == w.now && b.wait.FirstHolder == 0 {
 			b.wait.FirstHolder = a.id
 		}
@@ -310,7 +310,7 @@ func (w *exactWorld) sample(aboutNS, skewNS int64) *sampler.Sample {
 		s.Threads = append(s.Threads, t)
 		a.listed = true
 		if !a.hidden {
-			a.ns[a.state] += w.now - a.since // up to the sample
+			a.ns[a.state] += w.now - a.since // the time in the present state, up to the sample
 		}
 		a.since = w.now
 		w.keep(a)

@@ -11,11 +11,11 @@ import (
 // wants.
 const maxIdleLocks = 64
 
-// lockLane follows one ractor's GVL. now is the interval in progress: the holder and the number of waiting threads
-// since now.FromNS.
+// lockLane follows one ractor's GVL. The field now is the interval in progress: the holder and the number of waiting
+// threads since now.FromNS.
 type lockLane struct {
 	now gvl.LockInterval
-	// next is filled while a sample is fed: it has the holder and the waiting threads in this sample.
+	// The field next is filled while a sample is fed: it has the holder and the waiting threads in this sample.
 	next gvl.LockInterval
 }
 
@@ -72,7 +72,7 @@ func (s *Stream) moveLocks(st step, depth sampler.Depth) {
 			}
 			s.settleLock(l, at)
 			if st.gap {
-				at = st.toNS // the gap is unknown
+				at = st.toNS // no interval covers the gap, because nothing is known of it
 			}
 			l.now, l.now.FromNS, l.now.ToNS = *n, at, at
 		}

@@ -60,7 +60,7 @@ type step struct {
 // lengthNS returns the step's length in ns. It is never zero, because zero means that a time is known exactly.
 func (s *step) lengthNS() int64 { return max(s.toNS-s.fromNS, 1) }
 
-// beginNS returns the time at which a thread begins that is new in this sample, or that continues after a gap.
+// beginNS returns when a thread begins in this step. The thread is new in this sample, or continues after a gap.
 func (s *step) beginNS() int64 {
 	if s.gap {
 		return s.toNS
@@ -68,7 +68,7 @@ func (s *step) beginNS() int64 {
 	return s.midNS
 }
 
-// endNS returns the time at which a thread ends that the last sample listed and this sample does not.
+// endNS returns when a thread ends in this step. The last sample listed the thread, and this sample does not.
 func (s *step) endNS() int64 {
 	if s.gap {
 		return s.fromNS
@@ -81,7 +81,7 @@ type stepper struct {
 	started bool
 	lastNS  int64
 	slow    bool
-	low     bool // Self.Lowered
+	low     bool // Self.Lowered of the last sample
 	lost    uint64
 	// usual is the Reach at the requested rates. reach is the Reach at the present rates.
 	usual, reach Reach

@@ -63,8 +63,8 @@ type Stream struct {
 	free    []int
 	used    int // the number of used slots
 	out     gvl.Interval
-	// wait and open are buffers that are used again and again. wait is for an ended wait that is passed to consumers,
-	// and open for a wait in progress.
+	// wait and open are buffers that are used again and again. The field wait is for an ended wait that is passed to
+	// consumers, and the field open for a wait in progress.
 	wait, open gvl.Wait
 	// late has waits of threads that consumers do not know until the next Tick. They are passed on after this Tick.
 	late    []gvl.Wait

@@ -40,8 +40,8 @@ type untold struct {
 // thread is a listed thread: its present state, and its time that was not yet passed to consumers. The thread's tracker
 // decides when the state changes.
 type thread struct {
-	// The next fields are compared at each sample. They come first, so that they share a line of the CPU's cache. state
-	// began at runNS. kind is the kind of waiting. open is true if the state is not known yet.
+	// The next fields are compared at each sample. They come first, so that they share a line of the CPU's cache. The
+	// field state began at runNS. kind is the kind of waiting. The field open is true if the state is not known yet.
 	by    tracker
 	s     *Stream
 	id    sampler.ThreadID
@@ -68,7 +68,8 @@ type thread struct {
 	// stepNS is the time between the two samples around the beginning of the state.
 	stepNS int64
 	// stateNS is when the thread entered its state. It stays the same if the thread begins to wait for another object
-	// in this state. waitNS is when the thread began to wait for the GVL. before is its state until waitNS.
+	// in this state. waitNS is when the thread began to wait for the GVL. The field before has the thread's state until
+	// waitNS.
 	stateNS, waitNS int64
 	before          waitBefore
 	span            gvl.WaitSpan
@@ -81,8 +82,8 @@ type thread struct {
 	// looks has the last reading of the stack for each place of the thread. The places are: holding the GVL, waiting
 	// for it, or neither.
 	looks [numPlaces]pastLook
-	// most is how many segments there were between two consecutive readings of the stack, at most. It is the maximum
-	// over the last readings. readings is the number of these readings. shrink uses both to free memory.
+	// most is the largest number of segments between two consecutive readings of the stack. readings is the number of
+	// readings for which most was computed. shrink uses both to free memory.
 	most, readings int
 	// changes is the tracker that follows the thread by changes. It is nil if the thread was never followed by changes.
 	changes *exact
@@ -289,7 +290,7 @@ func (r *thread) tellSegments(state gvl.State, d *gvl.Detail) {
 	}
 }
 
-// giveUp sets the state to Unknown for all time of the thread whose state is not known yet. This time can then be
+// giveUp handles the thread's time whose state is not known yet. It sets this state to Unknown, so that the time can be
 // passed on.
 func (r *thread) giveUp() {
 	r.tellSegments(gvl.Unknown, &notAsked)
@@ -323,7 +324,8 @@ func (r *thread) handOut(g *segment, of look, fromNS, toNS int64) {
 	}
 }
 
-// hold keeps back a period whose state is not known yet, or a later period: consumers get periods in order.
+// hold keeps back a period whose state is not known yet. It also keeps back the periods after it, because consumers get
+// periods in order.
 func (r *thread) hold(u *untold) {
 	n := len(r.untold)
 	if n > 0 {

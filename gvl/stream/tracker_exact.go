@@ -100,7 +100,7 @@ func (e *exact) sample(ts *gvl.ThreadState, t *sampler.Thread) {
 func (e *exact) read(now look, atNS int64) {
 	e.cut(atNS)
 	if p := &e.looks[placeOf(e.stackState)]; p.atNS == 0 && e.stack != 0 && len(e.segments) > 0 {
-		*p = pastLook{e.look, e.segments[0].fromNS} // the reading from before changes were known
+		*p = pastLook{e.look, e.segments[0].fromNS} // the last reading from the time when changes were not known
 	}
 	e.thread.read(now, atNS)
 	if now.stack != 0 {
@@ -331,7 +331,7 @@ func (e *exact) yield(at int64) {
 	d, state, detail := gvl.Detail{FD: -1}, e.releasedFor, e.releasedDetail
 	if e.open && !e.unseen {
 		e.detail = d
-		e.tell(gvl.Native) // a sample has divided this time
+		e.tell(gvl.Native) // a sample fell into this short time
 	}
 	e.state, e.detail, e.open = gvl.Native, d, false
 	e.depart(gvl.PlaceReleased, at)

@@ -48,8 +48,8 @@ type row struct {
 	// listed is set if the thread is in the last sample. active is set if it has an open column.
 	listed, active bool
 	// settled and now are the open columns. A thread's time becomes final only some time after its samples. settled is
-	// the column up to which time is final. now is the column of the last sample, whose time can still change. Columns
-	// between the two are stored twice: first with what is known now, and again when they are final.
+	// the column up to which time is final. The field now is the column of the last sample, whose time can still
+	// change. Columns between the two are stored twice: first with what is known now, and again when they are final.
 	settled, now openColumn
 
 	chunks            []chunk

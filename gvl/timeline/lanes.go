@@ -58,7 +58,7 @@ type ractorLane struct {
 	ring    []ownerColumn
 	holders []ownerNS // the holders in the newest column
 	newest  int64
-	listed  int // threads
+	listed  int // number of listed threads
 	// lastCol is the last column in which the ractor was seen.
 	lastCol int64
 }

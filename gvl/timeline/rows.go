@@ -218,9 +218,8 @@ func (t *Timeline) Totals(id sampler.ThreadID, fromNS, toNS int64) [gvl.NumState
 	return ns
 }
 
-// Since returns when a thread that was in the state st at the time ns had entered this state. It searches the stored
-// columns, but not before fromNS. A column does not show the order of its states, so Since assumes that st was the last
-// one.
+// Since returns when a thread entered the state st, in which it was at the time ns. It searches the stored columns, but
+// not before fromNS. A column does not show the order of its states, so Since assumes that st was the last one.
 func (t *Timeline) Since(id sampler.ThreadID, st gvl.State, ns, fromNS int64) int64 {
 	t.sync()
 	r := t.rows[id]
@@ -290,7 +289,7 @@ func (t *Timeline) Owners(id sampler.RactorID, fromNS, toNS int64, cols int) []O
 		}
 	}
 	out := make([]OwnerCell, 0, min(cols, maxCells))
-	var shares []ownerNS // of the current cell
+	var shares []ownerNS // how long each thread held the GVL in the current cell
 	for k := range min(cols, maxCells) {
 		var c OwnerCell
 		shares = shares[:0]

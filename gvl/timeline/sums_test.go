@@ -18,7 +18,7 @@ func erratic(seed uint64, columns int) (tl *Timeline, end int64, was map[sampler
 	return erraticEach(seed, columns, func(*Timeline, int64) {})
 }
 
-// erraticEach does the same as erratic, and calls after for each sample.
+// erraticEach does the same as erratic, and calls the function after for each sample.
 func erraticEach(seed uint64, columns int, after func(tl *Timeline, at int64)) (tl *Timeline, end int64, was map[sampler.ThreadID][]change) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	p := gvltest.ProcOf(sampler.EraSched)

@@ -47,7 +47,7 @@ type Timeline struct {
 	dropped int
 
 	startNS, lastNS int64
-	col             int64 // the open column
+	col             int64 // number of the open column
 	syncedNS        int64 // sync has been done up to this time
 	proc            procLane
 	ractors         []*ractorLane
@@ -144,7 +144,7 @@ func (t *Timeline) list(slot int, ts *gvl.ThreadState) {
 	}
 }
 
-// advance begins a new open column if the old one is over, and stores the last columns of threads that have ended.
+// advance begins a new open column if the old one has ended, and stores the last columns of threads that have ended.
 func (t *Timeline) advance() {
 	was := t.col
 	if t.col = t.lastNS / t.columnNS; t.col == was {

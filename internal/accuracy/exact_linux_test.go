@@ -31,7 +31,8 @@ type kept struct {
 	// noCPU is how long a thread was without a CPU just before a change: it got, released or queued for the GVL. The
 	// key is the native thread and the time of this change.
 	noCPU map[threadAt]int64
-	// now is the current time span in which all changes of the GVL are known. longest is the longest such span so far.
+	// The field now is the current time span in which all changes of the GVL are known. longest is the longest such
+	// span so far.
 	now, longest known
 }
 
@@ -87,7 +88,7 @@ func (k *kept) follow(s *live.Source) {
 	k.measure.Stream().Attach(k)
 }
 
-// take takes a sample.
+// take adds a sample.
 func (k *kept) take(x *sampler.Sample) {
 	for i := range x.Threads {
 		k.tids[x.Threads[i].ID] = x.Threads[i].TID
@@ -200,7 +201,8 @@ func toldBy(log *eventlog.Log, from, to int64) eventsOf {
 	return e
 }
 
-// beside is a wait that exact mode measured. before is how long the thread had no CPU just before this wait, in ns.
+// beside is a wait that exact mode measured. The field before is how long the thread had no CPU just before this wait,
+// in ns.
 type beside struct {
 	gvl.Wait
 	before int64
@@ -216,10 +218,10 @@ func withNeighbours(k *kept) map[int32][]beside {
 	return by
 }
 
-// matched compares the waits that Ruby logged with the waits that exact mode measured. of counts the logged waits that
-// it checks. They have at least the length least, in ns. found counts the waits whose begin and end differ by at most
-// slack, in ns. preempted counts further waits that begin later in exact mode than in Ruby's log, because the thread
-// had no CPU. The kernel's count of the time without a CPU must explain this delay.
+// matched compares the waits that Ruby logged with the waits that exact mode measured. It checks the logged waits of at
+// least the length least, in ns. The result of is their number. found is how many of them have a begin and an end that
+// differ by at most slack, in ns. preempted is how many others begin later in exact mode than in Ruby's log, because
+// the thread had no CPU. The kernel's count of the time without a CPU must explain this delay.
 func matched(told map[int32][]toldSpan, k *kept, least, slack int64) (found, preempted, of int) {
 	by := withNeighbours(k)
 	for tid, waits := range told {
@@ -307,8 +309,8 @@ func exactLoad(t *testing.T, r rubytest.Ruby, name string, d time.Duration, libc
 }
 
 // compared is how far exact mode is from Ruby's own events. mean and worst are the errors of a thread's shares of
-// running, waiting and released, in percentage points. of counts the logged waits of 50 µs and more. found counts the
-// waits among them whose begin and end are within 20 µs of Ruby's. preempted counts the waits that match only if the
+// running, waiting and released, in percentage points. The field of is the number of logged waits of 50 µs and more.
+// found is how many of these waits begin and end within 20 µs of Ruby's times. preempted is how many match only if the
 // time is considered in which the thread had no CPU just before the wait.
 type compared struct {
 	mean                        [3]float64

@@ -117,7 +117,7 @@ func besides(t *testing.T, pid int, d time.Duration, by ...live.From) (
 		case by[i] != live.FromPolling && of.toNS-of.fromNS < int64(d)/5:
 			rubytest.Skip(t, "on this machine, now, %s did not know all changes for long enough", by[i])
 		case of.fromNS == of.toNS:
-			continue // no samples
+			continue // this source delivered no samples
 		}
 		is, truth := keeps[i].times(of.fromNS, of.toNS), exactly.times(of.fromNS, of.toNS)
 		n := float64(len(truth))

@@ -34,8 +34,8 @@ type totals struct {
 	threads int64
 }
 
-// farNS is the time between two samples, in ns, from which on they are far apart, because ddtop got no CPU in between.
-// The constant slack covers the errors of shorter times.
+// farNS is the time between two samples, in ns, from which on they are far apart. This happens if ddtop gets no CPU in
+// between. The constant slack covers the errors that shorter times cause.
 const farNS = 5e6
 
 // course has the totals up to each sample, in the order of time.

@@ -327,9 +327,9 @@ func violations(p pkg) []string {
 	return broken
 }
 
-// mayImport reports whether a package under the rule named rule may import the package other. It may import packages
-// with the same rule, and packages whose rule is in the rule's list. So the name sampler in a list does not allow
-// sampler/live, which has a rule of its own.
+// mayImport reports whether a package to which the rule with the name rule applies may import the package other. It may
+// import packages with the same rule, and packages whose rule is in the rule's list. So the name sampler in a list does
+// not allow sampler/live, which has a rule of its own.
 func mayImport(rule, other string) bool {
 	otherRule, ok := ruleOf(other)
 	if !ok {
@@ -508,7 +508,7 @@ func TestViolationsAreFound(t *testing.T) {
 		name    string
 		imports []string
 		deps    []string
-		want    string // "" for none
+		want    string // "" if there is no violation
 	}{
 		{"gvl", []string{"fmt", module + "/sampler"}, nil, ""},
 		{"gvl", []string{module + "/attach"}, nil, "gvl imports attach"},

@@ -43,7 +43,7 @@ func linksIn(from, text string) []link {
 	return found
 }
 
-// headings returns a document's headings as the anchors that GitHub makes of them.
+// headings returns the anchors that GitHub makes of a document's headings.
 func headings(text string) map[string]bool {
 	names := make(map[string]bool)
 	code := false

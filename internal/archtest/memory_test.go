@@ -14,7 +14,7 @@ import (
 )
 
 // memoryLimits are constants in the source code. Together they limit the memory that ddtop uses for a process while its
-// screen is open. The product of a constant and the field times is the limit in bytes.
+// screen is open. Each limit in bytes is the value of the constant, multiplied by the number in the field times.
 var memoryLimits = []struct {
 	file, name string
 	times      int64
@@ -30,7 +30,7 @@ var memoryLimits = []struct {
 	{"flamegraph/rolling.go", "MaxKeys", 160},       // bytes of an entry, with its place in the map
 	{"ui/store/store.go", "maxPendingThreads", 200}, // bytes of a sampler.Thread
 	{"sampler/live/internal/handover/handover.go", "maxWaitingThreads", 200},
-	{"ui/page/thread/source.go", "maxSourceBytes", 16}, // the number of files
+	{"ui/page/thread/source.go", "maxSourceBytes", 16}, // the largest number of files (maxSourceFiles)
 }
 
 // constantOf returns the value of a constant in a Go file, if the constant consists of numbers only.

@@ -51,7 +51,7 @@ func startServer(t *testing.T, file, text string, env []string, name, pkg string
 		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // ignore the error: it only says that the process was killed
 		if t.Failed() {
 			t.Logf("%s said:\n%s", name, said.String())
 		}
@@ -156,7 +156,7 @@ run ->(env) { env["PATH_INFO"] == "/lock" && LOCK.synchronize { sleep 0.3 }; [20
 					return
 				default:
 					if err := get("/lock"); err != nil {
-						return // the server was ended
+						return // the test has ended the server
 					}
 				}
 			}
@@ -244,8 +244,8 @@ sleep
 	wantFinding(t, pid, "db_slow", "127.0.0.1:"+port)
 }
 
-// TestNamesOfRealServers: ps shows the number of each of Puma's workers. ps and the screen show how many threads of
-// Sidekiq are busy. Sidekiq's threads all have the same name, so dump adds a number to each name.
+// TestNamesOfRealServers: `ddtop ps` shows the number of each of Puma's workers. ps and the screen show how many
+// threads of Sidekiq are busy. Sidekiq's threads all have the same name, so dump adds a number to each name.
 func TestNamesOfRealServers(t *testing.T) {
 	rubytest.Long(t)
 	row := func(pid int) string { return psRow(t, run(t, "ps").out, pid) }

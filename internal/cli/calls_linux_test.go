@@ -38,7 +38,7 @@ exit!
 func TestCallsOfC(t *testing.T) {
 	p := rubytest.One(t).Start(t, callsScript, rubytest.Options{})
 	p.Expect(t, "ready")
-	defer func() { p.Send(t, "end"); p.Wait(t) }() // otherwise the semaphore and the queue would stay
+	defer func() { p.Send(t, "end"); p.Wait(t) }() // otherwise the semaphore and the queue would stay in the kernel
 	for end := time.Now().Add(rubytest.Timeout); ; {
 		r := run(t, "dump", "-p", strconv.Itoa(p.PID), "--json")
 		r.want(t, 0)

@@ -211,7 +211,8 @@ func askShop(
 	})
 }
 
-// serveShop measures a shop under load. others is how many CPUs were used by processes that the test did not start.
+// serveShop measures a shop under load. The result others is how many CPUs were used by processes that the test did not
+// start.
 func serveShop(
 	t *testing.T, shop *servertest.Rails, threads int, load func(int64) (string, url.Values),
 ) (s shopServed, others float64) {
@@ -235,9 +236,9 @@ func whyNot(c *report.StatCapacity) string {
 	return *c.Why
 }
 
-// relation returns the throughput with to threads, divided by the throughput with from threads. It computes this ratio
-// for each round. mean is the mean of all rounds. half is half the width of its 95 % confidence interval, as a part of
-// the mean.
+// relation compares the throughputs of two numbers of threads, the parameters from and to. It divides the throughput
+// with the number to by the throughput with the number from, for each round. mean is the mean of all rounds. half is
+// half the width of its 95 % confidence interval, as a part of the mean.
 func relation(from, to int, all map[int][]shopServed) (mean, half float64) {
 	n := len(all[from])
 	var sum, squares float64
@@ -326,7 +327,7 @@ func othersCPU(t *testing.T) float64 {
 		}
 		return n
 	}
-	used := ticks(strings.Fields(string(text)), 1, 3) // user without nice, system (proc(5))
+	used := ticks(strings.Fields(string(text)), 1, 3) // the fields user (without nice) and system (proc(5))
 	type process struct {
 		parent int64
 		used   int64
@@ -346,9 +347,9 @@ func othersCPU(t *testing.T) float64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := process{parent: ticks(f, 1), used: ticks(f, 11, 12)} // utime, stime
+		p := process{parent: ticks(f, 1), used: ticks(f, 11, 12)} // the fields utime and stime
 		if pid == int64(os.Getpid()) {
-			p.used += ticks(f, 13, 14) // of children that have ended
+			p.used += ticks(f, 13, 14) // the CPU time of children that have ended
 		}
 		all[pid] = p
 	}
@@ -360,5 +361,5 @@ func othersCPU(t *testing.T) float64 {
 			used -= p.used
 		}
 	}
-	return float64(used) / 100 // USER_HZ
+	return float64(used) / 100 // the kernel counts 100 ticks per second (USER_HZ)
 }

@@ -106,7 +106,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// takes returns a check that a command gets n arguments. what describes the arguments in the error.
+// takes returns a function that checks that a command gets n arguments. The parameter what describes the arguments in
+// the error.
 func takes(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -167,7 +168,7 @@ func exitCode(err error) int {
 	var usage *flags.UsageError
 	var checks *doctorError
 	switch {
-	case errors.As(err, &checks): // even if it wraps a failure with another code
+	case errors.As(err, &checks): // failed checks decide, even if the error wraps a failure with another exit code
 		return exitFailed
 	case errors.As(err, &usage):
 		return exitUsage

@@ -184,7 +184,7 @@ func (f *screenFlags) apply(cmd *cobra.Command, path, text string) error {
 			}
 		}
 		flag := cmd.Flags().Lookup(name)
-		if flag == nil || flag.Changed { // replay has no flags for rates: it uses the rates of the recording
+		if flag == nil || flag.Changed { // `ddtop replay` has no flags for rates: it uses the rates of the recording
 			continue
 		}
 		if err := flag.Value.Set(fmt.Sprint(value)); err != nil {

@@ -94,8 +94,8 @@ func TestSettingsOfFindings(t *testing.T) {
 	}
 }
 
-// TestSettingsOfPush: push reads redact and the rules of findings from the settings file, and flags override them. push
-// ignores all other settings in the file, because they are for screens.
+// TestSettingsOfPush: `ddtop push` reads the setting redact and the rules of findings from the settings file, and flags
+// override them. It ignores all other settings in the file, because they are for screens.
 func TestSettingsOfPush(t *testing.T) {
 	const file = "theme = \"none such\"\nredact = true\n[findings]\ngvl_hog.wait = \"50ms\"\ngvl_hog.lead = 3\n"
 	for _, c := range []struct {

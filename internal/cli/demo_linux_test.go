@@ -50,8 +50,8 @@ func TestDemoWithoutATerminal(t *testing.T) {
 		t.Fatalf("code %d, it said %q", r.code, r.err)
 	}
 	for _, want := range []string{
-		"GVL", "http-1", "worker-1", "reports", "cache-refresher", "ddtop itself", // the table
-		"Service#start_thread", "scheduler", // the dump
+		"GVL", "http-1", "worker-1", "reports", "cache-refresher", "ddtop itself", // words in the table
+		"Service#start_thread", "scheduler", // words in the dump
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("%q is not in what it printed:\n%s", want, r.out)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDiff: diff compares a recording with a profile of this recording, and refuses files that cannot be compared. diff
-// and report never overwrite a file that they read.
+// TestDiff: `ddtop diff` compares a recording with a profile of this recording, and refuses files that cannot be
+// compared. `ddtop diff` and `ddtop report` never overwrite a file that they read.
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	recorded, folder := valuesFile(t), t.TempDir()

@@ -57,7 +57,7 @@ func exits(t *testing.T, pid int) bool {
 	if err != nil || len(fields) < 7 {
 		t.Fatalf("process %d: %q, %v", pid, stat, err)
 	}
-	const exiting = 4 // PF_EXITING
+	const exiting = 4 // the kernel's flag PF_EXITING
 	if flags, err := strconv.ParseUint(fields[6], 10, 64); err != nil || flags&exiting != 0 {
 		return true
 	}
@@ -74,8 +74,8 @@ func exits(t *testing.T, pid int) bool {
 	return pending&(1<<(unix.SIGKILL-1)) != 0
 }
 
-// TestScreenRecordsToADiskThatHangs: if the disk hangs to which the screen records, the screen goes on. A key or a
-// signal still ends ddtop. ddtop reports which samples the recording lacks.
+// TestScreenRecordsToADiskThatHangs: the screen records to a disk that hangs. The screen goes on, and a key or a signal
+// still ends ddtop. ddtop reports which samples the recording lacks.
 func TestScreenRecordsToADiskThatHangs(t *testing.T) {
 	rubytest.Long(t)
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
@@ -189,8 +189,8 @@ func TestScreenRecordsToAFullDisk(t *testing.T) {
 	readable(t, files[0])
 }
 
-// TestRecordToADiskThatHangs: if the disk hangs, a signal still ends record. record reports which samples are missing,
-// and which file has the other samples.
+// TestRecordToADiskThatHangs: if the disk hangs, a signal still ends `ddtop record`. ddtop reports which samples are
+// missing, and which file has the other samples.
 func TestRecordToADiskThatHangs(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
@@ -223,8 +223,8 @@ func TestRecordToADiskThatHangs(t *testing.T) {
 }
 
 // TestRecordToADiskThatDoesNotConfirm: all samples are written, but the disk takes long to confirm that they are
-// stored, as a busy disk does. If the file is new, it is complete, and record says that the disk has not confirmed it.
-// If record should replace an existing file, it fails with the same message.
+// stored, as a busy disk does. If the file is new, it is complete, and `ddtop record` says that the disk has not
+// confirmed it. If the file would replace an existing one, ddtop fails with the same message.
 func TestRecordToADiskThatDoesNotConfirm(t *testing.T) {
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")

@@ -13,9 +13,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestDoctor: doctor checks a process that can be read, lists the results, and ends with a line that sums them up. The
-// exit code is 1 if a check failed. With --pause, doctor also tries to stop the process. Wrong settings are a failed
-// check. With --redact, the output has no names.
+// TestDoctor: `ddtop doctor` checks a process that can be read, lists the results, and ends with a line that sums them
+// up. The exit code is 1 if a check failed. With --pause, doctor also tries to stop the process. Wrong settings are a
+// failed check. With --redact, the output has no names.
 func TestDoctor(t *testing.T) {
 	name := unlike(t, "patient")
 	p := named(t, name+" (secret)")
@@ -74,7 +74,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorWithoutPermission: if a user may not read a process, doctor says why.
+// TestDoctorWithoutPermission: if a user may not read a process, `ddtop doctor` says why.
 func TestDoctorWithoutPermission(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -155,7 +155,7 @@ func (d *doctor) examineContext(src *live.Source) {
 	}
 }
 
-// achievedEnough is the part of a requested sampling rate that ddtop must reach. Below it, doctor adds a note.
+// achievedEnough is the part of a requested sampling rate that ddtop must reach. Below it, `ddtop doctor` adds a note.
 const achievedEnough = 0.8
 
 // examineRates reports the sampling rates that ddtop reached, and the figures for which they are too low. If a rate is

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// TestPtraceRemedy: if the kernel restricts ptrace, doctor recommends only what helps with the rights and settings of
-// this machine.
+// TestPtraceRemedy: if the kernel restricts ptrace, `ddtop doctor` recommends only what helps with the rights and
+// settings of this machine.
 func TestPtraceRemedy(t *testing.T) {
 	for _, c := range []struct {
 		rights       attach.Rights

@@ -10,7 +10,7 @@ import (
 )
 
 // TestDoctorRates: a rate far below the wanted rate is a note, not a success. If the rate is too low for some figures,
-// doctor names these figures and a remedy.
+// `ddtop doctor` names these figures and a remedy.
 func TestDoctorRates(t *testing.T) {
 	const second = int64(1e9)
 	polled := func(lockHz, stackHz float64, idle int64) report.StatQuality {

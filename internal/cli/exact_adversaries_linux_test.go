@@ -2,7 +2,7 @@ package cli_test
 
 import (
 	"bytes"
-	_ "embed" // the program
+	_ "embed" // for the program adversaries
 	"encoding/json"
 	"fmt"
 	"os"
@@ -51,8 +51,8 @@ func tooEarly(r result) bool {
 	return r.code == 1 && (strings.Contains(r.err, "before anything was measured") || strings.Contains(r.err, "the reading was ended"))
 }
 
-// end ends ddtop as ctrl-c does, checks the result, and returns it. It returns nil if ddtop ended before its first
-// sample.
+// The method end sends ddtop the signal of ctrl-c, checks the result, and returns it. It returns nil if ddtop ended
+// before its first sample.
 func (b *beside) end(t *testing.T) *report.Stat {
 	t.Helper()
 	if err := b.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -103,7 +103,7 @@ func tasks(t *testing.T, pid int) []string {
 }
 
 // play lets the program adversaries run its parts one by one, and returns the lines that it prints. After each line,
-// play calls during, unless during is nil.
+// play calls the function during, unless it is nil.
 func play(t *testing.T, p *rubytest.Process, during func()) (lines []string) {
 	t.Helper()
 	p.Send(t, "go")
@@ -148,11 +148,11 @@ func TestExactChangesNothing(t *testing.T) {
 					return
 				}
 				// The second ddtop is killed at a random moment, and its probes are removed. The probes of the first
-				// ddtop look the same. They must stay.
+				// ddtop look the same, but must stay.
 				if err := other.cmd.Process.Kill(); err != nil {
 					t.Fatal(err)
 				}
-				_ = other.cmd.Wait() // it was killed
+				_ = other.cmd.Wait() // ignore the error: it only says that ddtop was killed
 				other = nil
 				if rubytest.ChangedCode(t, p.PID) == 0 {
 					t.Error("the end of one ddtop has taken the probes of another out")
@@ -260,7 +260,7 @@ $stdin.gets`, rubytest.Options{})
 				if err := b.cmd.Process.Signal(signal); err != nil {
 					t.Fatal(err)
 				}
-				_ = b.cmd.Wait() // the signal ended it
+				_ = b.cmd.Wait() // ignore the error: the signal has ended ddtop
 				for _, pid := range []int{p.PID, busy, still} {
 					rubytest.Probed(t, pid, false)
 				}
@@ -324,7 +324,7 @@ func interrupted(cmd *exec.Cmd) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = cmd.Wait() // strace ends by the signal
+		_ = cmd.Wait() // ignore the error: strace ends by the signal
 	}()
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()

@@ -92,8 +92,8 @@ func TestStatExact(t *testing.T) {
 		if stat.DurationNS-stat.ExactNS > stat.DurationNS/10 {
 			rubytest.TooSeldom(t, "of %d ns %d are exact", stat.DurationNS, stat.ExactNS)
 		}
-		// Without exact mode, stat must report no exact times. Records of thread switches would also show every change
-		// of the GVL. So the source must be polling, which only samples.
+		// Without exact mode, `ddtop stat` must report no exact times. Records of thread switches would also show every
+		// change of the GVL. So the source must be polling, which only samples.
 		plain := run(t, "stat", pid, "-d", "100ms", "--json", "--source", "polling")
 		plain.want(t, 0)
 		if !strings.Contains(plain.out, `"exact": null`) || !strings.Contains(plain.out, `"exact_ns": 0,`) {
@@ -148,7 +148,7 @@ func TestExactLeavesNothing(t *testing.T) {
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Error(err)
 			}
-			_ = cmd.Wait() // it was killed
+			_ = cmd.Wait() // ignore the error: the signal has ended ddtop
 			rubytest.Probed(t, p.PID, false)
 		}
 		p.Send(t, "")

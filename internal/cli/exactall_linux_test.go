@@ -70,7 +70,7 @@ func TestExactEverywhere(t *testing.T) {
 		}
 		run(t, append([]string{"dump"}, exact...)...).want(t, 0)
 
-		// A report that is made from a recording in exact mode has exact figures, too.
+		// A recording was made in exact mode. A report from this recording has exact figures, too.
 		asJSON := run(t, "report", in("x.ddtop"), "--json")
 		asJSON.want(t, 0)
 		var told report.Stat
@@ -131,7 +131,7 @@ func startDdtop(t *testing.T, args ...string) *startedDdtop {
 	}
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
-			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Process.Kill() // this fails if ddtop has already ended
 			_ = cmd.Wait()
 		}
 	})
@@ -288,7 +288,7 @@ func sleeps(t *testing.T, pid int) map[string]int {
 	for _, tid := range tasks(t, pid) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/status", pid, tid))
 		if err != nil {
-			continue // it has ended
+			continue // the thread has ended
 		}
 		var n int
 		if _, rest, ok := strings.Cut(string(b), "\nvoluntary_ctxt_switches:"); ok {
@@ -323,18 +323,18 @@ func TestExactBySignal(t *testing.T) {
 		for i, args := range [][]string{{"record", "-o", filepath.Join(dir, "x.ddtop")}, {"stat"}, {"stat", "--interval", "1s"}, {"dump"}} {
 			for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 				d := startDdtop(t, append(args, "-p", strconv.Itoa(p.PID), "-d", "1h", "--exact", "--exact-cost", "off")...)
-				rubytest.Probed(t, p.PID, true) // maybe only the first probes are in
+				rubytest.Probed(t, p.PID, true) // at this moment, ddtop may have put in only its first probes
 				if i == 0 {
 					moreStamps(t, p, p.PID, 20)
 				}
 				if err := d.cmd.Process.Signal(signal); err != nil {
 					t.Fatal(err)
 				}
-				_ = d.cmd.Wait() // how it ended does not matter
+				_ = d.cmd.Wait() // ignore the error: the test accepts every exit code
 				rubytest.Probed(t, p.PID, false)
 			}
 		}
-		p.Send(t, "") // the program is still there, and ends
+		p.Send(t, "") // the program must still run: this line makes it end
 	})
 }
 

@@ -49,8 +49,8 @@ func TestFormatByName(t *testing.T) {
 	run(t, "report", recorded, "--format", "chrome", "-o", filepath.Join(t.TempDir(), "x.perfetto")).want(t, 0)
 }
 
-// TestEndpointThatWasNotSeen: if --endpoint matches no request and no job, report fails instead of writing an empty
-// report. The error lists similar routes and classes.
+// TestEndpointThatWasNotSeen: if --endpoint matches no request and no job, `ddtop report` fails instead of writing an
+// empty report. The error lists similar routes and classes.
 func TestEndpointThatWasNotSeen(t *testing.T) {
 	t.Parallel()
 	recorded := valuesFile(t)

@@ -219,9 +219,9 @@ func (p incidentPage) writeGroup(ctx context.Context, g sampler.Group, j *job) e
 	return j.out.Write(ctx, j.std, func(w io.Writer) error { return page.WriteIncidents(w, list) })
 }
 
-// checkEndpoint refuses --endpoint for formats and metrics that cannot be limited to a request. These are formats of
-// threads over time, recordings, and the metric for objects. For objects, only the total is exact, not the number for
-// one request.
+// checkEndpoint refuses --endpoint for formats and metrics that cannot be limited to a request. These are formats that
+// show all threads over time, recordings, and the metric for objects. For objects, only the total is exact, not the
+// number for one request.
 func checkEndpoint(f *flags.Endpoint, format format, metric flamegraph.Metric) error {
 	switch {
 	case f.Match() == nil:

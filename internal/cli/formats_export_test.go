@@ -1,9 +1,9 @@
 package cli
 
-// RecordFormats returns the names of all formats of record.
+// RecordFormats returns the names of all formats that `ddtop record` can write.
 func RecordFormats() []string { return formatNames(recordFormats()) }
 
-// ReportFormats returns the names of all formats of report.
+// ReportFormats returns the names of all formats that `ddtop report` can write.
 func ReportFormats() []string { return formatNames(reportFormats(nil)) }
 
 func formatNames(list []format) (names []string) {

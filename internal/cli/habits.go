@@ -26,8 +26,8 @@ var sameHabit = map[string]string{
 	"live": "attach", "connect": "attach", "open": "attach",
 }
 
-// habit returns the advice which ddtop command to use instead of another profiler's command. It returns "" if typed
-// does not begin with such a command.
+// habit returns advice about which ddtop command replaces another profiler's command. It returns "" if typed does not
+// begin with such a command.
 func habit(typed string) string {
 	word, process, _ := strings.Cut(typed, " ")
 	if !isTypable(strings.ReplaceAll(process, " ", "")) {

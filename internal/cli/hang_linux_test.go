@@ -115,7 +115,7 @@ func awaitRaised(t *testing.T, pid int, pause bool) {
 func slept(task string) int {
 	text, err := os.ReadFile(filepath.Join(task, "status"))
 	if err != nil {
-		return 0 // it has ended
+		return 0 // the thread has ended
 	}
 	_, after, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:\t")
 	line, _, _ := strings.Cut(after, "\n")
@@ -140,7 +140,7 @@ func awaitHang(t *testing.T, pid int) {
 			text, err := os.ReadFile(filepath.Join(task, "syscall"))
 			n, was := slept(task), stands[task]
 			switch {
-			case err != nil || !strings.HasPrefix(string(text), reading): // another call, or it has ended
+			case err != nil || !strings.HasPrefix(string(text), reading): // the thread is in another call, or has ended
 				delete(stands, task)
 			case was.since.IsZero() || was.slept != n:
 				stands[task] = stand{n, time.Now()}

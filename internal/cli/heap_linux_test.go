@@ -71,8 +71,8 @@ func TestHeap(t *testing.T) {
 	}
 }
 
-// TestRecordHeap: with --heap, record adds a table of the process's objects to the HTML page. For two processes the
-// page has two tables. ddtop refuses --heap together with other formats or with --when.
+// TestRecordHeap: `ddtop record` with --heap adds a table of the process's objects to the HTML page. For two processes
+// the page has two tables. ddtop refuses --heap together with other formats or with --when.
 func TestRecordHeap(t *testing.T) {
 	ruby := rubytest.One(t)
 	var pids []string
@@ -101,8 +101,9 @@ func TestRecordHeap(t *testing.T) {
 	run(t, "record", pids[0], "--heap", "--when", "wait_p99>200ms", "-o", "x").want(t, 2, "--heap")
 }
 
-// TestHeapGrows measures a program that leaks objects of one kind and makes short-lived objects of another. heap must
-// report only the leak as growing. One Ruby is enough, because TestHeapGrowth checks the same rules on all Rubies.
+// TestHeapGrows measures a program that leaks objects of one kind and makes short-lived objects of another. `ddtop
+// heap` must report only the leak as growing. One Ruby is enough, because TestHeapGrowth checks the same rules on all
+// Rubies.
 func TestHeapGrows(t *testing.T) {
 	rubytest.Long(t)
 	rubytest.OftenEnough(t)

@@ -254,9 +254,9 @@ func TestHeapMemoryGrown(t *testing.T) {
 	}
 }
 
-// TestHeapReaderNamesCodeThatAsks: while memory of C code grows, the screen names the code that asks the kernel for it.
-// To know this, its reader of the heap traces the calls that allocate memory. When the memory stops growing, the reader
-// stops tracing.
+// TestHeapReaderNamesCodeThatAsks: while memory of C code grows, the screen names the code that asks the kernel for
+// memory. To know this, the screen's reader of the heap traces the calls that allocate memory. When the memory stops
+// growing, the reader stops tracing.
 func TestHeapReaderNamesCodeThatAsks(t *testing.T) {
 	if err := live.MayRun(); err != nil {
 		t.Skip(err)

@@ -28,9 +28,9 @@ func pausing(t *testing.T, args ...string) (r result) {
 	return r
 }
 
-// TestHeapPause counts objects, shows what holds them and writes a file, each with --pause. With this flag, heap stops
-// the process and copies its memory, so all results are from one instant. ddtop announces that it will stop the
-// process, and afterwards reports for how long.
+// TestHeapPause counts objects, shows what holds them and writes a file, each with --pause. With this flag, `ddtop
+// heap` stops the process and copies its memory, so all results are from one instant. ddtop announces that it will stop
+// the process, and afterwards reports for how long.
 func TestHeapPause(t *testing.T) {
 	p := rubytest.One(t).Start(t, heapProgram, rubytest.Options{})
 	p.Expect(t, "ready")
@@ -104,9 +104,9 @@ while $stdin.gets; puts "on"; $stdout.flush; end`, rubytest.Options{})
 		if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // ignore the error: it only says that ddtop was killed
 		p.Send(t, "are you there")
-		p.Expect(t, "on") // fails if it does not answer
+		p.Expect(t, "on") // fails if the process does not answer
 		if traced(t, p.PID) {
 			t.Fatalf("kill %d: a thread is still stopped", i)
 		}

@@ -22,8 +22,8 @@ eval("keep += Array.new(2345) { |i| Order.new(i) }", binding, "/srv/shop/cart.rb
 eval("keep += Array.new(45) { |i| Order.new(i) }", binding, "/srv/shop/cart.rb", 30)
 puts "ready"; $stdout.flush; $stdin.gets`
 
-// TestHeapPlaces: heap shows where in the code objects were allocated, as text, as JSON and for pprof. With --redact,
-// paths have no folders. With --pause, heap reads all places from a copy of one instant.
+// TestHeapPlaces: `ddtop heap` shows where in the code objects were allocated, as text, as JSON and for pprof. With
+// --redact, paths have no folders. With --pause, heap reads all places from a copy of one instant.
 func TestHeapPlaces(t *testing.T) {
 	p := rubytest.One(t).Start(t, tracedProgram, rubytest.Options{})
 	p.Expect(t, "ready")

@@ -40,8 +40,8 @@ func intervalSums(t *testing.T, text string) (ns map[string]int64, samples int) 
 	return ns, samples
 }
 
-// TestIntervalsOfARecording: the intervals in a recording sum up to the times that report --json shows for each state,
-// to the nanosecond.
+// TestIntervalsOfARecording: the intervals in a recording sum up to the times that `ddtop report --json` shows for each
+// state, to the nanosecond.
 func TestIntervalsOfARecording(t *testing.T) {
 	t.Parallel()
 	path, _ := record(t, "-d", "3s")
@@ -70,8 +70,8 @@ func TestIntervalsOfARecording(t *testing.T) {
 			}
 		}
 	}
-	// record can also write the intervals while it measures. Here it does this with --redact, so the lines have no
-	// names.
+	// `ddtop record` can also write the intervals while it measures. Here it does this with --redact, so the lines have
+	// no names.
 	p := rubytest.One(t).Start(t, spinner, rubytest.Options{})
 	p.Expect(t, "up")
 	file := filepath.Join(t.TempDir(), "x.jsonl")
@@ -82,8 +82,8 @@ func TestIntervalsOfARecording(t *testing.T) {
 	}
 }
 
-// TestIntervalsOnABadDisk: if the disk is full, record ends with an error. The error names the file that has the
-// intervals written so far. If the disk hangs, a signal still ends record.
+// TestIntervalsOnABadDisk: if the disk is full, `ddtop record` ends with an error. The error names the file that has
+// the intervals written so far. If the disk hangs, a signal still ends ddtop.
 func TestIntervalsOnABadDisk(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

@@ -30,8 +30,8 @@ STDIN.gets
 Fiddle::Function.new(Fiddle.dlopen(nil)["pthread_exit"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOID).call(nil)
 `
 
-// startLines starts a ddtop whose output the test reads while ddtop runs. next returns the next line. end waits until
-// ddtop ends and returns its result.
+// startLines starts a ddtop whose output the test reads while ddtop runs. The function next returns the next line. The
+// function end waits until ddtop ends and returns its result.
 func startLines(t *testing.T, args ...string) (cmd *exec.Cmd, next func() string, end func() result) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -54,7 +54,7 @@ func startLines(t *testing.T, args ...string) (cmd *exec.Cmd, next func() string
 		return s.Text()
 	}
 	return cmd, next, func() result {
-		for s.Scan() { // to its end
+		for s.Scan() { // read the output to its end
 		}
 		return finish(t, cmd, nil, errs)
 	}
@@ -113,7 +113,7 @@ func TestFirstThreadEnds(t *testing.T) {
 }
 
 // TestFirstThreadEndsWithGVL: the first thread ends by pthread_exit while it holds the GVL. After this, no thread can
-// get the GVL. dump must say so.
+// get the GVL. `ddtop dump` must say so.
 func TestFirstThreadEndsWithGVL(t *testing.T) {
 	p := rubytest.One(t).Start(t, strings.Replace(leaderEnds, "Fiddle::TYPE_VOID)", "Fiddle::TYPE_VOID, need_gvl: true)", 1), rubytest.Options{})
 	p.Expect(t, "up")

@@ -41,7 +41,7 @@ func TestReportOfWhatTheDiskLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Live(true)
-	var first, last uint64 // lost by the stream itself
+	var first, last uint64 // how many samples the stream itself had lost at the first and at the last sample
 	for n := 0; w.Lost() == 0; n++ {
 		s := stream.Next()
 		if err := w.Write(s); err != nil {

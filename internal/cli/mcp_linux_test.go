@@ -22,7 +22,7 @@ func startMCP(t *testing.T, args ...string) *mcp.ClientSession {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() }) // it may have ended
+	t.Cleanup(func() { _ = s.Close() }) // ignore the error: the server may have ended already
 	return s
 }
 

@@ -152,7 +152,7 @@ func TestProcessesOfOneName(t *testing.T) {
 	x.see(t, "worker 1")
 	x.see(t, "with 2 processes below (--children)")
 	x.press(t, "\t")
-	x.see(t, "all processes") // view 8
+	x.see(t, "all processes") // this is view 8
 	x.press(t, "q")
 	x.leaves(t, 0)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestMatchSaysThatNothingMatches: if no Ruby matches --match, push logs that nothing matches. A shell or a sudo with
-// the same words in its command line is no Ruby. If a Ruby matches, push does not log this. The test ends each push at
-// once, even while push opens its folder.
+// TestMatchSaysThatNothingMatches: if no Ruby matches --match, `ddtop push` logs that nothing matches. A shell or a
+// sudo with the same words in its command line is no Ruby. If a Ruby matches, ddtop does not log this. The test ends
+// each ddtop at once, even while it opens its folder.
 func TestMatchSaysThatNothingMatches(t *testing.T) {
 	t.Parallel()
 	name := unlike(t, "wrapped")
@@ -26,7 +26,7 @@ func TestMatchSaysThatNothingMatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_, _ = io.WriteString(keep, "end\n") // it may have ended
+		_, _ = io.WriteString(keep, "end\n") // ignore the error: the shell may have ended already
 		_ = shell.Wait()
 	})
 	push := func(says string) pusher {

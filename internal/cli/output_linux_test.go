@@ -136,9 +136,9 @@ func diskOf(t *testing.T, size string) (dir string) {
 	return dir
 }
 
-// TestRecordingOnAFullDisk: if the disk is full, record fails and names the file that holds the samples so far. If
-// record should replace an existing file, this file keeps its content, and the samples are in a file with the ending
-// .partial. In either case, ddtop report can read the samples.
+// TestRecordingOnAFullDisk: if the disk is full, `ddtop record` fails and names the file that holds the samples so far.
+// If the recording would replace an existing file, this file keeps its content, and the samples are in a file with the
+// ending .partial. In either case, `ddtop report` can read the samples.
 func TestRecordingOnAFullDisk(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()

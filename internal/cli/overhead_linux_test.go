@@ -41,7 +41,7 @@ type frugal struct {
 	flags []string
 
 	cmd  *exec.Cmd
-	done chan error // the result of decoding its output
+	done chan error // the result of decoding stat's output
 	said struct {
 		Self struct {
 			Halved, Lowered bool

@@ -37,7 +37,7 @@ import (
 )
 
 const (
-	// defaultPeriod is how much time a profile of push covers by default. Most destinations expect this length.
+	// defaultPeriod is how much time a profile of `ddtop push` covers by default. Most destinations expect this length.
 	defaultPeriod = time.Minute
 	// defaultSpool bounds the unsent profiles of one destination on disk, in bytes. maxInMemory bounds its unsent
 	// profiles in memory, in bytes. maxSpooled bounds their number.
@@ -406,7 +406,7 @@ func closeRoutes(routes []push.Route) {
 }
 
 const (
-	// envFileVariable is the environment variable with the path of push's environment file. The default path is
+	// envFileVariable is the environment variable with the path of `ddtop push`'s environment file. The default path is
 	// envFile. The systemd unit sets this variable.
 	envFileVariable = "DDTOP_ENV_FILE"
 	envFile         = "/etc/ddtop/push.env"

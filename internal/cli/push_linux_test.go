@@ -49,7 +49,7 @@ func startPush(t *testing.T, args ...string) pusher {
 	return startPushWith(t, nil, args...)
 }
 
-// startPushWith is startPush with more environment variables.
+// startPushWith does the same as startPush, with more environment variables.
 func startPushWith(t *testing.T, env []string, args ...string) pusher {
 	t.Helper()
 	p := pusher{exec.Command(ddtop, append([]string{"push", "--overhead", "off"}, args...)...), new(logText)}
@@ -61,14 +61,15 @@ func startPushWith(t *testing.T, env []string, args ...string) pusher {
 	}
 	t.Cleanup(func() {
 		if p.cmd.ProcessState == nil {
-			_ = p.cmd.Process.Kill() // it may have ended
+			_ = p.cmd.Process.Kill() // this fails if ddtop has already ended
 			_ = p.cmd.Wait()
 		}
 	})
 	return p
 }
 
-// await waits until the function so returns true. what describes this condition in the error.
+// await calls the function so repeatedly until it returns true. The parameter what describes this condition in the
+// error.
 func (p pusher) await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(rubytest.Timeout); !so(); time.Sleep(10 * time.Millisecond) {
@@ -161,8 +162,8 @@ func TestPushToFiles(t *testing.T) {
 	}
 }
 
-// TestPushFollows: push --match finds processes by their titles. It finds processes that start, fork, become another
-// Ruby by exec, or are started again.
+// TestPushFollows: `ddtop push --match` finds processes by their titles. It finds processes that start, fork, become
+// another Ruby by exec, or are started again.
 func TestPushFollows(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -213,8 +214,8 @@ end`, title), rubytest.Options{})
 	p.end(t)
 }
 
-// TestPushEndsWithItsProcess: if the user named a process by its PID, push ends when the process has ended, because it
-// cannot come back.
+// TestPushEndsWithItsProcess: if the user named a process by its PID, `ddtop push` ends when the process has ended,
+// because it cannot come back.
 func TestPushEndsWithItsProcess(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; STDIN.gets`, rubytest.Options{})
@@ -231,8 +232,8 @@ func TestPushEndsWithItsProcess(t *testing.T) {
 	}
 }
 
-// TestPushTakesTheSource: like all other commands, push follows threads by the source that --source names, such as
-// thread switches.
+// TestPushTakesTheSource: like all other commands, `ddtop push` follows threads by the source that --source names, such
+// as thread switches.
 func TestPushTakesTheSource(t *testing.T) {
 	t.Parallel()
 	if err := live.CheckSwitches(); err != nil {
@@ -251,8 +252,8 @@ func TestPushTakesTheSource(t *testing.T) {
 	}
 }
 
-// TestPushHeap: with --heap, push counts the live objects by class for one of several profiles. In this profile, the
-// objects have the names that Datadog uses. The other profiles have no live objects.
+// TestPushHeap: with --heap, `ddtop push` counts the live objects by class for one of several profiles. In this
+// profile, the objects have the names that Datadog uses. The other profiles have no live objects.
 func TestPushHeap(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `class Kept; end; KEEP = Array.new(1234) { Kept.new }

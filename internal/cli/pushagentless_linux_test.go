@@ -24,8 +24,8 @@ import (
 type datadogIntake struct {
 	mu  sync.Mutex
 	got []datadogUpload
-	// answer may answer a request instead of ServeHTTP, and then returns true. If answer is nil or returns false,
-	// ServeHTTP accepts the profile.
+	// The function answer may answer a request instead of ServeHTTP, and then returns true. If answer is nil or returns
+	// false, ServeHTTP accepts the profile.
 	answer func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -41,7 +41,7 @@ type datadogUpload struct {
 	profile *profile.Profile
 }
 
-// ServeHTTP takes a profile.
+// ServeHTTP accepts a profile and keeps it.
 func (d *datadogIntake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	answer := d.answer
@@ -112,9 +112,9 @@ func (u *datadogUpload) tag(key string) string {
 	return ""
 }
 
-// TestPushAgentless: without an agent, push sends profiles directly to Datadog over TLS. The key comes from ddtop's
-// environment, and must not appear in a log, a spool or a profile. If a server's certificate cannot be verified, push
-// sends nothing to this server.
+// TestPushAgentless: without an agent, `ddtop push` sends profiles directly to Datadog over TLS. The key comes from
+// ddtop's environment, and must not appear in a log, a spool or a profile. If a server's certificate cannot be
+// verified, push sends nothing to this server.
 func TestPushAgentless(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{Env: []string{"DD_API_KEY=of-the-process", "DD_SERVICE=shop", "DD_TAGS=team:blue,token:abcdef,process_id:1,host:evil-claim,container_id:evil-claim",
@@ -159,7 +159,7 @@ func TestPushAgentless(t *testing.T) {
 	if said += p.log.String(); strings.Contains(said, key) || strings.Contains(said, "level=ERROR") {
 		t.Errorf("it said:\n%s", said)
 	}
-	// Without a key, push does not start.
+	// Without a key, `ddtop push` does not start.
 	p = startPushWith(t, nil, args...)
 	if err := p.cmd.Wait(); err == nil || !strings.Contains(p.log.String(), "DD_API_KEY") {
 		t.Errorf("without a key: %v, %s", err, p.log)

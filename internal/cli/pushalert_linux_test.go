@@ -22,7 +22,7 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// alertMessage is the JSON of a message that push sends to a webhook.
+// alertMessage is the JSON of a message that `ddtop push` sends to a webhook.
 type alertMessage struct {
 	ID, Event, Rule, Severity, Service, Text, Recording, Page string
 	PID, Processes, Followed                                  int
@@ -34,7 +34,7 @@ type alertIntake struct {
 	got map[string][]string
 }
 
-// ServeHTTP takes a message.
+// ServeHTTP accepts a message and stores it.
 func (a *alertIntake) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	b, _ := io.ReadAll(r.Body) // if the body is incomplete, it is no valid JSON
 	a.mu.Lock()
@@ -156,8 +156,8 @@ func TestPushTellsOfDeadlocks(t *testing.T) {
 	}
 }
 
-// TestBadAlertsAreRefused: push refuses invalid values of --alert, --capture and --finding at once. The error does not
-// repeat the secrets in them.
+// TestBadAlertsAreRefused: `ddtop push` refuses invalid values of --alert, --capture and --finding at once. The error
+// does not repeat the secrets in them.
 func TestBadAlertsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{

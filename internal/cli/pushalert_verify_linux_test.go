@@ -84,10 +84,10 @@ var recordOf = regexp.MustCompile(`(?s)service\.name.{1,6}?(shop|jobs|calm).*ddt
 // eventOf matches an event of Datadog, which contains the names of the service, the event and the rule.
 var eventOf = regexp.MustCompile(`(?s)^_e\{\d+,\d+\}:\[\w+\] (\w+): (over: )?.*#rule:([a-z_]+),`)
 
-// TestAlertsOfRealServers: one push watches a real Puma with a slow route, a deadlocked Sidekiq and a healthy Puma.
-// Each destination gets the start and the end of the slow route's and the deadlock's finding, and no other message.
-// Messages of the rule cpu_starved do not count. If the Pumas lack a CPU for a fifteenth of the time or longer, the
-// test judges only the deadlock.
+// TestAlertsOfRealServers: one `ddtop push` watches a real Puma with a slow route, a deadlocked Sidekiq and a healthy
+// Puma. Each destination gets the start and the end of the slow route's and the deadlock's finding, and no other
+// message. Messages of the rule cpu_starved do not count. If the Pumas lack a CPU for a fifteenth of the time or
+// longer, the test judges only the deadlock.
 func TestAlertsOfRealServers(t *testing.T) {
 	rubytest.Long(t)
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -202,7 +202,7 @@ func TestAlertsOfRealServers(t *testing.T) {
 	statsd.Close()
 	rubytest.Report(t, "the Pumas were without a CPU for %v of %v", without, watchedFor)
 
-	// got has the messages that arrived at each destination, each as the text "service event rule".
+	// The map got has the messages that arrived at each destination, each as the text "service event rule".
 	got := make(map[string][]string)
 	note := func(at, service, event, rule string) {
 		// If the Pumas lack a CPU, they can match unexpected rules. So their messages do not count. The deadlocked

@@ -18,7 +18,7 @@ import (
 	"github.com/ddtop/ddtop/internal/stuckfs"
 )
 
-// sleepingRuby starts a Ruby that only sleeps, so that push has a process to follow.
+// sleepingRuby starts a Ruby that only sleeps, so that `ddtop push` has a process to follow.
 func sleepingRuby(t *testing.T) *rubytest.Process {
 	t.Helper()
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true; puts "up"; sleep`, rubytest.Options{})
@@ -48,7 +48,8 @@ func (d *datadogIntake) follow(t *testing.T) {
 }
 
 // TestPushWithASpoolThatHangs: each destination has a folder of unsent profiles (spool). If the disk with the spool of
-// one destination does not answer, push still samples, and sends to the other destination. SIGTERM still ends push.
+// one destination does not answer, `ddtop push` still samples. It also sends to the other destination, and SIGTERM
+// still ends it.
 func TestPushWithASpoolThatHangs(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -87,8 +88,8 @@ func TestPushWithASpoolThatHangs(t *testing.T) {
 	}
 }
 
-// TestPushWhereTheSpoolIsRemoved: if the folder of unsent profiles (spool) is removed, push makes it again and reports
-// this. Later profiles are kept in the new folder.
+// TestPushWhereTheSpoolIsRemoved: if the folder of unsent profiles (spool) is removed, `ddtop push` makes it again and
+// reports this. Later profiles are kept in the new folder.
 func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -119,8 +120,8 @@ func TestPushWhereTheSpoolIsRemoved(t *testing.T) {
 	}
 }
 
-// TestPushOnAFullDisk: if the disk has no room for unsent profiles or for files, push still sends profiles to the
-// agent. When there is room again, push writes files again.
+// TestPushOnAFullDisk: if the disk has no room for unsent profiles or for files, `ddtop push` still sends profiles to
+// the agent. When there is room again, push writes files again.
 func TestPushOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -163,8 +164,8 @@ func TestPushOnAFullDisk(t *testing.T) {
 	}
 	p.await(t, "files where there is room again", func() bool { return written() > before+3 })
 	p.end(t)
-	// If the full disk has no room for a new profile, push drops an unsent profile. All other profiles arrive once and
-	// in order.
+	// If the full disk has no room for a new profile, `ddtop push` drops an unsent profile. All other profiles arrive
+	// once and in order.
 	last := -1
 	for _, u := range in.uploads() {
 		seq, err := strconv.Atoi(u.tag("profile_seq"))
@@ -181,8 +182,9 @@ func TestPushOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestPushEndsThoughNobodyAnswers: push has two destinations, a server that hangs and one that does not exist. SIGTERM
-// still ends push. The profiles stay on the disk, in the spool. When push starts the next time, it sends all of them.
+// TestPushEndsThoughNobodyAnswers: `ddtop push` has two destinations, a server that hangs and one that does not exist.
+// SIGTERM still ends ddtop. The profiles stay on the disk, in the spool. When ddtop starts the next time, it sends all
+// of them.
 func TestPushEndsThoughNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	ruby := sleepingRuby(t)
@@ -198,10 +200,10 @@ func TestPushEndsThoughNobodyAnswers(t *testing.T) {
 	p := startPush(t, args...)
 	<-asked
 	begun := time.Now()
-	p.end(t) // push must end without an answer of the server
+	p.end(t) // `ddtop push` must end without an answer of the server
 	t.Logf("it took %v", time.Since(begun))
-	// push must end within five seconds. If a slow disk takes all of this time, the last profile is lost, and push
-	// reports this.
+	// `ddtop push` must end within five seconds. If a slow disk takes all of this time, the last profile is lost, and
+	// push reports this.
 	if text := p.log.String(); strings.Count(text, "are left in the spool") != 2 && !strings.Contains(text, "are lost") {
 		t.Errorf("it said:\n%s", text)
 	}

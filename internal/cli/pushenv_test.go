@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestOpenKeysAreSaid: if other users can read the file with the keys of push's destinations, ddtop warns, and says how
-// to fix this. The warning contains no key.
+// TestOpenKeysAreSaid: if other users can read the file with the keys of `ddtop push`'s destinations, ddtop warns, and
+// says how to fix this. The warning contains no key.
 func TestOpenKeysAreSaid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "push.env")
 	t.Setenv(envFileVariable, path)

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// TestPushCountsRequests: push counts each request of the target once, in the period in which the request ends. The
-// name of the request is the same as in the profiles.
+// TestPushCountsRequests: `ddtop push` counts each request of the target once, in the period in which the request ends.
+// The name of the request is the same as in the profiles.
 func TestPushCountsRequests(t *testing.T) {
 	t.Parallel()
 	ruby := rubytest.One(t).Start(t, `

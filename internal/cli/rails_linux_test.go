@@ -37,7 +37,7 @@ func TestRailsShowsItsOwnCode(t *testing.T) {
 				default:
 					answer, err := http.Get(app.URL + "/orders?page=3")
 					if err != nil {
-						return // the server was ended
+						return // the test has ended the server
 					}
 					if _, err := io.Copy(io.Discard, answer.Body); err != nil {
 						t.Error(err)

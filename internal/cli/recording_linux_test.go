@@ -126,7 +126,7 @@ func checkTimelines(t *testing.T, path string, wall int64) {
 		}
 		owns = owns || e.Cat == "gvl" && e.Name == "spinner"
 	}
-	if abs(inFirefox-float64(wall)) > 1e5 || abs(inChrome-float64(wall)) > 1e5 { // floating-point sums
+	if abs(inFirefox-float64(wall)) > 1e5 || abs(inChrome-float64(wall)) > 1e5 { // floating-point sums are not exact
 		t.Errorf("%.0f ns in Firefox's profile, %.0f in Chrome's trace, %d in pprof's", inFirefox, inChrome, wall)
 	}
 	if !spins || !owns {

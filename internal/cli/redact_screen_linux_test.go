@@ -45,9 +45,9 @@ func TestNoSecretOnAScreen(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
-		// before lists the keys that lead to the first view of secretStory.
+		// The field before lists the keys that lead to the first view of secretStory.
 		before []struct{ press, see string }
-		// seen are the secrets that this screen must show if --redact is not given.
+		// The field seen has the secrets that this screen must show if --redact is not given.
 		seen []string
 	}{
 		{"one", []string{"-p", pid, "--args"}, nil, []string{"zqtitle", "zqnamed", "zqreader", "zqdir", "zqrelative", "127.66.66.66", "zqcustomer"}},

@@ -41,7 +41,7 @@ func TestScreenIsShared(t *testing.T) {
 		cmd.Env = append(os.Environ(), "TMUX=", "TERM=xterm-256color", "XDG_CONFIG_HOME="+t.TempDir())
 		return cmd
 	}
-	t.Cleanup(func() { _ = run("kill-server").Run() }) // it may have ended
+	t.Cleanup(func() { _ = run("kill-server").Run() }) // ignore the error: the server of tmux may have ended already
 	client := func(args ...string) (*exec.Cmd, *os.File) {
 		t.Helper()
 		cmd := run(args...)

@@ -164,8 +164,8 @@ func TestStarvedOutputs(t *testing.T) {
 	})
 }
 
-// TestStarvedPush: push follows three processes at the low rates of a machine without free CPU time. Each profile still
-// has the CPU time of its whole period.
+// TestStarvedPush: `ddtop push` follows three processes at the low rates of a machine without free CPU time. Each
+// profile still has the CPU time of its whole period.
 func TestStarvedPush(t *testing.T) {
 	t.Parallel()
 	r := rubytest.One(t)

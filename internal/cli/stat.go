@@ -217,7 +217,7 @@ func (m *measurement) statLines(ctx context.Context, interval time.Duration, std
 	return err
 }
 
-// measured is the result of stat for one of several processes, and the Measure that made it.
+// measured is the result of `ddtop stat` for one of several processes, and the Measure that made it.
 type measured struct {
 	export.ProcessStat
 	of *measure.Measure

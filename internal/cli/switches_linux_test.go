@@ -67,7 +67,7 @@ func TestSwitchesLeaveWithDdtop(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // ignore the error: it only says that ddtop was killed
 	for _, id := range ids {
 		for {
 			program, err := ebpf.NewProgramFromID(id)

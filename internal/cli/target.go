@@ -114,7 +114,7 @@ func (t *target) checkRates() error {
 	return t.checkSource()
 }
 
-// defaultMeasure is how long stat and record measure by default.
+// defaultMeasure is how long `ddtop stat` and `ddtop record` measure by default.
 const defaultMeasure = 10 * time.Second
 
 // measurement has what the commands stat and record share: the target, and the length of the measurement.

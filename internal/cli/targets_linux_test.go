@@ -117,7 +117,7 @@ func TestAnotherUsersProcess(t *testing.T) {
 		r := finish(t, cmd, out, errs)
 		cancel()
 		if args[0] == "record" {
-			// record cannot write its file in this folder. It reports this before it reads the process.
+			// `ddtop record` cannot write its file in this folder. It reports this before it reads the process.
 			r.want(t, 1, "can't be written")
 			continue
 		}
@@ -137,14 +137,15 @@ func TestAnotherUsersProcess(t *testing.T) {
 	if row := psRow(t, r.out, p.PID); !strings.Contains(row, " no ") {
 		t.Errorf("ps as nobody says %s", row)
 	}
-	// ps prints why it cannot read processes of root. This text must be below the table, and only once for all of them.
+	// `ddtop ps` prints why it cannot read processes of root. This text must be below the table, and only once for all
+	// of them.
 	said := regexp.MustCompile(`(?m)^(?:not readable|(?:\d+, )*` + strconv.Itoa(p.PID) + `(?:, \d+)*): no permission to read the process: it belongs to user root`)
 	if n := len(said.FindAllString(r.out, -1)); n != 1 || strings.Count(r.out, "belongs to user root") > strings.Count(r.out, "\n\n") {
 		t.Errorf("ps as nobody says %d times why not:\n%s", n, r.out)
 	}
 }
 
-// psRow returns the row of a process in the table of ps.
+// psRow returns the row of a process in the table of `ddtop ps`.
 func psRow(t *testing.T, table string, pid int) (row string) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(table))

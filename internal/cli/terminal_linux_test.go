@@ -24,8 +24,8 @@ import (
 // terminal is a program that runs in a pseudo-terminal of 100 columns and 30 rows.
 type terminal struct {
 	cmd *exec.Cmd
-	// tty is the program's end of the pseudo-terminal. The test keeps it open to read the terminal's settings. before
-	// has the settings at the start.
+	// tty is the program's end of the pseudo-terminal. The test keeps it open to read the terminal's settings. The
+	// field before has the settings at the start.
 	master, tty *os.File
 	before      unix.Termios
 

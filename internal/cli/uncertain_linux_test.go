@@ -212,7 +212,7 @@ puts "ready"; $stdout.flush; $stdin.gets`
 func impossibleChain(stack []string) string {
 	last, at := "", -1
 	for _, name := range stack {
-		_, name, _ = strings.Cut(name, "#") // Object#a_3
+		_, name, _ = strings.Cut(name, "#") // name is a label such as Object#a_3
 		chain, number, ok := strings.Cut(name, "_")
 		if n, err := strconv.Atoi(number); ok && err == nil {
 			if chain != last && last != "" || n != at+1 {

@@ -89,7 +89,7 @@ func endsSoon(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
 	if err := cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(quitWithin, func() { _ = cmd.Process.Kill() }) // it may have ended
+	late := time.AfterFunc(quitWithin, func() { _ = cmd.Process.Kill() }) // this fails if the command has already ended
 	t.Cleanup(func() { late.Stop() })
 }
 

@@ -62,7 +62,7 @@ func startWatch(t *testing.T, args ...string) *watcher {
 	}
 	t.Cleanup(func() {
 		if w.cmd.ProcessState == nil {
-			_ = w.cmd.Process.Kill() // it may have ended
+			_ = w.cmd.Process.Kill() // this fails if ddtop has already ended
 			_ = w.cmd.Wait()
 		}
 	})
@@ -88,8 +88,8 @@ func (w *watcher) events(t *testing.T, what string) (out []report.WatchEvent) {
 	return out
 }
 
-// await waits until ddtop has printed another event with the name what, and returns it. before is the number of such
-// events that the test already knows.
+// await waits until ddtop has printed another event with the name what, and returns it. The parameter before is the
+// number of such events that the test already knows.
 func (w *watcher) await(t *testing.T, what string, before int) report.WatchEvent {
 	t.Helper()
 	var all []report.WatchEvent
@@ -118,7 +118,7 @@ func (w *watcher) end(t *testing.T, s syscall.Signal) int {
 	if err := w.cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
-	_ = w.cmd.Wait() // the exit code is checked
+	_ = w.cmd.Wait() // ignore the error: the exit code below is checked
 	return w.cmd.ProcessState.ExitCode()
 }
 
@@ -289,7 +289,7 @@ func partials(t *testing.T, dir string) []string {
 	return list
 }
 
-// TestRecordWhenTheDiskHangs: if the disk hangs to which record --when writes, sampling goes on, and a signal still
+// TestRecordWhenTheDiskHangs: `ddtop record --when` writes to a disk that hangs. Sampling goes on, and a signal still
 // ends ddtop. ddtop fails and says that the disk was too slow.
 func TestRecordWhenTheDiskHangs(t *testing.T) {
 	rubytest.Long(t)
@@ -307,14 +307,14 @@ func TestRecordWhenTheDiskHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends(t, w.cmd.Process.Pid, disk)
-	_ = w.cmd.Wait() // the exit code is checked
+	_ = w.cmd.Wait() // ignore the error: the exit code below is checked
 	if code := w.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(w.log.String(), "the disk was too slow") {
 		t.Errorf("exit code %d; it said\n%s", code, w.log)
 	}
 }
 
-// TestRecordWhenKilled: if ddtop is killed while record --when writes a recording, the unfinished file has the ending
-// .partial, and ddtop report can read it.
+// TestRecordWhenKilled: if ddtop is killed while `ddtop record --when` writes a recording, the unfinished file has the
+// ending .partial. `ddtop report` can read this file.
 func TestRecordWhenKilled(t *testing.T) {
 	rubytest.Long(t)
 	t.Parallel()
@@ -334,7 +334,7 @@ func TestRecordWhenKilled(t *testing.T) {
 	if err := w.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = w.cmd.Wait() // it was killed
+	_ = w.cmd.Wait() // ignore the error: it only says that ddtop was killed
 	if all, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(all) != 1 {
 		t.Errorf("left are %v, %v", all, err)
 	}
@@ -344,7 +344,7 @@ func TestRecordWhenKilled(t *testing.T) {
 	}
 }
 
-// TestRecordWhenUsage: record --when refuses wrong arguments before it attaches to a process or writes a file.
+// TestRecordWhenUsage: `ddtop record --when` refuses wrong arguments before it attaches to a process or writes a file.
 func TestRecordWhenUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

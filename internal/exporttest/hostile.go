@@ -15,14 +15,14 @@ import (
 // has escape sequences in 7 and 8 bits, a change of the writing direction, separators and line breaks.
 const HostileName = "\x1b]0;title\a\x1b[2J\u009b31m\u202egnp.exe\u2066\u200b\u2028\r\n;x\t\x7f</script>\U000e0041"
 
-// HostileServing returns what a thread serves: a request in which each text is a HostileName.
+// HostileServing returns a request that a thread serves. Each text of the request is a HostileName.
 func HostileServing(d *sampler.Dictionary) sampler.Serving {
 	w := sampler.Work{Number: 1, Kind: sampler.WorkRequest, Endpoint: HostileName, SinceNS: 1e9, BeforeNS: 1, QueuedNS: 1 << 62, Values: HostileName}
 	return sampler.Serving{Work: d.InternWork(w), Statement: d.InternText(HostileName), Exception: d.InternText(HostileName + ": " + HostileName),
 		Span: 1<<64 - 1, RootSpan: 1}
 }
 
-// CheckPrintable fails the test if s has characters that Printable would replace, except line breaks.
+// CheckPrintable fails the test if s has characters that the function Printable would replace. It allows line breaks.
 func CheckPrintable(t testing.TB, name, s string) {
 	t.Helper()
 	if i := strings.IndexFunc(s, func(r rune) bool { return r != '\n' && flamegraph.Unprintable(r) }); i >= 0 {
@@ -47,13 +47,13 @@ func EachString(v any, f func(string)) {
 	}
 }
 
-// PageData returns the data in an HTML page of one process, which the page's script reads.
+// PageData returns the data that the script of an HTML page reads. The page is about one process.
 func PageData(t testing.TB, page []byte) map[string]any {
 	t.Helper()
 	return pageData[map[string]any](t, page)
 }
 
-// PageList returns the data in an HTML page of several processes, which the page's script reads.
+// PageList returns the data that the script of an HTML page reads. The page is about several processes.
 func PageList(t testing.TB, page []byte) []map[string]any {
 	t.Helper()
 	return pageData[[]map[string]any](t, page)

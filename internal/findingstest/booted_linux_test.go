@@ -59,7 +59,7 @@ func TestBootedWorkers(t *testing.T) {
 	each(t, func(t *testing.T, r rubytest.Ruby) {
 		t.Parallel()
 		p := start(t, r, "booted/workers")
-		t.Cleanup(func() { p.Stop(t) }) // here and not at the end, because the subtests run in parallel
+		t.Cleanup(func() { p.Stop(t) }) // a cleanup and not a call at the end, because the subtests run in parallel
 		for _, pid := range append(forked(t, p, 3, isAny), p.PID) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()

@@ -11,14 +11,16 @@ import (
 	"github.com/ddtop/ddtop/report"
 )
 
-// callsText matches what the finding http_slow says about calls to a service. Its groups are the lengths of the calls.
+// callsText matches what the finding http_slow says about calls to a service. The groups of the expression match the
+// lengths of the calls.
 var callsText = regexp.MustCompile(
 	`^\d+ % of the busy time waits for \S+:443 HTTPS(?:, where \S+ \(pid \d+\) listens)?, [\d.]+ calls per second: half take ≤ ([^,]+), 95 % ≤ ([^,]+), the longest ([^,;]+); ` +
 		`now [34] threads, the longest ([≤≥]?[\d.]+ \S+) in .*\(script\.rb:\d+\)$`)
 
 // TestCallLengths: the lengths of calls to a service that ddtop reports must agree with the program's own log. Between
-// two calls a thread runs so briefly that hardly a tick sees it. A length may be off by the time between two samples of
-// the thread. This is an eighth of the call's length, or the time between two ticks that read stacks.
+// two calls a thread runs so briefly that hardly a tick sees it. So a length may be off by the time between two samples
+// of the thread. For this, the test allows an eighth of the call's length, plus the longest time between two ticks that
+// read stacks.
 func TestCallLengths(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()
@@ -31,8 +33,8 @@ func TestCallLengths(t *testing.T) {
 func callLengths(t *testing.T, r rubytest.Ruby) {
 	t.Parallel()
 	p := start(t, r, "calls/logged")
-	// When ddtop first raises the finding, all threads may be between two calls. Its text then has no calls that are in
-	// progress. So the test waits for a text that has them.
+	// When ddtop first raises the finding, all threads may be between two calls. The finding's text then has no calls
+	// that are in progress. So the test waits for a text that has them.
 	s := watch(t, p.PID, nil, raiseTime, func(f report.StatFinding) bool { return f.ID == "http_slow" && callsText.MatchString(f.Text) }, nil)
 	f, ok := s.finding("http_slow")
 	if !ok {
@@ -57,7 +59,7 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 			t.Fatal(err)
 		}
 		most := high
-		if atMost { // for "≤": ddtop saw neither the beginning of the call nor its end
+		if atMost { // the text has "≤" if ddtop saw neither the beginning of the call nor its end
 			most += about
 		}
 		// A call in progress ("now") may have just begun, so the test does not check how short it is.
@@ -69,8 +71,8 @@ func callLengths(t *testing.T, r rubytest.Ruby) {
 }
 
 // stays is how long ddtop must continue to name a service that stays slow. Two effects could end the finding after a
-// while: ddtop may mistake threads with long waits for readers of a stream, and it samples more slowly. stays is longer
-// than both need to begin.
+// while: ddtop may mistake threads with long waits for readers of a stream, and it samples more slowly. stays is long
+// enough for both effects to begin.
 const stays = 30 * time.Second
 
 // TestSlowServiceStays: all threads call a slow service again and again. ddtop names the service, and goes on naming

@@ -8,9 +8,9 @@ import (
 )
 
 // TestDeadlockWithATimeLimit: threads are in a deadlock within a block of Timeout, which will end the deadlock. The
-// advice of the finding must say so. The test uses several Rubies, because labels and the code of Timeout differ. In
-// one program, the call of Timeout is many frames further out. For a deadlock without Timeout, the advice does not
-// mention it.
+// advice of the finding must say so. The test uses several Rubies, because Ruby's releases differ in the labels of
+// methods and in the code of Timeout. In one program, the call of Timeout is many frames further out. For a deadlock
+// without Timeout, the advice does not mention Timeout.
 func TestDeadlockWithATimeLimit(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

@@ -31,8 +31,8 @@ func nameServer(t *testing.T, address string, after time.Duration) {
 			}
 			reply := append([]byte(nil), buf[:n]...)
 			binary.BigEndian.PutUint16(reply[2:], binary.BigEndian.Uint16(reply[2:])|response|recursion)
-			binary.BigEndian.PutUint16(reply[6:], 1) // one answer
-			copy(reply[8:header], make([]byte, 4))   // no other records
+			binary.BigEndian.PutUint16(reply[6:], 1) // the reply has one answer
+			copy(reply[8:header], make([]byte, 4))   // and no other records
 			// A record of the DNS answer: a reference to the name in the question, type A, class IN, valid for a
 			// minute, and four bytes of address.
 			reply = append(reply, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1)

@@ -7,8 +7,8 @@ import (
 )
 
 // TestNotReachable: a program tries to connect to a database that never answers. The finding must say that the database
-// is not reachable. If clients connect for each query and the database answers late, the finding must say that it is
-// slow.
+// is not reachable. If clients connect for each query and the database answers late, the finding must say that the
+// database is slow.
 func TestNotReachable(t *testing.T) {
 	rubytest.OftenEnough(t)
 	t.Parallel()

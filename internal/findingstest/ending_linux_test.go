@@ -52,8 +52,8 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// TestEndingSeenLate: a program hangs in a hook at its end. ddtop finds this even if it attaches only when the program
-// already hangs.
+// TestEndingSeenLate: a program hangs in a hook at its end. ddtop finds this even if it attaches after the program has
+// begun to hang.
 func TestEndingSeenLate(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -71,8 +71,8 @@ func fill(t *testing.T, cpus int) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_ = cmd.Process.Kill() // fails only if it has ended by itself
-			_ = cmd.Wait()         // reports that it was killed
+			_ = cmd.Process.Kill() // fails only if the process has ended by itself
+			_ = cmd.Wait()         // the error says that the process was killed
 		})
 	}
 }

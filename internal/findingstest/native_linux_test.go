@@ -35,8 +35,8 @@ func TestNativeWithoutCPU(t *testing.T) {
 	}
 }
 
-// pinToOneCPU lets a program use only one CPU. Call it before the program's begin. Until then the program has only its
-// main thread, and its later threads inherit the limit.
+// pinToOneCPU lets a program use only one CPU. Call it before the method begin of the program. Until then the program
+// has only its main thread, and its later threads inherit the limit.
 func pinToOneCPU(t *testing.T, p *program) {
 	t.Helper()
 	var mask unix.CPUSet

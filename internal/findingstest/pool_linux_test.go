@@ -38,8 +38,8 @@ func TestOwnPools(t *testing.T) {
 	}
 }
 
-// TestPoolBySwitches: ddtop also finds a pool that is too small while it follows thread switches, although some samples
-// then have few stacks.
+// TestPoolBySwitches: while ddtop follows thread switches, it also finds a pool that is too small. It must do so
+// although some samples then have few stacks.
 func TestPoolBySwitches(t *testing.T) {
 	rubytest.OftenEnough(t)
 	if err := live.CheckSwitches(); err != nil {

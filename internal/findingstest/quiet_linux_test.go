@@ -28,8 +28,8 @@ var quietTimes = map[string]time.Duration{
 	"slow_boot": 8*time.Second + 12*time.Second, "sawtooth": 25 * time.Second, "warm_up": 25 * time.Second,
 }
 
-// quietShort are the programs without a fault that also run with -short. They are the busiest one, the one that looks
-// most like a fault, and an idle server.
+// quietShort are the programs without a fault that also run with -short. They are the busiest program, the program that
+// looks most like a faulty one, and an idle server.
 var quietShort = []string{"mixed", "ordered_locks", "idle_puma"}
 
 // TestQuiet: programs without a fault raise nothing.
@@ -58,7 +58,7 @@ func TestQuiet(t *testing.T) {
 var late = []string{"queue_grows", "gvl_hog", "gvl_saturated", "lock_convoy", "pool_wait", "redis_slow", "db_slow", "http_slow", "gc_pressure", "all_busy", "io_busy"}
 
 // lackNS is how long a program and its servers may lack a CPU, summed over their threads. If they lack it for longer,
-// the findings in late are no error. It is the shortest wait that a rule about load reports (lock_convoy,
+// the findings in the list late are no error. It is the shortest wait that a rule about load reports (lock_convoy,
 // docs/reference/findings.md).
 const lackNS = 100 * time.Millisecond
 
@@ -99,7 +99,7 @@ func TestIdleServersRest(t *testing.T) {
 	for _, c := range []struct {
 		program string
 		rests   bool
-		says    string // what at least one thread waits for
+		says    string // what at least one thread must wait for, in ddtop's words
 	}{{"quiet/idle_puma", true, "accepts connections"}, {"quiet/idle_sidekiq", true, "waits for work"}, {"raise/db_slow", false, ""}} {
 		t.Run(c.program, func(t *testing.T) {
 			t.Parallel()
@@ -245,7 +245,7 @@ func TestBlindness(t *testing.T) {
 			before := lackedCPU(t, p.PID)
 			s := watch(t, p.PID, rulesWith(t, "gvl_saturated=off"), 6*time.Second, nil, func(src *live.Source, n int) {
 				if n%50 == 0 {
-					resume := src.Park() // as if ddtop got no CPU
+					resume := src.Park() // from now on ddtop takes no samples, as if it got no CPU
 					time.Sleep(blind)
 					resume()
 				}

@@ -17,7 +17,8 @@ import (
 type raised struct {
 	// words are texts that the finding's title or text must contain.
 	words []string
-	// pattern is a regular expression that the finding's text must match. It is set if words do not check enough.
+	// pattern is a regular expression that the finding's text must match. It is set if the field words does not check
+	// the text enough.
 	pattern string
 	// rules are lower thresholds, with which a slow finding is raised sooner.
 	rules []string
@@ -36,7 +37,7 @@ var raises = map[string]raised{
 	"frozen": {words: []string{"Process is stopped", "a signal (SIGSTOP, ctrl-z) or a debugger keeps all of its threads from running for "},
 		pattern: ` for \d[\d.]* s`},
 	"deadlock": {words: []string{"left waits for Mutex", "held by right", "right waits for Mutex", "held by left"}, never: []string{"lock_convoy"}},
-	// If ddtop cannot read all registers, the finding names only the library libffi instead of its function.
+	// If ddtop cannot read all registers, the finding names only the library libffi, and not the function in it.
 	"lock_nobody_holds": {words: []string{"1 thread waits for ever for a lock of C code in ", "; resolver in "},
 		pattern: ` in (ffi_call \[libffi\]|libffi), held at fork`, never: []string{"lock_convoy"}},
 	"ending": {words: []string{"Program does not end", "its main thread ended", "waits for 1 other thread; stubborn: sleeping", "Spool#flush"}},
@@ -154,7 +155,8 @@ func TestRaisedAlone(t *testing.T) {
 	}
 }
 
-// raise tells a program that load has started to begin its work. It checks that the program raises its finding.
+// raise lets a program begin its work, after the function load has started the program. It checks that the program
+// raises its finding.
 func raise(t *testing.T, p *program, id string, want raised) {
 	t.Helper()
 	defer p.Stop(t)
@@ -251,7 +253,7 @@ func TestWithinTheFirstSecond(t *testing.T) {
 				f, ok := s.finding(id)
 				// On a busy machine ddtop may not reach the sampling rate that the test asks for. In this case the test
 				// checks the time instead of the number of ticks. If the program's threads lacked a CPU, the fault may
-				// have begun later. So the test allows as much more time.
+				// have begun later. So the test adds the time without a CPU to the limit.
 				lacked := rubytest.RunDelay(t, p.PID) - before
 				if !ok || s.tick[id] > firstSecond && s.atNS[id] > int64(1100*time.Millisecond+lacked) {
 					rubytest.TooSeldom(t, "raised (%v) at tick %d, after %v", ok, s.tick[id], time.Duration(s.atNS[id]))

@@ -41,8 +41,8 @@ func burn(t *testing.T) (pids []int) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_ = cmd.Process.Kill() // fails only if it has ended by itself
-			_ = cmd.Wait()         // reports that it was killed
+			_ = cmd.Process.Kill() // fails only if the process has ended by itself
+			_ = cmd.Wait()         // the error says that the process was killed
 		})
 		if err := unix.Setpriority(unix.PRIO_PROCESS, cmd.Process.Pid, burnerNice); err != nil {
 			rubytest.Skip(t, "a higher priority: %v", err)
@@ -52,8 +52,8 @@ func burn(t *testing.T) (pids []int) {
 	return pids
 }
 
-// taker matches what a finding says about the processes that burn started. Its groups are the PID of one of them and
-// their share of a CPU.
+// taker matches what a finding says about the processes that burn started. The groups of the expression match the PID
+// of one of these processes, and their share of a CPU.
 var taker = regexp.MustCompile(`burner \((?:\d+ processes, most of it )?PID (\d+)\) (\d+) %`)
 
 // TestCPUTakers: if a process lacks a CPU, the finding names the processes that use the CPUs, and their share. The

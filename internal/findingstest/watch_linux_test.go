@@ -33,8 +33,8 @@ import (
 var programs embed.FS
 
 // each runs a test on the oldest and on the newest Ruby of Debian. These two are enough, because findings only use
-// states and stacks, and other tests check these on every Ruby. With the build tag verify, each uses every installed
-// Ruby.
+// states and stacks, and other tests check these on every Ruby. With the build tag verify, the function each uses every
+// installed Ruby.
 func each(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 	for _, r := range chosen(t) {
 		t.Run(r.Name, func(t *testing.T) { test(t, r) })
@@ -58,8 +58,8 @@ func chosen(t *testing.T) []rubytest.Ruby {
 // port.
 var nextAddress atomic.Int32
 
-// atOnce is how many tests run at the same time if they compute little. They mostly wait until a condition has lasted
-// for the time that its rule needs.
+// atOnce is how many tests run at the same time if they compute little. Such tests mostly wait until a condition has
+// lasted for the time that its rule needs.
 const atOnce = 8
 
 func TestMain(m *testing.M) {
@@ -88,8 +88,8 @@ type program struct {
 	address string
 }
 
-// load starts a program of testdata. If the program computes, it waits until begin is called. So it can start long
-// before its test. When the test begins, it is old enough for rules about load.
+// load starts a program of testdata. If the program computes, it first waits until begin is called. So a test can start
+// the program long before it watches the program. When the test begins, the program is old enough for rules about load.
 func load(t *testing.T, r rubytest.Ruby, name string) *program {
 	t.Helper()
 	n := nextAddress.Add(1)
@@ -99,7 +99,8 @@ func load(t *testing.T, r rubytest.Ruby, name string) *program {
 	return &program{p, name, time.Now(), address}
 }
 
-// begin tells a program that load has started to begin its work. It returns when the program is ready.
+// begin lets a program begin its work, after the function load has started the program. It returns when the program is
+// ready.
 func (p *program) begin(t *testing.T) {
 	t.Helper()
 	line := p.Line(t)
@@ -199,8 +200,9 @@ func is(id string) func(report.StatFinding) bool {
 	return func(f report.StatFinding) bool { return f.ID == id }
 }
 
-// watch samples a process for a length of time. It ends earlier when there is a finding for which until returns true.
-// After each sample it calls during with the source and the sample's number. until and during may be nil.
+// watch samples a process for a length of time. It ends earlier when there is a finding for which the function until
+// returns true. After each sample it calls the function during with the source and the sample's number. Both functions
+// may be nil.
 func watch(t *testing.T, pid int, rules *findings.Rules, length time.Duration, until func(report.StatFinding) bool, during func(src *live.Source, n int)) *seen {
 	t.Helper()
 	return watchBy(t, pid, live.Options{}, rules, length, until, during)

@@ -145,7 +145,7 @@ func lookAtStates(t *testing.T, r rubytest.Ruby) {
 	}
 	defer s.Close()
 	// ddtop must see each thread in the first state of its list. Threads that compute take turns. So ddtop must see
-	// such a thread in each state of Must, too.
+	// such a thread in each state of its list Must, too.
 	open := make(map[string][]string)
 	for _, th := range said.Threads {
 		open[th.Name] = slices.Clone(th.States[:1])

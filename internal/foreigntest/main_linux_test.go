@@ -18,8 +18,9 @@ import (
 )
 
 // helperMode is the name of an environment variable. If it is set, this test binary runs no tests, but calls one
-// function. For "enter" it calls enter. For "look" it calls look with two arguments, a PID and a file. "drop" does the
-// same as "look", but first gives up the capabilities that allow it to open deleted files.
+// function. If its value is "enter", this is the function enter. If it is "look", this is the function look with two
+// arguments, a PID and a file. "drop" does the same as "look", but first gives up the capabilities that allow it to
+// open deleted files.
 const helperMode = "DDTOP_FOREIGN_HELPER"
 
 func TestMain(m *testing.M) {
@@ -53,8 +54,8 @@ func helper(mode string) error {
 // These files are in the script's folder. With them, a test outside of the namespaces and its helper process inside
 // exchange data.
 const (
-	askFile    = "truth.json"  // from the test: Ruby's report (then SIGUSR1)
-	answerFile = "answer.json" // from the helper
+	askFile    = "truth.json"  // the test writes Ruby's report to this file, and then sends SIGUSR1
+	answerFile = "answer.json" // the helper process writes its result to this file
 )
 
 // debugFolder is the folder of separate debug files. In the new mount namespace, another folder is mounted at this

@@ -31,8 +31,8 @@ func TestContainer(t *testing.T) {
 			Env:  []string{helperMode + "=enter"},
 		})
 		pid := childOf(t, p.PID)
-		// PIDs are low in the new namespace. The helper process and its threads have the first ones, and the Ruby has
-		// one of the next.
+		// PIDs are low in the new namespace. The helper process and its threads have the first PIDs, and the Ruby has
+		// one of the next PIDs.
 		if truth.PID < 2 || truth.PID > 50 || pid == truth.PID {
 			t.Errorf("it is process %d here and says it is %d, want one of the first of its namespace", pid, truth.PID)
 		}

@@ -23,7 +23,7 @@ type Capture struct {
 	got  *Pages
 }
 
-// NewCapture returns a Capture that copies pages from the memory from.
+// NewCapture returns a Capture that reads another memory (from) and copies its pages.
 func NewCapture(from attach.Memory) *Capture { return &Capture{from: from, got: new(Pages)} }
 
 // Read fills buf from the copied pages. It first copies those pages that are not copied yet.

@@ -44,7 +44,7 @@ type Places struct {
 	seen map[attach.Address]bool
 }
 
-// NewPlaces returns Places that read from the memory of.
+// NewPlaces returns Places that read from another memory (of).
 func NewPlaces(of attach.Memory) *Places {
 	return &Places{Memory: of, seen: make(map[attach.Address]bool)}
 }

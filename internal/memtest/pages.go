@@ -12,8 +12,8 @@ import (
 // pageSize is the unit in which memory is captured, in bytes. No machine that ddtop can read has smaller pages.
 const pageSize = 4096
 
-// page is one page of captured memory. have has a bit for each byte that says whether the byte is known. It is nil if
-// all bytes are known.
+// page is one page of captured memory. The field have has a bit for each byte: the bit is set if the byte is known.
+// have is nil if all bytes are known.
 type page struct {
 	data [pageSize]byte
 	have *[pageSize / 64]uint64

@@ -84,7 +84,7 @@ func Load[T any, P interface {
 	return out
 }
 
-// Save writes what Load reads.
+// Save writes a captured process into a folder, in the form that Load reads.
 func Save(t *testing.T, folder, name string, g any, capture *Capture) {
 	t.Helper()
 	text, err := json.MarshalIndent(g, "", " ")

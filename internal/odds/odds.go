@@ -40,8 +40,8 @@ func AtMost(n int, p float64) int {
 	if p == 1 {
 		return n
 	}
-	// The loop sums up the probabilities of n hits, n-1 hits and so on, until the sum exceeds FalseAlarm. It ends at
-	// n*p hits at the latest. Until then each term is larger than the one before. Adding the small terms first keeps
+	// The loop sums up the probabilities of n hits, n-1 hits and so on, until the sum exceeds FalseAlarm. The loop ends
+	// at n*p hits at the latest. Until then each term is larger than the one before. Adding the small terms first keeps
 	// the sum exact.
 	over := 0.0
 	term := float64(n) * math.Log(p) // the logarithm of the chance of k hits

@@ -26,11 +26,11 @@ type adversary struct {
 	net.Listener
 	behind string // host:port of the good server
 	how    string
-	bad    atomic.Int32 // how many of the next connections it still has to break
+	bad    atomic.Int32 // how many of the next connections the adversary still has to break
 }
 
-// startAdversary starts an adversary as a proxy of the server behind. It breaks the first two connections in the way
-// that how names.
+// startAdversary starts an adversary as a proxy of a server (behind). The adversary breaks the first two connections.
+// The parameter how names the way in which it breaks them.
 func startAdversary(t *testing.T, how, behind string) *adversary {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -134,7 +134,7 @@ func startAgent(t *testing.T, i *intake) (port, socket string) {
 	conf.ContainerTags = func(id string) ([]string, error) { return []string{"container_of:" + id[:4]}, nil }
 	r := api.NewHTTPReceiver(conf, sampler.NewDynamicConfig(), make(chan *api.Payload, 1), make(chan *api.PayloadV1, 1), nil, telemetry.NewNoopCollector(), &statsd.NoOpClient{}, &timing.NoopReporter{})
 	r.SetTCPListener(listener)
-	r.Start() // never stopped: Stop would wait for idle connections
+	r.Start() // the test never stops the receiver, because Stop would wait for idle connections
 	return fmt.Sprintf("datadog://127.0.0.1:%d", conf.ReceiverPort), "unix://" + conf.ReceiverSocket
 }
 

@@ -43,7 +43,7 @@ import (
 
 // collector is OpenTelemetry's own receiver for OTLP. It keeps the profiles and logs that it receives.
 type collector struct {
-	http, grpc string // URLs
+	http, grpc string // the receiver's URLs for HTTP and for gRPC
 
 	mu   sync.Mutex
 	err  error
@@ -174,7 +174,7 @@ func told(t *testing.T) *push.Period {
 			s.NumLabel = map[string][]int64{"span id": {-2}}
 		}
 	}
-	again := *parsed.Sample[1] // differs only in Datadog's word for the state
+	again := *parsed.Sample[1] // a copy of the sample that differs only in Datadog's word for the state
 	again.Label = map[string][]string{}
 	for k, v := range parsed.Sample[1].Label {
 		again.Label[k] = v
@@ -302,7 +302,7 @@ func (s *partialServer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-protobuf")
-	_, _ = w.Write(b) // the client notices an error
+	_, _ = w.Write(b) // if this fails, the client notices it
 }
 
 // TestOTLPPartial: if a server rejects a part of a profile, ddtop does not send the profile again. If the server
@@ -365,10 +365,10 @@ func TestOTLPRefuses(t *testing.T) {
 	}
 	for _, v := range []struct {
 		err error
-		// http and grpc are true if ddtop must treat the answer as a refusal: http when it sends by HTTP, and grpc when
+		// http and grpc are true if ddtop must treat the answer as a refusal: http if ddtop sends by HTTP, and grpc if
 		// it sends by gRPC.
 		http, grpc bool
-		after      time.Duration // in whole seconds by HTTP
+		after      time.Duration // by HTTP, the answer has only whole seconds
 		says       string
 	}{
 		{errors.New("starting"), false, false, 0, "starting"},

@@ -131,7 +131,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestUnitsRights: the capabilities in ddtop's systemd unit are enough: with only these rights, ddtop can read a
+// TestUnitsRights: the capabilities in ddtop's systemd unit are enough. With only these rights, ddtop can read a
 // process of another user.
 func TestUnitsRights(t *testing.T) {
 	setpriv, err := exec.LookPath("setpriv")
@@ -180,7 +180,7 @@ func TestUnitsRights(t *testing.T) {
 		default:
 		}
 		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill() // fails if ddtop has ended
+			_ = cmd.Process.Kill() // fails if ddtop has ended already
 			<-ended
 			t.Fatalf("waited for a profile\n%s", &log)
 		}
@@ -193,8 +193,8 @@ func TestUnitsRights(t *testing.T) {
 	}
 }
 
-// TestDockerfile: ddtop's image is built without C code, with the Go release that go.mod names. It contains the
-// certificates of authorities, and runs as a user other than root.
+// TestDockerfile: ddtop's image is built without C code, with the Go release that go.mod names. It contains the root
+// certificates for TLS, and runs as a user other than root.
 func TestDockerfile(t *testing.T) {
 	text := packaged(t, "docker/Dockerfile")
 	stages := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(text, -1)

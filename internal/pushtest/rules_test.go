@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/push/status"
 )
 
-// TestAlertRules: Prometheus can read ddtop's file with alert rules, as its tool promtool checks. ddtop publishes each
-// metric that the file names.
+// TestAlertRules: Prometheus can read ddtop's file with alert rules. Prometheus' own tool promtool checks this. ddtop
+// publishes each metric that the file names.
 func TestAlertRules(t *testing.T) {
 	const file = "../../packaging/prometheus/ddtop-alerts.yaml"
 	text, err := os.ReadFile(file)

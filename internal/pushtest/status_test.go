@@ -111,7 +111,7 @@ func TestStatus(t *testing.T) {
 	}
 	defer func() {
 		if cmd.ProcessState == nil {
-			_ = cmd.Process.Kill() // fails if ddtop has ended
+			_ = cmd.Process.Kill() // fails if ddtop has ended already
 			_ = cmd.Wait()
 		}
 	}()

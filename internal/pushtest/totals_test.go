@@ -28,11 +28,11 @@ var binary struct {
 	err error
 }
 
-// TestMain removes the binary.
+// TestMain runs the tests, and then removes the binary.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if binary.dir != "" {
-		_ = os.RemoveAll(binary.dir) // in /tmp
+		_ = os.RemoveAll(binary.dir) // an error does not matter, because the folder is in /tmp
 	}
 	os.Exit(code)
 }
@@ -113,8 +113,8 @@ func (b byPeriod) otlp(t *testing.T, p pprofile.Profiles) {
 	b[from] = sums
 }
 
-// TestSameTotals: all destinations get the same totals of a period, by thread and sample type, to the ns. This is
-// possible because the values are whole numbers in each of their formats.
+// TestSameTotals: all destinations get the same totals of a period, by thread and sample type, exact to the ns. This is
+// possible because the values are whole numbers in the format of each destination.
 func TestSameTotals(t *testing.T) {
 	ddtop := build(t)
 	ruby := rubytest.One(t).Start(t, `$stdout.sync = true
@@ -137,7 +137,7 @@ puts "up"; sleep`, rubytest.Options{})
 	ended := false
 	defer func() {
 		if !ended {
-			_ = cmd.Process.Kill() // fails if ddtop has ended
+			_ = cmd.Process.Kill() // fails if ddtop has ended already
 			_ = cmd.Wait()
 		}
 	}()

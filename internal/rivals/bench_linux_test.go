@@ -107,7 +107,7 @@ func report(b *testing.B, short measured, long []measured, slowerWall, slowerCPU
 	if sum.callers == 0 {
 		b.Fatalf("no frame of a caller in %d stacks: nothing to judge", sum.stacks)
 	}
-	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+	b.ReportMetric(0, "ns/op") // suppresses ns/op, which means nothing because the length of a run is fixed
 	b.ReportMetric(median(perStack), "cpu-µs/stack")
 	b.ReportMetric(median(perLook), "cpu-µs/look")
 	b.ReportMetric(median(startup), "startup-ms")

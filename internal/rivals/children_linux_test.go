@@ -48,7 +48,8 @@ func BenchmarkChildren(b *testing.B) {
 						loaded = append(loaded, share)
 						stop()
 					}
-					b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+					// suppresses ns/op, which means nothing because the length of a run is fixed
+					b.ReportMetric(0, "ns/op")
 					b.ReportMetric(median(attach), "attach-cpu-ms")
 					b.ReportMetric(median(idle), "idle-%")
 					b.ReportMetric(median(loaded), "loaded-%")
@@ -79,7 +80,7 @@ func underLoad(b *testing.B, wrk string, app *servertest.Rails) (stop func()) {
 		if err := cmd.Process.Kill(); err != nil {
 			b.Error(err)
 		}
-		_ = cmd.Wait() // killed
+		_ = cmd.Wait() // the error says that the process was killed
 	}
 }
 

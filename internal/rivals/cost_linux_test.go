@@ -63,7 +63,7 @@ type measure struct {
 
 // BenchmarkCost measures ddtop's own CPU time, headless and with the screen, on programs of 10, 100 and 500 threads and
 // on an idle one. For comparison, it measures bareLoop, which only sleeps and reads as often as ddtop. ddtop's own work
-// is the difference. If DDTOP_BENCH_BEFORE names an older ddtop, it is measured, too.
+// is the difference. If DDTOP_BENCH_BEFORE names an older ddtop, the benchmark measures that ddtop, too.
 func BenchmarkCost(b *testing.B) {
 	meters := []meter{bareMeter(b, "bare-loop", 1000), bareMeter(b, "bare-loop-100-Hz", stackRate)}
 	var screens []measure
@@ -96,7 +96,7 @@ func BenchmarkCost(b *testing.B) {
 					b.ReportMetric(median(costs[i]), m.name+"-%")
 					reportRates(b, m.name, locks[i], stacks[i])
 				}
-				b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+				b.ReportMetric(0, "ns/op") // suppresses ns/op, which means nothing because the length of a run is fixed
 			}
 		})
 	}

@@ -1,28 +1,28 @@
 // Package rivals compares other profilers with ddtop, in one run and on one process. It measures what a stack costs,
 // how much the process slows down, how many lines are right and how many threads are seen.
 //
-// The benchmarks search rbspy on PATH and in ~/.cargo/bin (`cargo install rbspy`). Without rbspy they leave its figures
-// out, and report this. DDTOP_BENCH_BEFORE names an older ddtop, which is measured in turns with the one of this
-// folder. An exit code of zero is not enough: a profiler that ended early, or was still attaching, fails the benchmark,
-// because it would seem cheap. In benchmarks with rounds (inRounds), a profiler that was still attaching is measured
-// again, with more time. The output reports this.
+// The benchmarks search for rbspy on PATH and in ~/.cargo/bin (`cargo install rbspy`). Without rbspy they leave its
+// figures out, and report this. DDTOP_BENCH_BEFORE names an older ddtop, which is measured in turns with the ddtop of
+// this folder. An exit code of zero is not enough: a profiler that ended early, or was still attaching, fails the
+// benchmark, because it would seem cheap. In benchmarks with rounds (inRounds), a profiler that was still attaching is
+// measured again, with more time. The output reports this.
 //
 //	go -C internal/rivals test -run '^$' -bench Rivals -timeout 0 .
 //
-// BenchmarkRivals measures of each profiler, on a program of one busy thread and nine idle ones:
+// BenchmarkRivals measures these figures of each profiler, on a program of one busy thread and nine idle ones:
 //
 //	cpu-µs/stack   CPU time that the profiler takes for one stack of one thread, without start-up
 //	cpu-µs/look    the same for a sample of the process: rbspy reads the busy thread's stack, ddtop all eleven
 //	startup-ms     CPU time of the profiler before the first stack
 //	stacks/s       stacks a second, of all threads
-//	wall-slower-%  by how much fewer turns a second of wall time the program makes: median over pairs with and without
-//	cpu-slower-%   the same for a second of the program's CPU time: less noisy, but blind to time when it is stopped
+//	wall-slower-%  fewer turns of the program per second of wall time: median over pairs with and without the profiler
+//	cpu-slower-%   the same for a second of the program's CPU time: less noisy, but misses time when it is stopped
 //	lines-right-%  frames of callers whose line is the line of the call
 //	impossible-%   stacks in which a function has a caller that never calls it
 //	named-%        frames that have a name
 //	threads-%      threads of the program that were seen
 //
-// The others measure what ddtop costs:
+// The other benchmarks measure what ddtop costs:
 //
 //	BenchmarkCost        its own CPU time on programs of 10, 100 and 500 threads and an idle one, also with the
 //	                     screen, beside a loop that only sleeps and reads as often
@@ -45,6 +45,6 @@
 //
 // Metrics are medians. If a metric has a -low and a -high, they are the median's 95 % interval. The program costtable
 // makes the table of docs/cost.md (`make bench-cost`), and the tables of docs/reference/exact.md (`make bench-exact`).
-// The packages rivals and costtable form a Go module of their own, because only the benchmarks need the modules that
-// it requires.
+// The packages rivals and costtable form a Go module of their own, because only the benchmarks need the modules that it
+// requires.
 package rivals

@@ -1,7 +1,7 @@
 package rivals
 
 import (
-	_ "embed" // the program
+	_ "embed" // embeds the program
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,7 +59,7 @@ const (
 	exactRest = 200 * time.Millisecond
 )
 
-// exactMeter returns a meter that measures `ddtop stat --exact` with more arguments.
+// exactMeter returns a meter that measures `ddtop stat --exact` with the given additional arguments.
 func exactMeter(path, name string, args ...string) meter {
 	m := stat(path, name, append([]string{"--exact"}, args...)...)
 	m.said = func(out []byte, file string) (sampled, error) {
@@ -137,7 +137,7 @@ func reportExact(b *testing.B, name string, own []ownCost, onlyThen bool) {
 			ended++
 		}
 	}
-	if ended == 0 { // if it did, the number of hits during the work is unknown
+	if ended == 0 { // if exact mode ended by itself, the number of hits during the work is unknown
 		b.ReportMetric(median(turns), name+"-turns/s")
 		b.ReportMetric(median(hits), name+"-hits/s")
 		b.ReportMetric(median(records), name+"-records/s")
@@ -186,8 +186,8 @@ func pairsWanted(b *testing.B, usual int) int {
 	return n
 }
 
-// did is what a process has done since its start: the number of pieces of work, and its CPU time in ns. at is when it
-// reported this, in ns.
+// did is what a process has done since its start: the number of pieces of work, and its CPU time in ns. at is when the
+// process reported this, in ns.
 type did struct{ done, cpu, at float64 }
 
 // asks returns a function that asks a program how much work it has done so far.
@@ -234,7 +234,7 @@ func payExactly(b *testing.B, path string, pid int, ask func() did) {
 		return did{end.done - begin.done, end.cpu - begin.cpu, end.at - begin.at}
 	}
 	windows, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactRest}, all, pid, window)
-	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+	b.ReportMetric(0, "ns/op") // suppresses ns/op, which means nothing because the length of a run is fixed
 	reportExact(b, "exact", own[1], false)
 	// cpu has the CPU time that a piece of work takes, in µs, and speed has the pieces of work per second. The last row
 	// of each is for the measurements without ddtop.
@@ -264,8 +264,8 @@ func shares(costs []ownCost) (all []float64) {
 	return all
 }
 
-// reportChange compares each element of values with the same element of others. It reports the median difference in
-// percent, and the 95 % interval of this median.
+// reportChange compares each element of the list values with the same element of the list others. It reports the median
+// difference in percent, and the 95 % interval of this median.
 func reportChange(b *testing.B, name string, values, others []float64) {
 	b.Helper()
 	var changes []float64

@@ -41,7 +41,7 @@ func burdenExactly(b *testing.B, path string, pid int, load func() answered) {
 	// Before a measurement without ddtop, there is a pause of exactAttach. ddtop gets the same time to attach. So the
 	// application rests for the same time before each measurement.
 	results, own := inRounds(b, rounds{pairsWanted(b, exactPairs), exactAttach, exactAttach}, all, pid, load)
-	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+	b.ReportMetric(0, "ns/op") // suppresses ns/op, which means nothing because the length of a run is fixed
 	for _, of := range []struct {
 		name  string
 		value func(answered) float64

@@ -38,7 +38,7 @@ func BenchmarkFleet(b *testing.B) {
 				}
 			}
 		}
-		b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+		b.ReportMetric(0, "ns/op") // suppresses ns/op, which means nothing because the length of a run is fixed
 		for name, values := range figures {
 			b.ReportMetric(median(values), name)
 		}

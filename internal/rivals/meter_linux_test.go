@@ -45,7 +45,7 @@ type sampled struct {
 	exact *contract.StatExact
 }
 
-// stat returns a meter that measures `ddtop stat` with more arguments.
+// stat returns a meter that measures `ddtop stat` with the given additional arguments.
 func stat(path, name string, args ...string) meter {
 	return meter{name: name, said: saidByStat, command: func(pid int, length time.Duration, _ string) *exec.Cmd {
 		return exec.Command(path, append([]string{"stat", "--json", "--pid", strconv.Itoa(pid), "--duration", length.String()}, args...)...)
@@ -87,13 +87,13 @@ func rbspyMeter(path string) meter {
 type started struct {
 	meter
 	cmd       *exec.Cmd
-	out, told bytes.Buffer // its standard output and standard error
+	out, told bytes.Buffer // the profiler's standard output and standard error
 	file      string
-	pid       int // the process that it samples
+	pid       int // the process that the profiler samples
 	ended     chan error
 }
 
-// start starts a profiler. The profiler runs for the given time, or until end is called.
+// start starts a profiler. The profiler runs for the given time, or until the method end is called.
 func (m meter) start(b *testing.B, pid int, length time.Duration) *started {
 	b.Helper()
 	s := &started{meter: m, pid: pid, file: filepath.Join(b.TempDir(), "out"), ended: make(chan error, 1)}
@@ -176,9 +176,9 @@ const (
 	// settle is how long a profiler samples before its cost is measured. The first samples cost more, because they read
 	// every name.
 	settle = 500 * time.Millisecond
-	// look is the time between two readings of the profiler's CPU time. The profiler reports only at its end when it
-	// took its first sample. So the benchmark reads the CPU time all the time, and later selects the readings between
-	// the first and the last sample.
+	// look is the time between two readings of the profiler's CPU time. Only at its end does the profiler report the
+	// time of its first sample. So the benchmark reads the CPU time all the time, and later selects the readings
+	// between the first and the last sample.
 	look = 50 * time.Millisecond
 )
 
@@ -234,7 +234,7 @@ func kernelTime(pid int) (sum time.Duration) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it was closed
+			continue // the descriptor was closed
 		}
 		if m := programTime.FindSubmatch(text); m != nil {
 			if ns, err := strconv.ParseInt(string(m[1]), 10, 64); err == nil {

@@ -55,8 +55,9 @@ const (
 	paidTurns = 500
 )
 
-// paid is what a piece of work costs the process. cpu is its thread's CPU time (user and system) and wall its wall
-// time, in ns. faults are the process's minor page faults, and switches the main thread's context switches.
+// paid is what a piece of work costs the process. cpu is the CPU time (user and system) of the thread that does the
+// work, and wall is the wall time, in ns. faults are the process's minor page faults. switches are the main thread's
+// context switches.
 type paid struct{ cpu, wall, faults, switches float64 }
 
 // BenchmarkTarget measures what the target pays while it is sampled. The target does a fixed piece of work with each
@@ -64,7 +65,8 @@ type paid struct{ cpu, wall, faults, switches float64 }
 // CPU and on a machine whose CPUs are all busy.
 //
 // faults-caused are the page faults per second that the kernel counts for the profiler. If the profiler is the first to
-// read a page of the target, the page fault counts as the profiler's. So the target's own faults do not show it.
+// read a page of the target, the page fault counts as the profiler's. So the target's own faults do not include such a
+// page fault.
 func BenchmarkTarget(b *testing.B) {
 	all := []meter{bareMeter(b, "bare-loop", 1000)}
 	for _, v := range versions(b) {
@@ -126,7 +128,7 @@ func pay(b *testing.B, all []meter, p *rubytest.Process) {
 			s.end(b, from, until)
 		}
 	}
-	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+	b.ReportMetric(0, "ns/op") // suppresses ns/op, which means nothing because the length of a run is fixed
 	none := costs[len(all)]
 	for i, m := range all {
 		var cpu, wall, faults, switches []float64

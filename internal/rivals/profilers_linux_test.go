@@ -67,7 +67,7 @@ func (p profiler) run(b *testing.B, pid, seconds int) measured {
 	return m
 }
 
-// rbspy returns a profiler that runs rbspy with more arguments.
+// rbspy returns a profiler that runs rbspy with the given additional arguments.
 func rbspy(path, name string, args ...string) profiler {
 	return profiler{name: name, read: readRbspy, command: func(pid, seconds int, file string) *exec.Cmd {
 		return exec.Command(path, append([]string{"record", "--pid", strconv.Itoa(pid), "--duration", strconv.Itoa(seconds),
@@ -156,7 +156,7 @@ func reachable(b *testing.B, root string) {
 	}
 }
 
-// ddtop returns a profiler that runs ddtop with more arguments.
+// ddtop returns a profiler that runs ddtop with the given additional arguments.
 func ddtop(path, name string, args ...string) profiler {
 	return profiler{name: name, read: readDdtop, command: func(pid, seconds int, file string) *exec.Cmd {
 		return exec.Command(path, append([]string{"record", "--pid", strconv.Itoa(pid), "--duration", strconv.Itoa(seconds),

@@ -46,7 +46,7 @@ func sources(b *testing.B, path string) (out []string) {
 	b.Helper()
 	for _, name := range sourceNames {
 		if err := exec.Command(path, "stat", "--source", name, "--help").Run(); err != nil {
-			continue // this ddtop does not know it
+			continue // this version of ddtop does not know the source
 		}
 		if err := live.CheckSwitches(); name == "switches" && err != nil {
 			b.Logf("left out: by switches: %v", err)
@@ -156,7 +156,7 @@ func (k *told) finish() {
 	}
 }
 
-// lacks reports whether ddtop does not show figures of the kind f, because their quality is too low.
+// lacks reports whether the quality of the figures of kind f is too low. ddtop does not show such figures.
 func (k *told) lacks(f sampler.Figure) bool { return k.quality.Lacks(f) != "" }
 
 // offPoints compares each thread's shares of time with the truth, in percentage points. A thread has three shares: with
@@ -218,10 +218,10 @@ func (k *told) waitsFound(truth *told) float64 {
 	return percent(found, of)
 }
 
-// requestsSeen compares the requests in k with the application's log. long is the part of the logged requests of at
-// least longRequestNS that are also in k, in percent. short is the same for shorter requests. A logged request is seen
-// if a request in k has at least half of its time. Each request in k counts for only one logged request. off is the
-// median error of the times of long requests, in percent. A result is NaN if there are no such requests.
+// requestsSeen compares the requests in k with the application's log. long is about the logged requests of at least
+// longRequestNS: the percentage that is also in k. short is the same for shorter requests. A logged request is seen if
+// a request in k has at least half of its time. Each request in k counts for only one logged request. off is the median
+// error of the times of long requests, in percent. A result is NaN if there are no such requests.
 func (k *told) requestsSeen(log []servertest.Logged) (long, short, off float64) {
 	var requests []span
 	for _, l := range log {
@@ -229,7 +229,7 @@ func (k *told) requestsSeen(log []servertest.Logged) (long, short, off float64) 
 			requests = append(requests, span{tid: l.TID, fromNS: l.FromNS, toNS: l.ToNS})
 		}
 	}
-	best := make([]*span, len(requests)) // requests of k, by request of the log
+	best := make([]*span, len(requests)) // for each request of the log, the request of k that overlaps it most
 	for i := range k.requests {
 		at, most := 0, int64(0)
 		for j := range requests {
@@ -241,7 +241,7 @@ func (k *told) requestsSeen(log []servertest.Logged) (long, short, off float64) 
 			best[at] = &k.requests[i]
 		}
 	}
-	var found, of [2]int // short, long
+	var found, of [2]int // 0 is for short requests, 1 for long ones
 	var lengths []float64
 	for i := range requests {
 		r, is := &requests[i], 0
@@ -278,7 +278,8 @@ type qualityLoad struct {
 	exact bool
 	log   string
 	args  []string
-	// judged is true if the test knows which function of the load calls which. Only then are impossible stacks counted.
+	// judged is true if the test knows which function of the load may call which other function. Only then are
+	// impossible stacks counted.
 	judged bool
 }
 
@@ -292,7 +293,8 @@ func BenchmarkQuality(b *testing.B) {
 	} else {
 		defer stats.Close()
 	}
-	// A benchmark that fails at once prints no figures. So this one collects all faults, and fails only at the end.
+	// A benchmark that fails at once prints no figures. So this benchmark collects all faults, and fails only at the
+	// end.
 	var low []string
 	for _, l := range qualityLoads(b) {
 		b.Run(l.name, func(b *testing.B) {
@@ -302,7 +304,7 @@ func BenchmarkQuality(b *testing.B) {
 					low = append(low, measureQuality(b, path, source, pid, l)...)
 				}
 				measureRbspy(b, pid, l)
-				b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+				b.ReportMetric(0, "ns/op") // suppresses ns/op, which means nothing because the length of a run is fixed
 			}
 		})
 	}
@@ -325,8 +327,8 @@ func qualityLoads(b *testing.B) []qualityLoad {
 				b.Fatal(err)
 			}
 			b.Cleanup(func() {
-				_ = cmd.Process.Kill() // fails only if it has ended by itself
-				_ = cmd.Wait()         // reports that it was killed
+				_ = cmd.Process.Kill() // fails only if the process has ended by itself
+				_ = cmd.Wait()         // the error says that the process was killed
 			})
 			return app.Workers[0]
 		}
@@ -390,7 +392,7 @@ func measureQuality(b *testing.B, path, source string, pid int, l qualityLoad) (
 		var last []*told
 		m := keeping(path, source, &last, args)
 		if l.args != nil {
-			m = stat(path, source, args...) // stat, because a recording covers only one process
+			m = stat(path, source, args...) // uses `ddtop stat`, because a recording covers only one process
 			m.said = saidOfSeveral
 		}
 		share, said := m.cost(b, pid, qualityLength)
@@ -453,9 +455,9 @@ func measureQuality(b *testing.B, path, source string, pid int, l qualityLoad) (
 type floors struct{ offPoints, waits, longRequests, shortRequests float64 }
 
 // leastQuality has the worst figures that are accepted, by load and source. BenchmarkQuality fails if it measures worse
-// figures with Rails. So a change cannot lower the cost by lowering the quality. These values are not the aims: one run
-// of 10 s reaches them, with room for chance. On a half-full machine, most waits are shorter than the time between two
-// readings of polling. So polling finds such a wait only by chance.
+// figures with Rails. So a change cannot lower the cost by lowering the quality. These values are not the aims: they
+// leave room for chance, so that one run of 10 s reaches them. On a half-full machine, most waits are shorter than the
+// time between two readings of polling. So polling finds such a wait only by chance.
 var leastQuality = map[string]map[string]floors{
 	railsFull: {
 		"switches": {offPoints: 1, waits: 95, longRequests: 85, shortRequests: 70},
@@ -503,7 +505,7 @@ func measureRbspy(b *testing.B, pid int, l qualityLoad) {
 	b.ReportMetric(median(rates), "rbspy-stack-Hz")
 }
 
-// keeping returns a meter that runs ddtop and keeps its recording. After a measurement, last holds the contents of the
+// keeping returns a meter that runs ddtop and keeps its recording. After a measurement, *last holds the contents of the
 // recording.
 func keeping(path, name string, last *[]*told, args []string) meter {
 	return meter{name: name,

@@ -111,7 +111,7 @@ func perRequest(b *testing.B, m meter, pid int, load func() answered) {
 			break
 		}
 	}
-	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+	b.ReportMetric(0, "ns/op") // suppresses ns/op, which means nothing because the length of a run is fixed
 	b.ReportMetric(float64(len(cpu)), "pairs")
 	for name, values := range map[string][]float64{"more-cpu": cpu, "fewer-requests": fewer} {
 		low, high := medianInterval(values)
@@ -161,7 +161,7 @@ func burden(b *testing.B, all []meter, pid int, load func() answered) {
 	// Before a measurement without a profiler, there is a pause of attachTime. A profiler gets the same time to attach.
 	// So the application rests for the same time before each measurement.
 	results, own := inRounds(b, rounds{pairsWanted(b, railsPairs), attachTime, attachTime}, all, pid, load)
-	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+	b.ReportMetric(0, "ns/op") // suppresses ns/op, which means nothing because the length of a run is fixed
 	reportServed(b, "none", results[len(all)])
 	for i, p := range all {
 		var fewer, cpu, without []float64

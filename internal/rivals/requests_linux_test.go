@@ -45,8 +45,8 @@ $stdin.gets
 const requestPairs, budgetPairs = 7, 7
 
 // BenchmarkRequests measures how much the reading of requests adds to ddtop's cost. It does so on ten threads that
-// serve nothing, on ten threads that serve 500 requests a second, and on Rails under load. ddtop with and without the
-// reading of requests take turns.
+// serve nothing, on ten threads that serve 500 requests a second, and on Rails under load. Measurements with and
+// without the reading of requests alternate.
 func BenchmarkRequests(b *testing.B) {
 	path, ruby := buildOwn(b), theRuby(b)
 	for _, program := range []struct{ name, script string }{{"none", costScript(2, 8, 0.05)}, {"500-a-second", servingScript}} {
@@ -81,7 +81,7 @@ func compareRequests(b *testing.B, path string, pid int) {
 		more = append(more, 100*(with[i].share/without[i].share-1))
 	}
 	low, high := medianInterval(more)
-	b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+	b.ReportMetric(0, "ns/op") // suppresses ns/op, which means nothing because the length of a run is fixed
 	b.ReportMetric(median(more), "more-%")
 	b.ReportMetric(low, "more-low-%")
 	b.ReportMetric(high, "more-high-%")
@@ -100,7 +100,7 @@ type ownCost struct {
 	from, until time.Duration
 }
 
-// inTurns measures two profilers in turns, each as often as pairs says.
+// inTurns measures two profilers in turns. It measures each of them as often as the parameter pairs says.
 func inTurns(b *testing.B, pairs, pid int, one, other meter) (ones, others []ownCost) {
 	b.Helper()
 	measured := func(m meter) (c ownCost) {

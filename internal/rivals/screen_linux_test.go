@@ -63,8 +63,8 @@ func openScreen(b *testing.B, path string, pid int, args ...string) *screen {
 	}
 	s := &screen{cmd: exec.Command(path, append([]string{"--pid", strconv.Itoa(pid)}, args...)...), master: master, first: make(chan time.Duration, 1), ended: make(chan error, 1)}
 	s.cmd.Dir = b.TempDir()
-	// The environment has its own folder for settings, because the settings of the user who runs the benchmark must not
-	// count.
+	// The environment has its own folder for settings, so that the settings of the user who runs the benchmark have no
+	// effect.
 	s.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "XDG_CONFIG_HOME="+s.cmd.Dir)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = tty, tty, tty
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -156,8 +156,8 @@ func screenCost(b *testing.B, path string, pid int, length time.Duration) float6
 	return s.cost(b, settle, length)
 }
 
-// screenShare is like screenCost, with more arguments for ddtop. It waits longer before it measures, because ddtop
-// reads every name in the first seconds.
+// screenShare is like screenCost, but passes additional arguments to ddtop. It waits longer before it measures, because
+// ddtop reads every name in the first seconds.
 func screenShare(b *testing.B, path string, pid int, args []string) float64 {
 	b.Helper()
 	return openScreen(b, path, pid, args...).cost(b, screenSettle, screenLength)
@@ -235,6 +235,6 @@ func BenchmarkIdle(b *testing.B) {
 			b.ReportMetric(median(shares), source+"-%")
 			b.ReportMetric(median(sizes), source+"-MB")
 		}
-		b.ReportMetric(0, "ns/op") // ns/op says nothing: the length of a run is fixed
+		b.ReportMetric(0, "ns/op") // suppresses ns/op, which means nothing because the length of a run is fixed
 	}
 }

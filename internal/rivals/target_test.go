@@ -58,7 +58,7 @@ while $stdin.gets
 end
 `
 
-// threadsOfScript is the number of the program's threads: the main thread, one that works and nine idle ones.
+// threadsOfScript is the number of the program's threads: the main thread, one busy thread and nine idle threads.
 const threadsOfScript = 11
 
 // calls maps a caller and a callee to the lines of the script in which the caller calls the callee.

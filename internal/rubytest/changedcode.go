@@ -28,7 +28,8 @@ func ChangedCode(t testing.TB, pid int) (bytes int) {
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
 		var from, to, offset int64
 		var rights, device, inode, path string
-		_, _ = fmt.Sscanf(lines.Text(), "%x-%x %s %x %s %s %s", &from, &to, &rights, &offset, &device, &inode, &path) // some have no path
+		// some lines have no path
+		_, _ = fmt.Sscanf(lines.Text(), "%x-%x %s %x %s %s %s", &from, &to, &rights, &offset, &device, &inode, &path)
 		if !strings.Contains(rights, "x") || !strings.HasPrefix(path, "/") {
 			continue
 		}

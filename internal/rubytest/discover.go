@@ -36,7 +36,7 @@ var foreign = []struct{ name, release, arch, emulator string }{
 var musl = []struct{ name, release string }{{"debian-3.3-musl", "3.3"}}
 
 // Kinds returns all Rubies that scripts/rubies can provide, even those that this machine lacks. Only the fields Name
-// and Version are set, and Version is the release.
+// and Version are set. Version has only the release, such as "3.3".
 func Kinds() []Ruby {
 	var all []Ruby
 	for _, d := range debian {
@@ -88,7 +88,7 @@ var discoverMusl = sync.OnceValue(func() discovery {
 	script, err := scriptPath()
 	var out []byte
 	if err == nil && runtime.GOOS == "linux" {
-		out, _ = exec.Command(script, "--list", "musl").Output() // it fails if one is missing
+		out, _ = exec.Command(script, "--list", "musl").Output() // the script fails if a Ruby is missing
 	}
 	roots := parseRoots(out)
 	for _, want := range musl {
@@ -113,9 +113,9 @@ func (d *discovery) add(roots map[string]Ruby, err error, name, release string) 
 
 var rubiesLine = regexp.MustCompile(`^(debian-([0-9.]+)(?:-[a-z0-9]+)?) ([0-9.]+) (/.+)$`)
 
-// debianRoots returns the roots (folders for chroot) of Debian's Rubies, from scripts/rubies. which selects "native" or
-// "foreign" roots. The script first installs the ones that are missing. If this fails, debianRoots returns the roots
-// that exist, and an error.
+// debianRoots returns the roots (folders for chroot) of Debian's Rubies, from scripts/rubies. The parameter which
+// selects "native" or "foreign" roots. The script first installs missing roots. If this fails, debianRoots returns the
+// roots that exist, and an error.
 func debianRoots(which string) (map[string]Ruby, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("the Rubies of Debian run on Linux only")

@@ -14,8 +14,8 @@ import (
 // Freezer stops (freezes) and continues (thaws) all threads of a process by a cgroup.
 type Freezer struct {
 	file, freeze, thaw string
-	// state is the path of a file that shows whether the whole cgroup is frozen. The file contains the line frozen or
-	// the line thawed.
+	// state is the path of a file that shows whether the whole cgroup is frozen. The field frozen is the file's line if
+	// it is frozen, and thawed is the line if it is not.
 	state, frozen, thawed string
 }
 

@@ -12,8 +12,8 @@ said = RbConfig::CONFIG["#{name}_SUPPORT"]
 puts (said ? said != "no" : RubyVM.const_defined?(name)) ? "yes" : "no"
 $stdout.flush`
 
-// HasJIT reports whether the interpreter was built with the just-in-time compiler name, "yjit" or "zjit". A Ruby
-// without it ignores the option --yjit with a warning, and does not start with --zjit.
+// HasJIT reports whether the interpreter was built with a just-in-time compiler. name is "yjit" or "zjit". If a Ruby
+// lacks the compiler, it ignores the option --yjit with a warning, and does not start with --zjit.
 func (r Ruby) HasJIT(t testing.TB, name string) bool {
 	t.Helper()
 	p := r.Start(t, asksJIT, Options{Args: []string{name}})

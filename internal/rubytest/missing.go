@@ -1,7 +1,7 @@
 package rubytest
 
 import (
-	_ "embed" // the program
+	_ "embed" // embeds the program
 	"strings"
 	"testing"
 )

@@ -60,7 +60,7 @@ type Options struct {
 	// OwnPIDs gives the program a PID namespace of its own (Linux, root), in which it is process 1.
 	OwnPIDs bool
 
-	files map[string]string // more files for the script's folder
+	files map[string]string // further files to put into the script's folder, by name
 }
 
 // Process is a running program. At the end of the test, all processes of its process group are killed.
@@ -76,7 +76,7 @@ type Process struct {
 	stdin  io.WriteCloser
 	lines  chan string
 	stderr *tail
-	exited chan struct{} // closed when the process was waited for
+	exited chan struct{} // closed when the process has ended and Wait has returned
 	stop   sync.Once
 }
 
@@ -162,7 +162,7 @@ func (r Ruby) Start(t testing.TB, script string, o Options) *Process {
 		p.readLines(stdout)
 	}()
 	go func() {
-		<-read // Wait closes the pipe, so everything must be read before
+		<-read // Wait closes the pipe, so all output must be read first
 		// Ignore the error of Wait: ProcessState also says how the process ended.
 		_ = p.cmd.Wait()
 		close(p.exited)

@@ -41,8 +41,8 @@ func (r *reasons) take(test string) string {
 // programs, but is recorded only once for each Ruby.
 var recorded sync.Map
 
-// recordAtEnd writes a record of the test when the test ends: whether it ran on r or was skipped. If a test calls it
-// several times for one Ruby, one record is written.
+// recordAtEnd writes a record of the test when the test ends: whether the test ran on the Ruby r or was skipped. If a
+// test calls it several times for one Ruby, one record is written.
 func recordAtEnd(t testing.TB, r Ruby) {
 	type pair struct{ test, ruby string }
 	key := pair{t.Name(), r.Name}
@@ -50,7 +50,7 @@ func recordAtEnd(t testing.TB, r Ruby) {
 		return
 	}
 	t.Cleanup(func() {
-		recorded.Delete(key) // with -count, the same test runs again
+		recorded.Delete(key) // with -count, the same test runs again and needs a record again
 		if t.Skipped() {
 			record("skip", r.Version, t.Name(), skipReasons.take(t.Name()))
 			return

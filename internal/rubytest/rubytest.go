@@ -107,9 +107,9 @@ func All(t testing.TB) []Ruby {
 	return found.rubies
 }
 
-// Each runs test as a subtest on every available Ruby. The subtest has the Ruby's name. With -short, Each uses only the
-// newest Ruby. For a missing Debian Ruby, the subtest is skipped, or fails with CI=true. For Rubies of other CPU
-// architectures use EachForeign.
+// Each runs the function test as a subtest on every available Ruby. The subtest has the Ruby's name. With -short, Each
+// uses only the newest Ruby. For a missing Debian Ruby, the subtest is skipped, or fails with CI=true. For Rubies of
+// other CPU architectures use EachForeign.
 func Each(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	each(t, short(t, wanted(t, discover())), test)
@@ -179,8 +179,8 @@ func onePerRelease(t testing.TB, rubies []Ruby) []Ruby {
 	return first
 }
 
-// short returns the Rubies from found on which a test runs. With -short this is only the newest Ruby, and short records
-// the others as left out. Without -short, it returns all.
+// short returns those of the found Rubies on which a test runs. With -short this is only the newest Ruby, and the
+// function records the others as left out. Without -short, it returns all.
 func short(t testing.TB, found discovery) discovery {
 	if !testing.Short() || len(found.rubies) == 0 {
 		return found
@@ -197,16 +197,17 @@ func short(t testing.TB, found discovery) discovery {
 	return discovery{rubies: []Ruby{first}}
 }
 
-// EachForeign runs test as a subtest on every Ruby for another CPU architecture, in its emulator. With -short the test
-// is skipped. For a missing Ruby, the subtest is skipped, or fails with CI=true.
+// EachForeign runs the function test as a subtest on every Ruby for another CPU architecture, in its emulator. With
+// -short the test is skipped. For a missing Ruby, the subtest is skipped, or fails with CI=true.
 func EachForeign(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Long(t)
 	each(t, wanted(t, discoverForeign()), test)
 }
 
-// EachMusl runs test as a subtest on the Rubies that are linked with musl, as in Alpine. With -short the test is
-// skipped. For a missing Ruby, the subtest is skipped even with CI=true, because building that Ruby takes minutes.
+// EachMusl runs the function test as a subtest on the Rubies that are linked with musl, as in Alpine. With -short the
+// test is skipped. For a missing Ruby, the subtest is skipped even with CI=true, because building that Ruby takes
+// minutes.
 func EachMusl(t *testing.T, test func(t *testing.T, r Ruby)) {
 	t.Helper()
 	Long(t)

@@ -1,7 +1,7 @@
 package rubytest
 
 import (
-	_ "embed" // the programs
+	_ "embed" // embeds the programs
 	"testing"
 )
 

@@ -40,8 +40,8 @@ func DatedName(title string, pid int, at time.Time) string {
 	return fmt.Sprintf("%s-%d-%s", title, pid, at.UTC().Format(DateFormat))
 }
 
-// Names calls each for every regular file of a folder whose name is accepted by the function wanted. It reads at most
-// limit names. This includes names that are not accepted.
+// Names lists the regular files of a folder. For each file whose name the function wanted accepts, it calls the
+// function each. It reads at most limit names, including the names that wanted does not accept.
 func Names(folder *os.Root, limit int, wanted func(name string) bool, each func(name string, info fs.FileInfo)) error {
 	dir, err := folder.Open(".")
 	if err != nil {
@@ -71,8 +71,8 @@ type DatedFile struct {
 	Size int64
 }
 
-// DatedFiles returns the files of a folder whose names match a pattern that begins with DatePattern, the oldest first.
-// limit bounds how many names it reads.
+// DatedFiles returns the files of a folder whose names match a pattern. The oldest file comes first. The pattern must
+// begin with DatePattern. limit bounds how many names DatedFiles reads.
 func DatedFiles(folder *os.Root, limit int, pattern *regexp.Regexp) (list []DatedFile, err error) {
 	err = Names(folder, limit, pattern.MatchString, func(name string, info fs.FileInfo) {
 		if at, err := time.Parse(DateFormat, pattern.FindStringSubmatch(name)[1]); err == nil {

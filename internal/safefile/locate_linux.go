@@ -61,9 +61,9 @@ func MakeFolder(path string) (*os.Root, error) {
 	return dir, nil
 }
 
-// makeBelow opens a folder below a root, and makes missing folders on the way. Like walk, it calls visit for everything
-// on the way. Before it makes the first folder, it calls found with the innermost folder that already exists. found may
-// be nil. If found returns an error, makeBelow ends.
+// makeBelow opens a folder below a root, and makes missing folders on the way. Like walk, it calls the function visit
+// for everything on the way. Before it makes the first folder, it calls the function found with the innermost folder
+// that already exists. found may be nil. If found returns an error, makeBelow ends.
 func makeBelow(root int, folder string, visit, found func(*unix.Stat_t) error) (*os.Root, error) {
 	var missing []string
 	at, err := walk(root, folder, visit)

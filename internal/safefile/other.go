@@ -73,10 +73,12 @@ func opened(name string, info os.FileInfo, limit int64, gate *Gate, open func() 
 	return &File{file: file, name: name, info: info, gate: gate}, nil
 }
 
-// OwnFolder opens a folder into which ddtop writes without a user, and makes the folder if it is missing.
+// OwnFolder opens a folder into which ddtop writes without being asked by a user, and makes the folder if it is
+// missing.
 func OwnFolder(path string) (*os.Root, error) { return MakeFolder(path) }
 
-// Free returns the free bytes of a file system on Linux. Here it returns a number that is larger than any file system.
+// Free returns the free bytes of a file system on Linux. Here it returns a number that is larger than the size of any
+// file system.
 func Free(*os.Root) int64 { return math.MaxInt64 }
 
 // MakeFolder opens a folder. It makes missing folders on the path (with mode 0700).

@@ -42,7 +42,7 @@ func HandOver(folder *os.Root, made *os.File) {
 		return
 	}
 	if uint32(in.Mode)&unix.S_ISGID != 0 {
-		gid = -1 // -1 leaves the group: new files have the folder's group
+		gid = -1 // -1 does not change the group: new files have the folder's group
 	}
 	_ = unix.Fchown(int(made.Fd()), uid, gid) // fails if the file system has no owners, or belongs to another machine
 }

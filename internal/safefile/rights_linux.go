@@ -18,7 +18,8 @@ type Rights struct {
 	UID, GID int
 	Groups   []int
 	// Capabilities are the effective capabilities of the process (CapEff of /proc/PID/status). They are zero if the
-	// process is in another user namespace. Its capabilities there give it no right to files of ddtop's namespace.
+	// process is in another user namespace, because its capabilities there give it no right to files of ddtop's
+	// namespace.
 	Capabilities uint64
 }
 
@@ -97,7 +98,7 @@ func (t *threadRights) set() error {
 	if now.equal(t) {
 		return nil
 	}
-	// Set the capabilities last, because setting ids changes them.
+	// Set the capabilities last, because a change of the ids also changes the capabilities.
 	if !sameGroups(now.groups, t.groups) {
 		list := make([]uint32, len(t.groups)+1) // one element more, so that an empty list has an address
 		for i, g := range t.groups {

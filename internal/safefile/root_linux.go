@@ -13,7 +13,7 @@ import (
 // Root is an open folder, such as a process's root directory. Paths that are opened in a Root cannot leave it, neither
 // by a link nor by "..".
 type Root struct {
-	dir    int // O_PATH
+	dir    int // a descriptor of the folder (O_PATH)
 	name   string
 	rights *Rights
 	gate   *Gate
@@ -25,7 +25,7 @@ type Root struct {
 // OpenRoot opens a folder as a root. path is a path of ddtop's own file system. If it is a link of /proc, OpenRoot
 // follows it. Files below the root are opened with the given rights, or with ddtop's own if rights is nil.
 //
-// Roots can share a gate. This is for several roots of one owner that could make reads hang: with one gate, they can
+// Roots can share a gate. Use one gate for all roots of an owner who could make reads hang. These roots can then
 // together block only a few threads.
 func OpenRoot(path string, rights *Rights, gate *Gate) (*Root, error) {
 	return rootAt(unix.AT_FDCWD, path, path, rights, gate)
@@ -55,7 +55,7 @@ const tries = 16
 // errors of the kernel.
 func (r *Root) Open(path string, limit int64) (*File, error) {
 	name := strings.TrimSuffix(r.name, "/") + "/" + strings.TrimLeft(path, "/")
-	// a copy, because the call below may still use it after Close
+	// a copy of the descriptor, because the call below may still use it after Close
 	root, err := unix.FcntlInt(uintptr(r.dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
@@ -97,7 +97,8 @@ func (r *Root) find(path string, asked *Rights) (int, error) {
 		case err == nil:
 			return fd, nil
 		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // filters of old container runtimes say EPERM
+		// filters of old container runtimes return EPERM, not ENOSYS
+		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
 			r.old = true
 		default:
 			return -1, err

@@ -378,8 +378,8 @@ func TestReadAtHung(t *testing.T) {
 	in, out, err := os.Pipe()
 	must(t, err)
 	defer out.Close()
-	// The test imitates a file that hangs by a pipe. ReadAt does not work with a pipe, because a pipe cannot be read at
-	// an offset. So the test calls the gate directly.
+	// The test uses a pipe to imitate a file that hangs. ReadAt does not work with a pipe, because a pipe cannot be
+	// read at an offset. So the test calls the gate directly.
 	gate := &Gate{Wait: 20 * time.Millisecond}
 	late := make(chan string, 1)
 	_, err = within(gate, "pipe", func() (string, error) {

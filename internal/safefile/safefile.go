@@ -44,8 +44,8 @@ type Gate struct {
 	hung atomic.Int32
 }
 
-// within runs f in a goroutine of its own, and returns errHung if f takes longer than the gate allows. If f ends later
-// without an error, within calls late with its result, for example to close a file.
+// within runs f in a goroutine of its own, and returns errHung if f takes longer than the gate allows. If f then ends
+// later without an error, within passes its result to the function late, which can close a file, for example.
 func within[T any](g *Gate, name string, f func() (T, error), late func(T)) (T, error) {
 	type result struct {
 		value T
@@ -88,7 +88,7 @@ type File struct {
 	file *os.File
 	name string
 	info os.FileInfo
-	gate *Gate // nil if reading may take any time
+	gate *Gate // nil if a read may take any length of time
 }
 
 // Name returns the path by which the file was opened.
@@ -100,7 +100,7 @@ func (f *File) Info() os.FileInfo { return f.info }
 // Close closes the file.
 func (f *File) Close() error { return f.file.Close() }
 
-// maxPiece limits the size of one read, in bytes. If a read hangs, a buffer of this size stays in memory until it
+// maxPiece limits the size of one read, in bytes. If a read hangs, a buffer of this size stays in memory until the read
 // returns.
 const maxPiece = 1 << 20
 

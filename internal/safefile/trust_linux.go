@@ -55,8 +55,8 @@ func WriteTrusted(path string, write func(io.Writer) error) error {
 	return p.Write(write)
 }
 
-// trustedInode returns why ddtop cannot trust a file, or a folder or link on its path. If ddtop is not root, it accepts
-// that a group may write. The owner has allowed this, and often the group has only one user.
+// trustedInode returns why ddtop cannot trust a file, or a folder or link on its path. If ddtop is not root, a group
+// may have the right to write: the owner has allowed this, and often the group has only one user.
 func trustedInode(st *unix.Stat_t) error {
 	kind := st.Mode & unix.S_IFMT
 	if !trusted(int(st.Uid)) {

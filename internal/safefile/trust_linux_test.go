@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTrusted reads and writes settings that belong to several users, as root under sudo does. ddtop must refuse those
-// that it cannot trust.
+// TestTrusted reads and writes settings that belong to several users, as root under sudo does. ddtop must refuse
+// settings that it cannot trust.
 func TestTrusted(t *testing.T) {
 	needRoot(t)
 	for _, c := range []struct {

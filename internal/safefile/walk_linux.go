@@ -51,7 +51,7 @@ func openRoot(fd int) (*os.Root, error) { return os.OpenRoot("/proc/self/fd/" + 
 
 // walk follows a path below a root, one name at a time. It follows links by the same rules as openat2 with
 // RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS. Before walk uses the root, or a folder, link or file on the way, it calls
-// visit for it.
+// the function visit for it.
 func walk(root int, path string, visit func(st *unix.Stat_t) error) (at location, err error) {
 	if path == "" {
 		return at, unix.ENOENT

@@ -138,7 +138,7 @@ func TestWriteFilePipe(t *testing.T) {
 		t.Error(err)
 	}
 
-	go func() { done <- WriteFile(path, wait, write) }() // the test reads only one byte of this
+	go func() { done <- WriteFile(path, wait, write) }() // the test reads only one byte of the content
 	one := make([]byte, 1)
 	if _, err := io.ReadFull(waitForBytes{r}, one); err != nil {
 		t.Fatal(err)
@@ -149,8 +149,8 @@ func TestWriteFilePipe(t *testing.T) {
 	}
 }
 
-// waitForBytes reads from a pipe. If no program has the pipe open for writing, it waits for the next one, instead of
-// reporting the end.
+// waitForBytes reads from a pipe. If no program has the pipe open for writing, it waits until a program opens the pipe,
+// instead of reporting the end.
 type waitForBytes struct{ *os.File }
 
 func (w waitForBytes) Read(b []byte) (int, error) {

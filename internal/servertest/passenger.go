@@ -32,7 +32,7 @@ func passenger(t testing.TB, dir, app, port string) *exec.Cmd {
 
 // awaitPassenger waits until Passenger has started the processes that run the program in a folder. It returns their
 // PIDs. These processes have a session of their own, so they survive if the test kills Passenger's process group. At
-// the end of the test, awaitPassenger stops Passenger and waits until they have ended.
+// the end of the test, awaitPassenger stops Passenger and waits until the processes have ended.
 func awaitPassenger(t testing.TB, pid int, dir string) (pids []int) {
 	t.Helper()
 	t.Cleanup(func() {

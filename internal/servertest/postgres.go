@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// Postgres starts a PostgreSQL only for this test, on a free port of 127.0.0.1, and returns the port when it answers.
-// The user is ddtop, without a password. The database is postgres.
+// Postgres starts a PostgreSQL only for this test, on a free port of 127.0.0.1. It returns the port when PostgreSQL
+// answers. The user is ddtop, without a password. The database is postgres.
 func Postgres(t testing.TB) (port string) {
 	t.Helper()
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")

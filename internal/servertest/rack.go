@@ -163,7 +163,7 @@ func answers(t testing.TB, server, url string) {
 type Puma struct {
 	// Port is the port of the application. Control is the port of Puma's control server, which needs no token.
 	Port, Control string
-	// PIDs are the processes that serve.
+	// PIDs are the PIDs of the processes that serve requests.
 	PIDs []int
 }
 

@@ -24,8 +24,8 @@ import (
 //go:embed all:app
 var app embed.FS
 
-// Rails is a running shop: a Rails application on a Puma cluster, with a PostgreSQL that only it uses. app/load.lua
-// requests its pages.
+// Rails is a running shop: a Rails application on a Puma cluster. It has a PostgreSQL that no other program uses.
+// app/load.lua requests the shop's pages.
 type Rails struct {
 	// URL is http://127.0.0.1:PORT.
 	URL string

@@ -65,7 +65,7 @@ func start(t testing.TB, cmd *exec.Cmd) (pid int) {
 		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the error says that the server was killed
 		if t.Failed() {
 			text, err := os.ReadFile(path)
 			t.Logf("%v said:\n%s%s", cmd.Args, text, errorText(err))
@@ -81,7 +81,7 @@ func errorText(err error) string {
 	return fmt.Sprintf(" (%v)", err)
 }
 
-// await calls ready until it returns nil.
+// await calls the function ready until ready returns nil.
 func await(t testing.TB, what string, ready func() error) {
 	t.Helper()
 	deadline := time.Now().Add(startTimeout)

@@ -38,7 +38,7 @@ func MariaDB(t testing.TB) (port string) {
 	return port
 }
 
-// Redis starts a Redis only for this test that asks for a password, and returns its port when it listens.
+// Redis starts a Redis that asks for a password, only for this test. It returns the port when this Redis listens.
 func Redis(t testing.TB, password string) (port string) {
 	t.Helper()
 	server := rubytest.Program(t, "redis-server", "redis-server")
@@ -132,7 +132,7 @@ func forward(client net.Conn, port string, delay time.Duration) {
 }
 
 // StartStatements starts the program rack/statements.rb, which uses a database library from the Debian package pkg. The
-// program's arguments are the library, the port to connect to, and the strings in more.
+// program's arguments are the library, the port to connect to, and further strings (more).
 func StartStatements(t testing.TB, library, pkg, port string, more ...string) (pid int, log string) {
 	t.Helper()
 	ruby := rubytest.Program(t, "ruby", "ruby")

@@ -40,7 +40,8 @@ func Changes(rng *rand.Rand, s *sampler.Sample, last *sampler.Changes) {
 			g.Thread, g.TID = t.ID, t.TID
 		}
 		if g.NoCPUNS%2 == 0 {
-			g.Stack, g.Resumes = sampler.StackID(g.NoCPUNS%97), sampler.StackID(g.NoCPUNS%89) // some IDs are unknown
+			// some of these IDs are unknown
+			g.Stack, g.Resumes = sampler.StackID(g.NoCPUNS%97), sampler.StackID(g.NoCPUNS%89)
 		}
 		if n := g.NoCPUNS; n%3 == 0 {
 			g.Doing = sampler.Doing{Kind: sampler.DoingKind(n % 5), Syscall: []string{"read", "futex", "poll", "select"}[n%4], FD: int32(n % 9), FDs: int32(n % 3), Status: sampler.Status(n % 6), Region: n%2 == 0, Left: n%7 == 0, Mutex: uint64(n % 5)}

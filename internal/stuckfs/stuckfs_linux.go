@@ -60,9 +60,9 @@ type FS struct {
 	mu       sync.Mutex
 	next     *sync.Cond
 	stuck    bool
-	unsynced bool          // fsync does not return
+	unsynced bool          // true while fsync must not return (StickSync)
 	slow     time.Duration // delay of each write
-	waiting  int           // number of requests that wait until Release
+	waiting  int           // number of requests that wait until Release is called
 	nodes    map[string]uint64
 	sizes    map[uint64]uint64
 	last     uint64
@@ -132,7 +132,7 @@ func (f *FS) Release() {
 	f.next.Broadcast()
 }
 
-// Slow delays each write.
+// Slow delays each write by the given time.
 func (f *FS) Slow(each time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,7 +181,7 @@ func (f *FS) serve() {
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ENOENT), errors.Is(err, unix.EAGAIN):
 			continue
-		case err != nil || n < headerSize: // ENODEV means unmounted
+		case err != nil || n < headerSize: // ENODEV means that the file system was unmounted
 			return
 		}
 		if binary.LittleEndian.Uint32(buf[4:]) == opWrite {
@@ -250,7 +250,7 @@ func (f *FS) answer(b []byte) {
 	case opInit:
 		out := le.AppendUint32(nil, 7)
 		out = le.AppendUint32(out, 31)
-		out = le.AppendUint32(out, 0) // no reading ahead
+		out = le.AppendUint32(out, 0) // max_readahead: no reading ahead
 		out = le.AppendUint32(out, 0)
 		out = append(out, 16, 0, 12, 0) // max_background, congestion_threshold
 		out = le.AppendUint32(out, maxWrite)
@@ -291,7 +291,7 @@ func (f *FS) answer(b []byte) {
 		f.written += uint64(size)
 		f.sizes[node] = max(f.sizes[node], le.Uint64(body[8:])+uint64(size))
 		reply(0, le.AppendUint64(nil, uint64(size)))
-	case opForget, opBatchForget, opInterrupt: // these get no answer
+	case opForget, opBatchForget, opInterrupt: // these requests get no answer
 	case opRelease, opFlush, opFsync:
 		reply(0, nil)
 	default:
@@ -299,8 +299,8 @@ func (f *FS) answer(b []byte) {
 	}
 }
 
-// names returns the files of the folder in the form that the kernel needs (struct fuse_dirent), beginning at the index
-// from. It returns as many as fit into a reply of 4096 bytes.
+// names returns the files of the folder in the form that the kernel needs (struct fuse_dirent), beginning at an index
+// (from). It returns as many as fit into a reply of 4096 bytes.
 func (f *FS) names(from uint64) []byte {
 	le := binary.LittleEndian
 	var out []byte

@@ -4,8 +4,8 @@ import "math/bits"
 
 // Divide distributes n columns of the screen over parts in proportion to their sizes. First it rounds down. Then the
 // columns that are left go to the parts with the largest remainders. If two remainders are equal, the earlier part
-// comes first. If the parts add up to whole, they get all n columns. A part that is not positive gets none. The result
-// uses out's memory if it is large enough.
+// comes first. If the sum of the parts is equal to whole, the parts get all n columns. A part that is not positive gets
+// none. The result uses the memory of out if that is large enough.
 func Divide(n int, parts []int64, whole int64, out []int) []int {
 	var few [64]uint64 // avoids an allocation for up to 64 parts
 	out, rests, left := out[:0], few[:0], n
@@ -41,8 +41,8 @@ func Sum(parts []int64) (sum int64) {
 }
 
 // Quota returns n*part/whole as a whole number of columns and a remainder. Remainders can be compared if whole is the
-// same. It returns 0, 0 if part or whole is not positive. It multiplies with 128 bits, because 63 bits are too few: for
-// example, for a whole day of blame in ns times a width.
+// same. It returns 0, 0 if part or whole is not positive. It multiplies with 128 bits, because 63 bits are too few, for
+// example for a whole day of blame in ns times a width.
 func Quota(n int, part, whole int64) (columns int, rest uint64) {
 	if n <= 0 || part <= 0 || whole <= 0 {
 		return 0, 0

@@ -65,8 +65,8 @@ func Weight(ns int64) string {
 	return Duration(ns)
 }
 
-// rounded returns a time in ns in the unit that a person would choose. decimals is the number of decimals that leave at
-// most three significant digits. unit is "" for a minute and more.
+// rounded returns a time in ns in the unit that a person would choose. decimals is the number of decimals with which
+// the value has at most three significant digits. unit is "" for a minute and more.
 func rounded(ns int64) (v float64, decimals int, unit string) {
 	switch f := float64(ns); {
 	case ns < 999_500:

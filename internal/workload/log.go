@@ -33,13 +33,15 @@ type Event struct {
 	// MonotonicNS is CLOCK_MONOTONIC in ns.
 	MonotonicNS int64 `json:"monotonic_ns"`
 
-	// Only EventReady has the following fields. Threads are the names of all threads except main and scheduler.
+	// Only EventReady has the following fields. Threads are the names of all threads except the threads main and
+	// scheduler.
 	Ruby        string   `json:"ruby"`
 	DatabasePID int      `json:"database_pid"`
 	Threads     []string `json:"threads"`
 
-	// Only EventEnd has the following fields. They are differences over the phase. CPUNS is the process's CPU time.
-	// GCNS is the CPU time of garbage collections as Ruby 3.1 and later count it. It is 0 on older releases.
+	// Only EventEnd has the following fields. They are differences between the end of the phase and its begin. CPUNS is
+	// the process's CPU time. GCNS is the CPU time of garbage collections as Ruby 3.1 and later count it. It is 0 on
+	// older releases.
 	CPUNS   int64 `json:"cpu_ns"`
 	GCNS    int64 `json:"gc_ns"`
 	GCCount int64 `json:"gc_count"`
@@ -63,7 +65,8 @@ type Event struct {
 	Reason string `json:"reason"`
 }
 
-// maxEvents limits how many events a Log keeps. It drops older ones. With phases of 1 s, this is enough for a day.
+// maxEvents limits how many events a Log keeps. The Log drops older events. With phases of 1 s, this is enough for a
+// day.
 const maxEvents = 1 << 18
 
 // maxLine is the longest line that is accepted from the program, in bytes. Even EventReady with the names of 500
@@ -91,8 +94,8 @@ func (l *Log) Events() []Event {
 	return append([]Event(nil), l.events...)
 }
 
-// WaitFor returns the first event that match accepts. If there is none yet, it waits for one. It fails if ctx or the
-// program ends first.
+// WaitFor returns the first event that the function match accepts. If there is no such event yet, WaitFor waits for it.
+// It fails if ctx or the program ends first.
 func (l *Log) WaitFor(ctx context.Context, match func(Event) bool) (Event, error) {
 	for {
 		l.mu.Lock()

@@ -17,8 +17,8 @@ import (
 // bootTime limits how long the program may take from its start until it logs EventReady.
 const bootTime = 30 * time.Second
 
-// stopTime is how long the program may take to end after SIGTERM. After this time it is killed. Its slowest steps take
-// less than 1 s. They are a call that keeps the GVL for 120 ms, and a slow query.
+// stopTime is how long the program may take to end after SIGTERM. After this time it is killed. The program's slowest
+// steps are a call that keeps the GVL for 120 ms, and a slow query. They take less than 1 s.
 const stopTime = 5 * time.Second
 
 // maxComplaint limits how much of the program's standard error is kept for an error message, in bytes.
@@ -59,7 +59,7 @@ type Running struct {
 	dir       string
 	complaint *tail
 	done      chan struct{}
-	err       error // of the exit, valid once done is closed
+	err       error // the error with which the program exited; valid after done is closed
 	stop      sync.Once
 }
 
@@ -92,7 +92,7 @@ func Start(ctx context.Context, ruby string, opts Options) (*Running, error) {
 	r.Ready, err = r.Log.WaitFor(boot, func(e Event) bool { return e.Event == EventReady })
 	if err != nil {
 		if errors.Is(err, errLogEnded) {
-			err = nil // the error of Stop says more
+			err = nil // the error of the call of Stop below says more
 		}
 		return nil, fmt.Errorf("starting the workload with %s: %w", ruby, errors.Join(err, r.Stop()))
 	}

@@ -69,7 +69,7 @@ func TestEachPhaseDoesWhatItSays(t *testing.T) {
 	turns := make(chan struct{}, phasesAtOnce)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		// A single program waits most of the time, so two run at the same time. This does not disturb the checks below.
-		// They compare phases of one run, or need far less CPU time than a busy machine leaves.
+		// The checks compare phases of one run, or need far less CPU time than a busy machine leaves.
 		t.Parallel()
 		turns <- struct{}{}
 		defer func() { <-turns }()
@@ -185,8 +185,8 @@ func checkTroubles(t *testing.T, r rubytest.Ruby, phases map[string]phase, stall
 	}
 
 	stall := phases["stall"]
-	// Subtract the time in which the program lacked a CPU. If other threads lack a CPU, calls take longer, so the sum
-	// of their times grows. This cannot make the check fail.
+	// Subtract the time in which the program lacked a CPU. A lack of a CPU in other threads cannot make the check fail:
+	// calls then take longer, so the sum of their times grows.
 	atLeast("calls that keep the GVL", float64(stall.drained.KeptCalls), 1)
 	atLeast("ms in the call that keeps the GVL", float64(stall.drained.KeptNS)/1e6, (stall.duration()-stallDelayed).Seconds()*1e3*0.5)
 	atLeast("ms that a call keeps the GVL", float64(stall.drained.KeptNS)/float64(stall.drained.KeptCalls)/1e6, 60)

@@ -72,7 +72,7 @@ func manPages(root *cobra.Command, dir string) error {
 	})
 }
 
-// eachCommand calls f for a command and, recursively, for each of its subcommands that help lists.
+// eachCommand calls f for a command and, recursively, for each of its subcommands that the command help lists.
 func eachCommand(c *cobra.Command, f func(*cobra.Command) error) error {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() && !sub.IsAdditionalHelpTopicCommand() {

@@ -271,7 +271,7 @@ func certificates() []byte {
 
 func digest(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
 
-// object encodes the value of as JSON and adds the JSON as a blob.
+// object encodes a value (of) as JSON, and adds the JSON as a blob.
 func (l *layout) object(mediaType string, of any) (descriptor, error) {
 	text, err := json.Marshal(of)
 	if err != nil {

@@ -445,7 +445,7 @@ func TestGoInstall(t *testing.T) {
 	cache := filepath.Join(dir, "cache")
 	cmd.Env = append(os.Environ(), "GOPROXY=file://"+filepath.Join(dir, "proxy")+",file://"+known, "GOSUMDB=off", "GOMODCACHE="+cache,
 		"GOBIN="+filepath.Join(dir, "bin"), "GOFLAGS=-trimpath", "CGO_ENABLED=0")
-	defer func() { output(t, "chmod", "-R", "u+w", cache) }() // so that it can be removed
+	defer func() { output(t, "chmod", "-R", "u+w", cache) }() // so that the cache can be removed
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -32,7 +32,7 @@ type Finding struct {
 	// Explains is the share of the process's busy time that the finding explains, 0 to 1.
 	Explains float64
 	// Trace and Span are the IDs of the trace and the span in which the finding's first thread works. They are zero if
-	// not known.
+	// they are not known.
 	Trace [16]byte
 	Span  uint64
 }
@@ -65,7 +65,7 @@ type Message struct {
 	Rule     string `json:"rule"`
 	Severity string `json:"severity"`
 	// Several processes of the service may have the finding. Title, Text, Next, Endpoint and PID are about the process
-	// in which it is worst.
+	// in which the finding is worst.
 	Title    string `json:"title"`
 	Text     string `json:"text"`
 	Next     string `json:"next"`
@@ -75,8 +75,8 @@ type Message struct {
 	Host     string `json:"host,omitempty"`
 	PID      int    `json:"pid"`
 	Program  string `json:"program"`
-	// Processes is the number of processes of the service that have the finding. In a message about an end, it is the
-	// number that had the finding. Followed is the number of the service's processes that ddtop follows.
+	// Processes is the number of processes of the service that have the finding. In a message about an end, it is how
+	// many processes had the finding. Followed is the number of the service's processes that ddtop follows.
 	Processes int `json:"processes"`
 	Followed  int `json:"followed"`
 	// Since is when the finding began, and Until is when it ended. Until is nil if the message is about a start. Unread

@@ -89,15 +89,15 @@ type active struct {
 	id    string
 	since time.Time // when the board first saw the finding
 	began time.Time // when the problem began, which can be earlier than since
-	// now has the processes that have the finding at present. had has all followed processes that have the finding or
-	// had it before. gone is the number of processes that had the finding and are not followed now.
+	// The map now has the processes that have the finding at present. The map had has all followed processes that have
+	// the finding or had it before. gone is the number of processes that had the finding and are not followed now.
 	now  map[*Followed]*Finding
 	had  map[*Followed]bool
 	gone int
 	// worst is the worst finding of the alert so far. named is the finding that the message about the start described.
 	worst, named worst
 	overAt       time.Time // when the last process lost the finding; zero while a process has it
-	unread       bool      // the alert ends because ddtop cannot read the last process
+	unread       bool      // the alert ends because ddtop cannot read the last process with the finding
 	decided      bool      // the start message was sent, or left out
 	told         bool
 	capture      Capture
@@ -137,8 +137,8 @@ func NewBoard() *Board {
 		quotas: make(map[alertKey]*quota), ofProcess: make(map[processKey]*quota)}
 }
 
-// Join adds a process. capture begins a capture of the process, which is a recording and an HTML page. capture returns
-// where these files will be. It must return without waiting. It is nil if no captures are wanted.
+// Join adds a process. The function capture begins a recording and an HTML page of the process, and returns where these
+// files will be. It must return without waiting. It is nil if no captures are wanted.
 func (b *Board) Join(p Process, capture func(*Finding) Capture) *Followed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,7 +176,7 @@ func (f *Followed) Stop() {
 	f.left = true
 }
 
-// Set replaces the findings of the process by those that it has now.
+// Set replaces the findings of the process by its present findings.
 func (f *Followed) Set(now time.Time, tags push.Tags, list []Finding) {
 	b := f.board
 	b.mu.Lock()
@@ -300,8 +300,8 @@ func compareKeys(x, y alertKey) int {
 	return cmp.Or(cmp.Compare(x.service, y.service), cmp.Compare(x.env, y.env), cmp.Compare(x.rule, y.rule))
 }
 
-// decide sends the start message of an alert. It leaves the message out if its process or its finding has reached the
-// limit per hour.
+// decide sends the start message of an alert. It leaves the message out if the alert's process or finding has reached
+// the limit per hour.
 func (b *Board) decide(k alertKey, a *active, now time.Time) {
 	a.decided, a.named = true, a.worst
 	same := b.quotas[k]
@@ -377,7 +377,7 @@ func (b *Board) tell(what Kind, k alertKey, a *active, now time.Time) {
 	b.Tell(m)
 }
 
-// Finish is called when ddtop ends. It sends the messages about starts and ends of findings that are still waiting. If
+// Finish is called when ddtop ends. It sends the messages that are still waiting: about starts and ends of findings. If
 // a finding is still active, Finish sends no end, because the finding may go on without ddtop.
 func (b *Board) Finish(now time.Time) {
 	b.mu.Lock()

@@ -30,7 +30,7 @@ func (t *told) pass(d time.Duration) {
 	}
 }
 
-// fresh returns the messages that were sent since its last call, each as "start rule processes/followed pid".
+// fresh returns the messages that were sent since the last call of fresh, each as "start rule processes/followed pid".
 func (t *told) fresh() (out []string) {
 	for _, m := range t.messages[t.last:] {
 		out = append(out, fmt.Sprintf("%s %s %d/%d %d", m.Event, m.Rule, m.Processes, m.Followed, m.PID))
@@ -109,8 +109,8 @@ func TestFlappingIsOneAlert(tt *testing.T) {
 	t.want(tt, "after it", "end db_slow 1/1 1")
 }
 
-// TestAtMostTenAnHour: in any hour, at most ten messages about a process are sent. The others are counted. If the start
-// of an alert is sent, its end is sent, too. Other processes are not affected.
+// TestAtMostTenAnHour: in any hour, at most ten messages about a process are sent. The Board counts the other messages.
+// If the start of an alert is sent, its end is sent, too. Other processes are not affected.
 func TestAtMostTenAnHour(tt *testing.T) {
 	t := newTold()
 	f, other := t.process(1, "shop"), t.process(2, "mail")

@@ -24,7 +24,7 @@ func mostInAnHour(at []time.Time) (most int) {
 }
 
 // TestRestartsAreBounded: a service crashes again and again, so its process always has a new PID. Its finding still
-// causes at most ten messages an hour. The others are counted.
+// causes at most ten messages an hour. The Board counts the other messages.
 func TestRestartsAreBounded(tt *testing.T) {
 	t := newTold()
 	var at []time.Time
@@ -100,8 +100,8 @@ func TestUnreadIsNotOver(tt *testing.T) {
 	}
 }
 
-// TestStopMakesNoCapture: if ddtop ends soon after a finding began, it sends the start message only then. This message
-// names no capture, because ddtop ends before it could make one.
+// TestStopMakesNoCapture: if ddtop ends soon after a finding began, the start message is still waiting, and ddtop sends
+// it at its end. This message names no capture, because ddtop ends before it could make one.
 func TestStopMakesNoCapture(tt *testing.T) {
 	t := newTold()
 	f := t.Join(Process{push.Process{PID: 1}, tagsOf("shop")}, func(*Finding) Capture {

@@ -34,7 +34,7 @@ type Webhook struct {
 
 // NewWebhook returns the destination of a URL. https://HOST/PATH gets JSON, and slack+https://HOST/PATH gets a message
 // in Slack's form. The path may be a secret, so the webhook's name does not contain it. headers has the form of
-// push.ParseHeaders. They are sent with each message, except to Slack. version is ddtop's version.
+// push.ParseHeaders. ddtop sends these headers with each message, except to Slack. version is ddtop's version.
 func NewWebhook(u *url.URL, headers, version string) (*Webhook, error) {
 	d := &Webhook{web: push.NewWeb("").NoRedirects().StatusOnly(), header: make(http.Header)}
 	scheme, slack := strings.CutPrefix(u.Scheme, "slack+")

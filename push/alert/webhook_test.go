@@ -80,7 +80,8 @@ func TestWebhookBodies(t *testing.T) {
 	}
 }
 
-// TestWebhookURLs: NewWebhook refuses URLs that cannot be a webhook's. The error does not contain secrets from the URL.
+// TestWebhookURLs: NewWebhook refuses URLs that cannot belong to a webhook. The error does not contain secrets from the
+// URL.
 func TestWebhookURLs(t *testing.T) {
 	for _, text := range []string{"ftp://x/hunter2", "https:///hunter2", "https://user:hunter2@x/", "slack+ftp://x/hunter2", "mailto:hunter2"} {
 		u, err := url.Parse(text)
@@ -97,8 +98,8 @@ func TestWebhookURLs(t *testing.T) {
 	}
 }
 
-// raw returns a handler that sends answer as it is, even if this is not valid HTTP. In answer, PATH stands for the
-// request's path, and AUTH for its Authorization header.
+// raw returns a handler that sends the text answer unchanged, even if this is not valid HTTP. In this text, PATH stands
+// for the request's path, and AUTH for its Authorization header.
 func raw(answer string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
@@ -188,7 +189,7 @@ func TestBadDestinationsDelayNobody(t *testing.T) {
 			c.Close()
 		}
 	})
-	t.Cleanup(func() { close(release) }) // before the servers close, because they wait for their handlers
+	t.Cleanup(func() { close(release) }) // runs before the servers are closed, because closing waits for their handlers
 	var routes []push.Route
 	for _, host := range []string{hangs, refuses, hangsUp, nobody.Addr().String(), good} {
 		routes = append(routes, push.Route{Destination: webhook(t, "http", host), Queue: spool.InMemory(spool.Limits{Bytes: 1 << 20, Count: 100})})

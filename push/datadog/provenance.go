@@ -30,7 +30,7 @@ const stdlibMapping = "ruby stdlib"
 // provenanceOf returns the libraries to which a profile's functions belong. It recognizes a library by the name of the
 // function's mapping, such as "gem rack 2.2.7" or "ruby stdlib".
 func provenanceOf(p *profile.Profile, ruby string) provenance {
-	libraries := make(map[string]*library) // by the name of the mapping
+	libraries := make(map[string]*library) // the keys are the names of the mappings
 	for _, l := range p.Location {
 		if l.Mapping == nil {
 			continue
@@ -77,8 +77,8 @@ func gemOf(mapping string) (name, version string, ok bool) {
 	return words[1], words[2], true
 }
 
-// upTo returns the beginning of the path file, up to and including the last folder. folder ends with a slash, which is
-// not part of the result. The result is empty if folder does not occur in file.
+// upTo returns the beginning of a path (file), up to and including the last occurrence of folder. The argument folder
+// ends with a slash, which is not part of the result. The result is empty if folder does not occur in the path.
 func upTo(file, folder string) string {
 	if i := strings.LastIndex(file, folder); i >= 0 {
 		return file[:i+len(folder)-1]

@@ -109,7 +109,7 @@ func nameOf(p *push.Payload) string {
 func (d *Folder) Send(_ context.Context, p *push.Payload) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	folder, err := safefile.OwnFolder(d.path) // a user may have removed it
+	folder, err := safefile.OwnFolder(d.path) // opens the folder again, because a user may have removed it
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // TestPlanted: another user puts a pipe or a link with the name of a profile into the folder. ddtop writes nothing into
-// the pipe or the link's target, and replaces it by the profile's file. ddtop also refuses a folder that belongs to
-// another user, even if the owner changed after ddtop opened the folder.
+// the pipe or the link's target. It replaces the pipe or the link by the profile's file. ddtop also refuses a folder
+// that belongs to another user, even if the owner changed after ddtop opened the folder.
 func TestPlanted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")

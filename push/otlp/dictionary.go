@@ -34,7 +34,8 @@ func (t *table) index(message []byte) int32 {
 type dictionary struct {
 	mappings, locations, functions, links, strings, attributes, stacks *table
 
-	// location, function and mapping map the IDs in the pprof profile to indexes in the dictionary's tables.
+	// The maps location, function and mapping have the indexes of entries in the dictionary's tables. Their keys are
+	// the IDs in the pprof profile.
 	location map[uint64]int32
 	function map[uint64]int32
 	mapping  map[uint64]int32
@@ -72,7 +73,7 @@ const (
 	linkTrace protobuf.Field = 1
 	linkSpan  protobuf.Field = 2
 
-	attributeKey   protobuf.Field = 1 // a table index in a KeyValueAndUnit, text in a KeyValue
+	attributeKey   protobuf.Field = 1 // the value is a table index in a KeyValueAndUnit, and text in a KeyValue
 	attributeValue protobuf.Field = 2
 	anyString      protobuf.Field = 1
 	anyInt         protobuf.Field = 3

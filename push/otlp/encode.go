@@ -22,11 +22,11 @@ const (
 	resourceResource protobuf.Field = 1
 	resourceScopes   protobuf.Field = 2
 
-	resourceAttributes protobuf.Field = 1 // in a Resource
+	resourceAttributes protobuf.Field = 1 // a field of a Resource
 
 	scopeScope    protobuf.Field = 1
 	scopeProfiles protobuf.Field = 2
-	scopeName     protobuf.Field = 1 // in an InstrumentationScope
+	scopeName     protobuf.Field = 1 // a field of an InstrumentationScope
 	scopeVersion  protobuf.Field = 2
 
 	profileSampleType protobuf.Field = 1

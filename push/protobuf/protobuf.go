@@ -63,8 +63,8 @@ func AppendInts[T int32 | int64](b []byte, f Field, list []T) []byte {
 // ErrMessage is returned for bytes that are not a message.
 var ErrMessage = errors.New("this is no message of Protocol Buffers")
 
-// Each calls do for each field of a message. number is the field's value if it is a number. data is the value if it is
-// bytes, a string or a message.
+// Each calls the function do for each field of a message. number is the field's value if it is a number. data is the
+// value if it is bytes, a string or a message.
 func Each(b []byte, do func(f Field, number uint64, data []byte)) error {
 	for len(b) > 0 {
 		tag, n := binary.Uvarint(b)

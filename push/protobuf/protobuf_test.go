@@ -10,7 +10,7 @@ import (
 func TestRoundTrip(t *testing.T) {
 	var b []byte
 	b = AppendInt(b, 1, -5)
-	b = AppendInt(b, 2, 0) // a zero is left out
+	b = AppendInt(b, 2, 0) // AppendInt leaves out a zero
 	b = AppendFixed64(b, 3, 1<<63)
 	b = AppendBytes(b, 4, "text")
 	b = AppendBytes(b, 5, []byte{})

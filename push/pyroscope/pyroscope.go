@@ -34,12 +34,12 @@ const (
 )
 
 const (
-	fieldSeries    protobuf.Field = 1 // of PushRequest
-	fieldLabels    protobuf.Field = 1 // of RawProfileSeries
+	fieldSeries    protobuf.Field = 1 // a field of PushRequest
+	fieldLabels    protobuf.Field = 1 // a field of RawProfileSeries
 	fieldSamples   protobuf.Field = 2
-	fieldName      protobuf.Field = 1 // of types.v1.LabelPair
+	fieldName      protobuf.Field = 1 // a field of types.v1.LabelPair
 	fieldValue     protobuf.Field = 2
-	fieldRawSample protobuf.Field = 1 // of RawSample
+	fieldRawSample protobuf.Field = 1 // a field of RawSample
 	fieldID        protobuf.Field = 2
 )
 
@@ -105,8 +105,8 @@ func (d *Server) Encode(p *push.Period) (push.Payload, error) {
 	return push.Payload{ContentType: contentType, Body: protobuf.AppendBytes(nil, fieldSeries, series)}, nil
 }
 
-// labelsOf returns a profile's labels, sorted by name. In names it replaces characters that Pyroscope does not allow by
-// "_".
+// labelsOf returns a profile's labels, sorted by name. In a name, "_" replaces each character that Pyroscope does not
+// allow.
 func labelsOf(p *push.Period) push.Tags {
 	service := cmp.Or(p.Tags.Get("service"), p.Process.Title, "ruby")
 	session := fmt.Sprintf("%.8x", sha256.Sum256([]byte(p.Tags.Get("runtime-id"))))

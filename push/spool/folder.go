@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// ending is the end of the name of a complete file. While a file is being written, its name ends with unfinished
-	// instead.
+	// ending is the end of the name of a complete file. While a file is being written, its name ends with the value of
+	// the constant unfinished instead.
 	ending     = ".spooled"
 	unfinished = ".tmp"
 	// marked is the end of the name of a file that stores a mark. The name begins with the name of the entry to which

@@ -84,7 +84,7 @@ type Mark struct {
 	Failed int `json:"failed"`
 	Blamed int `json:"blamed"`
 	// SentBefore is the number of entries of all groups that had been sent at the time of the last try. At the next
-	// try, the sender compares it with the present number, to see whether others were sent since then.
+	// try, the sender compares it with the present number, to see whether other entries were sent since then.
 	SentBefore int64 `json:"-"`
 	// Until is the earliest time of the next try. It is zero if the entry is not set aside.
 	Until time.Time `json:"until"`
@@ -218,9 +218,9 @@ func (q *Queue) makeRoom(count int, size int64) error {
 	}
 }
 
-// drop removes one entry from the list and counts it. Only an entry for which may returns true can be removed. drop
-// prefers the oldest entry that is set aside. If none is set aside, it removes the oldest entry. It never removes the
-// entry that is being sent.
+// drop removes one entry from the list and counts it. It can remove only an entry for which the function may returns
+// true. drop prefers the oldest entry that is set aside. If none is set aside, it removes the oldest entry. It never
+// removes the entry that is being sent.
 func (q *Queue) drop(may func(*entry) bool) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

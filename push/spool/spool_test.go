@@ -290,7 +290,7 @@ func fillAndEmpty(dir string) {
 		fail(q.Put(time.Now(), content(n)))
 		fmt.Printf("+%d\n", n)
 		n++
-		if rand.IntN(3) > 0 && len(q.entries) > 1 { // one entry is always left
+		if rand.IntN(3) > 0 && len(q.entries) > 1 { // always leave at least one entry
 			name, data, err := q.Oldest()
 			fail(err)
 			fmt.Printf("-%s\n", data[:bytes.IndexByte(data, ' ')])
@@ -343,7 +343,7 @@ func checkKilled(t *testing.T, dir string, said io.Reader, there map[int]bool) {
 			t.Errorf("entry %d was put and is not there", n)
 		}
 	}
-	// found also has an entry if the kill came between its Put and "+N", or between "-N" and its Remove
+	// the map found also has an entry if the kill came between its Put and "+N", or between "-N" and its Remove
 	for n := range found {
 		there[n] = true
 	}
@@ -366,7 +366,7 @@ func TestMarksOutliveTheQueue(t *testing.T) {
 	later := time.Now().Add(time.Minute)
 	for name, m := range map[string]Mark{
 		names[0]: {Group: "shop", Failed: 7, Blamed: 4, SentBefore: 9, Until: later},
-		// Until as it is if the clock was set back after the mark was written
+		// Until has the value that it has if the clock was set back after the mark was written
 		names[1]: {Failed: 1, Until: time.Now().Add(2 * maxUntil)},
 		names[2]: {Failed: 2},
 	} {

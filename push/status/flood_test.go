@@ -131,7 +131,8 @@ func TestHalfOpen(t *testing.T) {
 		}
 	}()
 	for name, c := range map[string]net.Conn{"idle": idle, "slow": slow} {
-		// until the server closes the connection; a read error is allowed, because the server may reset it
+		// reads until the server closes the connection; a read error is allowed, because the server may reset the
+		// connection
 		_, _ = io.Copy(io.Discard, c)
 		if d := time.Since(begun); d > late {
 			t.Errorf("the %s one was closed after %v", name, d)

@@ -53,7 +53,7 @@ func (t *table) Accept() (net.Conn, error) {
 		case <-t.freed:
 		case <-t.closed:
 			timer.Stop()
-			_ = c.Close() // no goroutine answers it
+			_ = c.Close() // no goroutine will answer this connection
 			return nil, net.ErrClosed
 		}
 		timer.Stop()

@@ -69,8 +69,8 @@ type Server struct {
 	done   chan struct{}
 }
 
-// Serve answers requests on a listener until Close is called. Close also closes the listener. Serve calls figures for
-// each request, from any goroutine.
+// Serve answers requests on a listener until Close is called. Close also closes the listener. Serve calls the function
+// figures for each request, from any goroutine.
 //
 // If loopback is true, the server answers only requests whose Host is localhost or an IP address. Otherwise a web page
 // could read the figures: its own host name may resolve to this machine.

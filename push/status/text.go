@@ -45,8 +45,8 @@ type Exact struct {
 	Resting   []Resting
 }
 
-// Resting is a process in which exact mode pauses, because it has ended itself. Why is the reason, as a part of a
-// sentence. Until is when ddtop tries exact mode again.
+// Resting is a process in which exact mode pauses, because the mode has ended by itself. Why is the reason, as a part
+// of a sentence. Until is when ddtop tries exact mode again.
 type Resting struct {
 	PID   int
 	Why   string
@@ -63,8 +63,8 @@ type Service struct {
 	// garbage collection. All are in ns.
 	ObservedNS, HeldNS, WaitingNS, GCNS int64
 	// Waits counts the ended waits for the GVL by their length. It has one number for each upper bound in Buckets, and
-	// a last number for longer waits. WaitsNS is the sum of the waits, in ns. Each wait is counted with the upper bound
-	// of its length.
+	// a last number for longer waits. WaitsNS is the sum of the waits' lengths, in ns. ddtop may know only bounds of a
+	// wait's length. Then it uses the upper bound for both.
 	Waits   [len(Buckets) + 1]int64
 	WaitsNS int64
 	// P99NS is the 99th percentile of the waits for the GVL in the last one to two minutes, in ns. ddtop knows only a
@@ -113,11 +113,12 @@ type metric struct {
 // value has a metric's lines of text for one set of labels.
 type value struct{ labels, lines string }
 
-// metric begins a new metric. The next calls of value add its values. kind is its type (counter, gauge or histogram),
-// and help is its description.
+// metric begins a new metric. The next calls of the method value add its values. kind is the metric's type (counter,
+// gauge or histogram), and help is its description.
 func (p *page) metric(kind, help string) { p.kind, p.help = kind, help }
 
-// value adds a value to the current metric. In labels, each name is followed by its value. labels is sorted by name.
+// value adds a value to the current metric. The list labels has each label's name followed by its value, and is sorted
+// by name.
 func (p *page) value(name string, v float64, labels ...string) {
 	of := labelText(labels)
 	p.add(name, value{labels: of, lines: name + braced(of) + " " + number(v) + "\n"})

@@ -10,7 +10,8 @@ const NoWakeup = 1
 const ForceWakeup = 2
 
 // ReadTo emits the instructions that read size bytes of the process's memory. R3 must have the address. The bytes are
-// stored on the BPF program's own stack, at the offset to. If the read fails, R0 is not 0, and zeros are stored.
+// stored on the BPF program's own stack, at the given offset (to). If the read fails, R0 is not 0, and zeros are
+// stored.
 func ReadTo(to int16, size int32) asm.Instructions {
 	return asm.Instructions{asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(to)), asm.Mov.Imm(asm.R2, size), asm.FnProbeReadUser.Call()}
 }

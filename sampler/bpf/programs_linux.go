@@ -99,7 +99,7 @@ func (p *Programs) Closes(f func() error) { p.closing = append(p.closing, f) }
 
 // StartClocks starts a clock on each CPU. The clock runs a program once in each period of the CPU's time. attr.Sample
 // is the period in ns. StartClocks does not use a clock with a fixed rate, because the kernel can double the period of
-// such a clock. It calls opened with the descriptor of each clock before the clock starts.
+// such a clock. Before each clock starts, StartClocks calls the function opened with the clock's descriptor.
 func (p *Programs) StartClocks(program *ebpf.Program, attr unix.PerfEventAttr, opened func(fd int) error) error {
 	attr.Type, attr.Config = unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK
 	attr.Bits |= unix.PerfBitDisabled
@@ -157,7 +157,8 @@ type Shared[P interface{ Close() error }] struct {
 	users    int
 }
 
-// Join adds a process by calling add. If it is the first process, Join first loads the programs by calling open.
+// Join adds a process with the function add. If it is the first process, Join first loads the programs with the
+// function open.
 func (s *Shared[P]) Join(open func() (P, error), add func(P) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +175,7 @@ func (s *Shared[P]) Join(open func() (P, error), add func(P) error) error {
 	return nil
 }
 
-// Leave removes a process by calling remove. If it is the last process, Leave also removes the programs from the
+// Leave removes a process with the function remove. If it is the last process, Leave also removes the programs from the
 // kernel.
 func (s *Shared[P]) Leave(remove func(P) error) error {
 	s.mu.Lock()

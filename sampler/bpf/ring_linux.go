@@ -15,7 +15,7 @@ import (
 // it writes the entry, such a loop can last long.
 type Ring struct {
 	consumer, producer []byte
-	data               []byte // the ring, mapped twice, one after the other; a part of producer
+	data               []byte // the ring's data, mapped twice, one copy after the other; a part of the field producer
 	size               uint64
 	// held is the largest number of bytes that the ring may have contained between the last two calls of Read.
 	held uint64
@@ -29,7 +29,7 @@ const (
 	entryDiscarded = 1 << 30
 )
 
-// NewRing maps a ring.
+// NewRing maps a ring buffer of the kernel into ddtop's memory.
 func NewRing(m *ebpf.Map) (*Ring, error) {
 	page, size := os.Getpagesize(), int(m.MaxEntries())
 	consumer, err := unix.Mmap(m.FD(), 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)

@@ -28,7 +28,7 @@ const (
 	stackFrames // the size of the frames, in bytes
 	stackValues
 	stackHead
-	// StackSize is the size of a copy in its ring, in bytes.
+	// StackSize is the size of a copied stack in the ring, in bytes.
 	StackSize = stackHead + maxFrames + maxValues
 
 	stackTGID, stackRunning = stackTID + 4, stackFrames + 4
@@ -51,15 +51,16 @@ type StackPlaces struct {
 	NS, TID, TGID, Context, SP, Frames, Values int16
 	// Running is true if the copied thread was interrupted while it ran. The copy records this.
 	Running bool
-	// More is the number of additional bytes in the ring's entry, after the copy. Also has the instructions that fill
-	// these bytes. They find the address of the entry in R8, and must not change R8. More and Also can be zero.
+	// More is the number of additional bytes in the ring's entry, after the copy. The field Also has the instructions
+	// that fill these bytes. They find the address of the entry in R8, and must not change R8. More and Also can be
+	// zero.
 	More int32
 	Also asm.Instructions
 }
 
 // CopyStack emits the instructions that copy the Ruby stack of the current thread into the ring. R3 must have the
-// address of the thread's execution context. If the stack cannot be copied, the instructions jump to the label with the
-// name or. They may overwrite R6 and R8.
+// address of the thread's execution context. If the stack cannot be copied, the instructions jump to a label; the
+// parameter or is its name. They may overwrite R6 and R8.
 func CopyStack(at StackPlaces, or string) asm.Instructions {
 	var ins asm.Instructions
 	ins = append(ins, ReadTo(at.Context, ContextSize)...)
@@ -144,8 +145,8 @@ func CopyStack(at StackPlaces, or string) asm.Instructions {
 }
 
 // NoStack is like CopyStack, but for a thread without a Ruby stack. In its entry in the ring, all fields of the Ruby
-// stack, such as CFP, are 0. If the ring has no room, the instructions jump to the label with the name or. They may
-// overwrite R8.
+// stack, such as CFP, are 0. If the ring has no room, the instructions jump to a label; the parameter or is its name.
+// They may overwrite R8.
 func NoStack(at StackPlaces, or string) asm.Instructions {
 	ins := asm.Instructions{
 		asm.LoadMapPtr(asm.R1, at.Ring), asm.Mov.Imm(asm.R2, StackSize+at.More), asm.Mov.Imm(asm.R3, 0),
@@ -177,7 +178,8 @@ type Stack struct {
 	Running bool
 }
 
-// DecodeStack makes a Stack from the bytes that a program has put into the ring. It is valid while b is unchanged.
+// DecodeStack makes a Stack from the bytes that a program has put into the ring. The Stack is valid while b is
+// unchanged.
 func DecodeStack(b []byte) (Stack, error) {
 	if len(b) < StackSize {
 		return Stack{}, fmt.Errorf("a stack of %d bytes, not %d", len(b), StackSize)

@@ -20,7 +20,7 @@ type listed struct {
 	tid int32
 }
 
-// NewList returns an empty List with memory for room threads. It can take more.
+// NewList returns an empty List with memory for a number of threads (room). The List can take more threads.
 func NewList(room int) *List { return &List{make(map[uint64]listed, room)} }
 
 // Add adds a thread. It must be called before the List is published. tid is 0 if the thread has no native thread yet.
@@ -58,12 +58,12 @@ type Collector struct {
 	list    *List
 	unnamed int
 	// out has the changes of the last sample. outLives has the thread (life) to which each of these changes belongs.
-	// ended are the threads (lives) that have ended since the sample before.
+	// ended are the threads (lives) that have ended since the previous sample.
 	out      []sampler.Change
 	outLives []*life
 	ended    []*life
 	spare    []*life
-	// started are the threads that got a native thread between the previous sample and this one.
+	// started are the threads that got a native thread between the previous sample and this sample.
 	started map[sampler.ThreadID]bool
 }
 
@@ -97,9 +97,9 @@ func (c *Collector) Changed(x *Change) {
 	c.queue = append(c.queue, *x)
 }
 
-// Fill sets a sample's Changes. They are valid until the next call. The caller must have added all changes up to the
-// sample's time. list has the threads of the sample. It is nil if the threads are not known, or if the changes cannot
-// be trusted. Then the sample gets no changes.
+// Fill sets a sample's Changes, which are valid until the next call of Fill. The caller must have added all changes up
+// to the sample's time. list has the threads of the sample. It is nil if the threads are not known, or if the changes
+// cannot be trusted. Then the sample gets no changes.
 func (c *Collector) Fill(s *sampler.Sample, list *List) {
 	s.Changes = sampler.Changes{}
 	if s.Reads.Lost != c.lost {
@@ -156,7 +156,7 @@ func (c *Collector) forget() {
 }
 
 // applyFirst removes the first n changes from the queue and updates the states of their threads. If emit is true, it
-// also adds the changes to out, which the sample gets.
+// also adds the changes to c.out, the list that the sample gets.
 func (c *Collector) applyFirst(n int, untilNS int64, emit bool) {
 	for i := range c.queue[:n] {
 		x := &c.queue[i]
@@ -207,8 +207,8 @@ func (c *Collector) apply(l *life, x *Change) {
 	}
 }
 
-// name sets the ThreadIDs of the changes in c.out. It looks for them in the lists of threads of this sample and of the
-// previous one.
+// name sets the ThreadIDs of the changes in c.out. It searches for these IDs in the lists of threads of this sample and
+// of the previous sample.
 func (c *Collector) name(list *List, nowNS int64) {
 	clear(c.started)
 	for _, l := range c.outLives {

@@ -27,8 +27,8 @@ func (c *collected) feed(records ...Record) {
 	}
 }
 
-// fill fills a sample with the time at, and returns its changes as text. Before that, it tells the Machine that all
-// changes up to this time are in samples (Passed).
+// fill fills a sample with the given time (at), and returns its changes as text. Before that, it tells the Machine that
+// all changes up to this time are in samples (Passed).
 func (c *collected) fill(at int64, lost uint64, list *List) string {
 	c.m.Passed(at)
 	s := sampler.Sample{TimeNS: at, Reads: sampler.Reads{Lost: lost}}

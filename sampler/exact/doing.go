@@ -2,7 +2,7 @@ package exact
 
 import "github.com/ddtop/ddtop/sampler"
 
-// Does tells the Machine what a native thread does from the time ns on, in its present state. ns is CLOCK_MONOTONIC.
+// Does tells the Machine what a native thread does in its present state, beginning at the time ns (CLOCK_MONOTONIC).
 // Calls of Does and Feed must be in order of time.
 func (m *Machine) Does(tid int32, ns int64, d sampler.Doing) {
 	t := m.threads[tid]

@@ -27,7 +27,7 @@ type Machine struct {
 	passedNS int64
 	past     past
 	compared comparison // the last comparison that was counted
-	// endedNS is when the last thread ended. It is zero if none has.
+	// endedNS is when the last thread ended. It is zero if no thread has ended.
 	endedNS int64
 	// owner is the owner of the GVL in the last record of Ruby before 3.3. It is unset (ownerKnown is false) at first,
 	// and after records were lost.
@@ -46,8 +46,8 @@ type Checks struct {
 	// Runs counts how many times a thread got the GVL. Unclosed counts how many of these times there was no record that
 	// the previous holder had released the GVL. So Unclosed shows that records are missing.
 	Runs, Unclosed uint64
-	// Agreed and Disagreed count the holds that samples have seen. Agreed counts those that the records also show.
-	// Disagreed counts the others.
+	// Agreed and Disagreed count the holds that samples have seen. Agreed counts the holds that the records also show.
+	// Disagreed counts the other holds.
 	Agreed, Disagreed uint64
 }
 
@@ -71,8 +71,8 @@ type thread struct {
 
 func waits(g sampler.GVLState) bool { return g == sampler.GVLQueued || g == sampler.GVLChosen }
 
-// NewMachine returns a Machine that knows no thread yet. It calls changed with each change, in order of time. The
-// Change is valid only during the call.
+// NewMachine returns a Machine that knows no thread yet. The Machine calls the function changed with each change, in
+// order of time. The Change is valid only during the call.
 func NewMachine(changed func(*Change)) *Machine {
 	return &Machine{changed: changed, threads: make(map[int32]*thread), tidOf: make(map[uint64]int32)}
 }
@@ -98,8 +98,8 @@ type Change struct {
 // has an earlier time, the Machine uses the time just after ns instead.
 func (m *Machine) Passed(ns int64) { m.passedNS = max(m.passedNS, ns) }
 
-// report calls changed with a change of a thread's state. If the thread gets the GVL, r is the record that shows this.
-// For other changes r is nil.
+// report calls the function changed with a change of a thread's state. If the thread gets the GVL, r is the record that
+// shows this. For other changes r is nil.
 func (m *Machine) report(t *thread, state sampler.GVLState, now, noCPU int64, doubtful bool, r *Record) {
 	m.change = Change{AtNS: now, Life: t.life, Address: t.address, TID: t.tid, State: state, NoCPUNS: noCPU, Doubtful: doubtful}
 	if r != nil {
@@ -165,7 +165,7 @@ func (m *Machine) Feed(r *Record) {
 	}
 }
 
-// takes reports whether the thread that made a record of a probe has just taken the GVL. This is so if the GVL has
+// takes reports whether the thread that made a record of a probe has just taken the GVL. This is true if the GVL has
 // another owner than in the last record. Ruby changes the owner only while it holds the scheduler's mutex, and each
 // unlock of this mutex makes a record. So the thread that makes the record has changed the owner to itself.
 //
@@ -182,9 +182,9 @@ func (m *Machine) takes(r *Record) bool {
 
 // firstOf returns the rb_thread_t for a record that lacks it. Up to Ruby 3.2 a native thread gets the GVL before its
 // thread-local storage has its rb_thread_t. If the Machine knows the native thread, firstOf returns the thread's known
-// rb_thread_t. But if records of the native thread already had one, the thread has ended, and firstOf returns zero. If
-// the Machine does not know the native thread, firstOf returns the owner of the GVL, or zero if the owner has another
-// native thread.
+// rb_thread_t. But if earlier records of the native thread had an rb_thread_t, the thread has ended, and firstOf
+// returns zero. If the Machine does not know the native thread, firstOf returns the owner of the GVL, or zero if the
+// owner has another native thread.
 func (m *Machine) firstOf(r *Record) uint64 {
 	if t := m.threads[r.TID]; t != nil {
 		if t.own {
@@ -334,8 +334,8 @@ func (m *Machine) Lost(untilNS int64) {
 	}
 }
 
-// Gone ends the threads whose state is doubtful and that are not alive. The records of their ends were lost. The ends
-// get the time atNS. The caller must have fed all records up to atNS.
+// Gone ends the threads whose state is doubtful, if the function alive returns false for them. The records of their
+// ends were lost. The ends get the time atNS. The caller must have fed all records up to atNS.
 func (m *Machine) Gone(atNS int64, alive func(tid int32) bool) {
 	now := max(m.lastNS, atNS)
 	for _, tid := range slices.Sorted(maps.Keys(m.threads)) {

@@ -222,7 +222,7 @@ func TestComparedWithSampling(t *testing.T) {
 	}
 	before := m.Checks()
 	feed(Record{NS: 31e6, TID: 2, Kind: Exited})
-	m.Compare(2, 32e6) // another thread may have its address now
+	m.Compare(2, 32e6) // another thread may have this thread's address now
 	if after := m.Checks(); after != before {
 		t.Errorf("one that has ended was compared: %+v", after)
 	}
@@ -244,7 +244,7 @@ func TestPastIsBounded(t *testing.T) {
 	if len(m.past.holds) != maxPast {
 		t.Errorf("%d holds are kept", len(m.past.holds))
 	}
-	m.Compare(1, 100) // too long ago, so it is not kept
+	m.Compare(1, 100) // this time is before the oldest hold that is kept, so the Machine ignores it
 	m.Compare(1, 6*(maxPast-10)*SlackNS)
 	if c := m.Checks(); c.Agreed != 1 || c.Disagreed != 0 {
 		t.Errorf("%+v", c)

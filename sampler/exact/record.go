@@ -28,9 +28,9 @@ type Record struct {
 	NS   int64
 	TID  int32
 	Kind Kind
-	// Queued is true if the thread is in the queue for the GVL. Linked is true if the thread is in the list of
-	// running threads. Up to Ruby 3.2 (Before33), Queued means that the thread is about to sleep until it gets the
-	// GVL. Linked and Last have no meaning there.
+	// Queued is true if the thread is in the queue for the GVL. Linked is true if the thread is in the list of running
+	// threads. Before33 is true up to Ruby 3.2. In these releases, Queued means that the thread is about to sleep until
+	// it gets the GVL, and Linked and Last have no meaning.
 	Queued, Linked, Before33 bool
 	// Some is true if the probes see only some changes of the GVL's owner (package switches). If a thread's record then
 	// names another thread as the owner, the owner may have got the GVL without a wait.

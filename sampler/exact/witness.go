@@ -10,7 +10,7 @@ import (
 // not compared.
 const maxSeen = 1 << 14
 
-// seen says that a sample saw the thread tid hold the GVL at a time. Records are compared with it.
+// seen is a fact from a sample: at this time, the thread tid held the GVL. Records are compared with this fact.
 type seen struct {
 	tid  int32
 	atNS int64
@@ -28,8 +28,8 @@ type Witness struct {
 	Moved     int
 }
 
-// Saw adds a sample. The samples must come in order of time. on is true while exact mode follows the GVL, and fromNS is
-// when it began to do so.
+// Saw adds a sample. The samples must come in order of time. The parameter on is true while exact mode follows the GVL,
+// and fromNS is when it began to do so.
 func (x *Witness) Saw(s *sampler.Sample, on bool, fromNS int64) {
 	if len(s.Ractors) > 1 {
 		x.Ractors = true

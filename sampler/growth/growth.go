@@ -35,7 +35,7 @@ const (
 	fullShare = 100
 )
 
-// Class is a class that grows.
+// Class is a Ruby class whose number of objects grows.
 type Class struct {
 	Name string
 	// From and To are the numbers of old objects at the first and the last count. If Confirmed is true, these numbers

@@ -12,7 +12,7 @@ import (
 // alive, and the garbage that has become old since the last major collection.
 type program struct {
 	alive   func(second float64) float64
-	garbage float64 // per second
+	garbage float64 // garbage that becomes old, in objects per second
 	major   float64 // seconds between two major collections; zero means none
 }
 

@@ -12,11 +12,11 @@ func (g *Graph) dominate() {
 		return
 	}
 	n := len(g.Nodes) + 1
-	pre := make([]uint32, n) // the place in the walk of the node with each number
+	pre := make([]uint32, n) // for each node's number: the place of the node in the walk
 	for i := range pre {
 		pre[i] = none
 	}
-	walk := make([]uint32, 0, n) // numbers, in the order of a depth-first walk
+	walk := make([]uint32, 0, n) // the numbers of the nodes, in the order of a depth-first walk
 	parent := make([]uint32, 0, n)
 	type step struct{ at, next uint32 }
 	roots := make([]uint32, len(g.Roots))
@@ -95,7 +95,7 @@ func (g *Graph) dominate() {
 		}
 		ancestor[w], label[w] = parent[w], uint32(w)
 	}
-	idom := parent // at first the parent of each
+	idom := parent // each node's dominator, which is its parent at first
 	for w := 1; w < reached; w++ {
 		for idom[w] > semi[w] {
 			idom[w] = idom[idom[w]]

@@ -7,8 +7,8 @@ import "slices"
 
 // Bounds of a graph.
 const (
-	// MaxNodes limits the slots of a graph. A node's number has 32 bits. The limit leaves the highest bits free, which
-	// are used for marks such as rootMark.
+	// MaxNodes is the largest number of slots in a graph. A node's number has 32 bits. The limit leaves the highest
+	// bits free, which are used for marks such as rootMark.
 	MaxNodes = 1 << 28
 	// MaxEdges limits how many references a graph can have. A heap has two or three times as many references as
 	// objects.

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// reach returns which nodes can be reached from the roots. The node with the number without is treated as removed.
+// reach returns which nodes can be reached from the roots. The parameter without is the number of a node that is
+// treated as removed.
 func reach(g *Graph, without int) []bool {
 	seen := make([]bool, len(g.Nodes))
 	var stack []uint32

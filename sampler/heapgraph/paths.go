@@ -121,14 +121,14 @@ type pathKey struct {
 	parent int32
 	label  string
 	class  uint32
-	typ    uint32 // a class and its objects have the same class name
+	typ    uint32 // distinguishes a class from its objects, which have the same class name
 }
 
 // pathTree stores the different paths to some objects as a tree. Paths that begin with the same steps share these
 // steps.
 type pathTree struct {
 	g     *Graph
-	of    []int32 // 1 + the index in keys of each node's path, or zero
+	of    []int32 // for each node: 1 + the index of its path in keys, or zero
 	up    []uint32
 	keys  []pathKey
 	known map[pathKey]int32
@@ -325,14 +325,14 @@ func (g *Graph) HoldersOf(set []uint32, limit int) Holders {
 	return h
 }
 
-// within returns, for each node, whether some object of the set retains it. An object retains a node if it dominates
-// the node: no root reaches the node without it.
+// within returns, for each node, whether some object of the set retains it. An object retains a node if no root reaches
+// the node without this object. Then the object dominates the node.
 func (g *Graph) within(set []uint32) []bool {
 	in, inner := make([]bool, len(g.Nodes)), make([]bool, len(g.Nodes))
 	for _, n := range set {
 		in[n] = true
 	}
-	for _, n := range g.order { // dominators come first
+	for _, n := range g.order { // in g.order, a node's dominators come before the node
 		if d := g.dominators[n]; d != 0 {
 			inner[n] = in[d-1] || inner[d-1]
 		}

@@ -13,8 +13,9 @@ import (
 const (
 	// listenersNS is the interval between searches for listening sockets among the process's descriptors, in ns.
 	listenersNS = 10e9
-	// maxAcceptLinks limits how many descriptors are searched, lowest first (the kernel's order), at 3 µs each.
-	// Listening sockets have low numbers, because a server listens before it accepts connections.
+	// maxAcceptLinks is the largest number of descriptors that are searched. The search begins with the lowest numbers
+	// (the kernel's order), and takes 3 µs for each descriptor. Listening sockets have low numbers, because a server
+	// listens before it accepts connections.
 	maxAcceptLinks = 4096
 	// acceptRest is the pause after a reading, as a multiple of the reading's duration. So readings take at most half a
 	// percent of the time.
@@ -29,7 +30,8 @@ type accepts struct {
 	diag   *sockDiag
 	wanted map[uint64]*listening
 	cut    bool
-	// listNS is the time of the next search for listening sockets, askNS of the next reading of their queues.
+	// listNS is the time of the next search for listening sockets. askNS is the time of the next reading of their
+	// queues.
 	listNS, askNS int64
 	last          sampler.Accept
 }
@@ -105,7 +107,8 @@ func (a *accepts) close() {
 	a.diag = nil
 }
 
-// socketsOf returns the inodes of a process's sockets. all is false if more than maxAcceptLinks descriptors are open.
+// socketsOf returns the inodes of a process's sockets. The result all is false if more than maxAcceptLinks descriptors
+// are open.
 func socketsOf(proc *living) (inodes map[uint64]struct{}, all bool, err error) {
 	dir, err := proc.open("fd")
 	if err != nil {

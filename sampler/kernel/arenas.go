@@ -16,7 +16,8 @@ const (
 	// and the area's present and greatest size. maxHeapInfo is the largest size of a heap_info that ddtop accepts, in
 	// bytes.
 	heapInfo, maxHeapInfo = 32, 0x100
-	// stateLeast and stateMost bound the size of a malloc_state, in bytes. In the releases above it is 2,160 to 2,200.
+	// stateLeast and stateMost bound the size of a malloc_state, in bytes. From glibc 2.31 to 2.42 the size is 2,160 to
+	// 2,200.
 	stateLeast, stateMost = 0x800, 0xa00
 	// chunkLeast is the size of the smallest block, in bytes. Sizes are multiples of chunkAlign. The bit chunkInUse of
 	// a block's size is set if the block before it in memory is in use.
@@ -27,7 +28,7 @@ const (
 	maxArenaBytes = 512 << 20
 	// arenaPiece is how many bytes of an arena are read at once.
 	arenaPiece = 2 << 20
-	// arenaTries limits how often ddtop reads an arena that changes during the reading.
+	// arenaTries is how many times, at most, ddtop reads an arena that changes during the reading.
 	arenaTries = 3
 )
 
@@ -38,7 +39,8 @@ type arena struct {
 	firsts []uint64
 }
 
-// arenasIn finds at most limit arenas in the area a: the whole of [heap], or else each 64 MiB with a valid heap_info.
+// arenasIn finds at most limit arenas in the area a. If the area is [heap], all of it is one arena. Otherwise each 64
+// MiB with a valid heap_info is an arena.
 func (m *procMemory) arenasIn(pagemap int, a *area, limit int) (list []arena, err error) {
 	if a.name == heapName {
 		return []arena{{start: a.start, end: a.end, firsts: []uint64{a.start}}}, nil

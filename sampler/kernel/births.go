@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxBirths limits for how many new tasks Since reads the parent, at 10 µs each. If there are more, the caller asks
-	// each process for its children.
+	// maxBirths is the largest number of new tasks whose parents Since reads. Each takes 10 µs. If there are more new
+	// tasks, the caller asks each process for its children.
 	maxBirths = 128
 	// birthsNS is the interval at which the caller asks each process for its children in any case, in ns. Otherwise it
 	// would miss an old process that got a new parent because its own parent ended (PR_SET_CHILD_SUBREAPER).
@@ -20,14 +20,14 @@ const (
 type Births struct {
 	// last is the newest PID at the last call to Since. The field before is the newest PID at the call before that one.
 	before, last int64
-	// allNS is when Since last reported that processes may be missing (all), by CLOCK_MONOTONIC.
+	// allNS is the time (CLOCK_MONOTONIC) of the last call to Since that returned all = true.
 	allNS int64
 }
 
-// Since returns the living processes, with their parents, that started after the call before the last. So it returns
-// each process twice, because at the first call the kernel may not show the task yet. all is true if processes may be
-// missing. Then the caller must ask each process for its children. This happens at the first two calls, after the PIDs
-// began anew, after more than maxBirths new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
+// Since returns the living processes, with their parents, that started after the call before the previous call. So two
+// calls return each process, because at the first of them the kernel may not show the task yet. The result all is true
+// if processes may be missing. Then the caller must ask each process for its children. This happens at the first two
+// calls, after the PIDs began anew, after more than maxBirths new tasks, and every birthsNS. nowNS is CLOCK_MONOTONIC.
 func (b *Births) Since(nowNS int64) (born []Born, all bool) {
 	from := b.before
 	last, ok := lastTask()

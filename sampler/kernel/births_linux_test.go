@@ -18,7 +18,7 @@ func TestBirths(t *testing.T) {
 			t.Error("the first two calls know new processes")
 		}
 	}
-	// If the machine starts very many tasks at once, Since does not return the new processes, but sets all. Then the
+	// If the machine starts very many tasks at once, Since does not return the new processes, but all = true. Then the
 	// test tries again.
 	until(t, "a child to be found", func() bool {
 		b.Since(now) // skips the PIDs of the test's own threads

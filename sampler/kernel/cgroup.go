@@ -98,8 +98,8 @@ func (m cgroupMount) levels(rel string) iter.Seq[string] {
 	}
 }
 
-// cgroupPaths yields the lines of a /proc/PID/cgroup file, "number:controllers:path" (cgroups(7)): the controllers,
-// which are empty for hierarchy v2, and the path. It leaves out empty paths.
+// cgroupPaths yields two parts of each line "number:controllers:path" of a /proc/PID/cgroup file (cgroups(7)): the
+// controllers, which are empty for hierarchy v2, and the path. It leaves out lines with an empty path.
 func cgroupPaths(text string) iter.Seq2[string, string] {
 	return func(yield func(controllers, path string) bool) {
 		for line := range strings.Lines(text) {
@@ -115,8 +115,9 @@ func cgroupPaths(text string) iter.Seq2[string, string] {
 // hasController reports whether a comma-separated list of controllers contains name.
 func hasController(list, name string) bool { return slices.Contains(strings.Split(list, ","), name) }
 
-// cgroupMounts returns the cgroup hierarchies in a mountinfo file (proc_pid_mountinfo(5)). Its fields are number,
-// parent, device, root, mount point, options, optional fields, "-", type, source, and options of the file system.
+// cgroupMounts returns the cgroup hierarchies in a mountinfo file (proc_pid_mountinfo(5)). The fields of a line are
+// number, parent, device, root, mount point, options, optional fields, "-", type, source, and options of the file
+// system.
 func cgroupMounts(mountinfo []byte) []cgroupMount {
 	var out []cgroupMount
 	for line := range strings.Lines(string(mountinfo)) {
@@ -144,8 +145,8 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// findCPUCgroup returns the cgroup path of a process and the mount of its hierarchy. text is /proc/PID/cgroup. It
-// prefers a v1 hierarchy with the cpu controller to v2: if there is one, v2 does not limit CPU time.
+// findCPUCgroup returns the cgroup path of a process and the mount of its hierarchy. text is /proc/PID/cgroup. If there
+// is a v1 hierarchy with the cpu controller, findCPUCgroup prefers it, because then v2 does not limit CPU time.
 func findCPUCgroup(mounts []cgroupMount, text string) (cgroupMount, string, bool) {
 	var v1, v2 string
 	for controllers, p := range cgroupPaths(text) {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// CPULimit limits the CPU time of all tasks of a cgroup together to Quota in each Period. File is where ddtop read it.
+// CPULimit limits the CPU time of all tasks of a cgroup together to Quota in each Period. File is the file from which
+// ddtop read the limit.
 type CPULimit struct {
 	Quota, Period time.Duration
 	File          string

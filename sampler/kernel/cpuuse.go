@@ -41,9 +41,10 @@ type cpuUses struct {
 	all            machineTimes
 	of, spare      map[int32]processTimes
 	now            sampler.CPUUse    // without LimitMilli and Users
-	users          []sampler.CPUUser // each process
+	users          []sampler.CPUUser // one for each process
 	contained, any bool
-	// limits caches the CPU limits of cgroups since the last reading, by the content of /proc/PID/cgroup.
+	// limits caches the CPU limits of cgroups until the next reading of all processes. The key is the content of
+	// /proc/PID/cgroup.
 	limits map[string]int64
 	buf    [1024]byte
 }
@@ -54,7 +55,8 @@ type processTimes struct {
 	start uint64
 }
 
-// machineTimes has sums over all CPUs, in ns: the time that processes used, and the stolen time. cpus is their number.
+// machineTimes has sums over all CPUs, in ns: the time that processes used, and the stolen time. The field cpus is the
+// number of CPUs.
 type machineTimes struct{ used, stolen, cpus int64 }
 
 // read returns which processes other than pid used the CPUs. If the last reading is old enough, it reads all processes

@@ -63,8 +63,8 @@ func TestCPUUse(t *testing.T) {
 	}
 }
 
-// TestCPUUseByName: processes with the same name are summed up to one user of the CPUs. The user has the PID of the
-// process with the most CPU time. The target itself is left out.
+// TestCPUUseByName: processes with the same name count as one user of the CPUs. The user has the PID of the process
+// with the most CPU time. The target itself is left out.
 func TestCPUUseByName(t *testing.T) {
 	user := func(pid int32, name string, ns int64) sampler.CPUUser {
 		return sampler.CPUUser{PID: pid, Processes: 1, Name: name, NS: ns}

@@ -13,8 +13,8 @@ const (
 	// maxSelectFDs limits which descriptors of a select call are read. Descriptors with this number or a larger one are
 	// left out.
 	maxSelectFDs = 1 << 16
-	// maxPollPeers limits for how many descriptors of one poll or select call ddtop finds the peer. It needs the peers
-	// to choose the descriptor that it shows.
+	// maxPollPeers is the largest number of descriptors of one poll or select call for which ddtop finds the peer. It
+	// needs the peers to choose the descriptor that it shows.
 	maxPollPeers = 16
 )
 
@@ -115,8 +115,8 @@ func (t *Tasks) describeFD(k *sampler.Kernel, fd int32) {
 	k.Peer, _ = t.peers.lookup(fd)
 }
 
-// describeConnect describes the address in connect's arguments. getpeername cannot name it before the connection is
-// made.
+// describeConnect describes the address in connect's arguments. getpeername cannot name this address before the
+// connection is made.
 func (t *Tasks) describeConnect(k *sampler.Kernel, c Call, mem attach.Memory) {
 	t.describeFD(k, int32(c.Args[0]))
 	size := uint32(c.Args[2])

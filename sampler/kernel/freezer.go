@@ -13,8 +13,8 @@ type freezer struct {
 	text string // /proc/PID/cgroup as read last
 	// files are the open files that show whether a cgroup is frozen.
 	files []freezerFile
-	// hidden is true if a hierarchy that can freeze the process is not mounted here. Then ddtop looks at the kernel
-	// function in which the main thread sleeps instead.
+	// hidden is true if a hierarchy that can freeze the process is not mounted here. Then ddtop decides by the kernel
+	// function in which the main thread sleeps.
 	hidden bool
 	// partly is true if the last reading found a request to freeze the process that was not completed yet. Then the
 	// next reading reads all files, too.
@@ -41,12 +41,13 @@ var (
 )
 
 // frozenPlaces are the kernel functions in which a frozen thread sleeps. For v2 it is do_freezer_trap. If the compiler
-// inlined this, it is get_signal, in which otherwise only stopped threads sleep. For v1 it is __refrigerator
+// inlined do_freezer_trap, it is get_signal, in which otherwise only stopped threads sleep. For v1 it is __refrigerator
 // (kernel/freezer.c).
 var frozenPlaces = [...]string{"do_freezer_trap", "get_signal", "__refrigerator"}
 
 // frozenInPlace are prefixes of the names of kernel functions in which a thread can be frozen while it sleeps. Cgroups
-// v1 do this since Linux 6.1 (TASK_FREEZABLE). If a thread is in such a function and in state D, it is frozen.
+// v1 freeze such threads in place since Linux 6.1 (TASK_FREEZABLE). If a thread is in such a function and in state D,
+// it is frozen.
 var frozenInPlace = [...]string{"futex_", "hrtimer_nanosleep", "do_nanosleep", "do_sigtimedwait", "unix_stream_"}
 
 func (f *freezer) close() {
@@ -122,7 +123,8 @@ func (f *freezer) frozen(all bool, buf []byte) bool {
 			continue
 		}
 		n, err := pread(x.fd, buf)
-		if err == nil && x.says(buf[:n]) { // on error the cgroup was removed, and the new one is read next time
+		// an error means that the cgroup was removed; the next reading finds the new cgroup
+		if err == nil && x.says(buf[:n]) {
 			f.partly = !x.whole
 			return true
 		}

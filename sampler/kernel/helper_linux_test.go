@@ -148,7 +148,7 @@ func (h *blocker) block(b blocked, wait func()) {
 		must0(unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(must(unix.BytePtrFromString(b.Comm)))), 0, 0, 0))
 		tid <- int32(unix.Gettid())
 		for {
-			wait() // signals of the runtime may interrupt the call
+			wait() // called again if a signal of Go's runtime has interrupted it
 		}
 	}()
 	b.TID = <-tid

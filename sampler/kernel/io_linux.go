@@ -59,15 +59,15 @@ func readlinkAt(dir int, name []byte, buf []byte) (int, error) {
 	return int(n), nil
 }
 
-// fileType returns the S_IFMT part of a file's mode, and its major device number, which is 0 if it is no device. It
-// does not ask the server of a network file system, because such a call could hang.
+// fileType returns the S_IFMT part of a file's mode, and its major device number, which is 0 if the file is no device.
+// fileType does not ask the server of a network file system, because such a call could hang.
 func fileType(dir int, name string) (mode uint32, major uint32, err error) {
 	var st unix.Statx_t
 	err = unix.Statx(dir, name, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st)
 	return uint32(st.Mode) & unix.S_IFMT, st.Rdev_major, err
 }
 
-// inodeOf returns the inode number of a file below a folder. It is zero if it cannot be read.
+// inodeOf returns the inode number of a file below a folder. The number is zero if it cannot be read.
 func inodeOf(dir int, name string) uint64 {
 	var st unix.Stat_t
 	if unix.Fstatat(dir, name, &st, 0) != nil {

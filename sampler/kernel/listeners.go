@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxListeners limits for how many addresses of this machine ddtop remembers the process that listens there.
+	// maxListeners is the largest number of addresses of this machine for which ddtop remembers the listening process.
 	maxListeners = 256
 	// linksPerLook is the number of descriptors after which the search checks whether it was cancelled. Reading so many
 	// descriptors takes less than a millisecond.

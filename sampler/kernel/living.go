@@ -41,8 +41,8 @@ func (l *living) open(name string) (int, error) {
 	return fd, err
 }
 
-// moved switches to another folder if the task of this one has ended. It checks this at most once per livingRestNS, and
-// reports whether the folder changed.
+// moved switches to another task's folder if the task of the present folder has ended. It checks this at most once per
+// livingRestNS, and reports whether the folder changed.
 func (l *living) moved() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *living) at() int {
 	return l.dir
 }
 
-// move switches to the folder of another task if the task of this one has ended. The caller holds mu, or is the
+// move switches to another task's folder if the task of the present folder has ended. The caller holds mu, or is the
 // folder's only user.
 func (l *living) move() bool {
 	var buf [1024]byte

@@ -20,7 +20,7 @@ import (
 const (
 	// maxSmaps limits how much of /proc/PID/smaps is read, in bytes. The text about one mapping has about 700 bytes.
 	maxSmaps = 64 << 20
-	// maxStacks limits for how many threads ddtop finds the memory of the stack.
+	// maxStacks is the largest number of threads whose stack memory ddtop finds.
 	maxStacks = 4096
 	// maxArenas limits how many arenas of malloc are read.
 	maxArenas = 4096
@@ -165,7 +165,7 @@ type procMemory struct {
 
 // ReadMemory divides the resident memory of a process by its use. It reads only resident memory. The parameter ruby has
 // the pages of Ruby's heap, in order. parent is the PID of the process that forked this one, or zero. ReadMemory often
-// calls rest, which may pause it to save CPU. The errors are *Error, or come from mem.
+// calls the function rest, which may sleep to save CPU. The errors are *Error, or come from mem.
 func ReadMemory(pid int, mem attach.Memory, ruby []attach.Span, parent int, rest func()) (*sampler.MemoryParts, error) {
 	m, err := openMemory(pid)
 	if err != nil {

@@ -278,7 +278,7 @@ func TestNewPeersForLong(t *testing.T) {
 	most, next := 0, 0
 	for second := range 3600 {
 		s := sampler.Sample{TimeNS: int64(second+1) * 1e9, Threads: make([]sampler.Thread, 1)}
-		for range 100 { // more peers than ddtop can store in the time for which it keeps them
+		for range 100 { // the program connects to more peers than ddtop can store in the time for which it keeps them
 			_, s.Threads[0].Kernel.Peer = connect(next)
 			next++
 		}
@@ -288,7 +288,7 @@ func TestNewPeersForLong(t *testing.T) {
 	if most > maxAnyPeers+maxCachedFDs || len(p.named) > maxAnyPeers+10 {
 		t.Errorf("%d peers held, %d named", most, len(p.named))
 	}
-	for second := range 300 { // now to only one peer at a time
+	for second := range 300 { // now the program connects to only one peer at a time
 		s := sampler.Sample{TimeNS: int64(3601+second) * 1e9, Threads: make([]sampler.Thread, 1)}
 		want, id := connect(next)
 		if s.Threads[0].Kernel.Peer = id; second > 200 && d.Peer(id) != want {

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxCachedFDs limits for how many descriptors ddtop remembers the peer. Above it, ddtop forgets all of them.
+	// maxCachedFDs is the largest number of descriptors whose peers ddtop remembers. If there are more, ddtop forgets
+	// all of them.
 	maxCachedFDs = 8192
 	// maxExactPeers limits how many peers ddtop distinguishes by the ports of both ends. Beyond the limit, it leaves
 	// out the port that the kernel chose for the client. So a server with many short connections does not fill the

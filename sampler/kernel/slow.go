@@ -23,12 +23,13 @@ const (
 	rollupSharers = 16
 	// switchesRest limits the counting of context switches to half a percent of the time. The pause after a count is
 	// switchesRest times the length of the count. switchTaskNS is the assumed time to count one thread, in ns. A
-	// measured time would include waits for a CPU, which are long on a full machine.
+	// measured time would include waits for a CPU, which are long on a busy machine.
 	switchesRest, switchTaskNS = 200, 7000
 	// stillSwitchesNS is the longest interval between two counts of context switches, in ns. It applies while the
 	// caller reports that no thread of the process has had a CPU.
 	stillSwitchesNS = 5e9
-	// maxSwitchTasks limits for how many threads, the oldest first, ddtop counts the context switches.
+	// maxSwitchTasks is the largest number of threads whose context switches ddtop counts. The oldest threads come
+	// first.
 	maxSwitchTasks = 2000
 )
 
@@ -85,8 +86,8 @@ func (s *Slow) Close() error {
 }
 
 // Read returns all counters. It first updates those whose interval is over. A counter that cannot be read keeps its
-// value. Call it once per second. nowNS is CLOCK_MONOTONIC. sharers is the number of followed processes. still(t)
-// reports whether no thread has had a CPU since the time t. still may be nil.
+// value. Call it once per second. nowNS is CLOCK_MONOTONIC. sharers is the number of followed processes. The function
+// still(t) reports whether no thread has had a CPU since the time t. It may be nil.
 func (s *Slow) Read(nowNS int64, sharers int, still func(sinceNS int64) bool) SlowCounts {
 	return SlowCounts{PSSBytes: s.rollup.read(s.pid, nowNS, int64(sharers), s.proc), Switches: s.switches.read(s.dir, nowNS, still, s.buf[:]),
 		Accept: s.accepts.read(s.proc, nowNS), CPUUse: s.use(nowNS)}
@@ -153,7 +154,7 @@ func (r *rollup) read(pid int, nowNS, sharers int64, proc *living) int64 {
 	case errors.Is(&Error{Err: err}, ErrGone) && proc.moved():
 		if fd, err := proc.open("smaps_rollup"); err == nil {
 			closeFD(r.fd)
-			r.fd, r.nextNS = fd, nowNS // the next call reads it
+			r.fd, r.nextNS = fd, nowNS // the next call reads the file
 		}
 	}
 	return r.pss
@@ -192,8 +193,8 @@ func (s *switches) read(dir int, nowNS int64, still func(sinceNS int64) bool, bu
 		b, err := readWhole(dir, name, name, buf)
 		cpu, ok := parseSchedstat(b)
 		if err != nil || !ok {
-			// After ErrGone, drop the thread's counters: it has ended, or the kernel does not count. After any other
-			// error, keep them.
+			// After ErrGone, drop the thread's counters, because the thread has ended or the kernel does not count.
+			// After any other error, keep the counters.
 			if known && !errors.Is(err, ErrGone) {
 				s.seen[tid] = before
 			}

@@ -27,7 +27,7 @@ func TestPSS(t *testing.T) {
 		}
 		pss, ok := memoryField(b, "Pss")
 		if !ok || pss <= 0 {
-			return 0 // before its exec, it has no memory of its own
+			return 0 // before its exec, the process has no memory of its own
 		}
 		return pss
 	}
@@ -112,7 +112,7 @@ func TestSwitches(t *testing.T) {
 	least := said() - first
 	got := s.Read(hour, 1, nil).Switches
 	most := said() - begun
-	// The kernel's number here is how often the thread left a CPU. ddtop counts how often it got one. The two can
+	// The kernel's number here is how often the thread left a CPU. ddtop counts how often it got a CPU. The two can
 	// differ by one.
 	if got < least-1 || got > most+1 {
 		t.Errorf("%d switches, the kernel says %d to %d", got, least, most)
@@ -126,7 +126,7 @@ func TestSwitches(t *testing.T) {
 			t.Fatalf("it switched %d times in a minute", said()-more)
 		}
 	}
-	// The function still reports that no thread has had a CPU. It can be wrong if the records that it uses were lost.
+	// The function named still reports that no thread has had a CPU. Such a report can be wrong if records were lost.
 	// So ddtop must count the switches again after stillSwitchesNS.
 	s.switches.lacked = 0
 	still := func(int64) bool { return true }

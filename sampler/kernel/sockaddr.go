@@ -71,7 +71,7 @@ func internetPeer(kind sampler.PeerKind, local, remote netip.AddrPort) sampler.P
 	if remote.IsValid() && remote.Port() != 0 {
 		p.Remote = remote.String()
 		if remote.Port() < ephemeralFirst || !local.IsValid() || local.Port() == 0 || local.Port() >= ephemeralFirst {
-			p.Service = serviceOf(remote) // otherwise it is the port of a client, which the kernel chose
+			p.Service = serviceOf(remote) // otherwise the remote port is a client's, which the kernel chose
 		}
 	}
 	return p

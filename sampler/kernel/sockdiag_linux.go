@@ -34,7 +34,8 @@ const (
 // diagPatience is how long ddtop waits for one part of the kernel's answer, in s.
 const diagPatience = 2
 
-// maxDiagParts limits the parts of one list of sockets. A part has about 64 KB, so a list has up to 400,000 sockets.
+// maxDiagParts is the largest number of parts in one list of sockets. A part has about 64 KB, so a list has up to
+// 400,000 sockets.
 const maxDiagParts = 1024
 
 // sockDiag asks the kernel for sockets of one network namespace (sock_diag(7)).
@@ -129,8 +130,8 @@ func inetRequest(family, protocol byte) []byte {
 	return b
 }
 
-// named finds the wanted sockets by inode, and adds them to found. It asks for each unix socket separately, but for
-// lists of all TCP and UDP sockets.
+// named finds the wanted sockets by inode, and adds them to found. It asks for each unix socket separately. For TCP and
+// UDP, it asks for lists of all sockets.
 func (d *sockDiag) named(wanted map[uint64]struct{}, found map[uint64]sampler.Peer) error {
 	for inode := range wanted {
 		request := unixRequest(statesAll|statesListening, unixShowName)

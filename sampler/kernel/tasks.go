@@ -10,9 +10,9 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxOpenFiles limits the /proc files that one Tasks keeps open. A Tasks also keeps at most half of the files that
-// ddtop may open. All other files are opened, read and closed each time. This takes 6 to 8 µs, while an open file takes
-// 1 to 3 µs.
+// maxOpenFiles is the largest number of /proc files that one Tasks keeps open. A Tasks also keeps at most half of the
+// files that ddtop may open. All other files are opened, read and closed each time. This takes 6 to 8 µs, while an open
+// file takes 1 to 3 µs.
 const maxOpenFiles = 3000
 
 // idleUses decides when an open file is unused. A file is unused if idleUses × maxOpen files were read since its own
@@ -111,7 +111,8 @@ func (t *Tasks) Close() error {
 // thread gets a CPU.
 type CPU struct {
 	// RanNS is the thread's time on a CPU. While the thread runs, the kernel updates it every 1 to 10 ms (the kernel's
-	// tick). DelayNS is its time runnable without a CPU, updated when a wait for a CPU ends. Both are in ns.
+	// tick). DelayNS is how long the thread was runnable without a CPU. The kernel updates it when a wait for a CPU
+	// ends. Both are in ns.
 	RanNS, DelayNS int64
 	// Turns is how often the thread got a CPU.
 	Turns int64

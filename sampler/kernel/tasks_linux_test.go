@@ -47,7 +47,7 @@ func TestBlockedThreads(t *testing.T) {
 				}
 				return call.Name == b.Call
 			})
-			k := sampler.Kernel{FD: 99, FDs: 99, Child: 99, Peer: 99} // left from an earlier call
+			k := sampler.Kernel{FD: 99, FDs: 99, Child: 99, Peer: 99} // values that an earlier call left
 			tasks.Describe(&k, call, mem)
 			if k.Syscall != b.Call || k.FD != b.FD || k.FDs != b.FDs || k.Child != b.Child {
 				t.Errorf("got %+v, the program says %+v", k, b)
@@ -68,7 +68,7 @@ func TestBlockedThreads(t *testing.T) {
 				got = dict.Peer(k.Peer)
 			}
 			if got.Local == "" || b.Peer.Local == "" {
-				// the helper does not know the own address of a connecting socket either
+				// the helper does not know the local address of a connecting socket either
 				got.Local, b.Peer.Local = "", ""
 			}
 			if got != b.Peer {
@@ -295,8 +295,8 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	if _, ok := tasks.tasks[all[0].TID]; !ok {
 		t.Error("with more threads than room the first ones should keep theirs")
 	}
-	// The test reads only some of the other threads. So the unused files of the first threads are closed, and the files
-	// of these threads are kept open.
+	// The test now reads only a few other threads. So the files of the first threads are unused and are closed. The
+	// files of the threads that the test reads stay open.
 	for range 200 {
 		for _, b := range all[10:13] {
 			tasks.CPU(b.TID)
@@ -382,7 +382,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	tasks, _ := openTasks(t, cmd.Process.Pid)
 	for _, b := range all {
 		if b.Pending || b.Call == "waitid" || b.Call == "connect" {
-			continue // read again each time
+			continue // the result for these calls is read again each time
 		}
 		var call Call
 		until(t, b.Call, func() bool { call, _ = tasks.Call(b.TID); return call.Name == b.Call })
@@ -399,7 +399,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// benchTasks returns the thread of the helper that blocks in the system call of the case name.
+// benchTasks returns the thread of the helper for the case with the given name, and the system call in which this
+// thread blocks.
 func benchTasks(b *testing.B, name string) (*Tasks, int32, Call, attach.Memory) {
 	cmd, all := startBlocker(b, nil)
 	tasks, _ := openTasks(b, cmd.Process.Pid)

@@ -112,7 +112,7 @@ func TestAsks(t *testing.T) {
 		const block, page = 1 << 20, 4096
 		expect("keep", block+page, true)
 		expect("free", block+page, false)
-		expect("grow", block, true) // with one page more at first
+		expect("grow", block, true) // at first, this function asks for one page more
 		expect("heap", 0, true)
 		least := ask("arena", 20)
 		ask("nothing", 10)
@@ -130,7 +130,7 @@ func TestAsks(t *testing.T) {
 				t.Errorf("%s: %+v, want %+v", key, g, w)
 			}
 		}
-		const most = 300_000 // the most that malloc takes at once
+		const most = 300_000 // the largest number of bytes that malloc requests from the kernel at once
 		if g := got["arena "]; g.Bytes < least || g.Bytes > least+most || g.Held != g.Bytes {
 			t.Errorf("an arena that has %d bytes: %+v", least, g)
 		}

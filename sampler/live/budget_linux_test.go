@@ -40,12 +40,12 @@ end
 puts log.join(" "); $stdout.flush; $stdin.gets`
 
 // TestBudgetAgainstTheProgramsLog: a program alternates between a phase with a deep stack, which is expensive to read,
-// and a phase with a flat stack. The limit on ddtop's cost lowers its rates. Still, each phase must have the same share
-// of the samples as of the time in the program's log.
+// and a phase with a flat stack. The limit on ddtop's cost lowers its rates. Still, the share of samples in each phase
+// must equal the phase's share of the time in the program's log.
 //
 // The test makes two comparisons. The first uses the phase that the log has at the time of each tick. Its bound is
 // narrow, because only the clock could make it wrong. The second uses the phase that ddtop has read. Its bound is wide.
-// If a stack is a thousand frames deeper than expected, ddtop needs a second call to read it. On a full machine the
+// If a stack is a thousand frames deeper than expected, ddtop needs a second call to read it. On a busy machine the
 // program can reach the other phase before this call.
 func TestBudgetAgainstTheProgramsLog(t *testing.T) {
 	rubytest.OftenEnough(t)

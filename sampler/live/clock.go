@@ -170,7 +170,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 					s.note(c, now, false)
 					continue // the last sample is still valid
 				}
-				// only stacks show the end of a request; they are needed rarely, because no thread has had a CPU
+				// Only stacks show the end of a request. They are read rarely here, because no thread has had a CPU.
 				depth = sampler.StackTick
 			}
 		}
@@ -188,7 +188,7 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		s.reader.Reads().Late += late
 		if glances != nil {
 			glances.catchUp()
-			_ = cost.Since() // drops the cost of catchUp: fewer glances would not lower it
+			_ = cost.Since() // drops the cost of catchUp, because fewer glances would not lower this cost
 			moving := glances.glance()
 			switch {
 			case depth == sampler.StackTick:
@@ -223,7 +223,8 @@ func (s *Source) run(ctx context.Context, emit func(*sampler.Sample)) error {
 		after = 0
 		if err == nil && c.Exact {
 			nameStacks(s, &sample)
-			// not added to the cost of ticks, because fewer ticks would not mean fewer stacks to name
+			// the cost of naming stacks is not added to the cost of ticks, because fewer ticks would not mean fewer
+			// stacks to name
 			s.looks.Spend(cost.Since())
 		}
 		s.ticking.Unlock()
@@ -352,7 +353,7 @@ func (s *sampling) last(emit func(*sampler.Sample), sample *sampler.Sample) {
 	if sample.TimeNS == 0 {
 		return // no sample was taken at all
 	}
-	sample.Runs = nil // the previous sample already carries them
+	sample.Runs = nil // the previous sample already has these Runs
 	s.reader.Resume()
 	s.ticking.Lock()
 	err := s.reader.Read(sampler.LockTick, sample)

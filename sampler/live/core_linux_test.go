@@ -19,8 +19,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// gcore lets gdb write a core of a living process, which continues. whole is false if gdb reports that it could not
-// read some memory. The core has zeros in place of this memory.
+// gcore lets gdb write a core of a living process, which continues. The result whole is false if gdb reports that it
+// could not read some memory. The core has zeros in place of this memory.
 func gcore(t *testing.T, pid int) (path string, whole bool) {
 	t.Helper()
 	rubytest.Program(t, "gcore", "gdb")
@@ -108,7 +108,7 @@ func TestCoreOfGDB(t *testing.T) {
 }
 
 // compareCore compares the threads in a core with the program's own report. The core must have been written after the
-// time began. whole is true if the core has all of the memory.
+// time in the parameter began. The parameter whole is true if the core has all of the memory.
 func compareCore(t *testing.T, c *Core, p *rubytest.Process, truth rubytest.Truth, began time.Time, whole bool) {
 	t.Helper()
 	s, err := c.Once(context.Background())

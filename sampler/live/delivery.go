@@ -36,7 +36,8 @@ func (d *delivery) fetch() {
 // ready reports whether all changes of the GVL up to the time ns are known, or will never be known.
 func (d *delivery) ready(ns int64) bool { return d.behind(ns) <= 0 }
 
-// behind returns the time, in ns, after which all changes of the GVL up to the time ns can be known.
+// behind returns how long it takes, in ns, until all changes of the GVL up to the time ns can be known. It is zero or
+// less if no wait is needed.
 func (d *delivery) behind(ns int64) int64 {
 	var behind int64
 	if d.from != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // TestStatesCountFromBeforeTheirReading: ddtop first reads the state of each thread, and then follows changes by
-// records. The time of these states must be before the reading. For example, a thread may queue for the GVL during the
-// reading. The record of this change is then later than the thread's state, so ddtop uses it.
+// records. ddtop must give these states a time before the reading. For example, a thread may queue for the GVL during
+// the reading. The record of this change is then later than the thread's state, so ddtop uses it.
 func TestStatesCountFromBeforeTheirReading(t *testing.T) {
 	p := rubytest.One(t).Start(t, `100.times { Thread.new { sleep } }; puts 1; $stdout.flush; gets`, rubytest.Options{})
 	p.Line(t)

@@ -71,7 +71,8 @@ type exactRun struct {
 	withTarget bool
 	err        error
 	closed     bool
-	// pending are records that are not used yet: an earlier record may still come, or their stack has no name yet.
+	// pending are records that are not used yet, because an earlier record may still come, or because their stack has
+	// no name yet.
 	pending []pendingRecord
 	stacks  *stacknames.Stacks
 	counts  probe.Counts
@@ -90,7 +91,8 @@ type pendingRecord struct {
 	stack *stacknames.Unnamed
 }
 
-// costSpan has counters at the time atNS: what the probes have cost and the CPU time of the process, in ns.
+// costSpan has two counters at the time atNS, in ns: what the probes have cost, and how much CPU time the process has
+// used.
 type costSpan struct{ atNS, costNS, cpuNS int64 }
 
 // cpuClock returns the ID of the clock for a process's CPU time (clock_getcpuclockid(3)).
@@ -117,8 +119,8 @@ func (x *exactRun) behind(ns int64) int64 {
 	return max(ns+exactBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes of the GVL to s. It also keeps the GVL's holder in s, to compare it with the records. Call it
-// only after behind has returned 0 for s.TimeNS.
+// fill adds the changes of the GVL to s. If s shows which thread holds the GVL, fill remembers this, to compare it with
+// the records. Call it only after behind has returned 0 for s.TimeNS.
 func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return
@@ -136,8 +138,8 @@ func (x *exactRun) fill(s *sampler.Sample, list *exact.List) {
 	x.Saw(s, x.on(), x.fromNS)
 }
 
-// lossEndNS is a time before the end of a run, in ns. If records are lost in this time, all changes after the loss are
-// doubtful.
+// lossEndNS is the length of the last part of a run, in ns. If records are lost in this part, all changes after the
+// loss are doubtful.
 const lossEndNS = 1_000_000_000
 
 // doubtfulEnd reports whether changes at the time ns may be wrong, because records were lost shortly before the run
@@ -263,7 +265,8 @@ func (x *exactRun) feed(untilNS int64) {
 		x.to.Feed(r)
 	}
 	x.pending = slices.Delete(x.pending, 0, n)
-	x.to.Passed(rounded(untilNS) + changeUnit - 1) // if an older record still arrives, its time becomes the next unit
+	// if an older record still arrives, it gets the time of the next unit
+	x.to.Passed(rounded(untilNS) + changeUnit - 1)
 	x.fedNS.Store(untilNS)
 	x.Compare(x.to, x.fromNS, untilNS)
 	if x.lostNS != 0 && x.lostNS <= untilNS {
@@ -291,8 +294,8 @@ const changeUnit = 100
 // order.
 func rounded(ns int64) int64 { return ns - ns%changeUnit }
 
-// fits reports whether the records agree with each other and with samples. It returns true if there are fewer than
-// turns holds to check.
+// fits reports whether the records agree with each other and with samples. The parameter turns is the number of holds
+// that a check needs. With fewer holds, fits returns true.
 func (x *exactRun) fits(turns uint64) bool {
 	c := x.to.Checks()
 	seen := c.Agreed + c.Disagreed

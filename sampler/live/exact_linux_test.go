@@ -37,7 +37,8 @@ func eachExact(t *testing.T, test func(t *testing.T, r rubytest.Ruby)) {
 	})
 }
 
-// watchExactly follows a process in exact mode until done returns true. done is called with each sample.
+// watchExactly follows a process in exact mode until the function done returns true. This function is called with each
+// sample.
 func watchExactly(t *testing.T, s *live.Source, done func(*sampler.Sample) bool) (*changing, live.ExactReport) {
 	t.Helper()
 	c := newChanging(t)
@@ -86,7 +87,7 @@ func TestExactFollows(t *testing.T) {
 2.times { Thread.new { n = 0; loop { n += 1 } } }
 puts "ready"
 $stdin.gets`, rubytest.Options{})
-		c, report := watchExactly(t, s, turns(p, 10)) // a time slice is 100 ms of the thread's own
+		c, report := watchExactly(t, s, turns(p, 10)) // a time slice is 100 ms of the thread's own time
 		if report.Ended != "" || report.Wrong || report.Lost != 0 || report.Checks.Unclosed != 0 || report.CPUNS <= 0 {
 			t.Errorf("%+v", report)
 		}

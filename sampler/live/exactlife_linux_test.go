@@ -157,7 +157,7 @@ $stdin.gets`, rubytest.Options{})
 	})
 }
 
-// TestExactModeHungTaker: if the function that takes samples hangs, ddtop must still remove probes that are too
+// TestExactModeHungTaker: if the function that receives samples hangs, ddtop must still remove probes that are too
 // expensive. When this function continues, it must first get the samples from before the removal, with changes of the
 // GVL. Later samples must have no changes.
 func TestExactModeHungTaker(t *testing.T) {

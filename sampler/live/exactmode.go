@@ -12,7 +12,7 @@ type exactMode struct {
 	mode[exactRun, *exactRun]
 	// options are the options with which exact mode was last switched on.
 	options ExactOptions
-	// moreNS is until when TakeMore lets probes cost more (sampler.MoreExactCost), CLOCK_MONOTONIC in ns.
+	// moreNS is the time until which TakeMore lets probes cost more (sampler.MoreExactCost), CLOCK_MONOTONIC in ns.
 	moreNS atomic.Int64
 }
 
@@ -23,7 +23,8 @@ func (s *Source) Exact(ctx context.Context, o ExactOptions) error {
 	return s.exact.begin(ctx, s.info.PID, "exact mode", "exact mode is on", s.exactWith(o))
 }
 
-// exactWith returns a function that inserts the probes. If this succeeds, it keeps o. Its caller must hold exact.mu.
+// exactWith returns a function that inserts the probes and, if this succeeds, keeps o. The caller of the returned
+// function must hold exact.mu.
 func (s *Source) exactWith(o ExactOptions) func(context.Context) (*exactRun, error) {
 	return func(ctx context.Context) (*exactRun, error) {
 		x, err := s.openExact(ctx, o)

@@ -21,7 +21,7 @@ type changing struct {
 	toNS    int64
 	states  map[int32]sampler.GVLState // by native thread
 	since   map[int32]int64
-	threads map[sampler.ThreadID]int // changes of threads that samples list
+	threads map[sampler.ThreadID]int // number of changes of each thread that samples list
 	// turns is how often each native thread got the GVL. waits is how many of these holds began after a wait.
 	turns map[int32]int
 	waits int
@@ -87,10 +87,10 @@ func (c *changing) take(s *sampler.Sample) {
 func (c *changing) change(y *sampler.Change, begins bool) {
 	old, known := c.states[y.TID]
 	if known && !begins && old == sampler.GVLHeld && y.State == old && y.Stack != 0 {
-		return // a stack of the thread that holds the GVL
+		return // y is no change, but only has a stack of the thread that holds the GVL
 	}
 	if known && !begins && y.State == old && y.Doing.Kind != sampler.DoingUnknown {
-		return // what the thread does in the same state
+		return // the state is the same; y only says what the thread does in it
 	}
 	switch {
 	case begins && known:
@@ -141,7 +141,8 @@ func TestExactSamples(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), rubytest.Timeout)
 				defer cancel()
 				var until time.Time
-				// the number of threads that must run; on a full machine, perhaps no more can run in the time
+				// the number of threads that must run; on a busy machine, perhaps only so few can run in the time of
+				// the test
 				const least = 3
 				if err := s.Run(ctx, func(x *sampler.Sample) {
 					c.take(x)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// delaysAtOnce limits for how many threads the time without a CPU is read in one go. Sampling has to wait
+	// delaysAtOnce is the largest number of threads whose time without a CPU is read in one go. Sampling has to wait
 	// meanwhile.
 	delaysAtOnce = 256
 	// fewSharers is the largest number of sampled processes that get ring buffers of full size. If ddtop samples more
@@ -148,8 +148,8 @@ func (s *Source) follow(ctx context.Context, o ExactOptions) (_ *exactRun, err e
 	return x, nil
 }
 
-// readThreads reads the list of threads, and calls the function then, which may use the reader. If the list changes
-// during the reading, readThreads reads it again.
+// readThreads reads the list of threads. Then it calls the function in the parameter then, which may use the reader. If
+// the list changes during the reading, readThreads reads it again.
 func (s *Source) readThreads(ctx context.Context, then func() error) error {
 	const tries = 50
 	var err error
@@ -212,10 +212,10 @@ func (x *exactRun) begin(ctx context.Context, scheduler *ruby.Scheduler) error {
 	return err
 }
 
-// eachState calls fn with each thread's present state, the GVL's owner, and the thread's time without a CPU so far. now
-// is the time before the states are read. The result is the time after the reading. A change between these times may be
-// missing in the states. But its record is later than now, so the change is not lost. On a full machine the two times
-// can be 20 ms apart.
+// eachState calls fn with each thread's present state, the GVL's owner, and the thread's time without a CPU so far. The
+// parameter now is the time before the states are read. The result is the time after the reading. A change between
+// these times may be missing in the states. But its record is later than the time now, so the change is not lost. On a
+// full machine the two times can be 20 ms apart.
 func (s *Source) eachState(ctx context.Context, scheduler *ruby.Scheduler, fn func(now int64, t *ruby.SchedulerThread, owner uint64, delayNS int64)) (int64, error) {
 	var threads []ruby.SchedulerThread
 	var now int64

@@ -69,8 +69,8 @@ type spanWait struct {
 type replayed struct {
 	unchosen bool // no thread is ever chosen (Ruby up to 3.2)
 	threads  map[int32]*replayedThread
-	// holder is the thread that holds the GVL, chosen is the next holder, and last is the holder before. Each is zero
-	// if there is no such thread. freedNS is when a thread last gave up the GVL.
+	// The field holder is the thread that holds the GVL, chosen is the next holder, and last is the previous holder.
+	// Each is zero if there is no such thread. freedNS is when a thread last gave up the GVL.
 	holder, chosen, last int32
 	freedNS              int64
 	spans                []span

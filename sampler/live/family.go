@@ -13,7 +13,7 @@ import (
 // the process can neither change its title nor start a process.
 const stillFamilyNS = 10_000_000_000
 
-// maxBelow limits the descendants that Family counts.
+// maxBelow is the largest number of descendants that Family counts.
 const maxBelow = 1024
 
 // Family returns the present role of the process in its service, such as master or worker. It reads /proc. Any

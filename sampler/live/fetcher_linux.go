@@ -54,7 +54,7 @@ func (f *fetcher) join(x *switchRun) {
 func (f *fetcher) leave(x *switchRun) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// The list is copied before the change, because the goroutine run may still read the old list.
+	// The list is copied before the change, because the goroutine of the method run may still read the old list.
 	f.runs = slices.DeleteFunc(slices.Clone(f.runs), func(o *switchRun) bool { return o == x })
 	f.several.Store(len(f.runs) > 1)
 }
@@ -98,8 +98,8 @@ func (f *fetcher) run() {
 	}
 }
 
-// fetchEach fetches the records of all processes. had is true if there were any records. soon is true if the next fetch
-// must come soon. This is so if the rings fill up, or if a process with records serves requests.
+// fetchEach fetches the records of all processes. The result had is true if there were any records. The result soon is
+// true if the next fetch must come soon. This is so if the rings fill up, or if a process with records serves requests.
 func fetchEach(runs []*switchRun, now int64) (had, soon bool) {
 	for _, x := range runs {
 		taken, crowded := x.empty()
@@ -128,15 +128,15 @@ func (x *switchRun) empty() (taken, crowded bool) {
 		return false, false
 	}
 	crowded = x.programs.Crowded()
-	return x.programs.Fetch() == nil, crowded // look reports the error
+	return x.programs.Fetch() == nil, crowded // the method look reports the error
 }
 
 // fetch takes the waiting records of one process. It wakes the process's clock if a thread has begun work or a stack
-// needs a name. had is false if following has ended. serves is true if the process has served a request since ddtop
-// began to follow it.
+// needs a name. The result had is false if following has ended. The result serves is true if the process has served a
+// request since ddtop began to follow it.
 func (x *switchRun) fetch(now int64) (had, serves bool) {
 	if !x.mu.TryLock() {
-		return true, false // the goroutine that has the lock fetches
+		return true, false // another goroutine has the lock, and fetches the records
 	}
 	defer x.mu.Unlock()
 	if x.closed || !x.on() {

@@ -32,9 +32,9 @@ const (
 
 // PauseHeap stops a process and copies all of its writable memory. Until release is called, CountHeap and HeapGraph
 // read this copy. Before the stop, PauseHeap calls the function before with the size and the expected shortest and
-// longest time. It does not stop the process if there are more than most bytes to copy. If the memory does not fit into
-// the copy, the process resumes at once, and another stop follows. The Source needs Options.Pause. The error says why
-// there is no copy. After an error the process runs.
+// longest time. The parameter most is the largest number of bytes to copy. If there are more, PauseHeap does not stop
+// the process. If the memory does not fit into the copy, the process resumes at once, and another stop follows. The
+// Source needs Options.Pause. The error says why there is no copy. After an error the process runs.
 func PauseHeap(ctx context.Context, s *Source, most uint64, before func(bytes uint64, fast, slow time.Duration)) (z *sampler.HeapPause, release func(), err error) {
 	if s.pauses == nil {
 		return nil, nil, errors.New("the process was attached to without stops")

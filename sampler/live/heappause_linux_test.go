@@ -17,8 +17,8 @@ import (
 )
 
 // pairProgram is a program with 20,000 objects of each of two classes. After each line of input it makes more pairs,
-// without a collection. A pair is one object of each class. It stops at SIGUSR1 or at 500,000 pairs. From 3.3 on, the
-// two classes are on different pages, because their slots have different sizes.
+// without a collection. A pair is one object of each class. The program stops this at SIGUSR1 or at 500,000 pairs. From
+// 3.3 on, the two classes are on different pages, because their slots have different sizes.
 const pairProgram = `
 class Small; end
 class Wide; def initialize; @a = @b = @c = @d = @e = @f = @g = @h = @i = @j = @k = @l = 1; end; end

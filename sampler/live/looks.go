@@ -17,7 +17,7 @@ const (
 	// than namesLateNS (in ns) away. If ddtop samples many processes, ticks are seconds apart. But records wait for the
 	// names of their stacks only for stacknames.WithinNS.
 	namesLateNS = 100_000_000
-	// maxBeginning limits how many threads that have just begun work one tick reads.
+	// maxBeginning is the largest number of threads that have just begun work and that one tick reads.
 	maxBeginning = 64
 )
 

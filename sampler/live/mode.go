@@ -102,9 +102,9 @@ func (m *mode[T, F]) start(ctx context.Context, open func(context.Context) (F, e
 // parkPatience limits how long park waits while another goroutine switches the mode on or off.
 const parkPatience = 30 * time.Second
 
-// park switches the mode off and leaves mu locked, so that the mode stays off until the caller unlocks mu. on is true
-// if the mode was on. If mu stays locked for parkPatience, for example because a read hangs, park gives up and ok is
-// false.
+// park switches the mode off and leaves mu locked, so that the mode stays off until the caller unlocks mu. The result
+// on is true if the mode was on. If mu stays locked for parkPatience, for example because a read hangs, park gives up
+// and ok is false.
 func (m *mode[T, F]) park() (on, ok bool) {
 	for deadline := time.Now().Add(parkPatience); !m.mu.TryLock(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -28,10 +28,11 @@ const (
 	// that had no CPU since the last glance is read in only one of glanceTurns glances. Such a thread must still be
 	// read, because from Ruby 3.3 on other threads can queue it for the GVL.
 	wholeGlance, glanceTurns = 64, 8
-	// delaysPerLook limits for how many threads a glance reads the time without a CPU, because each read takes 2 µs.
-	// The next glance reads this time for other threads.
+	// delaysPerLook is the largest number of threads whose time without a CPU a glance reads, because each read takes 2
+	// µs. The next glance reads this time for other threads.
 	delaysPerLook = 8
-	// maxMovedRecords limits the records that are kept until Drain takes them. This many take about 20 MB.
+	// maxMovedRecords is the largest number of records that are kept until Drain takes them. So many records take about
+	// 20 MB.
 	maxMovedRecords = 1 << 17
 	// followsAtOnce limits how many threads a glance begins to follow, because each takes about 20 µs.
 	followsAtOnce = 256
@@ -42,7 +43,8 @@ type movedFeed struct {
 	source    *Source
 	scheduler ruby.Scheduler
 
-	// atNS is the time of the last glance (a short read of threads' states), and beforeNS the time of the one before.
+	// atNS is the time of the last glance (a short read of threads' states), and beforeNS the time of the glance before
+	// it.
 	atNS, beforeNS atomic.Int64
 
 	mu     sync.Mutex
@@ -198,7 +200,7 @@ func (f *movedFeed) looked(clock bool) (busy bool) {
 	} else if !f.readWords(g, clock) {
 		return false // the process is ending, which the clock finds out
 	}
-	f.read() // events of threads that got or lost a CPU in the meantime
+	f.read() // reads the events of threads that got or lost a CPU in the meantime
 	dropped := f.rules.Look(g, f.keep)
 	if dropped {
 		f.counts.Lost++

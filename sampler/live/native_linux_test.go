@@ -99,8 +99,8 @@ func TestNativeWithoutACPU(t *testing.T) {
 	var id sampler.ThreadID
 	var tid int32
 	var before, first, last int64
-	// mixed is how much the kernel's counter grew between two readings between which the thread was not always in the
-	// native state.
+	// Between some readings, the thread was not always in the native state. mixed is how much the kernel's counter grew
+	// between these readings.
 	var mixed int64
 	readAt, whole := int64(0), false
 	sampledAt, gapNS := int64(0), stream.ReachOf(s.Process()).GapNS

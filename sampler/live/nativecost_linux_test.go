@@ -23,8 +23,8 @@ func cpuUsed(b *testing.B) int64 {
 
 // BenchmarkNativeStays measures the cost of native stacks of threads that do not move. It requests these stacks ten
 // times per second of the samples' time, as the screen does if it shows all native stacks. first-cpu-ns is the CPU time
-// of the first round, which opens the files. The metric read must be zero, because the stack of a thread that does not
-// move is read only once.
+// of the first round, which opens the files. The metric with the name "read" must be zero, because the stack of a
+// thread that does not move is read only once.
 func BenchmarkNativeStays(b *testing.B) {
 	p, _ := rubytest.One(b).StartStates(b, rubytest.Options{})
 	s, err := Open(b.Context(), p.PID, Options{})

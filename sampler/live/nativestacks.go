@@ -18,8 +18,8 @@ const standNS = 500_000_000
 
 // NativeStacks has the native stacks of a process's threads: for each thread, the C functions that are active in it.
 type NativeStacks struct {
-	// Ruby has, for each Ruby thread, the C functions that its innermost Ruby frame called. Others has the native
-	// stacks of other threads, by TID.
+	// The field Ruby has, for each Ruby thread, the C functions that its innermost Ruby frame called. Others has the
+	// native stacks of other threads, by TID.
 	Ruby   map[sampler.ThreadID]sampler.NativeStack
 	Others map[int32]sampler.NativeStack
 	// Locks are the locks of C code for which threads wait. It is nil if no thread waits for one.

@@ -43,7 +43,7 @@ func TestNativeStaysAreReadOnce(t *testing.T) {
 		defer cancel()
 		functions := map[string][]string{"main": {"read", "poll", "ppoll"}, "reader": {"read", "poll", "ppoll"},
 			"asleep": {"pthread_cond_wait", "pthread_cond_timedwait", "ppoll", "poll"}}
-		// for each thread's name, the values of Turns of the stays that were seen
+		// stays has, for each thread's name, the values of Turns in the stays (periods without movement) that were seen
 		stays := make(map[string]map[int64]bool)
 		sent, samples := false, 0
 		err = s.Run(ctx, func(x *sampler.Sample) {

@@ -135,7 +135,7 @@ func (c *Core) Fibers(ctx context.Context) (sampler.Fibers, error) {
 	return c.reader.SuspendedFibers(ctx)
 }
 
-// followFibers adds to a sample that was just read what is known about the waiting fibers.
+// followFibers adds what is known about the waiting fibers to a sample that was just read.
 func (s *sampling) followFibers(sample *sampler.Sample) {
 	if sample.Depth == sampler.StackTick {
 		s.fibersNow = s.reader.FollowFibers(pace.Monotonic())

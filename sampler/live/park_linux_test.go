@@ -38,8 +38,8 @@ func TestPark(t *testing.T) {
 	for range 5 {
 		more()
 		resume := s.Park()
-		ticks := s.reader.Reads().Ticks   // the sampling thread's count, which does not change while it is parked
-		time.Sleep(20 * time.Millisecond) // about twenty ticks, if it were not parked
+		ticks := s.reader.Reads().Ticks   // the sampling thread's count, which does not change while the thread is parked
+		time.Sleep(20 * time.Millisecond) // enough for about twenty ticks of a thread that is not parked
 		if now := s.reader.Reads().Ticks; now != ticks {
 			t.Errorf("%d ticks while it was parked", now-ticks)
 		}

@@ -33,7 +33,8 @@ const pauseHelper = "DDTOP_TEST_PAUSE_HELPER"
 
 func init() {
 	if strings.HasPrefix(os.Getenv(pauseHelper), "start ") {
-		runtime.LockOSThread() // to the process's first thread, because the test reads this thread's state
+		// keeps this goroutine on the process's first thread, because the test reads this thread's state
+		runtime.LockOSThread()
 	}
 }
 
@@ -99,8 +100,8 @@ func startHelper(t *testing.T, what string, pid int) (cmd *exec.Cmd, line string
 // kill ends a helper and waits for its end. A second call does nothing.
 func kill(cmd *exec.Cmd) {
 	if cmd.ProcessState == nil {
-		_ = cmd.Process.Kill() // an error means that it has ended
-		_ = cmd.Wait()         // the error says that it was killed
+		_ = cmd.Process.Kill() // an error means that the helper has ended
+		_ = cmd.Wait()         // the error says that the helper was killed
 	}
 }
 
@@ -234,8 +235,8 @@ func TestPausedProgram(t *testing.T) {
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, countingProgram, rubytest.Options{})
 		p.Expect(t, "ready")
-		// Another process pauses the program. This process is the program's parent and waits for its end, and a pauser
-		// in the same process could disturb this wait.
+		// A helper process pauses the program. The test's process is the program's parent and waits for its end. A
+		// pauser in the test's process could disturb this wait.
 		_, line := startHelper(t, "sample", p.PID)
 		if line != "pausing" {
 			t.Fatal(line)
@@ -297,7 +298,7 @@ func TestPauses(t *testing.T) {
 		defer cancel()
 		var total, longest int64
 		var reads sampler.Reads
-		wanted := 50 // of a program at rest, whose stacks are seldom read
+		wanted := 50 // pauses of a program at rest, whose stacks are seldom read
 		if rubytest.Short(t) {
 			wanted = 15
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/live"
 )
 
-// sayPublished compares the spans of a sample's threads with truth, the spans that the program reports. all is true if
-// each thread has its span. wrong has the spans that differ from truth, by thread.
+// sayPublished compares the spans of a sample's threads with truth, the spans that the program reports. The result all
+// is true if each thread has its span. The result wrong has the spans that differ from truth, by thread.
 func sayPublished(s *sampler.Sample, dict *sampler.Dictionary, truth map[string]published.Span) (all bool, wrong map[string]published.Span) {
 	wrong = make(map[string]published.Span)
 	seen := 0

@@ -36,8 +36,8 @@ puts "ready"; $stdout.flush; STDIN.read`
 
 // TestReceiverIsNoReason: a thread that runs a method of a Queue or a Ractor may wait for something else, for example
 // in sleep. ddtop must report the object as the reason for the wait only if the innermost method belongs to the
-// object's class, such as Queue#pop. In a Ractor's own block, self is the Ractor. The Ractor is not a reason there
-// either.
+// object's class, such as Queue#pop. In a Ractor's own block, self is the Ractor. ddtop must not report this Ractor as
+// the reason either.
 func TestReceiverIsNoReason(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

@@ -62,7 +62,8 @@ func (m *Running) End() error {
 // On reports whether stacks are taken.
 func (m *Running) On() bool { return m.is() }
 
-// Failed returns why ddtop cannot take C stacks of running threads. It is empty if it can, or if it has not tried.
+// Failed returns why ddtop cannot take C stacks of running threads. The text is empty if ddtop can take them, or has
+// not tried.
 func (m *Running) Failed() string {
 	_, why := m.source.watch.Running()
 	return why

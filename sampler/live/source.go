@@ -44,8 +44,9 @@ type Source struct {
 	switches switchMode
 	// Running starts and stops taking C stacks of threads that are on a CPU.
 	Running Running
-	// beginning are the threads that have begun a request or a job, which a tick must read. looks limits the CPU time
-	// of these reads, and routes the CPU time of reading copied requests. Only the clock uses them.
+	// beginning are the threads that have begun a request or a job, which a tick must read. The field looks limits the
+	// CPU time of these reads. The field routes limits the CPU time of reading copied requests. Only the clock uses the
+	// three fields.
 	beginning     []ruby.Entered
 	looks, routes pace.Credit
 	// sleeper is the Sleeper with which the clock sleeps between ticks. Other goroutines can wake the clock through it.

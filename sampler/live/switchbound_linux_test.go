@@ -17,9 +17,10 @@ func makes(x *switchRun, records ...uint64) {
 	}
 }
 
-// TestSwitchBound: if ddtop's CPU time has a limit, either of two events must end the following of thread switches. The
-// kernel spends more than a tenth of a CPU on it, or the process makes too many records for the limit. Too many records
-// for only a moment must not end it. If the process has ractors, following must always end.
+// TestSwitchBound: if ddtop's CPU time has a limit, each of two events must end the following of thread switches. One
+// event is that the kernel spends more than a tenth of a CPU on it. The other is that the process makes too many
+// records for the limit. Too many records for only a moment must not end it. If the process has ractors, following must
+// always end.
 func TestSwitchBound(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -21,10 +21,10 @@ import (
 // thread leaves a CPU. The test reads these counters at each sample. Another goroutine of ddtop reads ddtop's number,
 // and a sample does not say when this reading began.
 //
-// The number must lie between the counters at two times: before ddtop began to read it, and now. To find the first of
-// these times, the test uses the previous number. It takes the last sample that did not have the previous number yet.
-// At that sample, ddtop had not begun to read the new number, however late samples come. sampler/kernel tests the
-// reading itself against counters of the same moment.
+// The number must lie between the counters at two times: before ddtop began to read the number, and now. To find the
+// first of these times, the test uses the previous number. It takes the last sample that did not have the previous
+// number yet. At that sample, ddtop had not begun to read the new number, even if samples come late. sampler/kernel
+// tests the reading itself against counters of the same moment.
 func TestSwitches(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.Long(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/switches/tracer"
 )
 
-// MaySwitch returns why thread switches cannot be followed on this machine. Unlike CheckSwitches, it loads no program.
+// MaySwitch returns why thread switches cannot be followed on this machine, or nil if they can. Unlike CheckSwitches,
+// it loads no program.
 func MaySwitch() error { return tracer.Check() }
 
 // CheckSwitches tests whether ddtop can follow thread switches on this machine. It returns nil, or the reason why not.

@@ -155,7 +155,7 @@ $stdin.gets
 		}); err != nil {
 			t.Fatal(err)
 		}
-		begin() // if changes were never known
+		begin() // needed if changes were never known
 		end()
 		if err := <-paged; errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 			rubytest.Skip(t, "%v", err)

@@ -27,7 +27,7 @@ const switchBehindNS = tracer.ClockNS + 15_000_000
 
 const (
 	// mostBusy is the share of a CPU that the kernel may spend on records, if ddtop's CPU time has a limit. About
-	// 70,000 records per second use this share. It is measured over busySpanNS, in ns.
+	// 70,000 records per second use this share. The share is measured over busySpanNS, in ns.
 	mostBusy, busySpanNS = 0.10, 2_000_000_000
 )
 
@@ -125,8 +125,8 @@ func (x *switchRun) behind(ns int64) int64 {
 	return max(ns+switchBehindNS-pace.Monotonic(), 1)
 }
 
-// fill adds the changes of the GVL to the sample s. If told is false, it drops the changes up to s instead, and only
-// notes s. Call it only if behind returns 0 for s.TimeNS.
+// fill adds the changes of the GVL to the sample s. If told is false, fill instead drops the changes up to the time of
+// s, and only notes s. Call it only if behind returns 0 for s.TimeNS.
 func (x *switchRun) fill(s *sampler.Sample, list *exact.List, told bool) {
 	if to := x.toNS.Load(); s.TimeNS <= x.fromNS || to != 0 && s.TimeNS > to {
 		return

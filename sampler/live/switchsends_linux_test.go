@@ -31,7 +31,7 @@ def child; parent = $$; fork { Thread.new { sleep 0.1 while Process.ppid == pare
 // sending are programs in which a thread loses its CPU during a call that sends or writes, or works without the GVL.
 var sending = map[string]string{
 	// Client and server share one CPU. Some µs after the client's thread has given up the GVL, the server takes the CPU
-	// from it.
+	// from this thread.
 	"small requests": `a, b = UNIXSocket.pair
 child { loop { b.sysread(1000); work 200; b.syswrite("y" * 200) } }
 Thread.new { loop { a.syswrite("x" * 100); a.sysread(1000); work 4000 } }`,
@@ -119,8 +119,8 @@ func (k *timesIn) take(x *sampler.Sample) {
 	k.list = append(k.list, x.Changes.List...)
 }
 
-// between returns two things about each thread between two instants. times is how long it held the GVL, waited for it,
-// and had released it. holds is how often it got the GVL.
+// between returns two results for each thread, about the time between two instants. The result times is how long it
+// held the GVL, waited for it, and had released it. The result holds is how often it got the GVL.
 func (k *timesIn) between(from, to int64) (times map[int32][3]float64, holds map[int32]float64) {
 	times, holds = make(map[int32][3]float64), make(map[int32]float64)
 	last := make(map[int32]sampler.Change)
@@ -158,8 +158,8 @@ func (k *timesIn) between(from, to int64) (times map[int32][3]float64, holds map
 
 // TestSwitchesOfSenders tests the rule by which ddtop finds the state of a thread that loses its CPU in a call that
 // sends. Thread switches and exact mode measure the shares of each thread in the same seconds. The shares may differ by
-// 0.3 points on average and by 1 point for the worst thread. The rule assumes a typical time of 4 µs at each end of a
-// hold, so each hold may be wrong by holdNS.
+// 0.3 percentage points on average, and by 1 percentage point for the worst thread. The rule assumes a typical time of
+// 4 µs at each end of a hold, so each hold may be wrong by holdNS.
 //
 // A test of the rule alone would be cheaper, but would have nothing to compare with. Only a kernel shows when threads
 // lose their CPU, and only exact mode shows when they gave up the GVL.
@@ -184,7 +184,7 @@ func TestSwitchesOfSenders(t *testing.T) {
 				case strings.HasPrefix(name, "handed on"), strings.HasPrefix(name, "queued by"):
 					length, learning = 3*time.Second, 2*time.Second
 				case name == "small requests", name == "pipe", name == "sendfile":
-					length = 250 * time.Millisecond // they make many records, so one of these matters less
+					length = 250 * time.Millisecond // these programs make many records, so a single record matters less
 					ontoOneCPU(t, p.PID)
 				}
 				switched, err := live.Open(t.Context(), p.PID, live.Options{Overhead: 0.03})

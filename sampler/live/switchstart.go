@@ -133,7 +133,7 @@ func (s *Source) followAgain(ctx context.Context) {
 			return
 		case <-tick.C:
 			if x := s.switches.now.Load(); x != nil && x.again(&again) {
-				_ = s.Switches(ctx) // refused already keeps the reason
+				_ = s.Switches(ctx) // after an error, SwitchStatus still reports why following ended before
 			}
 		}
 	}

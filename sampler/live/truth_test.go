@@ -48,8 +48,8 @@ func text(s *string) string {
 	return *s
 }
 
-// compareFrames describes the first difference between a stack and what Ruby reports. If labels is true, labels are
-// compared, too, because this Ruby prints them with the class.
+// compareFrames describes the first difference between a stack and what Ruby reports. The parameter labels is true if
+// this Ruby prints labels with the class. In this case labels are compared, too.
 func compareFrames(got []sampler.Frame, want []rubytest.TruthFrame, labels bool) string {
 	if len(got) != len(want) {
 		var b strings.Builder

@@ -90,7 +90,7 @@ func TestWaitsAgainstTheProgramsLog(t *testing.T) {
 	for _, c := range []struct {
 		rate      float64
 		computing int
-		full      bool // no CPU is free
+		full      bool // true if no CPU is free
 		long      bool
 	}{
 		{30, 1, false, true}, {100, 3, false, false}, {1000, 1, false, true}, {1000, 3, false, true},

@@ -113,7 +113,7 @@ func (r *Ruby) findCFunctionCalls(c *attach.CodeSection) {
 		}
 		load := []byte{0x48, 0x8b, 0x48 | mode&7, 8} // mov 8(register), %rcx
 		from := at
-		if at > 0 && c.Bytes[at-1] == 0x41 { // r8 to r15
+		if at > 0 && c.Bytes[at-1] == 0x41 { // the register is one of r8 to r15
 			load[0] |= 1
 			from--
 		}
@@ -293,9 +293,9 @@ var ErrMisfit = errors.New("they do not fit Ruby's frames")
 var ErrUnconfirmed = errors.New("no other stack has confirmed yet which function is Ruby's interpreter")
 
 // Below returns the frames of a native stack that are inward of Ruby's own frames. These are the C functions that Ruby
-// has called. whole is true if control has all control frames of the stack. jit is true if the process has a JIT. The
-// error can be ErrMisfit or ErrUnconfirmed. If the native stack is incomplete and does not reach Ruby's frames, Below
-// returns all frames of it, and the reason as the error.
+// has called. The parameter whole is true if control has all control frames of the stack. jit is true if the process
+// has a JIT. The error can be ErrMisfit or ErrUnconfirmed. If the native stack is incomplete and does not reach Ruby's
+// frames, Below returns all frames of it, and the reason as the error.
 func (r *Ruby) Below(stack Stack, control []Control, whole, jit bool) ([]Frame, error) {
 	want := controlMarks(control)
 	jit = jit && errors.Is(stack.Stopped, errJIT)

@@ -2,8 +2,8 @@ package native
 
 import "fmt"
 
-// maxOperands limits the values on the stack of a DWARF expression. Linkers need four in stubs, and the C library needs
-// one for signals.
+// maxOperands is the largest number of values on the stack of a DWARF expression. Linkers need four in stubs, and the C
+// library needs one for signals.
 const maxOperands = 16
 
 // These are the operations that linkers and the C library use in DWARF expressions (DWARF 5, table 7.9).

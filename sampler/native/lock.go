@@ -21,8 +21,8 @@ type LockWait struct {
 	start uint64
 }
 
-// maxLockFrames limits the search on a stack for the function that locks. The search begins at the system call, and
-// goes from each function of the C library to its caller.
+// maxLockFrames limits how many frames of a stack are searched for the function that locks. The search begins at the
+// system call, and goes from each function of the C library to its caller.
 const maxLockFrames = 8
 
 // WaitsFor returns the kind of lock for which a thread waits. It derives the kind from the functions on the thread's
@@ -74,8 +74,8 @@ var sleeps = set(`poll ppoll select pselect epoll_wait epoll_pwait read readv pr
 	ioctl fcntl pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_clocklock pthread_join
 	pthread_clockjoin_np pthread_timedjoin_np eventfd_read`)
 
-// starts has the functions of the C library with which a thread or a program begins. They call its main function, and
-// hold no lock.
+// starts has the functions of the C library with which a thread or a program begins. They call the main function of the
+// thread or program, and hold no lock.
 var starts = set("start_main start_main_impl start_thread clone clone3")
 
 func set(names string) map[string]bool {

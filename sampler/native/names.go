@@ -51,8 +51,8 @@ func (s *Space) Names(frames []Frame) []sampler.NativeFrame {
 			symbols = m.FunctionsAt(at)
 		}
 		for i, symbol := range symbols {
-			// A symbol that begins before the function is another function's. FunctionsAt returns such a symbol only if
-			// its size is missing or wrong. So do not use it.
+			// A symbol that begins before the function belongs to another function. FunctionsAt returns such a symbol
+			// only if its size is missing or wrong. So do not use it.
 			if name := symbol.Name; list[i].function == 0 || uint64(symbol.Addr-m.Bias) >= list[i].function {
 				m.names[list[i].key()] = readable(name)
 			} else {

@@ -28,7 +28,7 @@ type Registers struct {
 	known  uint32
 }
 
-// At returns the registers of a thread of which only the stack pointer and the program counter are known.
+// At returns the Registers of a thread if only its stack pointer and its program counter are known.
 func At(sp, pc uint64) Registers {
 	var r Registers
 	r.set(regRSP, sp)
@@ -40,8 +40,8 @@ func At(sp, pc uint64) Registers {
 func (r *Registers) SP() uint64 { return r.values[regRSP] }
 func (r *Registers) PC() uint64 { return r.values[regReturn] }
 
-// NumRegisters is the number of registers, and StackPointer the place of the stack pointer among them. The program
-// counter is the last one.
+// NumRegisters is the number of registers. StackPointer is the index of the stack pointer in Registers. The program
+// counter is the last register.
 const NumRegisters, StackPointer = numRegisters, regRSP
 
 // AllRegisters returns the Registers of a thread of which all values are known.
@@ -74,14 +74,14 @@ func (r *Registers) get(n uint64) (uint64, error) {
 	return r.values[n], nil
 }
 
-// unknownRegister is an error: the number of a register whose value is needed but not known.
+// unknownRegister is the error if the value of a register is needed but not known. It is the number of this register.
 type unknownRegister uint8
 
 // Error names the register.
 func (n unknownRegister) Error() string { return "register " + registerNames[n] + " is not known" }
 
-// preserved are the registers that a function must restore before it returns (psABI, "Registers"). So the caller's
-// values are known even without a rule. A rule in the function's row of the unwind table takes precedence.
+// preserved are the registers that a function must restore before it returns (psABI, "Registers"). So their values in
+// the caller are known even without a rule. A rule in the function's row of the unwind table takes precedence.
 const preserved = 1<<regRBX | 1<<regRBP | 1<<regR12 | 1<<13 | 1<<14 | 1<<regR15
 
 // Moment identifies a period during which a thread did not run. If a thread's Moment is the same before and after a

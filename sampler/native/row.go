@@ -8,7 +8,8 @@ import (
 // part of an unwind table that builds rows. Programs that compilers write save one row.
 const maxSaved = 16
 
-// maxExpression bounds the size of one DWARF expression, in bytes. The longest one of the C library has 30.
+// maxExpression bounds the size of one DWARF expression, in bytes. The longest expression of the C library has 30
+// bytes.
 const maxExpression = 512
 
 // ruleKind says how to find a register's value in the calling function.
@@ -137,8 +138,8 @@ func (s *programState) run(program []byte) error {
 	return nil
 }
 
-// extended executes an instruction that has no operand in its low bits. It returns the first address at which the
-// following rules are valid. This is loc unless the instruction advances.
+// extended executes an instruction that has no operand in its low bits. It returns the first address at which the rules
+// after the instruction are valid. This address is loc unless the instruction advances it.
 func (s *programState) extended(r *reader, op uint8, loc uint64) (uint64, error) {
 	switch op {
 	case cfaNop:

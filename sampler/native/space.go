@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxModules bounds the files that are opened for one process. A Rails application maps a few hundred.
+	// maxModules bounds how many files are opened for one process. A Rails application maps a few hundred.
 	maxModules = 1024
 	// maxTables limits the size of the unwind tables of all files together, in bytes. For comparison, the tables of the
 	// 46 files that a Ruby maps have 2 MB.

@@ -11,11 +11,11 @@ import (
 const (
 	// stackPiece is how many bytes of a stack are read at once. For most stacks one piece reaches Ruby's frames.
 	stackPiece = 4096
-	// maxPieces limits the pieces of one stack that are read: 1 MB. A thread's stack can be longer, but this is enough.
-	// The VM stack of a Ruby thread, which takes 1 MB, can lie between the outermost frames and the others. ddtop does
-	// not read the VM stack here.
+	// maxPieces limits how many pieces of one stack are read. 256 pieces have 1 MB. A thread's stack can be longer, but
+	// 1 MB is enough. The VM stack of a Ruby thread, which takes 1 MB, can lie between the outermost frames and the
+	// others. ddtop does not read the VM stack here.
 	maxPieces = 256
-	// maxWords limits the words that are read of one stack. 1,024 frames with eight saved registers each need 8,192.
+	// maxWords limits how many words of one stack are read. 1,024 frames with eight saved registers each need 8,192.
 	maxWords = 1 << 16
 )
 
@@ -34,8 +34,8 @@ type stackMemory struct {
 	space  *Space
 	pieces []stackPart
 	words  int // number of words that were read
-	// copied is true if pieces are a copy of the stack. In this case ddtop does not read the thread's memory, because
-	// the thread has run since the copy.
+	// copied is true if the field pieces has a copy of the stack. In this case ddtop does not read the thread's memory,
+	// because the thread has run since the copy.
 	copied bool
 }
 

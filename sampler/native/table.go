@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	// maxFrameTable bounds the .eh_frame that is read of one file, in bytes. libruby has 400 KB, and Chromium 20 MB.
+	// maxFrameTable bounds how many bytes of one file's .eh_frame are read. libruby has 400 KB, and Chromium 20 MB.
 	maxFrameTable = 32 << 20
-	// maxHeader bounds the .eh_frame_hdr of one file, in bytes. It has eight bytes for each function.
+	// maxHeader bounds the size of the .eh_frame_hdr of one file, in bytes. This table has eight bytes for each
+	// function.
 	maxHeader = 8 << 20
-	// maxRecord bounds the description of one function, in bytes. This also bounds the time to compute a row. The
-	// largest description in 1,000 libraries has 10 KB.
+	// maxRecord bounds the size of the description of one function, in bytes. This also bounds the time to compute a
+	// row. The largest description in 1,000 libraries has 10 KB.
 	maxRecord = 64 << 10
 	// headerSize is the number of bytes in .eh_frame_hdr before its table.
 	headerSize = 12
@@ -33,7 +34,7 @@ type table struct {
 	executed int
 }
 
-// content reads the bytes that a file maps at an address. It reads at most as many bytes as the parameter most says
+// content reads the bytes that a file maps at an address. The parameter most limits the number of bytes
 // (attach.Module.Content).
 type content func(addr uint64, most int) ([]byte, error)
 
@@ -72,7 +73,7 @@ func newTable(at, size uint64, read content) (*table, error) {
 	return t, nil
 }
 
-// entry returns a function's address and its place in frames, by its number in the index.
+// entry returns the address of the i-th function in the index, and the function's place in frames.
 func (t *table) entry(i int) (function, place uint64) {
 	e := t.index[i*8:]
 	distance := func(b []byte) uint64 { return t.indexBase + uint64(int32(binary.LittleEndian.Uint32(b))) }

@@ -183,8 +183,8 @@ func TestStacksEqualElfutils(t *testing.T) {
 }
 
 // TestLibraryWithFramePointers: to unwind a frame of libpq, ddtop needs the register rbp, which /proc does not show. A
-// thread waits in libpq for PostgreSQL. If ddtop knows all registers, the thread's stack must equal eu-stack's. If it
-// does not, the stack must end in libpq.
+// thread waits in libpq for PostgreSQL. If ddtop knows all registers, the thread's stack must equal eu-stack's. If rbp
+// is not known, the stack must end in libpq.
 func TestLibraryWithFramePointers(t *testing.T) {
 	ruby := rubytest.Program(t, "ruby", "ruby")
 	if text, err := exec.Command(ruby, "-rpg", "-e", "0").CombinedOutput(); err != nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// maxFrames limits the frames of one native stack. Of 70 tested ways to block, the deepest stack has 377 frames.
+// maxFrames limits how many frames one native stack has. Of 70 tested ways to block, the deepest stack has 377 frames.
 const maxFrames = 1024
 
 // ErrMachine is returned if ddtop cannot unwind stacks on the process's machine yet.
@@ -73,7 +73,8 @@ func (s *Space) UnwindCopied(regs Registers, from uint64, copied []byte) Stack {
 func (s *Space) unwind(regs Registers, stack *stackMemory) Stack {
 	s.executed = 0
 	var out Stack
-	innermost := true // true also after a signal: the instruction at PC was not executed yet
+	// also true for a frame that a signal interrupted, because its instruction at PC was not executed yet
+	innermost := true
 	for len(out.Frames) < maxFrames {
 		f := Frame{PC: regs.PC(), inside: regs.PC()}
 		if f.PC == 0 {

@@ -35,7 +35,7 @@ func BareText(text string, paths ...string) string {
 	slices.SortFunc(paths, func(x, y string) int { return cmp.Compare(len(y), len(x)) })
 	for _, p := range paths {
 		if strings.Contains(strings.Trim(p, "/"), "/") || len(p) > 1 && p[0] == '/' || strings.Contains(p, " ") {
-			// A folder can be in paths although the files in it are not. So replace the folder with a slash. The
+			// The parameter paths can have a folder, but not the files in it. So replace the folder with a slash. The
 			// remainder is then an absolute path, which rootedPath finds.
 			text = strings.ReplaceAll(text, strings.TrimRight(p, "/")+"/", "/")
 			text = strings.ReplaceAll(text, p, withoutDirectories(p))

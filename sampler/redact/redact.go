@@ -18,8 +18,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// maxRedactedBytes limits the names that a Redactor remembers, in bytes. Above the limit, all new names of a kind get
-// the same pseudonym, "kind-other".
+// maxRedactedBytes limits the total size of the names that a Redactor remembers, in bytes. Above the limit, all new
+// names of one kind get the same pseudonym, "kind-other".
 const maxRedactedBytes = 16 << 20
 
 // Redactor replaces what can identify a person, a machine, a network, a directory or a customer by pseudonyms. The
@@ -56,8 +56,8 @@ func (r *Redactor) View(d *sampler.Dictionary) *sampler.Dictionary {
 	return d.Filtered(r)
 }
 
-// pseudonym returns the pseudonym of a name. If the name is new, pseudonym calls make with the next number of the kind
-// to get one.
+// pseudonym returns the pseudonym of a name. If the name is new, it calls the function make with the next number of the
+// kind to get a pseudonym.
 func (r *Redactor) pseudonym(kind, name string, make func(n int) string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,8 +210,9 @@ var threadWords = strings.Fields(`
 	solid queue karafka rdkafka rdk broker bunny redis grpc global watcher watch background executor executors cache
 	consumer producer dispatcher supervisor jemalloc iou sqp finalizer irb debug`)
 
-// maxKeptDigits and maxKeptNumbers limit which numbers are kept in a thread's name: by the digits of each number, and
-// by how many numbers there are. Within these limits, numbers only count threads. Longer ones could be addresses.
+// maxKeptDigits and maxKeptNumbers limit which numbers in a thread's name are kept: how many digits each number may
+// have, and how many numbers there may be. Within these limits, numbers only count threads. Longer numbers could be
+// addresses.
 const (
 	maxKeptDigits  = 3
 	maxKeptNumbers = 2
@@ -386,11 +387,11 @@ func (r *Redactor) Relative(x sampler.Relative, exe string) sampler.Relative {
 	return x
 }
 
-// maxKnownPaths limits the paths that Know remembers.
+// maxKnownPaths limits how many paths the method Know remembers.
 const maxKnownPaths = 1024
 
-// Know remembers paths, such as the ones on the command line. Text then removes their directories from every
-// sentence. Paths beyond maxKnownPaths are ignored.
+// Know remembers paths, such as the paths on the command line. The method Text then removes their directories from
+// every sentence. Paths beyond maxKnownPaths are ignored.
 func (r *Redactor) Know(paths ...string) {
 	if r == nil {
 		return

@@ -104,7 +104,7 @@ func withoutLiterals(s string) string {
 	return strings.TrimSpace(verb + " " + sampler.CutMark)
 }
 
-// nameInDots matches a name in double quotes, before or after a dot, which literal must keep.
+// nameInDots matches a name in double quotes, before or after a dot. withoutLiterals must keep such a name.
 var nameInDots = regexp.MustCompile(`"[\w$]+"(?:\."[\w$]+")+|"[\w$]+"\.|\."[\w$]+"`)
 
 func sqlStatement(s string) bool {

@@ -12,8 +12,8 @@ const (
 	// in a loop can be alike by chance. On two idle CPUs this happened once in 3,000 pairs of copies (Ruby 4.0 with
 	// YJIT). In the interpreter of Ruby 3.1 it happened once in about 2 million.
 	moreCopies = 2
-	// restlessReads is the number of readings for which ddtop reads moreCopies of a stack, after two copies of the
-	// stack differed.
+	// restlessReads is a number of readings. If two copies of a stack differ, ddtop reads moreCopies of this stack in
+	// the next restlessReads readings.
 	restlessReads = 64
 )
 
@@ -41,8 +41,8 @@ func (a *stackArea) at(i, frameSize int) attach.Address {
 	return a.end - attach.Address((a.size()-i)*frameSize)
 }
 
-// inward returns how many of the area's frames lie inward of the frame at address cfp. These are the frames that it has
-// called, directly or not.
+// inward returns how many of the area's frames lie inward of the frame at address cfp. These are the frames that this
+// frame has called, directly or not.
 func (a *stackArea) inward(cfp attach.Address, frameSize int) int {
 	if cfp <= a.cfp {
 		return 0

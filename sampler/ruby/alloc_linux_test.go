@@ -52,14 +52,14 @@ const (
 )
 
 // TestAllocationPairs: ddtop charges new objects to the stack that it reads just after their allocation. The program
-// makes 75, 25 and 0 % of its objects in three methods, which take equal times. ddtop must find the same shares. An
-// error of five points is allowed, or the error by chance of so many instants if it is larger. The weight of an instant
-// is its number of objects.
+// makes 75, 25 and 0 % of its objects in three methods, which take equal times. ddtop must find the same shares. The
+// allowed error is five points, or the error by chance for this number of instants if that is larger. The weight of an
+// instant is its number of objects.
 //
 // Instants must be independent. So the time between two instants is random, up to two turns, and each place within a
-// turn is equally likely. (With equal times, the places came in a fixed order, and the shares of objects and of time
-// were up to 7 points wrong together.) If the program has only a part of a CPU, many instants fall into one turn. The
-// error by chance is then measured from the differences between episodes.
+// turn is equally likely. (With equal times between the instants, the places came in a fixed order, and the shares of
+// objects and of time were up to 7 points wrong together.) If the program has only a part of a CPU, many instants fall
+// into one turn. The error by chance is then measured from the differences between episodes.
 func TestAllocationPairs(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

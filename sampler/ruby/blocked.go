@@ -228,8 +228,8 @@ func (r *blockReader) inMethodOf(t *thread, class string) bool {
 	return in || !known
 }
 
-// innermost reports whether the function matches returns true for the label of one of the innermost frames. It first
-// removes "Thread::" from the label.
+// innermost calls the function matches with the labels of the innermost frames. It reports whether matches returns true
+// for one of them. It first removes "Thread::" from each label.
 func (r *blockReader) innermost(t *thread, matches func(label string) bool) bool {
 	stack := t.stack.id
 	for range t.stack.topSelf {
@@ -297,9 +297,9 @@ func (r *threadList) threadOfFiber(ec attach.Address) *thread {
 // map must not be changed.
 var sleepers = map[string]bool{"Kernel#sleep": true, "Kernel.sleep": true, "Thread.stop": true}
 
-// childWait finds out whether a thread waits for a child process when no receiver shows this (2.6 to 3.2). For example,
-// the receiver of Kernel#system can be any object, and the thread of Process.detach has no frame. childWait does not
-// search the VM's list for threads that sleep, because there can be many of them.
+// childWait finds out whether a thread waits for a child process when no receiver (self) shows this (2.6 to 3.2). For
+// example, the receiver of Kernel#system can be any object, and the thread of Process.detach has no frame. childWait
+// does not search the VM's list for threads that sleep, because there can be many of them.
 func (r *blockReader) childWait(t *thread, v *sampler.Blocked) bool {
 	if r.o.VMWaitingPids < 0 {
 		return false

@@ -23,8 +23,8 @@ var errLongWalk = errors.New("listing its threads takes too long")
 // budget decides when a tick must end.
 type budget struct {
 	endNS int64
-	// walkNS limits how long a tick may walk over the lists of threads and ractors, in ns. If tickBudget is longer, it
-	// is the limit. walkEndNS is the time at which the walk of this tick must end.
+	// walkNS limits how long a tick may walk over the lists of threads and ractors, in ns. If tickBudget is longer,
+	// tickBudget is the limit instead. walkEndNS is the time at which the walk of this tick must end.
 	walkNS, walkEndNS int64
 	stopped           atomic.Bool
 	// from is the index of the thread with which this tick begins to read stacks. cut is true if this tick left

@@ -120,7 +120,7 @@ func TestCutTickSaysSo(t *testing.T) {
 					t.Fatal(err)
 				}
 				if calls <= at {
-					break // the tick ended before the call with number at
+					break // the tick ended before the call whose number is in the variable at
 				}
 				stacks, rest := true, true
 				for i := range s.Threads {
@@ -211,7 +211,7 @@ func TestTickStops(t *testing.T) {
 				var s sampler.Sample
 				err = r.Read(sampler.StackTick, &s)
 				if calls <= at {
-					break // the tick ended before the call with number at
+					break // the tick ended before the call whose number is in the variable at
 				}
 				const some = 40
 				if after > some {

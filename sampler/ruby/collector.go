@@ -11,8 +11,8 @@ import (
 type collector struct {
 	*target
 	list *threadList
-	// around is the thread whose frames the first call of this tick reads just after a pair of object counters. It is
-	// nil if that call reads no pair.
+	// The first call of a tick can read a pair of object counters just before the frames of a thread. around is this
+	// thread. It is nil if the call reads no pair.
 	around *thread
 }
 

@@ -28,7 +28,7 @@ func (r *Reader) Controls(id sampler.ThreadID) (frames []code.Control, whole, sa
 	}
 	cfp, whole := s.keptEnd-attach.Address(len(s.kept)), true
 	if s.quality&sampler.StackTruncated != 0 {
-		// of the kept frames, more than half are the innermost ones (see decide)
+		// More than half of the kept frames are innermost frames (see decide). So the first half of them has no gap.
 		cfp, whole, count = s.cfp, false, count/2
 	}
 	if count > maxControlFrames {

@@ -16,7 +16,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// lockEvent is a line of the kernel's trace: thread, time in seconds, event, memory and kind of lock.
+// lockEvent matches a line of the kernel's trace. Its groups are the thread, the time in seconds, the event, the memory
+// (mm) and the kind of lock (write).
 var lockEvent = regexp.MustCompile(`-(\d+) +\[\d+\].*? (\d+\.\d+): (\w+):(?: mm=(\w+))?.*?(?: write=(\w+))?`)
 
 // TestMmapLock: while ddtop reads the target's memory, it holds the target's mmap lock, which can delay the target's

@@ -53,8 +53,8 @@ func TestDecodeChurn(t *testing.T) {
 	})
 }
 
-// churnDeadline is how long the test waits until enough methods were seen. A compaction of 3.1 takes tens of
-// milliseconds, and far more on a busy machine.
+// churnDeadline limits how long the test waits for enough methods. A compaction of 3.1 takes tens of milliseconds, and
+// far more on a busy machine.
 const churnDeadline = 3 * time.Minute
 
 // churnTimes returns a factor by which tests of freed code run longer. It is the number in the environment variable
@@ -85,7 +85,7 @@ func churn(t *testing.T, g *realTarget) {
 	end := low + 8*g.word(t, ec+8)
 	fs := g.dec.FrameSize()
 
-	const window = 32 // frames
+	const window = 32 // number of frames that are read
 	var ec1, ec2 [24]byte
 	frames1, frames2 := make([]byte, window*fs), make([]byte, window*fs)
 	values := make([]byte, 4096)

@@ -92,7 +92,7 @@ var missingByDesign = map[string]bool{
 	"Thread::Mutex#lock / lock":      true, // called by Monitor, which was Ruby code around a Mutex up to 2.6
 	"Class#new / new":                true, // called for Array, which has its own new in Ruby 3.4
 	"Kernel#yield_self / yield_self": true, // an alias of Kernel#then on newer releases
-	"Kernel.catch / catch":           true, // called by the library timeout, which threw up to Ruby 3.1
+	"Kernel.catch / catch":           true, // called by the library timeout up to Ruby 3.1, which used throw
 }
 
 // coveredByInternal are C functions that the interpreter's own Ruby code calls. Ruby 4.0 leaves them out of backtraces,
@@ -101,8 +101,8 @@ var coveredByInternal = map[string]bool{
 	"Thread::Mutex#sleep / sleep": true, // called by ConditionVariable#wait, which is Ruby code in 4.0
 }
 
-// compareRubyLabels compares the frames that are Ruby code on both releases. Before 3.4, the frame that contains a
-// rescue or an ensure is also shown, with the same label.
+// compareRubyLabels compares the frames that are Ruby code on both releases. Before 3.4, a backtrace also shows the
+// frame around a rescue or an ensure, with the same label.
 func compareRubyLabels(t *testing.T, thread string, got, want []labelled) (compared int) {
 	t.Helper()
 	code := func(all []labelled) []labelled {

@@ -45,7 +45,7 @@ func TestEndedBy(t *testing.T) {
 		p.Expect(t, "ready")
 		rd := openReader(t, p.PID)
 		var s sampler.Sample
-		// until reads samples until ddtop knows n threads.
+		// The function until reads samples until ddtop knows n threads.
 		until := func(n int) {
 			for deadline := time.Now().Add(rubytest.Timeout); ; {
 				if rd.Read(sampler.StackTick, &s) == nil && len(s.Threads) == n {

@@ -49,7 +49,8 @@ func (r *sampleMaker) fill(depth sampler.Depth, s *sampler.Sample) {
 	s.Reads = r.reads
 }
 
-// appendRactor adds an element to the slice. It reuses the memory of the Queue that this element had before.
+// appendRactor adds an element to the slice. If the slice has room, appendRactor reuses the field Queue of the old
+// element at this place.
 func appendRactor(list []sampler.Ractor) []sampler.Ractor {
 	if len(list) < cap(list) {
 		list = list[:len(list)+1]
@@ -191,7 +192,7 @@ func (r *sampleMaker) fillThread(depth sampler.Depth, t *thread, out *sampler.Th
 		r.count(st.quality)
 		if !late {
 			r.fibers.readResumers(t)
-			out.Serving = t.serves.serving() // a resumer can show what the thread works for, too
+			out.Serving = t.serves.serving() // the stack of a resuming fiber can show what the thread works for, too
 		}
 	}
 	if st.fibersOf != st.version {

@@ -101,8 +101,8 @@ func TestVerifyRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			tried++
-			// The test uses the rules of two releases: first of the Ruby under test, as for a patched build, and then
-			// of the table's release.
+			// The test uses the rules of two releases: first the rules of the Ruby under test, as for a patched build,
+			// and then the rules of the table's release.
 			for _, version := range []string{g.vm.Version, other.Version} {
 				vm, err := rubyvm.TryLayout(stopped(), g.proc, g.mod, version, table, true, FindOptions{PID: g.proc.PID(), Still: true}, proven(g))
 				if err != nil {

@@ -82,7 +82,7 @@ func oddException(thread, exception string, w *sampler.Work) error {
 	return nil
 }
 
-// raceHandled takes samples until ddtop has found handled exceptions of threads as many times as want says.
+// raceHandled takes samples until ddtop has found a handled exception of a thread as often as the parameter want says.
 func raceHandled(t *testing.T, rd *Reader, want int) {
 	var s sampler.Sample
 	found, none, inRequest := 0, 0, 0

@@ -29,8 +29,9 @@ n = 0
 loop { serve(n += 1) }`
 
 // betweenMemory simulates a program that continues to run while ddtop reads its memory in one call. The first call that
-// reads at the address at also calls run. In this call, the ranges of the stack, of the execution context and of the
-// thread have the content from before run. All other ranges have the content from after run.
+// reads at the address in the field at also calls the function run. In this call, the ranges of the stack, of the
+// execution context and of the thread have the content from before run was called. All other ranges have the content
+// from after it.
 type betweenMemory struct {
 	attach.Memory
 	at, end, ec, thread attach.Address

@@ -54,10 +54,10 @@ type hostile struct {
 	// number makes a list without an end.
 	threads, ractors attach.Address
 	epoch            attach.Address
-	// fresh means that the threads have other Thread objects in each epoch, so ddtop must take all of them for new
+	// fresh is true if the threads have other Thread objects in each epoch. ddtop must then take all of them for new
 	// threads.
 	fresh bool
-	// circle means that lists never end: a queue for the GVL that does not lead back to its head, and fibers that
+	// circle is true if lists never end: a queue for the GVL that does not lead back to its head, and fibers that
 	// resume each other.
 	circle bool
 	// list has the addresses of the captured pages.
@@ -155,8 +155,8 @@ func (h *hostile) old(a attach.Address) attach.Address {
 	return a
 }
 
-// put writes the word w into buf, if buf covers it. buf has the bytes at the address at. The word is at offset off of a
-// struct at base.
+// put writes the word w into buf, if buf covers the word's place. This place is at the offset off of a struct at the
+// address base. buf has the bytes that begin at the address at.
 func put(buf []byte, at, base attach.Address, off int, w attach.Address) {
 	for i := range 8 {
 		if a := base + attach.Address(off+i); a >= at && a < at+attach.Address(len(buf)) {
@@ -294,7 +294,7 @@ func hostileOf(t *testing.T, g *tickTarget) (*hostile, *Reader) {
 	return h, r
 }
 
-// kitchen has everything that ddtop keeps in memory about a process to show it on the screen.
+// kitchen has everything that ddtop keeps in memory to show a process on the screen.
 type kitchen struct {
 	fold    *measure.Fold
 	rolling *flamegraph.Rolling

@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// jitLines is a program that calls a method and then computes in a loop for long. Another of its methods makes garbage.
-// The first line of the text is line 1.
+// jitLines is a program that calls a method and then computes in a loop for a long time. Another method of the program
+// makes garbage. The first line of the text is line 1.
 const jitLines = `def callee(x)
   x.to_s
 end

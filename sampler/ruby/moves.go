@@ -2,8 +2,8 @@ package ruby
 
 import "github.com/ddtop/ddtop/sampler"
 
-// Moves returns when a native thread last lost a CPU or was last seen on one, by CLOCK_MONOTONIC in ns. If a thread has
-// just got a CPU, Moves may still return an earlier time.
+// Moves returns the last time at which a native thread lost a CPU or was seen on a CPU, by CLOCK_MONOTONIC in ns. If a
+// thread has just got a CPU, Moves may still return an earlier time.
 type Moves func(tid int32) int64
 
 // stillNS limits how long ddtop keeps using the stack of a thread that has not run, in ns. After that, ddtop reads the

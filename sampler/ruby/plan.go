@@ -22,7 +22,7 @@ type part struct {
 	what purpose
 	// thread is the thread for which the part is read. It is nil if the part is not for a single thread.
 	thread *thread
-	// from is the index of the part's first range. The part ends where the next one begins.
+	// from is the index of the part's first range. The part ends where the next part begins.
 	from int
 }
 

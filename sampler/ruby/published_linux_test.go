@@ -83,8 +83,8 @@ func TestPublishedSpans(t *testing.T) {
 	})
 }
 
-// comparePublished compares the spans in a sample with the spans that the threads print, and returns which ones are
-// missing. If ddtop reports another span for a thread, the test fails.
+// comparePublished compares the spans in a sample with the spans that the threads print, and returns the missing spans.
+// If ddtop reports another span for a thread, the test fails.
 func comparePublished(t *testing.T, rd *Reader, truth map[string]published.Span) (missing string) {
 	t.Helper()
 	var s sampler.Sample

@@ -49,7 +49,7 @@ type queue struct {
 type gvlReader struct {
 	*target
 	list *threadList
-	// rest is the buffer of readRest.
+	// rest is the buffer of the method readRest.
 	rest []*thread
 	// currentEC is the address of ruby_current_execution_context_ptr, where Ruby 2.5 stores the current execution
 	// context. It is zero on other releases. ddtop reads the content into currentECBuf.
@@ -197,8 +197,8 @@ func (r *gvlReader) followTail(rc *ractor, head, last attach.Address) (kept int,
 }
 
 // followFront walks from the node first toward the end of the queue. It stops at the first thread whose index in the
-// last tick's queue was at most kept, and returns this index. Threads in front of it go to queue.next. ok is false if
-// there is no such thread, or if the queue cannot be followed.
+// last tick's queue was at most kept, and returns this index. The threads in front of this thread go to queue.next. ok
+// is false if there is no such thread, or if the queue cannot be followed.
 func (r *gvlReader) followFront(rc *ractor, head, first attach.Address, kept int) (from int, ok bool) {
 	q := &rc.queue
 	before := head
@@ -289,7 +289,7 @@ func (r *target) queued(t *thread) bool {
 	return r.era == sampler.EraSched || le64(t.buf[r.o.ThUnblockFunc:]) == 0
 }
 
-// linked reports whether a thread's node is in a list. A node that was removed points at itself, and an unused one is
+// linked reports whether a thread's node is in a list. A node that was removed points at itself, and an unused node is
 // zero.
 func linked(t *thread, off int) bool {
 	next := le64(t.buf[off:])

@@ -126,7 +126,7 @@ func newQueueModel(era sampler.Era, counted bool) (*queueModel, *Reader, *ractor
 }
 
 // tick makes ddtop read the queue as in a tick. It reads all threads if whole is true. Otherwise it reads the threads
-// that ddtop wants, and the threads for which also returns true.
+// that ddtop wants, and the threads for which the parameter also returns true.
 func (m *queueModel) tick(r *Reader, rc *ractor, whole bool, also func(*thread) bool) error {
 	r.list.sample++
 	for {

@@ -76,7 +76,7 @@ func (r *blockReader) takes(t *thread, kind sampler.BlockKind) bool {
 		r.innermost(t, func(label string) bool { return slices.Contains(takers[:], label) })
 }
 
-// queueItems returns the number of items in a Queue. It returns zero if that cannot be read.
+// queueItems returns the number of items in a Queue. It returns zero if the number cannot be read.
 func (r *blockReader) queueItems(queue uint64) (n int64) {
 	err := r.dec.Objects.Read(func() (err error) { n, err = r.dec.Objects.Length(queue); return err })
 	if err != nil {

@@ -45,7 +45,7 @@ var chainFrame = regexp.MustCompile(`^([a-z])_(\d+)$`)
 
 // impossibleChain says why the program cannot have a stack with these methods, innermost first. The result is empty if
 // the stack is possible. Every chain begins with its method 0 and continues without a gap. Only the last method of the
-// chain named s calls another chain. cut means that the stack lacks its middle.
+// chain named s calls another chain. cut is true if the stack lacks its middle.
 func impossibleChain(names []string, cut bool) string {
 	last, at := "", -1
 	for _, name := range slices.Backward(names) {
@@ -92,8 +92,8 @@ func TestNoImpossibleChains(t *testing.T) {
 	})
 }
 
-// raceChains takes samples until there are enough during which the program changed its stack, and until all wanted ways
-// were used. If other processes hold the CPUs and the program hardly runs, it stops after a time limit.
+// raceChains takes samples until two conditions are met: the program has changed its stack during enough of them, and
+// all wanted ways were used. If other processes hold the CPUs and the program hardly runs, it stops after a time limit.
 func raceChains(t *testing.T, rd *Reader, want []way) {
 	var s sampler.Sample
 	names := map[sampler.StackID][]string{}

@@ -62,7 +62,7 @@ func impossible(frames []sampler.Frame, skip int) string {
 	for i := skip; i+1 < len(frames); i++ {
 		callee, caller := frames[i], frames[i+1]
 		if !strings.HasPrefix(callee.Name, "t_") || caller.Name == "" {
-			continue // a name that cannot be read is no error here, because race counts such names
+			continue // a name that cannot be read is no error here, because the function race counts such names
 		}
 		if callee.Name == "t_" {
 			if strings.HasPrefix(caller.Name, "t_") {

@@ -21,7 +21,8 @@ type Options struct {
 	// TIDs translates a native thread id into ddtop's PID namespace. The target has stored the id as it is in the
 	// target's own PID namespace. ok is false if the process has no such task. If TIDs is nil, both ids are the same.
 	TIDs func(stored int32) (host int32, ok bool)
-	// InnerPID is the process's id in its own PID namespace. It is zero if it is the same as PID.
+	// InnerPID is the process's id in its own PID namespace. It is zero if this id is the same as in ddtop's PID
+	// namespace.
 	InnerPID int32
 	// Whole makes every tick that reads stacks read all threads. Otherwise such a tick may leave out threads that have
 	// not run for a while (selective.go). Set Whole if the caller stops the target, so that a sample shows all threads
@@ -161,8 +162,8 @@ func (r *Reader) keepShare() {
 }
 
 // SuspendedFibers searches the heap for fibers to which no thread refers, because they are suspended or were never
-// resumed. It returns both kinds, and reads the stacks of the suspended ones. The search reads all small objects. This
-// takes too long for a tick, so it is only for a dump. Call it after a Read. A fiber to which nothing refers is
+// resumed. It returns both kinds, and reads the stacks of the suspended fibers. The search reads all small objects.
+// This takes too long for a tick, so it is only for a dump. Call it after a Read. A fiber to which nothing refers is
 // included until the collector has freed it.
 //
 // An error comes from ctx, or from reading the list of the heap's pages. It can also mean that fibers cannot be found

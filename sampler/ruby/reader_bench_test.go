@@ -13,7 +13,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/rubyvm"
 )
 
-// benchThreads is a program with n threads that wait. Each has a stack of depth frames.
+// benchThreads is a program with n threads that wait. The stack of each thread has as many frames as the argument depth
+// says.
 const benchThreads = `n, depth = ARGV.map(&:to_i)
 def down(d, &b); d == 0 ? b.call : down(d - 1, &b); end
 Array.new(n) { Thread.new { down(depth - 3) { sleep } } }.each { |t| sleep 0.001 until t.status == "sleep" }

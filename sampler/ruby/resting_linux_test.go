@@ -57,7 +57,7 @@ func TestRestingStacks(t *testing.T) {
 					continue
 				}
 				if id, ok := before[th]; ok && th.stack.rests && th.stack.id == id && !th.stack.resting.rests {
-					again++ // recognized as the resting stack
+					again++ // the stack was recognized as the resting stack
 				}
 				ids = rd.dict.Frames(st.Stack, ids[:0])
 				for k, id := range ids {

@@ -34,8 +34,8 @@ type Scheduler struct {
 	ReadyNode, RunningNode int
 	// ExecutionContext is an offset in bytes from a native thread's thread pointer register. At this offset, the native
 	// thread has a pointer to its Ruby thread's execution context. ThreadOfEC is the offset in the context of the
-	// pointer to the rb_thread_t. It is -1 if the word at ExecutionContext points to the rb_thread_t itself (2.6 and
-	// 2.7).
+	// pointer to the rb_thread_t. ThreadOfEC is -1 if the word at ExecutionContext points to the rb_thread_t itself
+	// (2.6 and 2.7).
 	ExecutionContext int64
 	ThreadOfEC       int
 	// Region, Unblock, Status and Context are offsets of fields in an rb_thread_t. Region shows whether the thread runs
@@ -237,10 +237,10 @@ func (s *Scheduler) Of(b []byte, addr attach.Address, tid int32, owner attach.Ad
 	return is
 }
 
-// Listed calls each for every thread that the last Read found, if the list of threads has changed since the caller's
-// last call. It returns the number of the current list, which is never 0. known is the number that the caller got from
-// its last call. n is the number of threads. tid is 0 while a thread has no native thread. Only the goroutine that
-// calls Read may call Listed.
+// Listed calls the function each for every thread that the last Read found, if the list of threads has changed since
+// the caller's last call. It returns the number of the current list, which is never 0. known is the number that the
+// caller got from its last call. n is the number of threads. tid is 0 while a thread has no native thread. Only the
+// goroutine that calls Read may call Listed.
 func (r *scheduling) Listed(known uint64, each func(n int, addr attach.Address, id sampler.ThreadID, tid int32)) uint64 {
 	if n := uint64(r.list.walks); n == known {
 		return n

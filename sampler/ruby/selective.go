@@ -30,13 +30,13 @@ const (
 	maxStackAgeNS = 50_000_000
 	// hotNS and warmNS are two periods, in ns. hotNS begins when a thread has had or wanted the GVL. During hotNS,
 	// every tick reads the thread. warmNS comes after that. During warmNS, every tick that reads stacks reads the
-	// thread, and one in warmTurns of the other ticks.
+	// thread, and so does one in warmTurns of the other ticks.
 	hotNS     = 3_000_000
 	warmNS    = 100_000_000
 	warmTurns = 4
 	// selectiveGap is how long after a tick ddtop assumes that the middle of a queue has not changed, in ns. It must be
 	// short, because a queue can empty and fill again within a few ms, sometimes with the same threads at its ends.
-	// Usually the queue does not move for 10 or 100 ms before that, while a thread computes.
+	// Before it empties, the queue usually does not move for 10 or 100 ms, while a thread computes.
 	selectiveGap = 5_000_000
 	// maxSelectiveTries is how often a tick tries to read only some threads, before it reads all. If a try finds that
 	// it should have read another thread, the next try reads that thread as well.

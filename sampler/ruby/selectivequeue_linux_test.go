@@ -25,7 +25,7 @@ func TestSelectiveQueue(t *testing.T) {
 	t.Parallel()
 	const (
 		wanted  = 300 // number of comparisons
-		changes = 20  // least number of comparisons in which the queue differs from the one before
+		changes = 20  // least number of comparisons in which the queue differs from the queue of the comparison before
 		several = 4   // with fewer threads, the queue could change between the two readings and then look the same again
 	)
 	rubytest.EachVersion(t, func(t *testing.T, ruby rubytest.Ruby) {

@@ -37,7 +37,7 @@ type workReader struct {
 	tracer    *trace.Finder
 	published atomic.Pointer[trace.Published]
 	// finder finds the request or job of a thread. If frugal is true, the time to search for new requests is limited.
-	// The allowed time grows with the time that passes. workedNS is when findWork last added to it.
+	// The allowed time grows with the time that passes. workedNS is when findWork last added to the allowed time.
 	finder *work.Finder
 	frugal bool
 	// noRequests is true if ddtop does not read what threads work for (Options.NoRequests).
@@ -50,8 +50,8 @@ type servingState struct {
 	work work.State
 	span trace.State
 	// outer has a work.State for each fiber that has resumed the thread's running fiber, directly or not. The fiber
-	// that resumed another one latest comes first. Each fiber needs a State of its own. If several fibers shared one,
-	// they would overwrite it in every tick.
+	// that resumed another fiber latest comes first. Each fiber needs a State of its own. If several fibers shared a
+	// State, they would overwrite it in every tick.
 	outer []*work.State
 	// looks counts the searches for the request or job since ddtop last read the thread's stack. It stops at
 	// stillLooks.
@@ -62,7 +62,7 @@ type servingState struct {
 // is not enough, because it may have had too little time.
 const stillLooks = 2
 
-// maxOuter limits the entries in servingState.outer. Each has 1 KB.
+// maxOuter limits how many entries servingState.outer has. Each has 1 KB.
 const maxOuter = 8
 
 // outerOf returns the entry of the fiber with an execution context. It makes an entry if there is none.

@@ -10,8 +10,8 @@ import (
 )
 
 // envCopies is a program with threads that serve requests with a copy of their environment (the Hash with a request's
-// data). A framework stores the route in this copy. In some cases the inner environment is of another request or is a
-// deep copy, and has the route "GET /wrong".
+// data). A framework stores the route in this copy. In some cases the framework gets a deep copy or the environment of
+// another request, and stores the route "GET /wrong" in it.
 const envCopies = `
 def app(env, route)
   sleep 0.003

@@ -99,7 +99,7 @@ func TestNameOfARequest(t *testing.T) {
 				rubytest.TooSeldom(t, "%s: %d requests with their name", name, len(told[name]))
 			}
 		}
-		for id, name := range ids { // check all IDs, also the ones from readings before the name was known
+		for id, name := range ids { // check all IDs, also the IDs from readings before the name was known
 			if w := rd.dict.Work(id); told[name][w.Number] && w.Endpoint != names[name] {
 				t.Errorf("%s was request %d and is %+v", name, id, w)
 			}

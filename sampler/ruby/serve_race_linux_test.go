@@ -132,7 +132,7 @@ func TestServing(t *testing.T) {
 	})
 }
 
-// raceServing takes samples until ddtop has found a request for a thread want times.
+// raceServing takes samples until ddtop has found requests for threads as often as the parameter want says.
 func raceServing(t *testing.T, rd *Reader, want int, mode string) {
 	var s sampler.Sample
 	c := served{moves: mode == "compact", paths: map[sampler.WorkNumber]string{}, numbers: map[string]sampler.WorkNumber{}, last: map[sampler.ThreadID]int{}}

@@ -16,8 +16,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// statementSecret is a text in the literals or arguments of every statement of rack/statements.rb. So ddtop may show it
-// only if it reads values.
+// statementSecret is a text in the literals or arguments of every statement of rack/statements.rb. ddtop may show this
+// text only if it reads values.
 const statementSecret = "hunter2secret"
 
 // serviceDelay is how long the test's service waits before it answers. It must be longer than the time that Ruby needs

@@ -137,8 +137,8 @@ func (r *stackReader) planStack(p *plan, t *thread, kind stackKind) {
 }
 
 // addCopies adds to p the ranges of all copies of a stack. Each copy has the context at ec and the frames, and the
-// first also has the values. Between two copies it adds a random number of ranges, up to fillers. They are read only so
-// that some time passes between the copies.
+// first also has the values. Between two copies it adds a random number of further ranges, which the parameter fillers
+// limits. They are read only so that some time passes between the copies.
 func (r *stackReader) addCopies(p *plan, of *stackPlan, ec attach.Address, copies []stackCopy, values []byte, fillers int) {
 	a, fs := &of.area, r.o.Code.FrameSize
 	n, cut := a.size()*fs, a.inner*fs

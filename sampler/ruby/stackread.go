@@ -43,7 +43,7 @@ const (
 	// so the stack can be read again.
 	stackSlotless
 	// stackTorn means that no frame is equal in all copies. stackPartly means that only the outer frames are equal.
-	// stackAgreed means that all are equal.
+	// stackAgreed means that all frames are equal.
 	stackTorn
 	stackPartly
 	stackAgreed

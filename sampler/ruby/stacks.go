@@ -77,8 +77,8 @@ type keptStack struct {
 	// kept has the accepted bytes of the frames, in [cfp, keptEnd). The fields below are what was decoded from them.
 	kept            []byte
 	keptEnd, keptEC attach.Address
-	// proof can check whether the decoded names are still up to date. They are not in two cases: other code has taken
-	// the place of the stack's code, or names that were missing can be read now.
+	// proof can check whether the decoded names are still up to date. They are out of date in two cases: other code has
+	// taken the place of the stack's code, or names that were missing can be read now.
 	proof   code.Proof
 	id      sampler.StackID
 	quality sampler.StackQuality
@@ -99,7 +99,8 @@ type keptStack struct {
 // stackState is what ddtop knows about a thread's stack. It is kept from tick to tick.
 type stackState struct {
 	ec attach.Address // the execution context that this tick found
-	// end and low are the ends of the VM stack. cfp and sp are the last known innermost frame and its stack pointer.
+	// The fields end and low are the ends of the VM stack. cfp and sp are the last known innermost frame and its stack
+	// pointer.
 	end, low, cfp, sp attach.Address
 
 	reach stackmem.Reach
@@ -113,7 +114,7 @@ type stackState struct {
 	values   []byte
 
 	keptStack
-	// resting is the stack on which the thread last waited, if it may come back to it.
+	// resting is the stack on which the thread last waited, if the thread may come back to this stack.
 	resting restingStack
 	// fibers are the stacks of the fibers that resumed the running fiber. fibersOf is the version of the thread's own
 	// stack with which they were read.

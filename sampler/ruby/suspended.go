@@ -15,8 +15,8 @@ const (
 	// maxFiberSlot limits the size of the heap slots in which ddtop searches for fibers, in bytes. A Fiber object needs
 	// 40.
 	maxFiberSlot = 80
-	// maxSuspended limits how many fibers are found. maxDataTypes limits for how many types of T_DATA objects ddtop
-	// remembers whether these objects are fibers.
+	// maxSuspended limits how many fibers are found. maxDataTypes limits the number of types of T_DATA objects for
+	// which ddtop remembers whether their objects are fibers.
 	maxSuspended = 20_000
 	maxDataTypes = 4096
 )

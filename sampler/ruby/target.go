@@ -48,7 +48,7 @@ func (r *target) readWord(at attach.Address) (word uint64, ok bool) {
 	return le64(b[:]), ok
 }
 
-// wordAt reads a word of the target. It is zero if it cannot be read.
+// wordAt reads a word of the target. The result is zero if the word cannot be read.
 func (r *target) wordAt(at attach.Address) uint64 {
 	word, ok := r.readWord(at)
 	if !ok {
@@ -57,7 +57,7 @@ func (r *target) wordAt(at attach.Address) uint64 {
 	return word
 }
 
-// addressAt reads an address from the target. It is zero if it cannot be read.
+// addressAt reads an address from the target. The result is zero if the address cannot be read.
 func (r *target) addressAt(at attach.Address) attach.Address { return attach.Address(r.wordAt(at)) }
 
 // contextOf returns the address of the execution context of a fiber, which is a part of the fiber's struct. fiberOf is

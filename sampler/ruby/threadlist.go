@@ -61,8 +61,8 @@ type threadList struct {
 
 	// pieces are the structs of all threads, sorted by their addresses.
 	pieces []piece
-	// open is the first piece of the range that addPieces builds now, and openUntil is the end of this range. few are
-	// the pieces that the tick reads, if it reads only few threads.
+	// The field open is the first piece of the range that addPieces builds now, and openUntil is the end of this range.
+	// few are the pieces that the tick reads, if it reads only few threads.
 	open      *piece
 	openUntil int
 	few       []int
@@ -293,10 +293,10 @@ func (r *threadList) walkThreads(rc *ractor, limit int) (list []*thread, whole b
 	return list, true, nil
 }
 
-// threadAt returns the known thread at an address if it is still the same thread, or else a new one. The address alone
-// does not identify a thread, because Ruby reuses addresses, Thread objects and tids
-// (docs/internals/threads.md#a-thread-has-no-lasting-identity). It is the same thread if it has been in the list all
-// the time and has the same Thread object.
+// threadAt returns the known thread at an address if it is still the same thread. Otherwise it returns a new thread.
+// The address alone does not identify a thread, because Ruby reuses addresses, Thread objects and tids
+// (docs/internals/threads.md#a-thread-has-no-lasting-identity). A thread is the same if it has been in the list all the
+// time and has the same Thread object.
 func (r *threadList) threadAt(addr attach.Address, rc *ractor, buf []byte) *thread {
 	self := le64(buf[r.o.ThSelf:])
 	if t, ok := r.threads[addr]; ok && t.self == self && t.ractor.id == rc.id {
@@ -435,7 +435,8 @@ func (r *threadList) addPiece(p *piece) {
 	r.open, r.openUntil = p, p.off+p.size
 }
 
-// listIntact checks that the list of threads is unchanged: each struct read must link to the next known one and back.
+// listIntact checks that the list of threads is unchanged: each struct that was read must link to the next known
+// struct, and that struct must link back.
 func (r *threadList) listIntact() bool {
 	if !r.ractorsIntact() {
 		return false

@@ -17,8 +17,8 @@ const maxListTries = 6
 // the GVL. maxReleased limits the number of these stacks.
 const maxReleased = 64
 
-// tickOutcome is the result of one reading of the target's memory in a tick. If the memory cannot be read at all, there
-// is an error instead.
+// tickOutcome is the result of one reading of the target's memory in a tick. If the memory cannot be read at all, the
+// caller gets an error instead.
 type tickOutcome uint8
 
 const (
@@ -85,8 +85,9 @@ func (r *Reader) Read(depth sampler.Depth, s *sampler.Sample) error {
 	return r.failed(ErrListTorn)
 }
 
-// walk calls walkVM, which reads the lists of threads. It sets the time limit for the next such call: twice the time
-// that this one took, or twice the old limit if this one exceeded it.
+// walk calls walkVM, which reads the lists of threads. Then it sets the time limit for the next call of walkVM. This
+// limit is twice the time that the present call took. If the present call exceeded its limit, the new limit is twice
+// the old one.
 func (r *Reader) walk() (whole bool, err error) {
 	began := r.now()
 	whole, err = r.list.walkVM()
@@ -110,8 +111,8 @@ func (r *Reader) failed(err error) error {
 
 // snapshot makes the main call of a tick, which reads all planned memory. It makes further calls for stacks that
 // changed, or were not at the expected place. If selective is true, it reads only the threads that take part in the
-// scheduling (selective.go), and some others. If it finds that it needs another thread, it ends early, and the outcome
-// says so.
+// scheduling (selective.go), and some others. If it needs a thread that it has not read, it ends early. The outcome is
+// then not tickRead.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.planTick(depth, selective)
 	t0 := r.now()
@@ -150,9 +151,9 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 	if r.gvl.currentEC != 0 {
 		r.add(r.gvl.currentEC, r.gvl.currentECBuf[:])
 	}
-	// The call first reads the GVL's owners, then the threads' words, then the owners again, and after these the
-	// stacks. To know a thread's state, ddtop needs the thread's words and the GVL's owner from the same instant. If
-	// the GVL changes hands in between, the two readings of the owner differ.
+	// The main call of a tick first reads the GVL's owners, then the threads' words, then the owners again, and after
+	// these the stacks. To know a thread's state, ddtop needs the thread's words and the GVL's owner from the same
+	// instant. If the GVL changes hands in between, the two readings of the owner differ.
 	for _, rc := range r.list.ractors {
 		r.add(rc.base, rc.buf)
 	}
@@ -209,8 +210,8 @@ func (r *Reader) planTick(depth sampler.Depth, selective bool) {
 }
 
 // countBefore and countAfter plan to read the collector's counters, before and after a thread's frames. At some ticks,
-// countBefore plans two readings in a row, called a pair. The thread that has these frames allocated the objects that
-// are counted between the two readings, so ddtop attributes these objects to the frames.
+// countBefore plans two readings in a row, called a pair. The objects counted between these two readings were allocated
+// by the thread whose frames are read next. So ddtop attributes the objects to these frames.
 func (r *collector) countBefore() {
 	r.plan.begin(forCounters, nil)
 	r.plan.ranges = r.gc.PlanBefore(r.plan.ranges)
@@ -267,8 +268,8 @@ func (r *gvlReader) readOwners(rc *ractor, currentEC []byte) {
 		rc.owners[1] = r.list.threads[attach.Address(le64(rc.end[:]))]
 		return
 	}
-	// 2.5 has only a flag that shows whether the GVL is taken. If it is, the owner is the thread with the current
-	// execution context.
+	// 2.5 has only a flag that shows whether the GVL is taken. If the GVL is taken, the owner is the thread with the
+	// current execution context.
 	find := func(acquired uint64, ec attach.Address) *thread {
 		if acquired == 0 {
 			return nil
@@ -284,8 +285,8 @@ func (r *gvlReader) readOwners(rc *ractor, currentEC []byte) {
 	rc.owners[1] = find(le64(rc.end[:]), attach.Address(le64(rc.end2[:])))
 }
 
-// finishStacks evaluates the stacks that the plan has read. It reads a stack again if it changed, was not planned but
-// is needed, or now belongs to another fiber.
+// finishStacks evaluates the stacks that the plan has read. It makes a further read for a stack that changed, that is
+// needed but was not planned, or that now belongs to another fiber.
 func (r *Reader) finishStacks(depth sampler.Depth) {
 	r.retry = r.retry[:0]
 	released, tries := 0, maxStackTries
@@ -403,9 +404,9 @@ func (r *target) active(t *thread) bool {
 		sampler.Status(r.o.ThStatus.In(t.buf)) == sampler.Runnable && le64(t.buf[r.o.ThRegion:]) == 0
 }
 
-// RecheckOwner reads the owner of a ractor's GVL again, and reports whether it is still the thread id. ddtop calls it
-// after it has asked the kernel for the thread's state. If the result is true, the thread held the GVL while the kernel
-// answered. The state stalled (a holder without a CPU) needs this proof.
+// RecheckOwner reads the owner of a ractor's GVL again, and reports whether the owner is still the thread with the
+// given id. ddtop calls it after it has asked the kernel for the thread's state. If the result is true, the thread held
+// the GVL while the kernel answered. The state stalled (a holder without a CPU) needs this proof.
 func (r *Reader) RecheckOwner(ractor sampler.RactorID, id sampler.ThreadID) bool {
 	for _, rc := range r.list.ractors {
 		if rc.id != ractor {

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// tickProgram is a program whose threads wait in different ways. For each way of waiting, a tick must read some other
-// data of the thread.
+// tickProgram is a program whose threads wait in different ways. Each way of waiting makes a tick read different data
+// of the thread.
 const tickProgram = `require "monitor"
 M, MON, Q = Mutex.new, Monitor.new, Queue.new
 def named(name, &b); Thread.new { Thread.current.name = name; b.call }; end
@@ -166,9 +166,9 @@ func FuzzTick(f *testing.F) {
 			n := binary.LittleEndian.Uint32(edits[2:])
 			value := uint64(n)
 			switch n & 1 {
-			case 0: // a pointer to an address that is read
+			case 0: // put in a pointer to an address that ticks read
 				value = uint64(places[i][int(n>>1)%len(places[i])])
-			case 1: // another word from the captured memory
+			case 1: // put in another word from the captured memory
 				var b [8]byte
 				if targets[i].Pages.Read(places[i][int(n>>1)%len(places[i])], b[:]) == nil {
 					value = le64(b[:])

@@ -11,8 +11,8 @@ import (
 )
 
 // TestRacingSpans: threads open and close spans as fast as they can, while the memory of ended spans is freed or moved.
-// A span's number encodes its thread, its trace and its place in the trace. So the test can check two things. ddtop
-// never shows a span of another thread, and never shows a span and a root of different traces.
+// ddtop must never show a span of another thread. It must also never show a span and a root of different traces. The
+// test can check this because a span's number encodes its thread, its trace and its place in the trace.
 func TestRacingSpans(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, v := range r.Variants(t) {
@@ -28,8 +28,8 @@ func TestRacingSpans(t *testing.T) {
 	})
 }
 
-// raceSpans takes samples until ddtop has found a span for a thread want times. Enough of these spans must differ from
-// the last span of their thread, so that the test really sees changes.
+// raceSpans takes samples until ddtop has found a span for a thread as often as the parameter want says. Enough of
+// these spans must differ from the last span of their thread, so that the test really sees changes.
 func raceSpans(t *testing.T, rd *Reader, want int) {
 	var s sampler.Sample
 	in, none, wrong, moved, ticks := 0, 0, 0, 0, 0

@@ -38,11 +38,11 @@ type explorer struct {
 	most  int // limit on how many values of a thread are read
 	left  int // how many more values may be read
 	found int // how many reads have found something
-	calls int // the most calls that a single ask has made
+	calls int // the largest number of system calls that one call of ask has made
 }
 
-// ask calls f, which reads one value. If f succeeds, ask adds 1 to found. calls becomes the largest number of calls
-// that one f has made.
+// ask calls f, which reads one value. If f succeeds, ask adds 1 to e.found. If this f has made more system calls than
+// any f before, ask stores their number in e.calls.
 func (e *explorer) ask(f func() error) {
 	calls := e.d.Objects.View.Calls
 	if e.d.Objects.Read(f) == nil {
@@ -233,14 +233,14 @@ func FuzzValues(f *testing.F) {
 			n := binary.LittleEndian.Uint32(edits[2:])
 			value := uint64(n)
 			switch n & 3 {
-			case 0: // a pointer to an address that is read
+			case 0: // put in a pointer to an address that ddtop reads
 				value = uint64(places[i][int(n>>2)%len(places[i])])
-			case 1: // another word from the captured memory
+			case 1: // put in another word from the captured memory
 				var b [8]byte
 				if g.Pages.Read(places[i][int(n>>2)%len(places[i])], b[:]) == nil {
 					value = binary.LittleEndian.Uint64(b[:])
 				}
-			case 2: // a number in place of a size
+			case 2: // put in a large number, which may replace a size
 				value = uint64(n) << 30
 			}
 			mem.Words[at] = value

@@ -300,7 +300,8 @@ func (c *values) compare(t *testing.T, truth map[string]toldThread) {
 				w, ok := want.Fiber[hex(key)]
 				if !ok {
 					if strings.HasPrefix(key, "__") {
-						return true, nil // Ruby itself has set this variable, such as the name of inspect
+						// Ruby itself has set this variable, for example for the method inspect.
+						return true, nil
 					}
 					diff = fmt.Sprintf("it has %q", key)
 					return false, nil

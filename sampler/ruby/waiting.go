@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/work"
 )
 
-// These limits apply to the work of following fibers that wait. All processes that ddtop reads share them.
+// These limits apply to the work that ddtop does to follow waiting fibers. All processes that ddtop reads share them.
 const (
 	// waitingShare, searchShare and idleShare limit the time of three kinds of work: each may take 1/share of all time.
 	// waitingShare is for reading known fibers. searchShare is for searching the heap for more fibers. idleShare is for
@@ -48,8 +48,8 @@ const (
 	// maxRootTasks limits how many requests of threads ddtop remembers. If a thread passes its request to a fiber,
 	// ddtop recognizes the request by this memory.
 	maxRootTasks = 4096
-	// maxBirthNS is a limit for what ddtop knows about a request's start, in ns. ddtop knows a time before which the
-	// request cannot have started. If this time is more than maxBirthNS ago, it is too inexact to report.
+	// maxBirthNS limits how inexact a request's start may be, in ns. ddtop knows only a time before which the request
+	// cannot have started. If this time is more than maxBirthNS ago, ddtop does not report it.
 	maxBirthNS = int64(1e9)
 )
 
@@ -85,15 +85,15 @@ type waitingFibers struct {
 	order []*waitingFiber
 	last  sampler.FiberNumber
 	bytes int
-	full  bool // there are more fibers than are followed
+	full  bool // true if there are more fibers than ddtop follows
 
 	// switched is true if a thread has ever switched to another fiber. sign finds this out.
 	switched bool
 	sign     fiberSign
 
 	look, search allowance
-	// looking is true during a round. The round began at beganNS, in the Dictionary's generation. fill is how many of
-	// the pages in filling the round must still search. hotAt is how many hot pages it has searched.
+	// looking is true during a round. The round began at beganNS, in the Dictionary's generation. The field fill is how
+	// many of the pages in the field filling the round must still search. hotAt is how many hot pages it has searched.
 	//
 	// The round has read the fibers before order[at], and ends at order[until]. until is -1 before the round begins to
 	// read fibers. Fibers that are found later wait for the next round. Otherwise a round would never end if a program
@@ -309,8 +309,8 @@ func (w *waitingFibers) born(t *thread, ec attach.Address) int64 {
 	return recent(max(f.bornNS, f.state.LookedNS(ec)), w.serving.lookNS)
 }
 
-// recent returns ns, or zero if ns is too long ago. The caller reports that a request began after the time ns. With an
-// old ns, this would say too little.
+// recent returns ns, or zero if ns is too long ago. The caller reports that a request began after the time ns. If ns is
+// long ago, this report is too inexact to be useful.
 func recent(ns, nowNS int64) int64 {
 	if nowNS-ns > maxBirthNS {
 		return 0
@@ -353,7 +353,8 @@ func (w *waitingFibers) keep(f *waitingFiber, frames []byte) {
 	w.bytes += len(f.kept)
 }
 
-// lookOn continues the round of reading fibers, or begins one if it is time. more is true if there is more to do.
+// lookOn continues the round of reading fibers, or begins one if it is time. The result more is true if there is more
+// to do.
 func (w *waitingFibers) lookOn(nowNS int64) (more bool) {
 	if !w.looking {
 		if nowNS < w.nextNS || len(w.known) == 0 && (w.published == nil || len(w.published.List) == 0) {
@@ -488,7 +489,8 @@ func (w *waitingFibers) roomForScans(nowNS int64) {
 	}
 }
 
-// searchOn continues the search of the heap, or begins a new one if it is time. more is true if there is more to do.
+// searchOn continues the search of the heap, or begins a new one if it is time. The result more is true if there is
+// more to do.
 func (w *waitingFibers) searchOn(nowNS int64) (more bool) {
 	if w.page >= len(w.pages) {
 		if nowNS < w.nextSearchNS {

@@ -235,8 +235,8 @@ func churnOfFibers(t *testing.T, p *rubytest.Process, mode string, want int) {
 	}
 }
 
-// rebornMemory simulates that a fiber has ended, and that a fiber of another thread reuses its memory. If ddtop reads
-// only the fiber's pointer to its thread, it gets another pointer. reborn counts these reads.
+// rebornMemory simulates that a fiber has ended, and that a fiber of another thread reuses its memory. When ddtop reads
+// only the fiber's pointer to its thread, rebornMemory returns another pointer. The field reborn counts these reads.
 type rebornMemory struct {
 	attach.Memory
 	threads map[attach.Address]bool

@@ -47,7 +47,7 @@ func (w *waitingFibers) lookAt(list []*waitingFiber, sinceNS int64) {
 		if err == nil {
 			w.take(f, s, sinceNS)
 		}
-		f.state.Unplan() // if take has not used the memory that Plan added, tell the State so
+		f.state.Unplan() // undo Plan if take has not used the memory that Plan added
 	}
 }
 
@@ -72,7 +72,7 @@ func (w *waitingFibers) take(f *waitingFiber, s *waitingSlot, sinceNS int64) {
 	}
 	f.seenNS = sinceNS
 	if w.firstFiber(t) == f.addr {
-		return // it is the thread's root fiber, which runs the other fibers
+		return // the fiber is the thread's root fiber, which runs the other fibers
 	}
 	if h.status != w.finder.suspended {
 		if h.status != w.finder.created && w.hasEnded(t, f, &h) {
@@ -113,8 +113,8 @@ func (w *waitingFibers) hasEnded(t *thread, f *waitingFiber, h *fiberHead) bool 
 	return ok && attach.Address(ec) != w.contextOf(f.addr) && h.cfp == 0
 }
 
-// active reports whether thread t uses the fiber at addr. It does if it runs this fiber. It also does if it runs a
-// fiber that this fiber has resumed, directly or not. active returns true if this is not known.
+// active reports whether thread t runs the fiber at addr, or a fiber that this fiber has resumed, directly or through
+// other fibers. It also returns true if ddtop cannot find this out.
 func (w *waitingFibers) active(t *thread, addr attach.Address) bool {
 	ec, ok := w.readWord(t.addr + attach.Address(w.o.ThEC))
 	if !ok {

@@ -25,7 +25,7 @@ const (
 	// wayPart means that only the outer frames are kept, because the copies differ in the inner frames.
 	wayPart
 	// wayDoubt means that only the outer frames are kept, because they do not seem to have called the inner frames.
-	// wayBelieved means that all frames are kept although this seems so, because many readings in a row agree.
+	// wayBelieved means that all frames are kept despite such a doubt, because many readings in a row agree.
 	wayDoubt
 	wayBelieved
 	// waySuffix counts stacks of which only the inner frames were decoded, because the outer ones were known. Each of

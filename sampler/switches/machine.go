@@ -27,7 +27,7 @@ const (
 	// call, and gets it back on the same CPU without sleeping.
 	againNS = 50_000
 	// largeBytes is a size in bytes. A read or write of at least this size can take much longer than others. So a
-	// thread can lose its CPU in the middle of it.
+	// thread can lose its CPU in the middle of such a call.
 	largeBytes = 1 << 16
 	// exitNS is the time, in ns, from when a thread gives the GVL away for the last time until its native thread ends.
 	exitNS = 25_000
@@ -84,11 +84,11 @@ type Machine struct {
 type change struct {
 	exact.Record
 	stack Named
-	// does is true if the change is not one of the thread's state, but only of what the thread does in this state.
-	// doing then says what it does from now on.
+	// does is true if the change is not one of the thread's state, but only of what the thread does in this state. The
+	// field doing then says what the thread does from now on.
 	does  bool
 	doing sampler.Doing
-	// work is the request that the thread begins with this change. It is nil if the thread begins none.
+	// work is the request that the thread begins with this change. It is nil if the thread begins no request.
 	work Worked
 }
 
@@ -110,15 +110,18 @@ type thread struct {
 	// call and args are the name and the arguments of the system call of the thread's last record.
 	call string
 	args [3]uint64
-	// delayNS is Record.DelayNS of the thread's last record. out is true if the thread lost its CPU at that time.
+	// delayNS is Record.DelayNS of the thread's last record. The field out is true if the thread lost its CPU at that
+	// time.
 	delayNS int64
 	out     bool
 	// doing is the last report of what the thread does in its state.
 	doing sampler.Doing
 	// ticks counts clock ticks of the thread. Of several ticks after the same system call, only the first is counted.
-	// free counts the ones at which the thread did not have the GVL. Old ticks have less weight (countTick).
+	// free counts those of these ticks at which the thread did not have the GVL. Old ticks have less weight
+	// (countTick).
 	ticks, free int
-	// queues says for how long other threads usually put this thread into the queue.
+	// queues is what ddtop knows about this thread's waits in the queue for the GVL, after other threads have put it
+	// there.
 	queues queueing
 }
 
@@ -233,8 +236,8 @@ func (m *Machine) placeOf(ns int64) int {
 	return i
 }
 
-// Lost reports that records are missing, the last of them at the time ns. So the state of each thread is unknown from
-// ns until the thread's next record.
+// Lost handles a loss of records. The last of the lost records has the time ns. So the state of each thread is unknown
+// from ns until the thread's next record.
 func (m *Machine) Lost(ns int64) {
 	for _, t := range m.threads {
 		m.unknown(t, max(ns, t.atNS))
@@ -319,13 +322,14 @@ func (m *Machine) interval(t *thread, r *Record) {
 		last, _ := m.without(t, ready, end)
 		begin = max(end-t.held(end-ready), last)
 	default:
-		begin = m.since(t, ready, cmp.Or(gave, end)) // it came back from code without the GVL at an unknown time
+		// the thread came back from code without the GVL at an unknown time
+		begin = m.since(t, ready, cmp.Or(gave, end))
 	}
 	ran := r.CFP != t.cfp || r.PC != t.pc || r.SP != t.sp // Ruby's code has moved on since the last record
 	// true if the thread is still in the system call of its last record
 	same := !ran && r.large() && r.Name == t.call && r.Args == t.args
 	if !r.Before33 && t.state == released && r.WakerOwner == t.address && r.WokenNS > t.atNS {
-		// the thread that woke this one up had put it into the queue, or had given it the GVL
+		// the thread that woke this thread up had first put it into the queue, or had given it the GVL
 		m.move(t, r, put, waiting)
 		begin = ready
 	}
@@ -342,8 +346,8 @@ func (m *Machine) interval(t *thread, r *Record) {
 		case is == waiting:
 			m.move(t, r, gave+(r.NS-gave)/2, is)
 		case called && r.Before33 && r.Owner == 0 && end-gave > againNS:
-			// The thread that t woke up has not taken the GVL yet, and no thread owns it. So t took it back for a while
-			// before its present call.
+			// The thread that t woke up has not taken the GVL yet, and no thread owns the GVL. So t took the GVL back
+			// for a while before its present call.
 			m.turnOf(t, r, m.regained(t, r, gave, end), end)
 		}
 		return

@@ -295,7 +295,7 @@ func TestTicksFade(t *testing.T) {
 	}
 }
 
-// named is a stack that has no name until ready is true.
+// named is a stack that has no name until its field ready is true.
 type named struct {
 	id    sampler.StackID
 	ready bool

@@ -12,10 +12,10 @@ const (
 	briefNS = 50_000
 	// ranNS is a time on a CPU, in ns. A thread that had a CPU for at least this long must have run Ruby code.
 	ranNS = 30_000
-	// sliceNS helps to guess why a thread lost its CPU and slept while others wait for the GVL. If this was more than
-	// sliceNS after it woke up, it has probably used up its time slice and had to give the GVL away. If it was earlier,
-	// the thread probably wanted to sleep. A time slice begins with the thread's hold, or when the first other thread
-	// begins to wait.
+	// sliceNS helps to guess why a thread lost its CPU and slept while others wait for the GVL. If more than sliceNS
+	// has passed since the thread woke up, it has probably used up its time slice and had to give the GVL away.
+	// Otherwise the thread probably wanted to sleep. A time slice begins with the thread's hold, or when the first
+	// other thread begins to wait.
 	sliceNS = 5_000_000
 	// maxMoves limits how many moves are stored until the next Glance. Further moves are dropped. The records from Look
 	// may then be wrong, so Look reports the loss.
@@ -125,7 +125,7 @@ func NewMovements() *Movements {
 	return &Movements{threads: make(map[int32]*mover)}
 }
 
-// Begin starts to follow a thread that already exists. on is true if the thread has a CPU or wants one.
+// Begin starts to follow a thread that already exists. The parameter on is true if the thread has a CPU or wants one.
 func (m *Movements) Begin(tid int32, on bool) {
 	if t := m.thread(tid); t != nil && t.moves == 0 {
 		m.set(t, on, false)
@@ -148,7 +148,7 @@ func (m *Movements) Any() bool {
 // Busy reports whether a Ruby thread has a CPU or wants one, or waits for the GVL.
 func (m *Movements) Busy() bool { return m.active > 0 || m.waiters > 0 }
 
-// Wanted reports whether a glance must read a thread, because it may have moved since the last one.
+// Wanted reports whether a glance must read a thread, because the thread may have moved since the last glance.
 func (m *Movements) Wanted(tid int32) bool {
 	t := m.threads[tid]
 	return t == nil || t.words.Thread == 0 || t.on || t.preempted || !t.told || t.moved == m.round
@@ -177,8 +177,8 @@ func (m *Movements) Forget(tid int32) {
 	}
 }
 
-// Pass applies the moves up to a time, without a glance. It calls out with the resulting records. After Pass, callers
-// must not add moves from before this time.
+// Pass applies the moves up to a time, without a glance. It calls the function out with the resulting records. After
+// Pass, callers must not add moves from before this time.
 func (m *Movements) Pass(untilNS int64, out func(*Record)) {
 	m.out = out
 	m.pass(untilNS)
@@ -198,8 +198,8 @@ func (m *Movements) pass(untilNS int64) {
 	m.moves = slices.Delete(m.moves, 0, n)
 }
 
-// Look applies a glance, and all moves until the end of the glance. It calls out with the resulting records, roughly in
-// order of time. It reports whether moves were dropped since the last glance.
+// Look applies a glance, and all moves until the end of the glance. It calls the function out with the resulting
+// records, roughly in order of time. It reports whether moves were dropped since the last glance.
 func (m *Movements) Look(g *Glance, out func(*Record)) (dropped bool) {
 	m.out, m.before33 = out, g.Before33
 	m.pass(g.FromNS)
@@ -323,11 +323,11 @@ func (m *Movements) conclude(t *mover) {
 	case t.went: // the thread gave the GVL away because it wanted to sleep
 	case t.is == released && t.ranNS < briefNS, t.is == waiting && t.ranNS < ranNS:
 		if t.busy || t.queue {
-			is = waiting // it woke up, wanted the GVL and did not get it
+			is = waiting // the thread woke up, wanted the GVL and did not get it
 		}
 	case t.ranNS >= briefNS && t.outNS-t.inNS >= sliceNS:
 		if t.queue {
-			is = waiting // its time slice was over, so it had to give the GVL away
+			is = waiting // the thread's time slice was over, so the thread had to give the GVL away
 		}
 	}
 	t.told = true
@@ -353,7 +353,7 @@ func (m *Movements) glance(g *Glance) {
 		m.count(t, +1)
 		owner := g.Owner
 		if !g.Sure && (t.on || t.preempted) {
-			continue // there are two such threads, and it is not known which of them runs
+			continue // the owner changed during the glance, so it is not known whether this thread owned the GVL
 		}
 		r := Record{Thread: w.Thread, Owner: owner, Queued: w.Queued, Linked: w.Linked, Region: w.Region, Runnable: w.Runnable, Before33: g.Before33}
 		if !g.Sure && r.Owner == w.Thread {
@@ -377,7 +377,7 @@ func (m *Movements) glance(g *Glance) {
 			m.Seen++
 			m.record(t, Out, t.outNS, is, owner)
 		case is != t.is:
-			// The thread has not moved, but its state is another one than before. So another thread has put it into the
+			// The thread has not moved, but its state is not the same as before. So another thread has put it into the
 			// queue, or has given it the GVL.
 			if t.lookedNS > t.outNS {
 				m.record(t, Clock, t.lookedNS, t.is, 0)

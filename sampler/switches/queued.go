@@ -5,7 +5,8 @@ import "slices"
 const (
 	// maxTicks is how many clock ticks of threads with the GVL are remembered. Two CPUs make 200 in a second.
 	maxTicks = 64
-	// mostQueueTicks limits how many clock ticks share uses. When queueing.ticks reaches it, all sums are halved.
+	// mostQueueTicks limits how many clock ticks the method share uses. When queueing.ticks reaches it, all sums are
+	// halved.
 	mostQueueTicks = 256
 	// gapNS is the longest time between two holds of the GVL that still count as one time in which the GVL was held.
 	gapNS = 100_000
@@ -16,14 +17,16 @@ const (
 // any thread switch. The thread is only woken when it gets the GVL.
 type queueing struct {
 	// released is true if the thread had no GVL at its last record, and was not in the queue. sawNS is when a record of
-	// another thread first showed it in the queue since then. beforeNS is for how long other threads had the GVL until
-	// sawNS. Both are zero if there is no such record.
+	// another thread has since first shown this thread in the queue. beforeNS is for how long other threads had the GVL
+	// until sawNS. Both are zero if there is no such record.
 	released        bool
 	sawNS, beforeNS int64
-	// ticks counts the clock ticks in these times. queued counts only the ticks that found the thread in the queue.
+	// ticks counts the clock ticks while other threads had the GVL, just before they gave it to the thread. The field
+	// queued counts only the ticks that found the thread in the queue.
 	ticks, queued int
-	// heldNS is the sum of these times, in ns. seenNS is the part of it after a record has shown the thread in the
-	// queue, and unknownNS is the other part. Old times count less, as ticks do.
+	// heldNS is how long other threads had the GVL, just before they gave it to the thread, in ns. seenNS is the part
+	// of this time after a record has shown the thread in the queue, and unknownNS is the other part. Old times count
+	// less, as old ticks do.
 	heldNS, seenNS, unknownNS float64
 }
 
@@ -31,8 +34,8 @@ type queueing struct {
 // clock ticks came.
 //
 // No record shows when a thread is put into the queue. But clock ticks come at times that do not depend on what threads
-// do. So the share of ticks that find the thread in the queue is its share of heldNS. The waits that records have shown
-// (seenNS) are a part of it, and the rest belongs to the unknown times.
+// do. So the share of ticks that find the thread in the queue is also its share of heldNS. A part of its time in the
+// queue is known from records (seenNS). The rest belongs to the unknown times.
 func (q *queueing) share() (part float64, ok bool) {
 	if q.ticks < leastTicks || q.unknownNS == 0 {
 		return 0, false
@@ -41,8 +44,8 @@ func (q *queueing) share() (part float64, ok bool) {
 	return min(max((waited-q.seenNS)/q.unknownNS, 0), 1), true
 }
 
-// put returns when another thread put t into the queue for the GVL, for a thread that was woken when it got the GVL. If
-// this is not known, put returns the time at which t was woken.
+// put handles a thread t that was woken when it got the GVL. It returns when another thread put t into the queue for
+// the GVL. If this is not known, it returns the time at which t was woken.
 func (m *Machine) put(t *thread, r *Record) int64 {
 	q := &t.queues
 	if r.Before33 || r.WakerOwner != t.address || r.WokenNS <= t.atNS || !q.released {
@@ -57,7 +60,7 @@ func (m *Machine) put(t *thread, r *Record) int64 {
 	return r.WokenNS - int64(float64(r.WokenNS-from)*part)
 }
 
-// learn adds a time to q in which other threads had the GVL, until they gave it to the thread of q.
+// learn adds a period to q. In this period other threads had the GVL, until they gave it to the thread of q.
 func (m *Machine) learn(q *queueing, from, to int64) {
 	for i := range m.ticks {
 		ns := m.ticks[(m.tick+maxTicks-1-i)%maxTicks]
@@ -83,7 +86,8 @@ func (m *Machine) learn(q *queueing, from, to int64) {
 	}
 }
 
-// heldFrom returns the time from which on other threads than t held the GVL, one after the other, until the time ns.
+// heldFrom returns the start of a period that ends at the time ns. In this period, threads other than t held the GVL,
+// one after the other.
 func (m *Machine) heldFrom(t *thread, ns int64) int64 {
 	if h := m.holder; h != nil && h != t {
 		ns = min(ns, h.sinceNS)
@@ -100,9 +104,9 @@ func (m *Machine) heldFrom(t *thread, ns int64) int64 {
 }
 
 // joined records which threads other threads have put into the queue for the GVL, according to r. Usually the GVL's
-// holder puts a thread into the queue, so this happened after the holder's last record. Until ddtop has learned more
-// (queueing), joined takes the middle of this time. But a thread in r.Joined may also have had a CPU and queued by
-// itself. Its next record will show whether it had a CPU at that time.
+// holder puts a thread into the queue, so this happened between the holder's last record and r. Until ddtop has learned
+// more (queueing), joined assumes the middle of this time. But a thread in r.Joined may also have had a CPU and queued
+// by itself. Its next record will show whether it had a CPU at that time.
 func (m *Machine) joined(r *Record) {
 	middle := r.NS
 	if h := m.holder; h != nil && h.atNS < r.NS {
@@ -122,8 +126,8 @@ func (m *Machine) joined(r *Record) {
 	}
 }
 
-// joinedAt returns when another thread put x into the queue for the GVL, after a record has shown it there. By then
-// the holds of other threads just before this record are known.
+// joinedAt returns when another thread put x into the queue for the GVL. It is called after a record has shown x in the
+// queue. Then the holds of other threads just before this record are known.
 func (m *Machine) joinedAt(x *thread) int64 {
 	q := &x.queues
 	q.beforeNS = q.sawNS - max(m.heldFrom(x, q.sawNS), x.atNS)
@@ -133,8 +137,8 @@ func (m *Machine) joinedAt(x *thread) int64 {
 	return x.joinedNS
 }
 
-// queue changes the state of threads to waiting: of those that other threads have put into the queue for the GVL by the
-// time untilNS.
+// queue changes the state of some threads to waiting. These are the threads that other threads have put into the queue
+// for the GVL by the time untilNS.
 func (m *Machine) queue(untilNS int64) {
 	m.joins = slices.DeleteFunc(m.joins, func(x *thread) bool {
 		if x.joinedNS > untilNS {

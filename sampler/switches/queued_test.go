@@ -8,8 +8,8 @@ import (
 )
 
 // TestQueuedByOthers: one thread has the GVL for 4 ms, puts a sleeping thread into the queue in the meantime, and then
-// gives it the GVL. Few clock ticks come, so no record shows when the thread was put there. But ddtop must learn from
-// these ticks for how long it waits, whether they come before or after it was put there.
+// gives it the GVL. Few clock ticks come, so no record shows when the thread was put there. Some ticks come before this
+// moment, and some after it. From all of them, ddtop must learn for how long the thread waits.
 func TestQueuedByOthers(t *testing.T) {
 	const cycle, held, learned, cycles = 5000, 4000, 500, 2000 // times in µs
 	for _, put := range []int64{5, 1000, 2000, 3900} {
@@ -23,7 +23,7 @@ func TestQueuedByOthers(t *testing.T) {
 		}))
 		for i := range int64(cycles) {
 			at := i * cycle
-			_, part := math.Modf(float64(i) * math.Phi) // these parts are spread evenly
+			_, part := math.Modf(float64(i) * math.Phi) // the fractional parts of these numbers are spread evenly
 			if tick := int64(2 * held * part); tick < held && tick > 10 {
 				r := out(tid1, at, at+tick, with(holds, computes, func(r *Record) { r.Kind = Clock }))
 				if tick > put {

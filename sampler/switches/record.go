@@ -42,7 +42,7 @@ type Record struct {
 	// Joined are the addresses of threads that have joined the queue for the GVL since the last record, up to six.
 	// Unused elements are zero.
 	Joined [6]uint64
-	// Queued is true if the thread's node is in the queue for the GVL. Linked is true if it is in the list of running
+	// Queued is true if the thread is in the queue for the GVL. Linked is true if the thread is in the list of running
 	// threads. Region is true if the thread is in code that gave the GVL away and will take it back. Runnable is true
 	// if Ruby's status says that the thread has or wants the GVL.
 	Queued, Linked, Region, Runnable bool

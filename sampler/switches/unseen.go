@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// sight is one observation of the GVL's owner: at the time ns, a record of another thread showed the thread at address
-// as the owner.
+// sight is one observation of the GVL's owner. At the time ns, a record of another thread showed the thread with this
+// address as the owner.
 type sight struct {
 	address uint64
 	ns      int64
@@ -66,10 +66,10 @@ func (m *Machine) clues(t *thread, from, to int64) []clue {
 // returns when the thread got it back. If the thread had further holds in between, regained adds them.
 //
 // Up to Ruby 3.2, a thread often takes the GVL back before the thread that it woke has a CPU. If no clue shows another
-// holder in between, regained assumes that this happened. Otherwise the thread worked without the GVL until after the
-// other thread's hold. It cannot have waited for the GVL in between, because then it would have lost its CPU. It is not
-// known what happened between two clues. So regained takes the middle of this time, or divides the time as usual for
-// this thread (held).
+// holder in between, regained assumes that the thread did so. If a clue shows another holder, the thread worked without
+// the GVL until after this holder's hold. The thread cannot have waited for the GVL in between, because then it would
+// have lost its CPU. It is not known what happened between two clues. So regained takes the middle of this time, or
+// divides the time as usual for this thread (held).
 func (m *Machine) regained(t *thread, r *Record, gave, to int64) (back int64) {
 	soon := min(gave+againNS, gave+(to-gave)/2)
 	last, had := gave, false
@@ -123,8 +123,8 @@ func (m *Machine) without(t *thread, from, to int64) (last, seen int64) {
 
 const (
 	// leastTicks is how many clock ticks of a thread must be counted before ddtop uses them to estimate the thread's
-	// time without the GVL. When the number of ticks reaches mostTicks, it is halved, so that old ticks have less
-	// weight.
+	// time without the GVL. When the number of ticks reaches mostTicks, this number is halved, so that old ticks have
+	// less weight.
 	leastTicks, mostTicks = 8, 128
 	// leastFreeNS is the shortest time without the GVL that is reported as two changes (giving the GVL away, and
 	// getting it back), in ns.
@@ -132,9 +132,9 @@ const (
 )
 
 // countTick counts the first clock tick after a system call, while the thread has a CPU. It is not called for further
-// ticks after the same call. Otherwise one long time without the GVL would have the weight of many calls. free is true
-// if the thread has no GVL, and is not in a call that sends. For such a call, ddtop already knows the time without the
-// GVL (sends).
+// ticks after the same call. Otherwise one long time without the GVL would have the weight of many calls. The parameter
+// free is true if the thread has no GVL, and is not in a call that sends. For such a call, ddtop already knows the time
+// without the GVL (sends).
 func (t *thread) countTick(free bool) {
 	if t.ticks++; free {
 		t.free++
@@ -164,9 +164,10 @@ func (t *thread) without(ns int64) int64 {
 	return int64(float64(ns) * float64(t.free) / float64(t.ticks))
 }
 
-// freeWithin handles a time (between from and to) in which a thread ran. It adds a time without the GVL in the middle
-// of it, by the share of time that this thread is usually without the GVL. It adds nothing while another thread waits
-// for the GVL. During such a wait, the holder cannot give the GVL away without a record.
+// freeWithin handles the time between from and to, in which a thread ran. It adds a period without the GVL in the
+// middle of this time. The length of the period follows from the share of time that this thread is usually without the
+// GVL. It adds nothing while another thread waits for the GVL. During such a wait, the holder cannot give the GVL away
+// without a record.
 func (m *Machine) freeWithin(t *thread, r *Record, from, to int64) {
 	free := t.without(to - from)
 	if free < leastFreeNS || m.waiters > 0 || t.state != running {

@@ -15,7 +15,7 @@ import (
 
 // Figures are the numbers in the first lines of the screen. They describe the time span on the screen.
 type Figures struct {
-	Held, Waiting float64 // share of time that the busiest ractor's GVL was held; mean number of waiters
+	Held, Waiting float64 // share of the time in which the busiest ractor's GVL was held; mean number of waiters
 	// WaitLengths has quantiles (store.WaitShares) of the lengths of the waits for the GVL. Waits is how many waits
 	// there were.
 	WaitLengths    [len(store.WaitShares)]gvl.Bounded
@@ -34,22 +34,24 @@ type Figures struct {
 	SelfKnown       bool
 	SelfShort       bool // SelfCPU is not shown, because the measured time is too short
 	Priority        sampler.Priority
-	// Halved: the budget was halved; lowered: the rates were lowered; both at the end of the time shown
+	// Halved is true if ddtop's budget was halved, and lowered is true if its rates were lowered. Both describe the end
+	// of the time shown.
 	Halved, lowered bool
 	Extended        bool // ddtop takes more than its budget, because otherwise the figures would be too inexact
-	// lacks has, for each kind of figure, why its quality is too low to show it. The reason is "" if the kind is shown.
+	// lacks has, for each kind of figure, the reason why it is not shown: its quality is too low. The reason is "" if
+	// the kind is shown.
 	lacks   [sampler.NumFigures]string
 	exact   bool             // every change of the GVL is known, for at least 99 % of the time
 	reads   sampler.Reads    // since ddtop attached
 	stacks  store.StackReads // in the time shown
 	Dropped uint64
-	LeftOut uint64 // names that were left out
+	LeftOut uint64 // number of names that were left out
 	slow    bool
 	// Halted is what stopped all threads of the process from outside, such as SIGSTOP, at the end of the time on the
 	// screen. It is nil if nothing stopped them.
 	Halted     *Halt
 	PauseShare float64 // share of the time in which ddtop paused the process
-	PauseNS    int64   // mean length of these pauses
+	PauseNS    int64   // mean length of ddtop's pauses of the process
 	HeldSpark  []float64
 	WaitSpark  []float64
 	CPUSpark   []float64
@@ -149,8 +151,8 @@ func (f *Figures) loadMarks(r *store.Reading, fromNS, toNS int64) {
 // Enough reports whether the quality of figures of this kind is high enough to show them.
 func (f *Figures) Enough(kind sampler.Figure) bool { return f.lacks[kind] == "" }
 
-// Why returns "–" and the reason why figures of these kinds are not shown. If several kinds are not shown, it is the
-// reason for the first of them. It returns "" if all are shown.
+// Why returns "–" and the reason why figures of these kinds are not shown. If several kinds are not shown, Why returns
+// the reason for the first of them. It returns "" if all are shown.
 func (f *Figures) Why(kinds ...sampler.Figure) string {
 	for _, kind := range kinds {
 		if why := f.lacks[kind]; why != "" {
@@ -168,7 +170,8 @@ func (f *Figures) Told(kind sampler.Figure, text string) string {
 	return text
 }
 
-// WaitText returns the text of one quantile of the waits' lengths. of is its index in WaitLengths.
+// WaitText returns the text of one quantile of the waits' lengths. The parameter of is the quantile's index in
+// WaitLengths.
 func (f *Figures) WaitText(of int) string {
 	return f.Told(sampler.FigureWaits, store.WaitInWords(f.Waits, f.WaitLengths[of]))
 }

@@ -81,8 +81,8 @@ const (
 	// noneNow is the text of the first line if there are findings, but all of them have ended.
 	noneNow = "no findings now"
 	// FiguresOf is a text beside the first finding, on screens of at least FiguresOfWidth columns. It says which time
-	// the findings are about. Without it, the reader could think that they are about the longer time in the pictures
-	// below.
+	// the findings are about. Without it, the reader could think that the findings are about the longer time in the
+	// pictures below.
 	FiguresOf      = "last 10 s"
 	FiguresOfWidth = 100
 )
@@ -135,7 +135,7 @@ func BelowText(p *sampler.Process, below int) string {
 // Notes are the notes that the user wrote, each with its time, such as "deploy rolled back". They are sorted by time.
 type Notes []sampler.Note
 
-// MaxNotes limits how many notes of the user are kept. After that, each new note replaces the oldest.
+// MaxNotes limits how many notes of the user are kept. If there are more, each new note replaces the oldest.
 const MaxNotes = 1000
 
 // RecordedNotes returns the notes that a recording contains.

@@ -34,7 +34,7 @@ const (
 	PageMemory    PageID = "memory"
 	PageRequests  PageID = "requests"
 	PageWaits     PageID = "waits"
-	PageProcesses PageID = "processes" // absent if there is one process
+	PageProcesses PageID = "processes" // absent if there is only one process
 )
 
 // Offers says which of the optional views the screen has. Processes is true if ddtop shows several processes. Requests

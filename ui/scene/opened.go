@@ -9,8 +9,8 @@ import (
 	"github.com/ddtop/ddtop/ui/internal/canvas"
 )
 
-// Opened is a request or job whose thread the user has opened. It remembers what has happened to it since. It is zero
-// if the user has opened no request.
+// Opened is a request or job whose thread the user has opened. It remembers what has happened to the request or job
+// since then. It is zero if the user has opened no request.
 type Opened struct {
 	Number sampler.WorkNumber
 	Thread sampler.ThreadID

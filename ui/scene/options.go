@@ -187,9 +187,9 @@ func threadPattern(name string) string {
 	}, name)
 }
 
-// RootLike returns a function that labels the recording's threads so that they match threads of the shown process. own
-// is the shown process's snapshot. If own has a thread with a similar name (threadPattern), the recording's thread gets
-// the label that root returns for the thread in own. Otherwise the label is the thread's name.
+// RootLike returns a function that labels the recording's threads so that they match threads of the shown process. The
+// parameter own is the shown process's snapshot. If own has a thread with a similar name (threadPattern), the
+// recording's thread gets the label that root returns for the thread in own. Otherwise the label is the thread's name.
 func (x *Against) RootLike(root func(sampler.ThreadID) string, own *flamegraph.Snapshot, dict *sampler.Dictionary) func(sampler.ThreadID) string {
 	if root == nil {
 		return nil

@@ -200,7 +200,7 @@ type Demand struct {
 	Rows, Lanes, FlameRows int
 	// Longest is the width of the longest name in the timeline, with its indentation, in columns.
 	Longest int
-	// Spaced is true if the parts of the screen should have blank rows between them. They are drawn only if the
+	// Spaced is true if the parts of the screen should have blank rows between them. These rows are drawn only if the
 	// terminal is high enough.
 	Spaced bool
 	// Timeline is true if the page shows only the timeline. In this case the cells of the timeline get two thirds of
@@ -242,7 +242,7 @@ func NewRegions(w, h int, d Demand) Regions {
 	if h >= 24 {
 		bottom = 2
 	}
-	left := h - r.Rows - gap - 1 - bottom // without the rule
+	left := h - r.Rows - gap - 1 - bottom // the number of rows that are left, without the row of the rule
 	if r.LaneCount > 1 && left < 24 {
 		r.LaneCount = 1
 	}

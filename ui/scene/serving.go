@@ -310,7 +310,7 @@ func OwnPlace(dict *sampler.Dictionary, stack sampler.StackID) string {
 // is not, it leaves the request out, because it is more important what the thread waits for.
 func ServingForms(s gvl.State, forms []string, request string) []string {
 	if s.Held() || s == gvl.Native {
-		return []string{forms[0] + "  " + request} // the drawing code cuts it to fit
+		return []string{forms[0] + "  " + request} // the drawing code cuts the text to fit
 	}
 	var with []string
 	_, path, hasVerb := strings.Cut(request, " ")
@@ -376,7 +376,7 @@ func ofServer(label string) bool {
 	return false
 }
 
-// EndpointKey identifies a route or a class of jobs. Other is true for one special row. It has the sums of all
+// EndpointKey identifies a route or a class of jobs. Other is true for one special row, which has the sums of all
 // endpoints that have no row of their own.
 type EndpointKey struct {
 	Kind  sampler.WorkKind

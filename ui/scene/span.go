@@ -71,7 +71,7 @@ func (s *Span) Bounded(ns int64) int64 { return max(s.OldestNS+store.ColumnNS, m
 
 // AxisNS returns the length of the time axis. This is the length of the window or, if the history before the moment on
 // the screen is shorter, the length of this history. A short history is rounded up, so that the axis does not change
-// with every picture. Up to 5 s it is rounded to half seconds. A longer one is rounded to whole seconds, or to a
+// with every picture. Up to 5 s it is rounded to half seconds. A longer history is rounded to whole seconds, or to a
 // thirtieth of the window if this is longer.
 func (s *Span) AxisNS() int64 {
 	const secondNS, parts, first = int64(1e9), 30, int64(5e9)
@@ -154,10 +154,10 @@ func (s *Span) ChangeSpeed(d int) {
 	s.speed = speeds[max(0, min(i, len(speeds)-1))]
 }
 
-// PlayOn moves the moment on the screen on by the time that has passed since the last picture. It reports whether it
-// moved. It stops at the last moment of a recording, or at the newest sample of a live process.
+// PlayOn moves the moment on the screen on by the time that has passed since the last picture. It reports whether the
+// moment has changed. Playing stops at the last moment of a recording, or at the newest sample of a live process.
 func (s *Span) PlayOn(now time.Time) bool {
-	s.Playing = s.Playing && s.Frozen // the key space or ] has made the picture live again
+	s.Playing = s.Playing && s.Frozen // playing ends when the key space or ] has made the picture live again
 	if !s.Playing {
 		return false
 	}

@@ -101,7 +101,7 @@ func (sc *Scene) ListStack(a canvas.Area, stack sampler.StackID, fold bool) {
 
 // StackText writes the innermost lines of a stack one after the other on a single line.
 func (sc *Scene) StackText(stack sampler.StackID, fold bool) string {
-	const looked = 256 // frames that are read, because most are of libraries
+	const looked = 256 // how many frames are read; it is many, because most frames are of libraries
 	out := ""
 	for n, l := range sc.stackLines(stack, fold, looked) {
 		if n == placeFrames {

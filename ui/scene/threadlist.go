@@ -44,14 +44,14 @@ type Thread struct {
 	Name   string
 	Ractor sampler.RactorID
 	State  gvl.ThreadState
-	// Known is true if all of State is known. Seen is true if at least State.State is known, for which the timeline's
-	// last column is enough.
+	// Known is true if all of State is known. Seen is true if at least State.State is known. To know State.State, the
+	// timeline's last column is enough.
 	Known, Seen bool
 	Totals      [gvl.NumStates]int64
 	BusyNS      int64 // the part of Totals in which the thread was busy
 	Active      bool
-	LeftOut     bool // it does not match the search
-	Listens     bool // if its state is io, it has nothing to do: it waits for clients, or polls
+	LeftOut     bool // the thread does not match the search
+	Listens     bool // if the thread's state is io, it has nothing to do: it waits for clients, or polls
 	// Idle is a text that says what an idle thread waits for. It is empty if the thread works for a request or a job.
 	Idle string
 }
@@ -76,10 +76,10 @@ func StateWord(s gvl.State, rests bool, t *style.Theme) (string, canvas.Style) {
 // idle is shown instead of the state io for a thread that only waits for its next work.
 const idle = "idle"
 
-// activeShare is the least share of its time for which a thread must be busy, so that ddtop regards it as active. Busy
-// means neither parked nor asleep nor listening. For a thread that has ended, its time is the whole time on the screen,
-// and not only its life. Otherwise each thread that lived for a few ms would be active, because it was busy for most of
-// its life.
+// activeShare is a share of a thread's time. If the thread was busy for at least this share, ddtop regards it as
+// active. Busy means neither parked nor asleep nor listening. For a thread that has ended, its time is the whole time
+// on the screen, and not only its life. Otherwise each thread that lived for a few ms would be active, because it was
+// busy for most of its life.
 const activeShare = 0.005
 
 // Load reads which threads there were between two times, and how long each was in each state. states are the threads'
@@ -260,7 +260,7 @@ func (l Threads) Counted() string {
 }
 
 // lastState returns a thread's state at a moment in the past. It looks at the timeline's last column before this
-// moment, and returns the state with the largest share in it.
+// moment, and returns the state with the largest share in this column.
 func lastState(tl *timeline.Timeline, id sampler.ThreadID, ns int64) (gvl.State, bool) {
 	for _, c := range tl.Row(id, ns-tl.ColumnNS(), ns, 1) {
 		if c.Listed() > 0 {
@@ -374,7 +374,8 @@ func (c StateCounts) Draw(a canvas.Area, t *style.Theme, st canvas.Style) {
 			x = a.Put(x, 0, s.Short(), word) + 1
 		default:
 			letter := rune(s.Letter())
-			if s == gvl.Sleeping || s == gvl.Running { // as in the timeline: a glyph, not a point
+			// for these states, write the glyph that the timeline shows, and not the letter
+			if s == gvl.Sleeping || s == gvl.Running {
 				letter = s.Glyph()
 			}
 			if text := fmt.Sprintf("%d%c", n, letter); x+canvas.Width(text) <= a.W {
@@ -471,20 +472,21 @@ func (sc *Scene) RowDetail(w *Row) (name, rest string) {
 
 // Row is a row of the timeline: a thread, the first row of a group, or a thread of an opened group.
 type Row struct {
-	Key      RowKey
-	Name     string
-	Members  []int // indexes into threads
-	IsGroup  bool
-	Open     bool
-	InGroup  bool
-	Totals   [gvl.NumStates]int64
-	Cells    []timeline.Cell
-	Now      []string  // what the thread does now, the longest form first
-	State    gvl.State // a thread's state now
-	Ident    int       // the thread's number in the GVL lane; zero if it has none
-	Holds    bool      // it holds the GVL now
-	Listens  bool      // if its state is io, it has nothing to do; for a group, this is true of all members in io
-	AtMoment bool      // Now describes a moment of the time axis
+	Key     RowKey
+	Name    string
+	Members []int // indexes into threads
+	IsGroup bool
+	Open    bool
+	InGroup bool
+	Totals  [gvl.NumStates]int64
+	Cells   []timeline.Cell
+	Now     []string  // what the thread does now, the longest form first
+	State   gvl.State // a thread's state now
+	Ident   int       // the thread's number in the GVL lane; zero if it has none
+	Holds   bool      // the thread holds the GVL now
+	// if the thread's state is io, it has nothing to do; for a group, this is true of all its threads in io
+	Listens  bool
+	AtMoment bool // Now describes a moment of the time axis
 }
 
 // Words returns a text that says what the thread does now, the longest that there is. It is empty if this is not known.

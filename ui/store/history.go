@@ -95,7 +95,7 @@ const (
 func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	class := gvl.NewClassifier(s.target, s.Dict)
 	var last *sampler.Sample
-	var states []gvl.ThreadState // the classifier's states of the last sample that it got
+	var states []gvl.ThreadState // the states that the classifier found for the last sample that it got
 	firstNS, lastNS := int64(0), int64(0)
 	look := func(x *sampler.Sample) {
 		if states = class.Classify(x); firstNS == 0 {
@@ -112,7 +112,7 @@ func (s *Store) Moment(atNS int64) (*sampler.Sample, []gvl.ThreadState, error) {
 	if err := s.History.Range(atNS-momentNS, atNS+1, look); err != nil {
 		return nil, nil, fmt.Errorf("reading the history: %w", err)
 	}
-	if last == nil { // if samples are rare, the last one may be further back than momentNS
+	if last == nil { // if samples are rare, the last sample may be further back than momentNS
 		x, err := s.History.At(atNS)
 		if err != nil || x == nil || atNS-x.TimeNS > maxMomentAgeNS {
 			return nil, nil, err

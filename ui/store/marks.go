@@ -32,8 +32,8 @@ type Mark struct {
 	Unjudged unjudged
 	Growing  findings.Growing
 	Stacks   StackReads
-	// Quality counts the samples and the changes of the GVL since the attach. From the difference of two marks, ddtop
-	// knows on how many of them a figure is based.
+	// Quality counts the samples and the changes of the GVL since the attach. The difference of two marks shows on how
+	// many samples and changes a figure is based.
 	Quality sampler.Quality
 }
 
@@ -46,8 +46,8 @@ func (m *meters) feed(s *sampler.Sample) {
 	m.Switches.Feed(s.Proc.Switches, s.TimeNS)
 }
 
-// unjudged is the reason why it is too early to say that all is well. While there is a reason, it means nothing that
-// there are no findings.
+// unjudged is the reason why it is too early to say that all is well. While there is a reason, the absence of findings
+// means nothing.
 type unjudged uint8
 
 const (
@@ -152,8 +152,8 @@ func (m *marks) add(s *sampler.Sample, f []findings.Finding, g findings.Growing,
 	m.next = (m.next + 1) % len(m.ring)
 }
 
-// shareDetail prepares for a new mark. Until then, the newest mark has a Heap and Classes of its own. To save memory,
-// shareDetail replaces them by the ones of an older mark.
+// shareDetail prepares for a new mark. Up to now, the newest mark has a Heap and Classes of its own. To save memory,
+// shareDetail replaces them by the Heap and Classes of an older mark.
 func (m *marks) shareDetail() {
 	if len(m.ring) == 0 {
 		return
@@ -190,7 +190,7 @@ func (m *marks) Span(fromNS, toNS int64) (a, b *Mark, ok bool) {
 	return a, b, a != nil && b != nil && b.TimeNS > a.TimeNS
 }
 
-// maxExactSpans limits how many time spans an ExactSpans has. After that, each new span replaces the oldest.
+// maxExactSpans limits how many time spans an ExactSpans has. If there are more, each new span replaces the oldest.
 const maxExactSpans = 1 << 10
 
 // ExactSpans are the time spans in which every change of the GVL is known. A span has its beginning and its end, in ns.
@@ -226,8 +226,8 @@ func (x ExactSpans) share(fromNS, toNS int64) float64 {
 // NearlyAll reports whether every change of the GVL is known for at least 99 % of a time span.
 func (x ExactSpans) NearlyAll(fromNS, toNS int64) bool { return x.share(fromNS, toNS) >= 0.99 }
 
-// Words returns a text that says for how much of a time span every change of the GVL is known. If this is so for no
-// part of it, Words returns "".
+// Words returns a text that says for how much of a time span every change of the GVL is known. Words returns "" if
+// there is no part for which this is true.
 func (x ExactSpans) Words(fromNS, toNS int64) string {
 	switch {
 	case x.NearlyAll(fromNS, toNS):

@@ -102,7 +102,7 @@ func newRecording(base string) (path string, file *os.File, err error) {
 func (s *Store) Record(base string, p sampler.Process, d *sampler.Dictionary, notes []sampler.Note, fromNS int64) (*Recorder, error) {
 	path, file, err := newRecording(base)
 	if err != nil {
-		return nil, err // add nothing, because the error already has the file's name
+		return nil, err // add no text to the error, because it already has the file's name
 	}
 	w, err := recording.NewWriter(file, p, d)
 	if err != nil {

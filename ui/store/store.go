@@ -82,7 +82,8 @@ type Store struct {
 	err   error
 	end   sampler.End
 	ended bool
-	// family is the process's role in its service, such as a worker's. It is nil until the Source has reported it.
+	// family is the process's role in its service, such as the role of a worker. It is nil until the Source has
+	// reported it.
 	family *sampler.Family
 }
 

@@ -99,8 +99,8 @@ func (w *waitLog) Lock(i *gvl.LockInterval) {
 	w.holders[i.Thread] = stack
 }
 
-// Interval remembers for which request a thread works while it waits. This is the request to which the wait belongs.
-// ddtop may have read a later request of the thread since.
+// Interval remembers for which request a thread works while it waits. The wait belongs to this request, even if ddtop
+// has read a later request of the thread since.
 func (w *waitLog) Interval(i *gvl.Interval) {
 	s := w.servedIn(i.Slot)
 	if i.State == gvl.Waiting {

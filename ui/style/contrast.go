@@ -30,7 +30,7 @@ func MixUntil(c, other, bg canvas.Color, contrast float64) canvas.Color {
 
 // Readable changes the colour of a state so that text in it is legible on the theme's background. Some colours are too
 // similar to the background. On a dark background, these are the dark greys of the idle states and the blue of io. On a
-// light background, it is yellow.
+// light background, yellow is too similar.
 func (t *Theme) Readable(c canvas.Color) canvas.Color {
 	end := canvas.RGB(WhiteText)
 	if t.Background.Light() {
@@ -118,8 +118,8 @@ func In256(c canvas.Color) canvas.Color {
 }
 
 // correct replaces the colours of a style by colours of the terminal. If text and its background get the same colour by
-// this, the text becomes black or white, whichever has more contrast. If they had the same colour before, correct
-// leaves it so, because it is on purpose.
+// this, the text becomes black or white, whichever has more contrast. If they had the same colour before, correct does
+// not change this, because it is on purpose.
 func (f *fewColors) correct(s canvas.Style, t *Theme) canvas.Style {
 	if s.FG == s.BG || !s.FG.IsSet() {
 		if !f.Are16 {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestColoursOfTextAreLegible: each colour of text has the contrast with the theme's background that WCAG requires. The
-// words for states must also have it on the background of a selected row.
+// words for states must also have this contrast on the background of a selected row.
 func TestColoursOfTextAreLegible(t *testing.T) {
 	for _, name := range Themes[1:] {
 		theme, err := ThemeByName(name)

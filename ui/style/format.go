@@ -117,7 +117,7 @@ func FitParts(s string, w int) string {
 }
 
 // Wrap breaks a text at spaces into at most n lines of at most w columns. If the text needs more lines, the last line
-// is cut and whole is false.
+// is cut, and the result whole is false.
 func Wrap(s string, w, n int) (lines []string, whole bool) {
 	s = canvas.Clean(s)
 	for len(lines) < n-1 && canvas.Width(s) > w {
@@ -229,8 +229,8 @@ func Uncertainty(a flamegraph.AllocEstimate) string {
 	return fmt.Sprintf("±%.0f %%", math.Ceil(a.Error()*100))
 }
 
-// TooFew returns why no shares of allocations can be shown yet: too few were seen. It returns "" if shares can be
-// shown.
+// TooFew returns why no shares of allocations can be shown yet: too few allocations were seen. It returns "" if shares
+// can be shown.
 func TooFew(a flamegraph.AllocEstimate) string {
 	switch {
 	case a.Enough():

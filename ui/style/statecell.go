@@ -24,8 +24,8 @@ func (t *Theme) FrameCell(c *timeline.Cell, ascii bool, beside *shades) (rune, c
 // loudWait is a share of a cell's time. If a thread waited for at least this share, its cell is drawn in bold.
 const loudWait = 0.1
 
-// LeastWait is the least share of a cell's time that a thread must wait for the wait to be drawn. A cell can show
-// eighths, and half an eighth is rounded up to one.
+// LeastWait is a share of a cell's time. If a thread waited for at least this share, the cell shows the wait. A cell
+// can show eighths, and half an eighth is rounded up to one eighth.
 const LeastWait = 1.0 / 16
 
 // Shade mixes a colour with the theme's background. With a strength of 0 it returns the background, and with 1 the
@@ -64,9 +64,9 @@ func InSteps(v float64) float64 { return math.Round(v*ShadeSteps) / ShadeSteps }
 const shadeRun = 16
 
 // shades smooths the colours in a row of the timeline. For each state it remembers how strong the state's colour was in
-// the last cell, and how strong the wait in it was. If the strength of the next cell differs by less than a step, this
-// cell is drawn with the last strength. Without this, small random changes would make a row spotted, and each spot
-// costs 15 to 40 bytes of output.
+// the last cell. It also remembers how strong the colour of waiting was there. If the strength of the next cell differs
+// by less than a step, this cell is drawn with the last strength. Without this, small random changes would make a row
+// spotted, and each spot costs 15 to 40 bytes of output.
 //
 // The strengths are chosen anew at every cell whose time is a multiple of shadeRun cells. So a cell looks the same
 // while the picture moves. Before the first such cell of a row, each cell is drawn with its own strength.
@@ -119,13 +119,13 @@ func (s *shades) eighths(v float64) int {
 	return int(s.ran * 8)
 }
 
-// leastRan is the least share of a cell's time that a thread must run for this to be drawn. It is one eighth, because
-// this is the smallest block that a cell can show.
+// leastRan is a share of a cell's time. If a thread ran for at least this share, the cell shows that it ran. The share
+// is one eighth, because this is the smallest block that a cell can show.
 const leastRan = 1.0 / 8
 
 // letter returns the colour of letters on the colour of a state: black or white. Each state has one such colour for all
-// its shades, so that a row does not alternate between black and white. Each of the two is hardest to read on one of
-// the shades. letter chooses the one that is more legible on its worst shade.
+// its shades, so that a row does not alternate between black and white. Black and white each have a shade on which they
+// are hardest to read. The method letter chooses the one that is more legible on its worst shade.
 func (t *Theme) letter(full canvas.Color) canvas.Color {
 	black, white := canvas.RGB(BlackText), canvas.RGB(WhiteText)
 	weakest := t.Shade(full, t.Weakest)
@@ -313,8 +313,8 @@ func Bar(share float64, w int) string {
 	return strings.Repeat("█", n) + strings.Repeat("░", w-n)
 }
 
-// State returns the style for a state's name. It is bold if the thread holds the GVL, waits for it, or waits for a lock
-// in this state.
+// State returns the style for a state's name. The name is bold if the state means that a thread holds the GVL, waits
+// for it, or waits for a lock.
 func (t *Theme) State(s gvl.State) canvas.Style {
 	st := canvas.Style{FG: t.Readable(t.States[s])}
 	if s == gvl.Waiting || s.Held() || s == gvl.Lock {

@@ -304,11 +304,11 @@ func (c *Colors) Copied() Colors {
 	return out
 }
 
-// ground is what ddtop knows about the terminal's background. tmux 3.3 and GNU screen do not report its colour. It may
-// then be light, and the dark theme's text would not be legible on it.
+// ground is what ddtop knows about the terminal's background. tmux 3.3 and GNU screen do not report its colour. The
+// background may then be light, and the dark theme's text would not be legible on it.
 type ground struct {
 	answered bool // the terminal reported its background
-	Asked    bool // there was no answer in time
+	Asked    bool // the terminal was asked for its background, but did not answer in time
 	known    map[canvas.Style]canvas.Style
 }
 

@@ -94,7 +94,7 @@ type Flame struct {
 	flamePicture
 	Builder  *flamegraph.Builder
 	origins  map[sampler.FrameID]sampler.Origin
-	Endpoint flamegraph.EndpointID // only time of this endpoint is shown; zero means all time
+	Endpoint flamegraph.EndpointID // only the time of this endpoint is shown; zero means all time
 	Filter   string                // describes the selected threads; empty for all
 	// Everything says what the flamegraph shows while Filter is empty. If Everything is empty too, the text is "all
 	// threads".

@@ -101,7 +101,7 @@ func (v *Flame) DrawRule(a canvas.Area, t *style.Theme, focused bool, when strin
 }
 
 // FewSamples is a number of samples. If a flamegraph has fewer, its shares are inexact. For example, with 50 samples a
-// share of 50 % is within 14 percentage points of the true one, 19 times in 20.
+// share of 50 % is within 14 percentage points of the true share, 19 times in 20.
 const FewSamples = 50
 
 // Samples returns a text with a number of samples: "1 sample" or the plural.
@@ -126,7 +126,7 @@ func (v *Flame) Few() string {
 func (v *Flame) Found() string {
 	s := "/" + StripCase(v.Search.String()) + "/"
 	if len(v.Matches.Nodes) == 0 {
-		return s + " matches no frame" // this can be so if only the name of a thread matches
+		return s + " matches no frame" // this is possible if only the name of a thread matches
 	}
 	return s + " " + units.Percent(v.Matches.Share)
 }
@@ -139,16 +139,16 @@ func (v *flamePicture) root() *flamegraph.Node {
 	return v.Tree.Root
 }
 
-// leastOfAll and leastOfFrame are shares of the time. The function mostly names a state only if the state has at least
-// this share. leastOfAll is for the whole flamegraph, and leastOfFrame for a single frame.
+// leastOfAll and leastOfFrame are shares of the time. The method mostly leaves out a state with a smaller share.
+// leastOfAll is for the whole flamegraph, and leastOfFrame for a single frame.
 const (
 	leastOfAll   = 0.1
 	leastOfFrame = 0.005
 )
 
-// mostly names the two states in which most of a frame's wall time was spent. The frames alone do not show this. For
-// example, a method that reads a socket may have spent its time waiting for the GVL. mostly returns "" for other
-// metrics, because all the weight of such a metric is in one state.
+// mostly returns the names of the two states in which most of a frame's wall time was spent. The frames alone do not
+// show this. For example, a method that reads a socket may have spent its time waiting for the GVL. The method returns
+// "" for other metrics, because all the weight of such a metric is in one state.
 func (v *Flame) mostly(n *flamegraph.Node, least float64) string {
 	if n == nil || v.Metric != flamegraph.Wall || n.Total == 0 {
 		return ""
@@ -302,9 +302,9 @@ func (v *Flame) drawCell(a canvas.Area, c *flamegraph.Cell, t *style.Theme, focu
 // so that they stand out.
 const foreignStrength = 0.72
 
-// CellColor returns the colour of a frame. It shows the state in which most of the frame's time was spent, or the
-// origin of its code. The frame's name makes the colour lighter or darker. So neighbours differ, and a frame's colour
-// is the same in each picture.
+// CellColor returns the colour of a frame. The colour shows the state in which most of the frame's time was spent, or
+// the origin of its code. The frame's name makes the colour lighter or darker. So neighbours differ, and a frame's
+// colour is the same in each picture.
 func (v *Flame) CellColor(c *flamegraph.Cell, t *style.Theme) canvas.Color {
 	n := c.Node
 	switch {

@@ -163,10 +163,10 @@ const (
 	leastToFold = 10
 )
 
-// hidesOwn reports whether the first rows of the picture hide most of the program's own code. This is so if less than
-// half of the weight of its methods can be read there. On each stack it looks only at the innermost own method, because
-// a method that wraps all requests shows nothing about their code. It also ignores the top level of a file. For
-// example, the top level of bin/rails is the program's own code, but may contain all other code.
+// hidesOwn reports whether the first rows of the picture hide most of the program's own code. They do if less than half
+// of the weight of the program's own methods can be read there. On each stack hidesOwn looks only at the innermost own
+// method, because a method that wraps all requests shows nothing about their code. It also ignores the top level of a
+// file. For example, the top level of bin/rails is the program's own code, but may contain all other code.
 func (v *Flame) hidesOwn(rows int) bool {
 	if v.Inverted || len(v.Zoom) > 0 || rows <= 0 || v.Whole.Samples < leastToFold {
 		return false

@@ -20,8 +20,8 @@ type frameCells struct {
 }
 
 // LoadFrameCells sets the timeline's cells that show when a frame ran, or which threads worked for an endpoint. It
-// fills only the rows that are drawn. It adds up the wall time of those weights for whose key the function under
-// returns true. It leaves out weights that are zero in the given metric.
+// fills only the rows that are drawn. It adds up the wall time of the weights for whose key the function under returns
+// true. It leaves out weights that are zero in the given metric.
 func (v *Timeline) LoadFrameCells(r *store.Reading, label string, metric flamegraph.Metric, under func(flamegraph.Key) bool) {
 	l := &frameCells{label: label, Cells: make(map[scene.RowKey][]timeline.Cell, len(v.Visible))}
 	of := make(map[sampler.ThreadID][][]timeline.Cell)

@@ -44,7 +44,7 @@ type rowOfFrame struct {
 	// own is true if the frame is the program's own code. core is true for functions of Ruby's core, and for functions
 	// in C.
 	own, core bool
-	library   string // the frame's library, if it is not own
+	library   string // the frame's library, if own is false
 	native    bool   // a C function below the Ruby frames
 }
 
@@ -74,14 +74,14 @@ func (r *Rows) Forget() {
 
 // Of returns the rows in which a stack is counted, innermost first. The stack's own weight belongs to the first row. If
 // own is true, only the program's own frames have rows. With Core, the functions in C that they call also have rows. A
-// stack without such frames is counted in the row of its library. Of calls doubt with the rows whose lines cannot be
-// trusted. The slice is valid until the next call.
+// stack without such frames is counted in the row of its library. For each row whose line cannot be trusted, Of calls
+// the function doubt. The slice is valid until the next call.
 func (r *Rows) Of(dict *sampler.Dictionary, stack sampler.StackID, own bool, doubt func(row int32)) []int32 {
 	r.frames, r.places, r.rows = dict.Frames(stack, r.frames[:0]), r.places[:0], r.rows[:0]
 	for _, id := range r.frames {
 		at := r.ofFrame(dict, id)
 		if at.native {
-			continue // its time is added to the Ruby frame that called it
+			continue // the time of this frame is added to the Ruby frame that called it
 		}
 		if at.uncertain {
 			doubt(at.row)
@@ -93,7 +93,8 @@ func (r *Rows) Of(dict *sampler.Dictionary, stack sampler.StackID, own bool, dou
 		switch at := &r.places[i]; {
 		case !own:
 			r.rows = append(r.rows, at.row)
-		case at.own, at.core && r.Core && i+1 < len(r.places) && r.places[i+1].own && i == last+1: // it called nothing but own code
+		// own code called this function, and it called nothing but own code
+		case at.own, at.core && r.Core && i+1 < len(r.places) && r.places[i+1].own && i == last+1:
 			last = i
 			r.rows = append(r.rows, at.row)
 		case !at.core:

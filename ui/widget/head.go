@@ -147,7 +147,8 @@ func (h *Head) banner(a canvas.Area, t *style.Theme, text, right string, c canva
 	a.Fill(' ', st)
 	x := a.Put(1, 0, canvas.Cut(text, a.W-2), st)
 	texts := []string{right + "    " + h.who(), h.who(), h.Process.Name()}
-	if h.Of == 0 { // with several processes, the PID in the text of who is more important than the text right
+	// with several processes, the PID, which is in the text of h.who, is more important than the parameter right
+	if h.Of == 0 {
 		texts = slices.Insert(texts, 1, right+"    "+h.Process.Name())
 	}
 	for _, s := range texts {
@@ -224,8 +225,8 @@ func ExactEnded(s *sampler.ExactStatus) string {
 }
 
 // exactSegments returns texts for the first line of the screen. They say whether exact mode is on, and what it costs
-// the process. If exact mode ended although the user did not switch it off, they say so. After exact mode was switched
-// on, figures become exact when the first thread hits a probe.
+// the process. After exact mode was switched on, figures become exact when the first thread hits a probe. Until then, a
+// text says that there is no hit yet. If exact mode ended although the user did not switch it off, a text says so.
 func exactSegments(s *sampler.ExactStatus, t *style.Theme) []segment {
 	warn := canvas.Style{FG: t.Warn, Attr: canvas.Bold}
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// keyed is a row of a list that has an ID. The ID is the same in each picture. By it, the cursor stays on its row when
+// keyed is a row of a list that has an ID. The ID is the same in each picture. It keeps the cursor on its row when
 // other rows come, go or move.
 type keyed[K comparable] interface{ ID() K }
 
@@ -44,7 +44,7 @@ func (l *List[R, K]) Move(by Step) {
 	i := l.Index()
 	switch {
 	case i >= 0:
-	case *l.Cursor != none && n > 0: // the row was removed: the next one has its index
+	case *l.Cursor != none && n > 0: // the row was removed, so the next row now has its index
 		i = l.At - 1
 	case *l.Cursor != none:
 		i = l.At

@@ -30,7 +30,7 @@ const (
 // that run it.
 type Panel struct {
 	Flame    *Flame
-	timeline *Timeline // if the flamegraph is empty, the panel shows the stacks of its selected row
+	timeline *Timeline // if the flamegraph is empty, the panel shows the stacks of the timeline's selected row
 	now      *Now
 
 	Rows int  // height of the panel with its rule; zero if it is not shown
@@ -69,7 +69,7 @@ type PanelRow struct {
 	States    [gvl.NumStates]int64 // Weight by state
 	own       int64
 	ownStates [gvl.NumStates]int64
-	depth     int              // how often the function is on the path that sum is visiting
+	depth     int              // how often the function is on the path that the method sum is visiting
 	best      *flamegraph.Node // the function's heaviest node
 }
 
@@ -173,8 +173,9 @@ type panelWalk struct {
 	root     *flamegraph.Node
 	inverted bool
 	funcs    map[flamegraph.FuncKey]*PanelRow
-	// key is the selected function. It may be at several places in the tree. up has the functions that call it at any
-	// of these places, and down the functions that it calls. in has the threads or groups to which the places belong.
+	// key is the selected function. It may be at several places in the tree. The field up has the functions that call
+	// it at any of these places, and the field down has the functions that it calls. The field in has the threads or
+	// groups to which the places belong.
 	key          flamegraph.FuncKey
 	up, down, in map[flamegraph.FuncKey]*PanelRow
 	at           []*flamegraph.Node // places of the selected function
@@ -206,8 +207,8 @@ func (r *PanelRow) add(weight int64, states *[gvl.NumStates]int64) {
 
 // sum adds up two weights for each function: its own weight, and the weight including everything that it calls. If a
 // function is several times on a stack, the stack's weight is added only once. For the program's own functions, sum
-// adds up a third weight, which includes the code outside of the program that they call. To compute it, sum adds the
-// weight of each stack to the innermost own function of the stack.
+// adds up a third weight. It also includes code that is not the program's own, if an own function calls this code. To
+// compute it, sum adds the weight of each stack to the innermost own function of the stack.
 func (w *panelWalk) sum(n *flamegraph.Node, owner *PanelRow) {
 	var r *PanelRow
 	if n.Kind != flamegraph.RootNode {
@@ -251,11 +252,12 @@ func (r *PanelRow) addOwn(weight int64, states *[gvl.NumStates]int64) {
 	}
 }
 
-// around adds up the callers and callees of the selected function. It visits the node n and all nodes below it. root is
-// the thread or group of n. inside is how many nodes above n are the selected function. next is true if the selected
-// function calls n directly: all nodes from n up to the outermost call are this function. Then n is a callee. If the
-// function calls itself, only the outermost call is used. So the weights of the callers add up to the function's total.
-// The weights of the callees and the function's own time add up to it, too.
+// around adds up the callers and callees of the selected function. It visits the node n and all nodes below it. The
+// parameter root is the thread or group of n. The parameter inside says how many nodes above n are the selected
+// function. The parameter next is true if the selected function calls n directly: all nodes from n up to the outermost
+// call are this function. Then n is a callee. If the function calls itself, only the outermost call is used. So the
+// weights of the callers add up to the function's total. The weights of the callees and the function's own time add up
+// to this total, too.
 func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 	p := w.p
 	switch {
@@ -287,7 +289,7 @@ func (w *panelWalk) around(n, root *flamegraph.Node, inside int, next bool) {
 		case n.Parent == w.root:
 			p.Self += n.Total
 		}
-		if next && n.Self > 0 { // in an inverted picture: the stack begins here
+		if next && n.Self > 0 { // in an inverted picture, the stack begins at this node
 			w.row(w.down, n).add(n.Self, &n.StateSelf)
 		}
 		inside++
@@ -315,8 +317,8 @@ func (w *panelWalk) list(of map[flamegraph.FuncKey]*PanelRow) []PanelRow {
 	return out[:min(len(out), maxPanelRows)]
 }
 
-// selectRow selects the function of a row in the flamegraph. If the function is at several places there, it selects the
-// heaviest of them.
+// selectRow selects, in the flamegraph, the function that a row of the panel shows. If the function is at several
+// places in the flamegraph, it selects the heaviest of them.
 func (p *Panel) selectRow(h scene.Host, n *flamegraph.Node) tea.Cmd {
 	v := p.Flame
 	if zoom, ok := v.Tree.Find(v.Zoom); ok && len(v.Zoom) > 0 {

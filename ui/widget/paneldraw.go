@@ -18,8 +18,8 @@ import (
 type panelColumn struct {
 	title string
 	rows  []PanelRow
-	// itself is the label of the selected function. In this function's row, the list shows the text word ("itself")
-	// instead of the label.
+	// itself is the label of the selected function. In this function's row, the list shows the text in the field word
+	// ("itself") instead of the label.
 	itself, word string
 	totals       bool // true if there is a second column, with the share of a function and all that it calls
 	of           int64

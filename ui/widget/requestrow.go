@@ -36,7 +36,7 @@ type RequestRow struct {
 	// "at" has the data of this fiber, and otherwise the data of the thread.
 	FiberWaits bool
 	Forms      []string // texts for State, the longest first
-	What       string   // what it asks a database or another service, or its place in the code
+	What       string   // what the request asks a database or another service, or its place in the code
 	at         sampler.Serving
 }
 

@@ -25,7 +25,7 @@ type Column[R any] struct {
 	// are left out: the columns with a number in Drop, the lowest number first. If this is not enough, the column
 	// itself is left out.
 	Least, Drop int
-	Right       bool // its text is aligned to the right
+	Right       bool // the column's text is aligned to the right
 	Tail        bool // true if the cells have names of threads, which canvas.CutName shortens
 	// Order is the name of the order in which the table is sorted by this column. If Order is empty, the table cannot
 	// be sorted by the column. Compare compares two rows for this order. It puts the most important rows first.
@@ -45,9 +45,9 @@ type Column[R any] struct {
 // several columns have the width Rest, they share the free width.
 const Rest = -1
 
-// Wide returns a function for Column.Width. On the narrowest screens, the column has the given width. from has pairs of
-// numbers for wider screens. The first number of a pair is the least width of a screen, and the second is the column's
-// width on such screens.
+// Wide returns a function for Column.Width. On the narrowest screens, the column has the given width. The parameter
+// from has pairs of numbers for wider screens. The first number of a pair is the least width of a screen, and the
+// second is the column's width on such screens.
 func Wide(width int, from ...int) func(int) int {
 	return func(screen int) int {
 		w := width

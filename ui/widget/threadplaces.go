@@ -13,11 +13,11 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// Now fills the free rows below the threads. It shows what the threads do at the moment on the screen. For a selected
-// thread it shows the stack. For a group, or for all threads, it lists the different stacks, and for each stack the
-// threads that have it.
+// A Now is the content of the free rows below the threads. It shows what the threads do at the moment on the screen.
+// For a selected thread it shows the stack. For a group, or for all threads, it lists the different stacks, and for
+// each stack the threads that have it.
 type Now struct {
-	flame  *Flame // if it folds libraries, Now does too
+	flame  *Flame // if the flamegraph folds libraries, Now does, too
 	atNS   int64
 	key    scene.RowKey
 	in     sampler.Generation // generation of the Dictionary in which the IDs in Places are valid
@@ -31,7 +31,7 @@ func (n *Now) Folds() bool { return n.flame.Folding == FoldLibraries }
 // Spot is a place in the code where threads are: a state and a stack, and the names of the threads that have both.
 type Spot struct {
 	State  gvl.State
-	idle   bool // its threads are in io and have nothing to do
+	idle   bool // the spot's threads are in io and have nothing to do
 	stack  sampler.StackID
 	frames string // innermost first
 	Names  []string

@@ -45,8 +45,8 @@ type Timeline struct {
 	Shares       shareColumns
 	FrameCells   *frameCells        // nil if the rows show all states
 	ids          []sampler.ThreadID // memory for cellsOf
-	// past has the cells that the rows had in the last picture. shown has the cells of the new picture while it is
-	// being loaded.
+	// The field past has the cells that the rows had in the last picture. The field shown has the cells of the new
+	// picture while it is being loaded.
 	past, shown map[scene.RowKey]*timeline.RowCells
 }
 
@@ -213,7 +213,7 @@ func threadNow(r *store.Reading, t *scene.Thread, request string) []string {
 	case gvl.Running, gvl.GC, gvl.Native, gvl.Stalled:
 		if _, f := r.Dict.Stack(t.State.Stack); f != 0 {
 			forms[0] += "  " + r.Dict.Frame(f).Label
-			return forms[:1] // a text without room is cut
+			return forms[:1] // the drawing code cuts this text if there is no room for it
 		}
 	}
 	return forms

@@ -103,8 +103,8 @@ func (v *Timeline) drawNow(a canvas.Area, w *scene.Row, t *style.Theme, st canva
 	}
 }
 
-// DrawAxis draws the heads of the timeline's columns, and the time axis. now is the text at the right end of the axis,
-// such as "now". then is the head of the column beside the names.
+// DrawAxis draws the heads of the timeline's columns, and the time axis. The parameter now is the text at the right end
+// of the axis, such as "now". The parameter then is the head of the column beside the names.
 func (v *Timeline) DrawAxis(a canvas.Area, t *style.Theme, g *scene.Regions, focused bool, now, then string) {
 	st := t.Dimmed()
 	title := st
@@ -205,7 +205,7 @@ func (v *Timeline) drawLane(a canvas.Area, l *lane, t *style.Theme, g *scene.Reg
 			continue
 		}
 		c := &l.cells[i]
-		// mostly free: the number of a thread would look as if the GVL was used
+		// the GVL was mostly free: with the number of a thread, the cell would look as if the GVL was used
 		if style.Share(c.HeldNS, c.SampledNS) < quietShare {
 			if c.SampledNS > 0 {
 				cells.Rune(x, 0, '·', t.Faded())

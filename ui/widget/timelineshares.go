@@ -27,8 +27,8 @@ var shareHeads = [gvl.NumStates]string{gvl.Running: "run", gvl.Waiting: "wait", 
 type shareColumns struct {
 	States []gvl.State
 	blame  bool
-	// blamed says for each thread how long other threads waited for the GVL while this thread held it, in ns. all is
-	// the sum over all threads.
+	// blamed says for each thread how long other threads waited for the GVL while this thread held it, in ns. The field
+	// all is the sum over all threads.
 	blamed map[sampler.ThreadID]int64
 	all    int64
 }

@@ -46,7 +46,7 @@ func Queued(id sampler.ThreadID) sampler.Thread {
 	return t
 }
 
-// Answered returns t with the kernel's answer that the thread is in a system call, as /proc shows it.
+// Answered returns the thread t with an answer of the kernel, as /proc shows it: the thread is in a system call.
 func Answered(t sampler.Thread, at int64, call string, fd int32, peer sampler.PeerID) sampler.Thread {
 	t.Kernel = sampler.Kernel{StateAtNS: at, Syscall: call, FD: fd, FDs: 1, Peer: peer, CPUAtNS: at}
 	return t

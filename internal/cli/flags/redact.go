@@ -28,7 +28,7 @@ func NewRedaction(args []string) *Redaction {
 	for _, a := range args {
 		_, value, _ := strings.Cut(a, "=")
 		r.typed = append(r.typed, a, value)
-		if len(a) > 2 && a[0] == '-' && a[1] != '-' { // -oFILE
+		if len(a) > 2 && a[0] == '-' && a[1] != '-' { // a flag and its value in one word, such as -oFILE
 			r.typed = append(r.typed, a[2:])
 		}
 	}
@@ -41,10 +41,10 @@ func (r *Redaction) AddTo(cmd *cobra.Command) {
 	cmd.Flags().Lookup("redact").NoOptDefVal = "true"
 }
 
-// String is "true" or "false".
+// String returns "true" or "false".
 func (r *Redaction) String() string { return strconv.FormatBool(r.Redactor() != nil) }
 
-// Type is the word of a switch.
+// Type returns "bool", because the flag needs no value.
 func (r *Redaction) Type() string { return "bool" }
 
 // Set parses "true", "false" and the other forms that strconv.ParseBool accepts.

@@ -123,7 +123,7 @@ func (o *Overhead) Set(text string) error {
 	if text == "off" {
 		percent, err = 0, nil
 	}
-	// Written so that NaN is refused too.
+	// The comparisons are written so that NaN is refused too.
 	if share := percent / 100; err == nil && (share == 0 || share >= minOverhead && share <= maxOverhead) {
 		*o = Overhead{share, true}
 		return nil
@@ -134,7 +134,7 @@ func (o *Overhead) Set(text string) error {
 // Endpoint is the value of --endpoint, which selects the routes and the classes of jobs that ddtop reports.
 type Endpoint struct{ re *regexp.Regexp }
 
-// String is the expression.
+// String returns the regular expression.
 func (f *Endpoint) String() string {
 	if f.re == nil {
 		return ""

@@ -40,8 +40,8 @@ type asker struct {
 	// first and last are the first count and the most recent count. missing says why ddtop cannot follow the calls.
 	first, last export.Before
 	missing     string
-	// most has the calls of the period in which they asked for most memory. It is one of the periods in which asker
-	// followed calls.
+	// asker can follow calls in several periods. most has the calls of the period in which they asked for the most
+	// memory.
 	most *sampler.MemoryAsks
 }
 
@@ -109,7 +109,7 @@ func (a *asker) text() string {
 	return export.AskedText(nil, nil, a.missing)
 }
 
-// add stops following calls, and adds them to h together with the memory that they asked for.
+// add stops following calls. It adds the calls to h, together with the memory that they asked for.
 func (a *asker) add(h *export.Heap) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

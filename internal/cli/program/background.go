@@ -82,9 +82,9 @@ func SayBackground(std run.Streams, c *Command, src *live.Source) {
 		"ddtop -p %d attaches again", std.Redact.Program(c.cmd.Path), src.Process().PID, src.Process().PID)
 }
 
-// adopted returns the PIDs of ddtop's living children, without the PID but. It collects the exit codes of children that
-// have ended. If the program has its own process group, adopted ignores children in ddtop's group, because ddtop itself
-// may have started these.
+// adopted returns the PIDs of ddtop's living children, except one PID, the parameter but. It collects the exit codes of
+// children that have ended. If the program has its own process group, adopted ignores children in ddtop's group,
+// because ddtop itself may have started these.
 func adopted(but int, ownGroup bool) []int {
 	children, err := kernel.Children(os.Getpid())
 	if err != nil {

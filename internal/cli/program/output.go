@@ -34,9 +34,9 @@ type commandOutput struct {
 	max, kept int64
 
 	mu sync.Mutex
-	// cut is the number of bytes that ddtop has removed from the beginning of the file. Some file systems cannot
-	// shorten a file at its beginning, but can free the memory of these bytes. The bytes then stay in the file and read
-	// as zeros. hole is the number of such zeros.
+	// The field cut is the number of bytes that ddtop has removed from the beginning of the file. Some file systems
+	// cannot shorten a file at its beginning, but can free the memory of these bytes. The bytes then stay in the file
+	// and read as zeros. The field hole is the number of such zeros.
 	cut, hole int64
 	failed    error // why the file could not be cut; nil if it could
 }
@@ -71,8 +71,9 @@ func (o *commandOutput) keepShort(done <-chan struct{}) {
 	}
 }
 
-// nextLook returns how long to wait until the next check of the file's size. Since the previous check, the time in has
-// passed, and the file has grown by grown bytes. most is the limit of the file's size, in bytes.
+// nextLook returns how long to wait until the next check of the file's size. The parameter in is the time since the
+// previous check, and grown is how many bytes the file has grown in this time. most is the limit of the file's size, in
+// bytes.
 func nextLook(grown int64, in time.Duration, most int64) time.Duration {
 	if grown <= 0 {
 		return outputEvery

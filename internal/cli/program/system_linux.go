@@ -11,7 +11,7 @@ import (
 // (PR_SET_CHILD_SUBREAPER, prctl(2)). So ddtop can find a program that goes into the background.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// removeBegin removes the bytes before the offset to from a file, which becomes shorter. It returns
+// removeBegin shortens a file by removing its beginning: all bytes before an offset, the parameter to. It returns
 // errors.ErrUnsupported if the file system cannot do this. Only ext4 and xfs can (fallocate(2)). It also returns
 // errors.ErrUnsupported if punchHole has already freed bytes (hole is above 0), because ext4 and xfs refuse in this
 // case.
@@ -26,8 +26,8 @@ func removeBegin(f *os.File, hole, to int64) error {
 	return err
 }
 
-// punchHole frees the memory of a file's bytes before the offset to. They read as zeros afterwards (fallocate(2):
-// tmpfs, btrfs and others).
+// punchHole frees the memory of a file's beginning: all bytes before an offset, the parameter to. They read as zeros
+// afterwards (fallocate(2): tmpfs, btrfs and others).
 func punchHole(f *os.File, to int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, to)
 }

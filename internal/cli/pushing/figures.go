@@ -59,8 +59,8 @@ type serviceFigures struct {
 // service has the figures of one service. The mutex of serviceFigures guards it.
 type service struct {
 	status.Service
-	// now has the waits since turnNS. before has the waits of the interval that ended at turnNS. Each wait counts with
-	// the length that is certain (gvl.Wait.SureNS), which is a lower bound.
+	// The field now has the waits since turnNS. The field before has the waits of the interval that ended at turnNS.
+	// Each wait counts with the length that is certain (gvl.Wait.SureNS), which is a lower bound.
 	now, before gvl.Histogram
 	// qualityNow and qualityBefore are the quality of the samples from which the waits in now and before come.
 	qualityNow, qualityBefore sampler.Quality

@@ -260,7 +260,8 @@ func (one *pushed) describe(given push.Tags) {
 		return strings.HasPrefix(name, "DD_") || strings.HasPrefix(name, "OTEL_")
 	})
 	if names == 0 && one.hasEnvironment {
-		// no variables now, but some before: the process is ending, so keep its tags, or it would get the wrong service
+		// the variables were readable before and are not now, so the process is ending: keep its tags, or it would get
+		// the wrong service
 		return
 	}
 	one.hasEnvironment = names > 0
@@ -308,9 +309,9 @@ func (one *pushed) onClock(p sampler.Process) sampler.Process {
 	return p
 }
 
-// attachedBy returns the wall-clock time at which ddtop attached: now less elapsed. now is the present wall-clock time,
-// and elapsed is the time since the attach by CLOCK_MONOTONIC. at is the previous result. If at is wrong by less than
-// maxClockError, attachedBy returns at.
+// attachedBy returns the wall-clock time at which ddtop attached. This is the present wall-clock time, now, less
+// elapsed, the time since the attach by CLOCK_MONOTONIC. The parameter at is the previous result. If it is wrong by
+// less than maxClockError, attachedBy returns it again.
 func attachedBy(at, now time.Time, elapsed time.Duration) time.Time {
 	by := now.Add(-elapsed)
 	if by.Round(0).Sub(at.Round(0)).Abs() < maxClockError {

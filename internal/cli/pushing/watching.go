@@ -63,7 +63,7 @@ func (w *Watch) begin() {
 }
 
 // close waits until the current captures are made, and closes the two Pushers. The Pushers send their unsent messages
-// and captures until the context end is done.
+// and captures until the context in the parameter end is done.
 func (w *Watch) close(end context.Context, log *slog.Logger) {
 	if w == nil {
 		return
@@ -126,7 +126,7 @@ type watched struct {
 	findings *findings.Findings
 	dueNS    int64
 
-	history *recording.History // nil without captures
+	history *recording.History // nil if the user wants no captures
 	orders  chan order
 	waiting []order // orders whose toNS has not passed
 	lastNS  int64
@@ -214,7 +214,7 @@ func (w *watched) capture(f *alert.Finding) alert.Capture {
 	}
 }
 
-// carryOut makes the ordered captures whose time is complete. If all is true, it makes every ordered capture.
+// carryOut makes the ordered captures whose end, toNS, has passed. If all is true, it makes every ordered capture.
 func (w *watched) carryOut(nowNS int64, all bool) {
 	for more := true; more; {
 		select {

@@ -35,9 +35,9 @@ func WatchNative(src sampler.Source) nativeThreads {
 	return n
 }
 
-// Others returns the threads that Ruby does not know, with their CPU time since WatchNative. known has the tids of
-// Ruby's threads in the measurement. Ruby may have started a thread after the last sample, so Others takes one more
-// sample after it has listed the threads.
+// Others returns the threads that Ruby does not know, with their CPU time since WatchNative. The parameter known has
+// the tids of Ruby's threads in the measurement. Ruby may have started a thread after the last sample, so Others takes
+// one more sample after it has listed the threads.
 func (n *nativeThreads) Others(ctx context.Context, known map[int32]bool) []report.StatNative {
 	if n.src == nil {
 		return nil

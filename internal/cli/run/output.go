@@ -128,8 +128,8 @@ type streamed struct {
 	io.Writer
 	// Done ends the writing. complete is true if the caller has written everything.
 	Done func(complete bool) error
-	// There is true if the file has its final name from the start. Otherwise the file has a temporary name until it is
-	// complete.
+	// The field There is true if the file has its final name from the start. Otherwise the file has a temporary name
+	// until it is complete.
 	There bool
 	// Kept says where the data written so far remains if the file is not completed. It is empty if the output is not a
 	// file.

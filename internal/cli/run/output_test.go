@@ -42,7 +42,7 @@ func TestFilesAreTheirOwners(t *testing.T) {
 				if err := os.WriteFile(target, []byte("what was there"), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.Chmod(target, 0o664); err != nil { // whatever the umask
+				if err := os.Chmod(target, 0o664); err != nil { // sets these permissions whatever the umask is
 					t.Fatal(err)
 				}
 			}

@@ -27,13 +27,13 @@ type periods struct {
 	class    *gvl.Classifier
 	keeper   *sampler.Keeper
 	ended    *account.EndedCounts
-	// done is called at the end of each period with its result m. ended is how many requests and jobs ended in the
-	// period, by route or class. done must not block.
+	// The function done is called at the end of each period with its result m. The parameter ended is how many requests
+	// and jobs ended in the period, by route or class. The function must not block.
 	done func(m profile.Measured, ended map[string]int64)
-	// Also is called at the start of each period. It returns one more consumer for the intervals of this period. It is
-	// nil if no more consumer is needed.
+	// The function Also is called at the start of each period. It returns one more consumer for the intervals of this
+	// period. The field is nil if no more consumer is needed.
 	Also func() gvl.Consumer
-	// Beside is called with each sample and the states of its threads, in all periods. It may be nil.
+	// The function Beside is called with each sample and the states of its threads, in all periods. It may be nil.
 	Beside func(*sampler.Sample, []gvl.ThreadState)
 
 	now            *weighing

@@ -55,7 +55,7 @@ type asideWriter struct {
 	chunks chan []byte
 	done   chan error
 	failed chan struct{} // closed when nothing more can be written
-	err    error         // the reason; set before failed is closed
+	err    error         // why nothing more can be written; set before failed is closed
 }
 
 // WriteAside returns a writer that writes to the writer to in its own goroutine (asideWriter).

@@ -78,8 +78,9 @@ func positionals(args []string, cmd *cobra.Command) []int {
 var kept = []string{"COLORTERM", "NO_COLOR", "TMUX", "XDG_CONFIG_HOME", "LANG", "LC_ALL", "LC_CTYPE",
 	"DEBUGINFOD_URLS", "DEBUGINFOD_CACHE_PATH"}
 
-// NameCommand adds the full sudo command to the text of the error why, if the error would not occur as root. It returns
-// the arguments of ddtop in this command. If the error would also occur as root, NameCommand returns nil.
+// NameCommand adds the full sudo command to the text of an error (the parameter why), if the error would not occur as
+// root. It returns the arguments of ddtop in this command. If the error would also occur as root, NameCommand returns
+// nil.
 func NameCommand(why error, args []string, cmd *cobra.Command, std run.Streams) []string {
 	var inexact *exact.Error
 	if errors.As(why, &inexact) && inexact.RootHelps() {

@@ -126,7 +126,7 @@ func (k *Folder) begin(base string) (*keptRecording, error) {
 
 // close ends the recording. If whole is true, the recording is complete, and its file gets the final name. If whole is
 // false and some is true, the file has some samples, and stays as a partial file. If both are false, close removes the
-// file. kept is the path of the file, or "" if it was removed.
+// file. The result kept is the path of the file, or "" if it was removed.
 func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	defer r.to.Close()
 	switch {
@@ -145,8 +145,9 @@ func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	return kept, err
 }
 
-// trim removes the oldest recordings until the folder is within its limits and has room for spare bytes more. It never
-// removes the newest recording. enough is false if the remaining recordings still exceed the size limit.
+// trim removes the oldest recordings until the folder is within its limits and has room for more bytes (the parameter
+// spare). It never removes the newest recording. The result enough is false if the remaining recordings still exceed
+// the size limit.
 func (k *Folder) trim(spare int64) (enough bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

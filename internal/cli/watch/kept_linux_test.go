@@ -110,7 +110,7 @@ func TestKeptWhileWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead := keptFileName("puma", 19, at, "any") + ".ddtop" + run.Partial // its ddtop was killed
+	dead := keptFileName("puma", 19, at, "any") + ".ddtop" + run.Partial // the ddtop that made this file was killed
 	if err := os.WriteFile(filepath.Join(k.path, dead), make([]byte, 5000), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -7,10 +7,12 @@ import (
 )
 
 // trigger decides when an incident begins and ends. Its input is which conditions of --when are true in each second. An
-// incident ends when no condition has been true for the time after. So a condition that comes and goes is one incident.
+// incident ends when no condition has been true for a time, which is in the field after. So a condition that comes and
+// goes is one incident.
 //
-// before is how much time before the condition is recorded. longest limits a recording. So if a condition is true for
-// hours, the recording has only the beginning. Times are CLOCK_MONOTONIC in ns.
+// A recording begins earlier than its incident, by the time in the field before. The field longest limits the length of
+// a recording. So if a condition is true for hours, the recording has only the beginning. Times are CLOCK_MONOTONIC in
+// ns.
 type trigger struct {
 	before, after, longest int64
 

@@ -67,7 +67,7 @@ type watched struct {
 	trigger trigger
 
 	now      *incident // the recording in progress; nil if there is none
-	ofNow    bool      // now is of the present incident, not of the one before
+	ofNow    bool      // set if now is a recording of the present incident, and not of the one before
 	begun    bool      // a recording of the incident was begun, or its failure was printed
 	recorded bool      // the incident needs no other recording
 	retryNS  int64
@@ -108,7 +108,7 @@ func (w *watched) step(v measure.Verdict) {
 	w.reap(v.AtNS)
 	turn := w.trigger.step(v.AtNS, v.Causes)
 	if turn == turnBegin {
-		w.countLost() // counts the previous incident
+		w.countLost() // counts the previous incident if ddtop could not record it
 		w.ofNow, w.begun, w.recorded, w.retryNS = false, false, false, 0
 		e := w.event("began", w.trigger.cause)
 		first, _ := w.history.Span()

@@ -44,7 +44,7 @@ func runExact(in io.Reader, out, missing io.Writer) error {
 			continue
 		}
 		done := change(of, "1-kHz-done") + " | " + change(of, "exact-done")
-		if r.name == "idle" { // the work of the idle program is only that time passes
+		if r.name == "idle" { // the idle program does no work: only time passes
 			done = "– | –"
 		}
 		fmt.Fprintf(out, "| %s | %s | %s %%%s | %s %% | %s | %s µs | %s | %s | %+.1f %% | %s |\n", r.what, told(of, "exact"),
@@ -107,7 +107,7 @@ func gvlRate(of map[string]float64, way string) string {
 	return fmt.Sprintf(" (GVL %.0f Hz)", of[way+"-lock-Hz"])
 }
 
-// change returns a difference in percent, with its interval.
+// change returns a difference in percent, and the confidence interval of this difference.
 func change(of map[string]float64, name string) string {
 	return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", of[name+"-%"], of[name+"-low-%"], of[name+"-high-%"])
 }

@@ -198,7 +198,7 @@ func fleet(m metrics, version string) (string, bool) {
 }
 
 // number writes a figure with two significant digits. If there are more than two digits before the point, it writes all
-// of these.
+// digits before the point.
 func number(v float64) string {
 	switch {
 	case v >= 10 || v == 0:

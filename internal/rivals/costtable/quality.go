@@ -95,8 +95,8 @@ func line(out io.Writer, what string, of func(profiler int) string) {
 	}
 }
 
-// cell returns the figures of a cell, separated by commas. For a figure that was not measured, it has "–". If no figure
-// was measured, the whole cell is "–".
+// cell returns the figures of a cell, separated by commas. In place of a figure that was not measured, the cell has
+// "–". If no figure was measured, the whole cell is "–".
 func cell(of map[string]float64, profiler, unit string, names []string) string {
 	out, any := "", false
 	for i, name := range names {

@@ -1,14 +1,14 @@
-// Package eventlog gives tests the truth about the GVL: when each thread held it and waited for it. It has a small C
-// extension that logs Ruby's own thread events (3.2 and later) and the garbage collector's events. It also reads this
-// log. The extension is compiled by the host's C compiler when a test needs it.
+// Package eventlog gives tests the truth about the GVL: when each thread held it and waited for it. The package has a
+// small C extension that logs Ruby's own thread events (3.2 and later) and the garbage collector's events. The package
+// also reads this log. The extension is compiled by the host's C compiler when a test needs it.
 //
 // The events are not exact (docs/internals/threads.md#rubys-thread-events). SUSPENDED comes a few microseconds before
-// the GVL is released, and READY a few microseconds before the thread queues. 3.2 sends no SUSPENDED when a time slice
-// ends. So on 3.2 the time from the end of a time slice to READY counts as running.
+// the GVL is released, and READY a few microseconds before the thread queues. Ruby 3.2 sends no SUSPENDED when a time
+// slice ends. So on 3.2 the time from the end of a time slice to READY counts as running.
 package eventlog
 
 import (
-	_ "embed" // the extension's source
+	_ "embed" // embeds the extension's source
 	"fmt"
 	"os"
 	"os/exec"

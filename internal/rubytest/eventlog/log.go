@@ -30,7 +30,7 @@ type Record struct {
 	// Thread is the address of the Thread object that the event is about. It is 0 in Ruby 3.2 and for GC events,
 	// because these do not name a thread. Then the event is about the thread that runs on TID.
 	Thread uint64
-	// TID is the native thread that sent the event. For Ready, this can be another thread than Thread: the one that
+	// TID is the native thread that sent the event. For Ready, this can be the native thread of another thread, which
 	// woke Thread.
 	TID   uint32
 	Event Event
@@ -86,8 +86,8 @@ func Parse(data []byte) (*Log, error) {
 
 // Times is how long a thread was in each state that the events distinguish, in ns.
 type Times struct {
-	// Running is the time with the GVL, except in the collector. Waiting is the time from wanting the GVL to getting
-	// it. Released is all other time.
+	// Running is the time with the GVL, without the time in the garbage collector, which is GC. Waiting is the time
+	// from wanting the GVL to getting it. Released is all other time.
 	Running, GC, Waiting, Released int64
 }
 
@@ -126,7 +126,7 @@ func (f *follow) to(s state, at int64) {
 }
 
 // Times returns how long each thread was in each state between two instants (CLOCK_MONOTONIC in ns), by native thread
-// id. If a thread started or ended between them, the sum of its times is smaller.
+// id. If a thread started or ended between the two instants, the sum of its times is smaller.
 func (l *Log) Times(from, to int64) map[uint32]Times {
 	threads := make(map[uint64]*follow)
 	for _, r := range l.Records {
@@ -175,8 +175,9 @@ type Waits struct {
 	// LongestNS is the longest wait, in ns. If a wait began before the first instant or ended after the second one,
 	// only the part between them counts.
 	LongestNS int64
-	// TotalNS is the sum of the waits of all threads, in ns. ByHolder divides it by the thread that held the GVL during
-	// the wait, by native thread id. The id 0 is for time in which no thread held the GVL.
+	// TotalNS is the sum of the waits of all threads, in ns. ByHolder has the parts of this sum. Its keys are the
+	// native thread ids of the threads that held the GVL during the waits. The key 0 is for time in which no thread
+	// held the GVL.
 	TotalNS  int64
 	ByHolder map[uint32]int64
 }
@@ -259,8 +260,8 @@ func after(e Event) state {
 	return none
 }
 
-// before returns the state that a thread had before its first event in the log. A thread without Started has begun
-// before the log.
+// before returns the state that a thread had before its first event in the log. If this event is not Started, the
+// thread began before the log.
 func before(e Event) state {
 	switch e {
 	case Ready:

@@ -27,10 +27,11 @@ func file(capacity uint64, records ...Record) []byte {
 
 func TestWaits(t *testing.T) {
 	l, err := Parse(file(11,
-		Record{50, 7, 1, Suspended}, Record{60, 8, 2, Resumed}, // 8 holds the GVL when the window begins
-		Record{110, 7, 2, Ready}, Record{130, 8, 2, Suspended}, Record{135, 7, 1, Resumed}, // 7 waits for 20 while 8 holds the GVL, and for 5 without a holder
+		Record{50, 7, 1, Suspended}, Record{60, 8, 2, Resumed}, // thread 8 holds the GVL when the window begins
+		// thread 7 waits for 20 ns while thread 8 holds the GVL, and for 5 ns while no thread holds it
+		Record{110, 7, 2, Ready}, Record{130, 8, 2, Suspended}, Record{135, 7, 1, Resumed},
 		Record{140, 8, 2, Ready}, Record{145, 0, 1, GCEnter}, Record{150, 0, 1, GCExit}, Record{160, 7, 1, Suspended}, Record{160, 8, 2, Resumed},
-		Record{190, 7, 1, Ready}, // cut by the end of the window
+		Record{190, 7, 1, Ready}, // the end of the window cuts off this wait
 	))
 	if err != nil {
 		t.Fatal(err)

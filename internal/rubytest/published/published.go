@@ -4,7 +4,7 @@
 package published
 
 import (
-	_ "embed" // the extension and the program
+	_ "embed" // embeds the extension and the program
 	"os"
 	"os/exec"
 	"path/filepath"

@@ -3,7 +3,7 @@
 package spend
 
 import (
-	_ "embed" // the extension and the program
+	_ "embed" // embeds the extension and the program
 	"fmt"
 	"os"
 	"os/exec"

@@ -3,8 +3,8 @@
 //	testrun count EVENTS RECORD FLAKY EXIT -- FLAGS
 //	        reads the events of a run of go test -json, whose exit code is EXIT. It prints how many tests passed,
 //	        failed and were skipped. If a test failed only because it saw something too seldom
-//	        (rubytest.OftenEnough), it runs the test again, alone and with the same FLAGS. If that passes, it reports
-//	        the test as flaky, with both outputs, in the file FLAKY.
+//	        (rubytest.OftenEnough), it runs the test again, alone and with the same FLAGS. If the test then
+//	        passes, it reports the test as flaky, with both outputs, in the file FLAKY.
 //	testrun flaky FLAKY
 //	        prints the flaky tests of that file, and fails if there are two or more.
 //	testrun packages RECORD
@@ -95,7 +95,7 @@ func packages(tests []test) []string {
 type result struct {
 	ended  map[test]string // "pass", "fail" or "skip"
 	output map[string]string
-	failed []string // packages, in the order they ended
+	failed []string // the packages that failed, in the order in which they ended
 }
 
 // whole returns the top-level test to which a subtest belongs.
@@ -140,8 +140,8 @@ func (res result) failures() []test {
 	return failed
 }
 
-// final reports whether a test must not run again, even if the record says that it saw something too seldom. Its
-// failure then is final.
+// final reports whether a test must not run again, even if the record says that the test saw something too seldom. Then
+// the test's failure is final.
 func (res result) final(t test) bool {
 	// The race detector may report a race after the test's last cleanup. The record has already been written by then,
 	// so only the output shows the race.
@@ -297,8 +297,8 @@ func pattern(left []test, pkg string) string {
 	names = slices.Compact(names)
 	var wanted []string
 	for _, name := range names {
-		// The whole test of this subtest was left out. The pattern has the test's name, which includes its subtests. So
-		// leave out the subtest.
+		// The pattern already has the name of the test to which this subtest belongs. This name also matches the
+		// subtest. So leave out the subtest.
 		if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, n+"/") }) {
 			continue
 		}

@@ -44,7 +44,7 @@ var endbr64 = [4]byte{0xf3, 0x0f, 0x1e, 0xfa}
 
 // place returns the distance from a function's entry to an instruction for a probe. code is the beginning of the
 // function. Every call must execute the instruction, and the kernel must be able to emulate it. The register of the
-// argument needs must still be unchanged there.
+// argument (needs) must still be unchanged there.
 //
 // If the kernel cannot emulate an instruction, it needs a single step. This costs twenty times as much, about 10 µs per
 // call in a virtual machine. So ddtop never puts a probe on such an instruction.
@@ -91,7 +91,7 @@ func emulated(b []byte) bool {
 }
 
 // harmless reports whether the search for a place may go on after an instruction. For this, every call must go on to
-// the next instruction, and the register of the argument needs must keep its value. harmless accepts only the
+// the next instruction, and the register of the argument (needs) must keep its value. harmless accepts only the
 // instructions with which functions usually begin.
 func harmless(in *x86asm.Inst, needs argument) bool {
 	writes := true

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// TestPlace: the beginnings of functions are as compilers make them. place finds the first instruction that can have a
-// probe. The addresses of jumps and calls are invented.
+// TestPlace: place finds the first instruction that can have a probe. The test uses beginnings of functions as
+// compilers make them. The addresses of jumps and calls are invented.
 func TestPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		code string
 		arg  argument
-		want int // -1 if there is none
+		want int // the offset of the instruction, or -1 if there is none
 	}{
 		"libruby: sub rsp, call":          {"48 83 ec 08 e8 11 22 33 00 85 c0", firstArgument, 4},
 		"hardened: endbr64, sub, call":    {"f3 0f 1e fa 48 83 ec 08 e8 11 22 33 00", firstArgument, 8},

@@ -22,9 +22,9 @@ func (a argument) onARM(r arm64asm.Reg) bool {
 	return false
 }
 
-// placeARM is like place, but for aarch64. The kernel simulates some instructions. For all others, it needs a single
-// step of a copy. By published measurements, a single step costs twice as much as a simulation. Its cost in a virtual
-// machine is not known, so ddtop never puts a probe on such an instruction.
+// placeARM is like place, but for aarch64. The kernel simulates some instructions. Of all others, it makes a copy and
+// runs the copy as a single step. By published measurements, a single step costs twice as much as a simulation. Its
+// cost in a virtual machine is not known, so ddtop never puts a probe on such an instruction.
 func placeARM(code []byte, needs argument) (int, error) {
 	code = code[:min(len(code), maxEntryBytesARM)]
 	for at := 0; at+4 <= len(code); at += 4 {

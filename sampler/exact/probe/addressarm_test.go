@@ -61,13 +61,13 @@ const (
 	armCondition = 0x54001751 // bc.ne, another instruction than b.ne
 )
 
-// TestPlaceARM: the beginnings of functions are as compilers make them. placeARM finds the first instruction that can
-// have a probe.
+// TestPlaceARM: placeARM finds the first instruction that can have a probe. The test uses beginnings of functions as
+// compilers make them.
 func TestPlaceARM(t *testing.T) {
 	for name, c := range map[string]struct {
 		code []byte
 		arg  argument
-		want int // -1 if there is none
+		want int // the offset of the instruction, or -1 if there is none
 	}{
 		"libruby of Debian 12":             {words(armPush, armFrame, armCall), firstArgument, 8},
 		"libruby of Debian 13":             {words(armPaciasp, armPush, armFrame, armCall), secondArgument, 12},

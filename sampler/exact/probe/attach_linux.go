@@ -20,7 +20,8 @@ import (
 // measured makes this number in one second.
 const ringBytes = 8 << 20
 
-// maxDrain limits the records of one call of Drain. It is twice the number that fits into the ring.
+// maxDrain is the largest number of records that one call of Drain returns. It is twice the number that fits into the
+// ring.
 const maxDrain = 2 * ringBytes / recordSize
 
 // Probes are the probes in one process. Close removes them. If ddtop ends for any reason, the kernel removes them,
@@ -44,7 +45,7 @@ type Probes struct {
 	callSites  int
 	callCounts *ebpf.Map
 	wide       bool
-	narrowed   error // the error of Narrow
+	narrowed   error // the error that Narrow had, or nil
 	record     ringbuf.Record
 	// HitNS is the cost of a hit that makes no record, in ns. A hit makes no record if its mutex is not the
 	// scheduler's. Attach measures the cost.
@@ -85,8 +86,8 @@ func Attach(mem attach.Memory, code Code, target Target) (*Probes, error) {
 }
 
 // settings are choices that tests change. If many is true, Attach uses BPF links, which can serve many probes, instead
-// of perf events. For such links, CAP_PERFMON is enough. If entries is true, all probes are in the functions
-// themselves, and none at call sites. If many is false, this is always the case, whatever entries is.
+// of perf events. For such links, CAP_PERFMON is enough. If entries is true, or many is false, all probes are in the
+// functions themselves, and none at call sites.
 type settings struct {
 	many      bool
 	entries   bool

@@ -217,7 +217,7 @@ func TestRingTooSmall(t *testing.T) {
 		if err := p.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Detach(); err != nil { // if a program was running when Stop was called, it still makes its record
+		if err := p.Detach(); err != nil { // a BPF program that was running when Stop was called still makes its record
 			t.Fatal(err)
 		}
 		if err := p.Drain(count); err != nil || n == 0 || n > 4096/recordSize {
@@ -295,8 +295,8 @@ func TestProcessIsGone(t *testing.T) {
 	})
 }
 
-// TestNotPlaced: Attach puts probes at addresses that are not in the code that the process runs. It finds this out,
-// removes the probes and returns an error.
+// TestNotPlaced: the test makes Attach put probes at addresses that are not in the code that the process runs. Attach
+// must find this out, remove the probes and return an error.
 func TestNotPlaced(t *testing.T) {
 	needBPF(t)
 	rubytest.OldestAndNewest(t, func(t *testing.T, r rubytest.Ruby) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// These limit the search in a library's code. Four mutex functions of the C library get probes. libruby calls them from
-// a few hundred places, through one stub for each function.
+// These constants limit how many calls and stubs the search in a library's code may find. Four mutex functions of the C
+// library get probes. libruby calls them from a few hundred places, through one stub for each function.
 const (
 	maxCalls = 1 << 14
 	maxStubs = 1 << 10
@@ -96,8 +96,9 @@ func callsIn(code []attach.CodeSection, slots map[uint64]int, functions int) ([]
 type findJumps func(c *attach.CodeSection, addresses map[uint64]int, found func(at uint64, fn int))
 
 // findCalls finds all calls of the functions. A call can lead through a slot, which is a word that holds a function's
-// address, or to one of the linker's stubs. through finds calls and jumps through a slot, and to finds calls of stubs.
-// before has the possible distances from a stub's beginning to its jump through a slot, in bytes.
+// address, or to one of the linker's stubs. The function through finds calls and jumps through a slot, and the function
+// to finds calls of stubs. The parameter before has the possible distances from a stub's beginning to its jump through
+// a slot, in bytes.
 func findCalls(code []attach.CodeSection, slots map[uint64]int, functions int, through, to findJumps, before ...uint64,
 ) ([][]uint64, error) {
 	out := &calls{of: make([][]uint64, functions), stubs: make(map[uint64]int)}

@@ -11,8 +11,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// maxCallSites limits the call sites of all functions together. It is a power of two, because countCall uses it as a
-// mask. Debian's libruby has 70 to 200 call sites.
+// maxCallSites is the largest number of call sites, for all functions together. It is a power of two, because countCall
+// uses it as a mask. Debian's libruby has 70 to 200 call sites.
 const maxCallSites = 512
 
 // maxFunction limits how far, in bytes, the instructions of a function are decoded to prove where a call begins.
@@ -20,7 +20,7 @@ const maxFunction = 64 << 10
 
 // callSite is an instruction that calls a function, or jumps to it.
 type callSite struct {
-	// offset is the place of the instruction in the file. at is its address in the target.
+	// offset is the place of the instruction in the file. The field at is the instruction's address in the target.
 	offset uint64
 	at     attach.Address
 }
@@ -141,10 +141,10 @@ func stubsIn(code []attach.CodeSection, slots map[uint64]int) map[uint64]int {
 	return stubs
 }
 
-// callsAt reports whether a call or a jump to a relative address begins at addr. It decodes the function that contains
-// addr from the function's first instruction at the address at, because only this shows where each instruction begins.
-// It returns false if the bytes at addr are inside another instruction. It returns an error if another kind of jump is
-// at addr, or if it cannot decode the function.
+// callsAt reports whether a call or a jump to a relative address begins at addr. The parameter at is the address of the
+// function that contains addr. callsAt decodes this function from its first instruction, because only this shows where
+// each instruction begins. It returns false if the bytes at addr are inside another instruction. It returns an error if
+// another kind of jump is at addr, or if it cannot decode the function.
 func callsAt(c *attach.CodeSection, at, addr uint64) (bool, error) {
 	if at < c.Addr || addr-at > maxFunction {
 		return false, fmt.Errorf("%#x is in no known function", addr)

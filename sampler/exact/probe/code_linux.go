@@ -28,8 +28,8 @@ type site struct {
 	function
 	symbol string
 	file   *codeFile
-	// offset is the place, in the file, of the instruction for the probe. at is the instruction's address in the
-	// target.
+	// offset is the place, in the file, of the instruction for the probe. The field at is the instruction's address in
+	// the target.
 	offset uint64
 	at     attach.Address
 	// callSites are all instructions that call the function, in the file callFile. callSites is empty if they are not
@@ -96,9 +96,9 @@ type CodeOptions struct {
 	LibC bool
 }
 
-// FindCode finds the places for the probes in a process. It only reads the process. module is the file with Ruby's
-// VM. mappings are the process's mappings. The error is ErrNoCode if no place is both safe and cheap. It is
-// ErrTranslated if a translator runs the code instead of the CPU.
+// FindCode finds the places for the probes in a process. It only reads the process. module is the file with Ruby's VM.
+// mappings are the process's mappings. The error is ErrNoCode if no place is both safe and cheap. It is ErrTranslated
+// if the code is run by a translator, and not by the CPU itself.
 func FindCode(p *attach.Process, module *attach.Module, mappings []attach.Mapping, o CodeOptions) (Code, error) {
 	c, err := findCode(p, module, mappings, o, runtime.GOARCH, ownPlace)
 	if err == nil {
@@ -175,9 +175,9 @@ func (f *finder) find(before33 bool) (Code, error) {
 }
 
 // wrappers reports for each function of the C library whether the probe can be in the function of libruby that calls
-// it. Two conditions must hold: libruby exports its function, and no other code of libruby calls the C library's
-// function. If wrappers cannot find this out, it returns false. Then the probe goes into the C library, which always
-// works.
+// it. Two conditions must hold: libruby exports its own function, and no other code of libruby calls the C library's
+// function. If wrappers cannot find out whether they hold, it returns false. Then the probe goes into the C library,
+// which always works.
 func (f *finder) wrappers(functions []function) []bool {
 	own := make([]bool, len(functions))
 	if f.libc || f.module.Path == f.p.Exe() || !isLibrary(f.module.Path) {

@@ -11,9 +11,9 @@ var (
 	ErrKernel = errors.New("exact mode does not work with this kernel")
 	// ErrRights means that ddtop lacks a permission.
 	ErrRights = errors.New("no permission for exact mode")
-	// ErrTranslated means that a translator, such as valgrind, may run the process's code instead of the CPU. A
-	// translator runs a copy of the code, but the kernel puts breakpoints into the original. So the copy would lack the
-	// breakpoints, or contain copies of them that have no effect.
+	// ErrTranslated means that the process's code may be run by a translator, such as valgrind, and not by the CPU
+	// itself. A translator runs a copy of the code, but the kernel puts breakpoints into the original. So the copy
+	// would lack the breakpoints, or contain copies of them that have no effect.
 	ErrTranslated = errors.New("its code may be run by a translator")
 	// ErrNotPlaced means that the kernel has accepted the probes, but they are not in the target's memory.
 	ErrNotPlaced = errors.New("the probes are not in the process's code")

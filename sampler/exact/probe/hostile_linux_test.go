@@ -71,8 +71,8 @@ func neededBy(t *testing.T, path string) []string {
 	return m.Needs()
 }
 
-// withCompressed returns a copy of a library in which the first section of a kind claims to be compressed, with a size
-// of 400 MB. Programs still run with this library, because the dynamic linker ignores sections.
+// withCompressed returns a copy of a library. In the copy, the first section of the given kind claims to be compressed,
+// with a size of 400 MB. Programs still run with this library, because the dynamic linker ignores sections.
 func withCompressed(t *testing.T, library []byte, kind elf.SectionType) []byte {
 	t.Helper()
 	out := append(bytes.Clone(library), make([]byte, 16-len(library)%16)...)
@@ -141,7 +141,8 @@ func TestTheFileThatWasFound(t *testing.T) {
 // many stubs.
 func TestTooManyCalls(t *testing.T) {
 	const slot = 0x100
-	through := binary.LittleEndian.AppendUint32([]byte{0xff, 0x15}, ^uint32(5)) // a call through a slot, at any address
+	// a call through the slot at the call's own address
+	through := binary.LittleEndian.AppendUint32([]byte{0xff, 0x15}, ^uint32(5))
 	slots := make(map[uint64]int)
 	code := attach.CodeSection{Addr: slot, Bytes: bytes.Repeat(through, maxCalls+1)}
 	for i := range maxCalls + 1 {

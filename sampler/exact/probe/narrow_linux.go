@@ -35,10 +35,10 @@ type callProbes struct {
 	// file is an open descriptor of the file with the call sites. executable refers to the file by this descriptor.
 	file       *os.File
 	executable *link.Executable
-	// countCall numbers the call sites of all functions together. first is the number of this function's first call
-	// site.
+	// countCall numbers the call sites of all functions together. The field first is the number of this function's
+	// first call site.
 	first int
-	// placed are the indexes of the call sites that have a probe. link is nil if none has.
+	// placed are the indexes of the call sites that have a probe. link is nil if no call site has one.
 	placed []int
 	link   link.Link
 }

@@ -119,8 +119,8 @@ func TestNarrowMissesNothing(t *testing.T) {
 	})
 }
 
-// theirs is a record that also says where it comes from. entry is true if its probe is in a function, and false if it
-// is at a call site.
+// theirs is a record that also says where it comes from. entry is true if the record's probe is in a function, and
+// false if the probe is at a call site.
 type theirs struct {
 	exact.Record
 	entry bool
@@ -140,10 +140,12 @@ func alternates(t *testing.T, all []theirs) (pairs int) {
 		records = releases(records)
 		slices.SortStableFunc(records, func(a, b theirs) int { return cmp.Compare(a.NS, b.NS) })
 		for len(records) > 0 && records[0].entry {
-			records = records[1:] // from before the first Drain of the call sites
+			// the record at the call site was made before the first Drain of the call sites' probes
+			records = records[1:]
 		}
 		for len(records) > 0 && !records[len(records)-1].entry {
-			records = records[:len(records)-1] // from after the last Drain of the functions
+			// the record in the function was made after the last Drain of the functions' probes
+			records = records[:len(records)-1]
 		}
 		for i := 0; i+1 < len(records); i += 2 {
 			a, b := records[i], records[i+1]

@@ -11,18 +11,18 @@ import (
 	"github.com/ddtop/ddtop/attach"
 )
 
-// A translator runs its own copy of a program's code: valgrind, DynamoRIO, Pin, qemu-user. If the code contains the
-// kernel's breakpoint, the translator copies it like any other instruction. The process then dies of SIGTRAP at the
-// copy, because the kernel has no probe there. The mappings of a process cannot prove that there is no translator. But
-// its threads can. If a thread sleeps in a system call, ddtop sees which code made the call. This is the C library if
-// the CPU runs the code itself, and otherwise the translator. And if a thread is running, the kernel sees it in Ruby's
-// own code only if there is no translator.
+// A translator, such as valgrind, DynamoRIO, Pin or qemu-user, runs its own copy of a program's code. If the code
+// contains the kernel's breakpoint, the translator copies it like any other instruction. The process then dies of
+// SIGTRAP at the copy, because the kernel has no probe there. The mappings of a process cannot prove that there is no
+// translator. But its threads can. If a thread sleeps in a system call, ddtop sees which code made the call. This is
+// the C library if the CPU runs the code itself, and otherwise the translator. And if a thread is running, the kernel
+// sees it in Ruby's own code only if there is no translator.
 
 const (
-	// nativePatience is how long checkThreads waits for evidence that the CPU runs the process's code itself. On a full
+	// nativePatience is how long checkThreads waits for evidence that the CPU runs the process's code itself. On a busy
 	// machine a new process may get no CPU for a second. nativeEvery is the length of one attempt.
 	nativePatience, nativeEvery = 5 * time.Second, 20 * time.Millisecond
-	// maxCallers limits the threads that are read in each attempt.
+	// maxCallers is the largest number of threads that are read in each attempt.
 	maxCallers = 4096
 )
 

@@ -197,7 +197,7 @@ func TestPatched(t *testing.T) {
 		for _, b := range []struct {
 			text    string
 			refused bool
-		}{{"\x0f\x0b", true}, {"\xcc", false}} { // ud2, and a breakpoint as of another ddtop
+		}{{"\x0f\x0b", true}, {"\xcc", false}} { // ud2, and the breakpoint that another ddtop would set
 			was := make([]byte, len(b.text))
 			if _, err := memory.ReadAt(was, int64(s.at)); err != nil {
 				t.Fatal(err)

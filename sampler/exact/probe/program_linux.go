@@ -36,8 +36,8 @@ const (
 	counters
 )
 
-// These constants are offsets on a BPF program's stack. At onStack is the record. At wordAt, below the record, is room
-// for a single value. At bothAt, below wordAt, is room for two words that are at most bothSize bytes apart. The
+// These constants are offsets on a BPF program's stack. The record is at onStack. Below it, at wordAt, is room for a
+// single value. Below that value, at bothAt, is room for two words that are at most bothSize bytes apart. The
 // instructions that copy a Ruby stack run later and use the bytes of bothAt again.
 const (
 	onStack  = -recordSize
@@ -79,8 +79,9 @@ type builder struct {
 	calls int
 }
 
-// word emits the instructions that read a word of the target's memory, and store it on the program's stack at to. The
-// word's address is the register from plus an offset. If the memory cannot be read, the stored word is zero.
+// word emits the instructions that read a word of the target's memory, and store it on the program's stack at the
+// offset to. The word's address is the value of the register from, plus an offset. If the memory cannot be read, the
+// stored word is zero.
 func word(to int16, from asm.Register, offset int64) asm.Instructions {
 	ins := asm.Instructions{asm.Mov.Reg(asm.R3, from)}
 	if offset != 0 {
@@ -97,7 +98,8 @@ func atAddress(at int64) asm.Instructions {
 	return asm.Instructions{asm.LoadImm(asm.R3, at, asm.DWord)}
 }
 
-// read emits the instructions that read from the target's memory, at the address that from puts into R3.
+// read emits the instructions that read size bytes of the target's memory, and store them on the program's stack at the
+// offset to. The instructions in the parameter from must put the memory's address into R3.
 func read(to int16, size int32, from asm.Instructions) asm.Instructions {
 	return append(from, asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, int32(to)), asm.Mov.Imm(asm.R2, size), asm.FnProbeReadUser.Call())
 }
@@ -123,7 +125,7 @@ func (b *builder) program() asm.Instructions {
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.LoadMapValue(asm.R7, b.counters, 0),
 	}
-	if b.kind != exact.Exited { // ends of threads are no hits, and all processes run this program
+	if b.kind != exact.Exited { // the end of a thread is no hit, and the program for it runs in all processes
 		ins = append(ins, asm.Mov.Imm(asm.R1, 1), asm.StoreXAdd(asm.R7, asm.R1, asm.DWord)) // countHits is the first counter
 	}
 	switch b.argument {

@@ -16,16 +16,16 @@ import (
 
 const (
 	// ipEveryNS is the interval at which the kernel records the instruction pointer of a running thread, in ns of its
-	// CPU time. maxRunning bounds the threads for which it does so.
+	// CPU time. maxRunning is the largest number of threads for which the kernel does so.
 	ipEveryNS, maxRunning = 1_000_000, 8
 	// ipHead is the offset of data_head in struct perf_event_mmap_page, the first page of a perf event's memory.
 	// data_head is the number of bytes that the kernel has written after this page.
 	ipHead = 1024
 )
 
-// whereRunning finds out which user code native threads run. For the time during, the kernel records the threads'
-// instruction pointers. Then whereRunning calls seen with each of them. It needs the same rights as probes. Without
-// these rights it never calls seen. It changes nothing in the process.
+// whereRunning finds out which user code native threads run. The parameter during is how long the kernel records the
+// threads' instruction pointers. Then whereRunning calls seen with each of them. It needs the same rights as probes.
+// Without these rights it never calls seen. It changes nothing in the process.
 func whereRunning(tids []int32, during time.Duration, seen func(attach.Address)) {
 	var events []*ipEvent
 	for _, tid := range tids[:min(len(tids), maxRunning)] {
@@ -66,7 +66,7 @@ func (e *ipEvent) each(seen func(attach.Address)) {
 	page := os.Getpagesize()
 	written := atomic.LoadUint64((*uint64)(unsafe.Pointer(&e.memory[ipHead])))
 	b := e.memory[page:][:min(written, uint64(page))]
-	const record = 16 // a head, and the address
+	const record = 16 // the size in bytes: a header, and the instruction pointer
 	for len(b) >= record {
 		kind, size := binary.NativeEndian.Uint32(b), int(binary.NativeEndian.Uint16(b[6:]))
 		if size < 8 || size > len(b) {

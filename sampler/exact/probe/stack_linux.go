@@ -17,14 +17,14 @@ const (
 	// that waits for a Mutex or a Queue and then for the GVL, it includes both waits.
 	shortWaitNS, longWaitNS               = 50_000, 5_000_000
 	stackNS, maxStacks, maxShort, maxLong = 10_000_000, 12, 6, 36
-	// maxSleepers limits the threads for which the BPF programs keep the time at which they fell asleep. If more
-	// threads sleep, the latest ones are kept.
+	// maxSleepers is the largest number of threads for which the BPF programs keep the time at which they fell asleep.
+	// If more threads sleep, the latest ones are kept.
 	maxSleepers = 1 << 14
 )
 
 // stackRingBytes is the size of the ring for stacks, in bytes. If ddtop follows many processes, each has a smaller
 // ring, of at least leastStackRing bytes. The size of a ring must be a multiple of a memory page, and leastStackRing is
-// the largest size of a page. It also has room for one stack.
+// the largest size of a page. A ring of this size also has room for one stack.
 const stackRingBytes, leastStackRing = 4 << 20, 1 << 16
 
 // Offsets on a BPF program's own stack, below wordAt, of the values for copying a Ruby stack: the first words of an

@@ -15,8 +15,8 @@ import (
 
 // stacksProgram has numbered threads, which wait for the GVL in their innermost calls. Each thread calls methods that
 // have its number in their names, to a new depth each time. It gives the GVL away within a C function, or at the end of
-// its time slice. One thread runs each round in a new fiber. One is sometimes deeper than ddtop copies. Threads begin
-// and end.
+// its time slice. One thread runs each round in a new fiber. The stack of one thread is sometimes deeper than ddtop
+// copies. Threads begin and end.
 const stacksProgram = `$stdout.sync = true
 io = IO.pipe
 6.times do |i|
@@ -139,8 +139,8 @@ func TestStacks(t *testing.T) {
 			}
 		}
 		for tid, err := range unnamed {
-			// If a fiber or thread has ended, Ruby may have collected its methods as garbage. So its stack may have no
-			// name.
+			// If a fiber or thread has ended, Ruby may have collected its methods as garbage. So the thread's stack may
+			// have no name.
 			if who := of[tid]; who != "3" && who != "" {
 				t.Errorf("a stack of thread %s has no name: %v", who, err)
 			}

@@ -38,7 +38,8 @@ func watchOwner(t *testing.T, w *watched) *watchpoints {
 		t.Fatal(err)
 	}
 	p := &watchpoints{target: w.target}
-	p.target.Before33, p.target.RunningNode = false, w.target.ReadyNode // read the queue, even up to Ruby 3.2
+	// make the program read the queue, also in Ruby up to 3.2
+	p.target.Before33, p.target.RunningNode = false, w.target.ReadyNode
 	counts, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: counters, MaxEntries: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +102,7 @@ func (p *watchpoints) off() {
 	p.fds = nil
 }
 
-// drain appends the records of the watchpoints to to.
+// drain returns the slice to with the records of the watchpoints appended.
 func (p *watchpoints) drain(t *testing.T, to []exact.Record) []exact.Record {
 	t.Helper()
 	if err := p.reader.Flush(); err != nil {
@@ -123,7 +124,8 @@ func (p *watchpoints) drain(t *testing.T, to []exact.Record) []exact.Record {
 	}
 }
 
-// turns collects the holds that a Machine reports: which thread got the GVL when, and since when it had waited for it.
+// turns collects the holds that a Machine reports: which thread got the GVL, when it got the GVL, and since when it had
+// waited.
 type turns struct {
 	all  []toldTurn
 	open map[int32]*toldTurn
@@ -157,7 +159,7 @@ func (k *turns) changed(c *exact.Change) {
 	}
 }
 
-// end ends the hold x of a thread, because the change c of the thread's state ends it.
+// end records that the hold x of a thread has ended. The change c of the thread's state ended it.
 func (k *turns) end(x *toldTurn, c *exact.Change) {
 	if x != nil && x.fromNS != 0 {
 		x.toNS = c.AtNS
@@ -211,9 +213,9 @@ func turnsOf(t *testing.T, records []exact.Record) []watchedTurn {
 
 // TestTurnsByWatchpoints: up to 3.2, Ruby itself reports no holds with which the records could be compared. So hardware
 // watchpoints on the owner and on the queue show the holds. The records of the probes must have the same threads in the
-// same order. Each hold of the records begins between the write that makes the thread the owner and the next write. It
-// ends between the next write and the next hold. If a thread has queued, its wait is just before its hold. This order
-// is the same for any delay of a thread, so the result does not depend on chance.
+// same order. A hold in the records must begin after the write that makes its thread the owner, and before the write
+// that follows. It must end after the write that follows, and before the next hold. If a thread has queued, its wait is
+// just before its hold. This order is the same for any delay of a thread, so the result does not depend on chance.
 //
 // But watchpoints can miss writes. The kernel runs no program at a watchpoint while the processor runs another program,
 // or while a process reads a map. (See bpf_overflow_handler and bpf_disable_instrumentation, Linux 6.18.) Other tests
@@ -263,8 +265,8 @@ func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, misse
 		t.Fatal(err)
 	}
 	defer p.Close()
-	// A hold makes at least four records, so enough records also have enough holds. On a full machine, it can take more
-	// time than longest to get the least number of records.
+	// A hold makes at least four records, so enough records also have enough holds. On a busy machine, it can take
+	// longer than the constant longest until there are as many records as the constant least.
 	const enough, least, longest = 20_000, 500, 4 * time.Second
 	for began := time.Now(); len(records) < enough && (time.Since(began) < longest || len(truth) < least && time.Since(began) < w.Ruby.Timeout()); time.Sleep(5 * time.Millisecond) {
 		truth = points.drain(t, truth)
@@ -275,7 +277,7 @@ func recordTurns(t *testing.T, w *watched) (truth, records []exact.Record, misse
 	// The watchpoints are removed from one thread after the other. Meanwhile a thread without a watchpoint can release
 	// the GVL unseen. So records from after the first removal are counted, but not compared.
 	untilNS := monotonicNS(t)
-	points.off() // before the probes, whose later records are not compared
+	points.off() // remove the watchpoints before the probes, whose later records are not compared
 	truth = points.drain(t, truth)
 	recorded := len(truth)
 	truth = slices.DeleteFunc(truth, func(r exact.Record) bool { return r.NS >= untilNS })

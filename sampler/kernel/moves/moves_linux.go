@@ -51,7 +51,7 @@ type moveRing struct {
 
 // Open prepares to follow threads of a process. It does not follow any thread yet.
 func Open(pid int) *Moves {
-	// Each followed thread needs a descriptor. ddtop keeps half of those that it may have for other uses.
+	// Each followed thread needs a descriptor. Of the descriptors that ddtop may have, half remain for other uses.
 	return &Moves{pid: pid, rings: make(map[int32]*moveRing), room: kernel.OpenFileLimit() / 2}
 }
 
@@ -68,7 +68,7 @@ func (m *Moves) Follows(tid int32) bool { return m.rings[tid] != nil }
 // Len returns the number of followed threads.
 func (m *Moves) Len() int { return len(m.rings) }
 
-// Follow begins to follow a thread. The error is ErrGone if it has ended, else Err.
+// Follow begins to follow a thread. The error is ErrGone if the thread has ended, and otherwise Err.
 func (m *Moves) Follow(tid int32) error {
 	if m.rings[tid] != nil {
 		return nil
@@ -126,7 +126,7 @@ func (m *Moves) grow(tid int32, r *moveRing) {
 	r.mem = mem
 }
 
-// pagesFor returns the size of the next thread's buffer if n threads already have one. It is a power of two of pages.
+// pagesFor returns the size, in pages, of the next thread's buffer if n threads already have one. It is a power of two.
 // All buffers together take about 2 MB, both for 32 threads and for 128.
 func pagesFor(n int) int {
 	switch {
@@ -239,7 +239,8 @@ func (r *moveRing) read(take func(e *Move)) (lost uint64) {
 	return lost
 }
 
-// takeMove passes the event of one record to take. If the record reports lost events, it returns their number.
+// takeMove passes the event of one record to the function take. If the record reports lost events, takeMove returns
+// their number.
 func takeMove(b []byte, take func(e *Move)) (lost uint64) {
 	kind, misc := binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint16(b[4:])
 	word := func(at int) uint64 {

@@ -139,7 +139,7 @@ func TestMovesTellOfChildren(t *testing.T) {
 		}
 	}
 	made := make(map[int32]bool)
-	for range 20 { // idle threads run some of the goroutines
+	for range 20 { // some of these goroutines run on idle threads
 		go func() {
 			runtime.LockOSThread()
 			want <- int32(unix.Gettid())
@@ -189,7 +189,7 @@ func TestMovesAreBounded(t *testing.T) {
 // TestMovesGrow: if a thread's buffer was too small for its events, ddtop makes the buffer larger. The same number of
 // events then fits.
 func TestMovesGrow(t *testing.T) {
-	const n = 200 // each sleep has two events, so they need more than a page
+	const n = 200 // each sleep makes two events, so the events of all sleeps need more than a page
 	m := Open(os.Getpid())
 	defer m.Close()
 	tids, begin, done := make(chan int32), make(chan int), make(chan struct{})

@@ -93,7 +93,7 @@ func withoutFiles(t *testing.T, reason unix.Errno, fn func()) {
 	}
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	failed := make(chan error)
-	attach.OnOwnThread(func() { // the thread ends with this function, and its filter with it
+	attach.OnOwnThread(func() { // the thread and its filter end with this function
 		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 		if err == nil {
 			if _, _, e := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); e != 0 {

@@ -60,7 +60,8 @@ func (g *Group) makeWay(living []*relative, n int) {
 			free++
 		case r.src != nil && !r.done:
 			held = append(held, r)
-		// not for a process that could not be read: it must not take a place from another process
+		// A process that could not be read (tries is not 0) does not get a place, because it must not take one from
+		// another process.
 		case r.src == nil && !r.done && r.tries == 0:
 			wanting = append(wanting, r)
 		}
@@ -92,7 +93,7 @@ func (g *Group) makeWay(living []*relative, n int) {
 
 // forgetFor makes room for r in g.list if another user has more processes there than r's user. It drops an unsampled
 // process of the user with the most processes. A later search finds the dropped process again. forgetFor returns the
-// living processes without it.
+// living processes without the dropped one.
 func (g *Group) forgetFor(r *relative, living []*relative) []*relative {
 	r.readUser()
 	count := make(map[int]int)

@@ -70,8 +70,8 @@ type Group struct {
 	unseen bool
 }
 
-// Open attaches to processes, and with Children also to the processes below them. If a named process cannot be
-// read, it fails with Open's error. With Children, a named process need not be a Ruby if a Ruby runs below it.
+// Open attaches to processes, and with Children also to the processes below them. If a named process cannot be read,
+// Open returns the error of live.Open. With Children, a named process need not be a Ruby if a Ruby runs below it.
 func Open(ctx context.Context, pids []int, opts Options) (*Group, error) {
 	if err := opts.Defaults(); err != nil {
 		return nil, err

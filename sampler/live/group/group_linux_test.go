@@ -358,7 +358,7 @@ func TestGroupBelowAShell(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Error(err)
 		}
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the error says that the process was killed
 	})
 	if _, err := group.Open(t.Context(), []int{cmd.Process.Pid}, group.Options{Children: true}); !errors.Is(err, attach.ErrNotRuby) {
 		t.Errorf("a shell with a sleep: %v", err)

@@ -35,8 +35,8 @@ const (
 	// silentRest is the pause after a read of a process hung. ddtop pauses because each read that hangs blocks a thread
 	// of ddtop.
 	silentRest = 10 * time.Second
-	// maxTracked limits the living processes that a Group follows, Ruby or not. maxEnded limits the ended processes in
-	// its list.
+	// maxTracked is the largest number of living processes that a Group follows, Ruby or not. maxEnded is the largest
+	// number of ended processes in its list.
 	maxTracked = 1024
 	maxEnded   = 256
 )
@@ -69,8 +69,8 @@ type relative struct {
 	// process. yielded is true if the process has made way for a process of another user.
 	heldSince        time.Time
 	leaving, yielded bool
-	// done is true if the process's Source is closed. With Options.LetGo, the Source is then dropped. ending and
-	// ended keep how it ended.
+	// done is true if the process's Source is closed. With Options.LetGo, the Source is then dropped. The fields ending
+	// and ended keep how the process ended.
 	done   bool
 	ending sampler.End
 	ended  bool
@@ -92,7 +92,7 @@ func relativeOf(id kernel.Identity) *relative {
 }
 
 func (r *relative) refused(err error) {
-	if !kernel.Exhausted(err) { // only errors that the process causes count as a try
+	if !kernel.Exhausted(err) { // only an error that the process causes counts as a try
 		r.tries++
 	}
 	r.err = err
@@ -178,7 +178,7 @@ func (g *Group) lookForEnds() []*relative {
 		g.doubt(r, err)
 		switch {
 		case err != nil && !gone:
-			living = append(living, r) // it may still live
+			living = append(living, r) // the process may still live
 		case gone:
 			why := "exited"
 			if ended {
@@ -383,8 +383,8 @@ func (g *Group) findMore(living []*relative, known map[int]bool) []*relative {
 		}
 		id, err := kernel.Identify(pid)
 		if err != nil || id.Ended || id.Age() < kernel.SettleTime {
-			// met reports whether a process that the caller named was found before. If so, lookForNew does not add it
-			// again after it has ended.
+			// The process has ended, or is too young. Because it is not added now, a later call of Find can find it
+			// again.
 			continue
 		}
 		r := relativeOf(id)

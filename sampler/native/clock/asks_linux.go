@@ -134,7 +134,8 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 		add(arg(to, n), asm.Add.Imm(to, 1<<pageShift-1), asm.RSh.Imm(to, pageShift), asm.LSh.Imm(to, pageShift))
 	}
 	kind := func(k AskKind, then string) {
-		add(asm.StoreImm(asm.RFP, askAt+askKind, int64(k), asm.Word), asm.Ja.Label(then)) // the upper half stays 0
+		// the upper half of the word stays 0
+		add(asm.StoreImm(asm.RFP, askAt+askKind, int64(k), asm.Word), asm.Ja.Label(then))
 	}
 	add(asm.Mov.Imm(asm.R1, 0))
 	for at := int16(0); at < askSize; at += 8 {
@@ -185,8 +186,9 @@ func (p *places) asked(ring int) (ins asm.Instructions) {
 	kind(AskGone, "event")
 
 	// spend emits the instructions that limit calls per second. The counter at place in the target's data counts the
-	// calls in the current second. If it has reached most, the program jumps to the label full. Otherwise it adds one
-	// to the counter. have is the name of a label that spend needs within these instructions.
+	// calls in the current second. If the counter has reached the parameter most, the program jumps to the label full.
+	// Otherwise it adds one to the counter. The parameter have is the name of a label that spend needs within these
+	// instructions.
 	spend := func(place int16, most int32, have, full string) {
 		add(asm.LoadMem(asm.R0, asm.RFP, nsAt, asm.DWord), asm.LoadMem(asm.R1, asm.R9, targetSecond, asm.DWord),
 			asm.Mov.Reg(asm.R2, asm.R0), asm.Sub.Reg(asm.R2, asm.R1),

@@ -7,7 +7,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// maxThreads limits the threads of one reading.
+// maxThreads is the largest number of threads in one reading.
 const maxThreads = 1 << 16
 
 // uninterruptible is the bit of state D in a task's state (TASK_UNINTERRUPTIBLE, linux/sched.h).

@@ -75,8 +75,8 @@ type obedient struct {
 	// before and begun are the results of threadSwitches just before and just after Follow. after and end are the
 	// results of threadSwitches just before and just after the last Drain. They are nil if the process has ended.
 	before, begun, after, end map[int32]uint64
-	// outs counts, for each thread, the records of the kind Out, which say that the thread has lost its CPU. ended has
-	// the threads with a record of their end. The field all counts all records.
+	// outs counts, for each thread, the records of the kind Out, which say that the thread has lost its CPU. The field
+	// ended has the threads with a record of their end. The field all counts all records.
 	outs  map[int32]uint64
 	ended map[int32]bool
 	all   uint64

@@ -273,7 +273,7 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	n := 0
 	at := func(to int16, size int32) { n++; ins = append(ins, read(to, size, n)...) }
 	// plus emits instructions that read memory at an offset from the address in R7. This offset is stored in the
-	// target, and field says where.
+	// target, at the place that the parameter field gives.
 	plus := func(field, to int16, size int32) {
 		ins = append(ins, asm.Mov.Reg(asm.R3, asm.R7), asm.LoadMem(asm.R1, asm.R8, field, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
 		at(to, size)
@@ -345,8 +345,8 @@ func (b *builder) record(kind switches.Kind) asm.Instructions {
 	for i, from := range k.args {
 		ins = append(ins, asm.LoadMem(asm.R1, asm.R0, from, asm.DWord), asm.StoreMem(asm.RFP, onStack+recordArgs+int16(8*i), asm.R1, asm.DWord))
 	}
-	// This reads the first descriptor of a poll now. When ddtop reads the record, the program's array of descriptors
-	// may be gone.
+	// The next instructions read the first descriptor of a poll. Later, when ddtop reads the record, the program's
+	// array of descriptors may be gone.
 	ins = append(ins,
 		asm.Mov.Imm(asm.R1, -1), asm.StoreMem(asm.RFP, onStack+recordPolled, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordSyscall, asm.DWord),
@@ -414,8 +414,8 @@ func (b *builder) copyStack(kind switches.Kind) asm.Instructions {
 			asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1), asm.JLT.Imm(asm.R3, clockStackNS, or),
 			asm.StoreMem(asm.R8, targetClockNS, asm.R2, asm.DWord))
 	} else {
-		// If several CPUs execute this at the same time, one of them can overwrite another's increment of a counter.
-		// This does not matter: the limit need not be exact.
+		// If several CPUs execute these instructions at the same time, one of them can overwrite another's increment of
+		// a counter. This does not matter: the limit need not be exact.
 		ins = append(ins,
 			asm.LoadMem(asm.R1, asm.R9, storedWaits, asm.DWord), asm.JEq.Imm(asm.R1, 0, or),
 			asm.LoadMem(asm.R1, asm.R8, targetSpanNS, asm.DWord),

@@ -18,8 +18,8 @@ type Target struct {
 	// scheduler's pointer to the last thread in the queue.
 	Owner, QueueTail uint64
 	// ExecutionContext is an offset in bytes from a native thread's thread pointer. At this offset, the native thread
-	// has a pointer to its Ruby thread's execution context. ThreadOfEC is the offset in the execution context of the
-	// pointer to the rb_thread_t. It is -1 if the word at ExecutionContext points to the rb_thread_t itself.
+	// has a pointer to its Ruby thread's execution context. In the execution context, the pointer to the rb_thread_t is
+	// at the offset ThreadOfEC. ThreadOfEC is -1 if the word at ExecutionContext points to the rb_thread_t itself.
 	ExecutionContext int64
 	ThreadOfEC       int
 	// These are offsets of fields in an rb_thread_t, in bytes. ReadyNode is the thread's node in the queue. RunningNode
@@ -194,6 +194,6 @@ func (t *Target) decode(b []byte, r *switches.Record) error {
 	return nil
 }
 
-// linked reports whether a node is in a list. next is the pointer in the node. A node that is in no list points to
-// itself or is zero.
+// linked reports whether a node is in a list. The parameter next is the pointer in the node. A node that is in no list
+// points to itself or is zero.
 func linked(next, node uint64) bool { return next != 0 && next != node }

@@ -52,8 +52,8 @@ type Tracer struct {
 	places *ebpf.Map
 	works  *bpf.Ring
 	feeds  map[uint32]*Feed
-	// filled counts how often the method read has emptied a ring that may have been full. If it was full, records may
-	// be lost.
+	// filled counts how often the method read has emptied a ring that may have been full. When a ring is full, records
+	// may be lost.
 	filled uint64
 	// record is the record that the method read is decoding. It is reused for the next record.
 	record switches.Record

@@ -137,8 +137,8 @@ func pointerOfThreads(t *testing.T) int64 {
 }
 
 // TestUnreadWords: if some words of a thread's memory cannot be read, the records of the thread say so. The test makes
-// three reads fail, one after the other: of thread-local storage, of the memory to which this storage points, and of
-// other memory.
+// three reads fail, one after the other. First it is the read of thread-local storage, then of the memory to which this
+// storage points, and then of other memory.
 func TestUnreadWords(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)

@@ -187,7 +187,7 @@ func (b *builder) findWork() asm.Instructions {
 		asm.LoadMem(asm.R1, asm.RFP, contextAt+8, asm.DWord), asm.JGT.Imm(asm.R1, maxStackSize, or),
 		asm.LSh.Imm(asm.R1, 3),
 		asm.LoadMem(asm.R2, asm.RFP, contextAt, asm.DWord), asm.Add.Reg(asm.R1, asm.R2),
-		// from here on, this word of the execution context is overwritten by the address of the stack's end
+		// from here on, the address of the stack's end replaces this word of the execution context
 		asm.StoreMem(asm.RFP, contextAt+8, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R2, asm.R6, placeFrame, asm.DWord), asm.Sub.Reg(asm.R1, asm.R2),
 		asm.LoadMem(asm.R2, asm.RFP, contextAt+contextCFP, asm.DWord),
@@ -230,8 +230,8 @@ func (b *builder) copyWork() asm.Instructions {
 		asm.LoadMem(asm.R2, asm.R9, storedWork, asm.DWord).WithSymbol("serves"), asm.JEq.Reg(asm.R1, asm.R2, or),
 		asm.JEq.Imm(asm.R1, switches.ServesUnread, or),
 		asm.JEq.Imm(asm.R6, 0, or), // the verifier needs this check, although R6 is never 0 here
-		// If several CPUs execute this at the same time, one of them can overwrite another's increment of a counter.
-		// This does not matter: the limit need not be exact.
+		// If several CPUs execute these instructions at the same time, one of them can overwrite another's increment of
+		// a counter. This does not matter: the limit need not be exact.
 		asm.LoadMem(asm.R1, asm.R6, placeSpanNS, asm.DWord), asm.LoadMem(asm.R2, asm.RFP, onStack+recordNS, asm.DWord),
 		asm.Mov.Reg(asm.R3, asm.R2), asm.Sub.Reg(asm.R3, asm.R1),
 		asm.JLT.Imm(asm.R3, spanNS, "same span of works"),
@@ -254,7 +254,7 @@ func (b *builder) copyWork() asm.Instructions {
 	ins = append(ins,
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTID, asm.Word), asm.StoreMem(asm.R8, workTID, asm.R1, asm.Word),
 		asm.LoadMem(asm.R1, asm.RFP, onStack+recordTGID, asm.Word), asm.StoreMem(asm.R8, workTGID, asm.R1, asm.Word),
-		// This reads the table of the Hash.
+		// The next instructions read the table of the Hash.
 		asm.LoadMem(asm.R3, asm.R8, workHash, asm.DWord), asm.LoadMem(asm.R1, asm.R6, placeTable, asm.DWord), asm.Add.Reg(asm.R3, asm.R1),
 		asm.LoadMem(asm.R1, asm.R6, placeInside, asm.DWord), asm.JNE.Imm(asm.R1, 0, "inside"))
 	ins = append(ins, word("discard work")...)

@@ -163,8 +163,8 @@ type sequences struct {
 	convert func(color.Color) color.Color
 }
 
-// of returns the parameters of the escape sequence (SGR) for one part of a style: a foreground, a background or
-// attributes. It returns "" for a colour that the terminal cannot show.
+// The method of returns the parameters of the escape sequence (SGR) for one part of a style: a foreground, a background
+// or attributes. It returns "" for a colour that the terminal cannot show.
 func (q *sequences) of(part Style) string {
 	if s, ok := q.known[part]; ok {
 		return s
@@ -180,7 +180,7 @@ func (q *sequences) of(part Style) string {
 		l = l.Background(q.convert(part.BG))
 	}
 	s := parameters(l)
-	if part.Attr != 0 { // Lip Gloss repeats the parameter of underlined text
+	if part.Attr != 0 { // keep each parameter once, because Lip Gloss repeats the parameter of underlined text
 		var once []string
 		for _, p := range strings.Split(s, ";") {
 			if !slices.Contains(once, p) {
@@ -201,7 +201,7 @@ func parameters(l lipgloss.Style) string {
 }
 
 // appendSGR writes the escape sequence that changes the terminal's style from one to another. It writes only the parts
-// that differ. If an attribute, such as bold, must end, it begins with a reset.
+// that differ. If an attribute, such as bold, must end, the sequence begins with a reset.
 func (q *sequences) appendSGR(b []byte, from, to Style) []byte {
 	b = append(b, "\x1b["...)
 	start := len(b)

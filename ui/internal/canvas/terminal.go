@@ -27,12 +27,12 @@ func (t *Terminal) SetColors(convert func(color.Color) color.Color) {
 // Forget makes the next Update write every row. It must be called if another program may have written to the terminal.
 func (t *Terminal) Forget() { t.known = false }
 
-// shortGap decides how Update gets over unchanged cells between two changed ones. If there are at most shortGap of
-// them, it writes them again, because moving the cursor over them would take as many bytes.
+// shortGap decides how Update gets over unchanged cells between two changed ones. If there are at most shortGap
+// unchanged cells, Update writes them again, because moving the cursor over them would take as many bytes.
 const shortGap = 3
 
-// leastErased decides how Update writes blank cells at the end of a row. If there are at least leastErased of them, it
-// erases the end of the row. Otherwise it writes them as blanks.
+// leastErased decides how Update writes blank cells at the end of a row. If there are at least leastErased blank cells,
+// Update erases the end of the row. Otherwise it writes the cells as blanks.
 const leastErased = 4
 
 // Update returns the bytes that make a terminal in raw mode show the grid. If the terminal already shows the grid,
@@ -89,7 +89,7 @@ func (t *Terminal) row(row, old []Cell, y int) {
 				t.out = append(appendRune(t.out, c.Rune), c.Marks...)
 			}
 		}
-		if t.x = x; x == len(row) { // behind the last column, it depends on the terminal where the cursor is
+		if t.x = x; x == len(row) { // after a write to the last column, terminals differ in where the cursor is
 			t.y = -1
 		}
 	}

@@ -43,12 +43,12 @@ type thread struct {
 	script  func() activity
 	do      activity
 	left    int64
-	waiting bool // true while it is in the queue for the GVL
-	after   bool // true if it was in a blocking region before it queued
+	waiting bool // true while the thread is in the queue for the GVL
+	after   bool // true if the thread was in a blocking region before it queued
 	cpuNS   int64
 	gvl     sampler.GVLState // the state that the last sample showed
 	serving sampler.Serving
-	readNS  int64 // when its stack was read last
+	readNS  int64 // when the thread's stack was read last
 	// asked is the activity that the simulated kernel reported last, at the time askedNS.
 	asked   activity
 	askedNS int64
@@ -199,8 +199,8 @@ func job(class string) sampler.Work { return sampler.Work{Kind: sampler.WorkJob,
 // idle reports whether no new requests come, because the time Options.IdleAfter is over.
 func (s *Source) idle() bool { return s.opt.IdleAfter > 0 && s.now-startNS >= int64(s.opt.IdleAfter) }
 
-// cycle returns a function that returns the next activity at each call. It takes the activities from the list that make
-// returns. At the end of the list it calls make again.
+// cycle returns a function that returns the next activity at each call. It takes the activities from a list, which the
+// function in the parameter make returns. At the end of the list it calls this function again.
 func (s *Source) cycle(make func() []activity) func() activity {
 	var round []activity
 	return func() activity {

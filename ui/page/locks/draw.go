@@ -37,7 +37,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 	}
 	rest := a.Sub(0, y, a.W, a.H-y)
 	// The lower table lists the code that made threads wait for the GVL (the blame). It gets as many rows as it needs,
-	// up to half of them, even if the table of locks then has too few.
+	// up to half of the rows. The table of locks may then have too few rows.
 	blame := 0
 	if p.blames(sc) {
 		blame = len(p.Places) + 4
@@ -66,11 +66,11 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 // leastWaiters is the least number of rows for the list of waiting threads, including its heading.
 const leastWaiters = 2
 
-// leastBlame is the average number of threads waiting for the GVL from which on the page shows what code caused the
-// waiting. If fewer threads wait, it does not show this table.
+// leastBlame is an average number of threads that wait for the GVL. If at least so many threads wait, the page shows
+// the table of the code that caused the waiting.
 const leastBlame = 0.01
 
-// blames reports whether enough threads waited for the GVL to show the table of the code that caused it.
+// blames reports whether enough threads waited for the GVL to show the table of the code that caused this waiting.
 func (p *Page) blames(sc *scene.Scene) bool {
 	return len(p.Places) > 0 && style.Share(p.WaitNS, sc.Weights.ToNS-sc.Weights.FromNS) >= leastBlame
 }

@@ -37,7 +37,7 @@ var View = page.View{
 // for the GVL.
 type Page struct {
 	page.Plain
-	flame *widget.Flame // its search selects the rows
+	flame *widget.Flame // the flamegraph's search selects the rows
 	// Both has the rows of the table of locks and of the table of places. The tables share one cursor, which moves from
 	// one to the other.
 	Both    widget.List[lockKey, lockKey]
@@ -124,7 +124,7 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// enter opens the page of a thread: the one that the selected row is about.
+// enter opens the page of the thread that the selected row is about.
 func (p *Page) enter(h scene.Host) tea.Cmd {
 	var id sampler.ThreadID
 	if i := p.Locks.Index(); i >= 0 {
@@ -164,7 +164,7 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	})
 	all = slices.Insert(all, locks, recent...)
 	locks += len(recent)
-	for _, c := range costs { // add locks of which ddtop has seen no hold end
+	for _, c := range costs { // add locks for which ddtop has seen no end of a hold
 		if !slices.ContainsFunc(all[:locks], func(x account.Contended) bool { return x.Object == c.Object }) {
 			all = slices.Insert(all, locks, account.Contended{Kind: c.Kind, Object: c.Object, Exclusive: true})
 			locks++
@@ -229,8 +229,8 @@ func (p *Page) loadCycles(states []gvl.ThreadState) {
 	}
 }
 
-// topShare returns how many of the worst places together caused 80 % of the waiting. of is the exact share that these
-// places caused. topShare counts at most five places.
+// topShare returns how many of the worst places together caused 80 % of the waiting. The result of is the exact share
+// that these places caused. topShare counts at most five places.
 func (p *Page) topShare() (n int, of float64) {
 	const most, few = 0.8, 5
 	var sum int64

@@ -66,17 +66,18 @@ const (
 	// mostPayers limits the rows in the list of code whose threads did the collector's work (payers). On a small screen
 	// the limit is leastPayers.
 	mostPayers, leastPayers = 10, 3
-	// levelRows is the least number of rows in which the curve of a level, such as memory, can be read. rateRows is the
-	// same for a rate. mostLevelRows is the largest number of rows of a curve, used if there is room.
+	// levelRows is the least number of rows in which the curve of a level, such as memory, can be read. rateRows is
+	// this number for the curve of a rate. mostLevelRows is the largest number of rows of a curve, used if there is
+	// room.
 	levelRows, rateRows, mostLevelRows = 3, 2, 8
 )
 
 // rowsOf returns how many rows of the screen a list of figures takes in this number of columns, with its heading.
 func rowsOf(figures []figure, columns int) int { return 1 + (len(figures)+columns-1)/columns }
 
-// heights returns how many rows of the screen each series of values gets. Each series gets at least one row. free is
-// how many rows are left after that. First, levels (curves) get up to levelRows each. Then rates get up to rateRows
-// each. If rows are still left, levels get them.
+// heights returns how many rows of the screen each series of values gets. Each series gets at least one row. The
+// parameter free is how many rows are left after that. First, levels (curves) get up to levelRows each. Then rates get
+// up to rateRows each. If rows are still left, levels get them.
 func (p *Page) heights(free int) []int {
 	out := make([]int, len(p.series))
 	for i := range out {

@@ -64,8 +64,8 @@ type counts struct {
 	// latest mark. markNS is the time of this mark, or zero.
 	base           [numParts]map[string]report.HeapKind
 	baseNS, markNS int64
-	// first is the first count that includes the kinds of memory. consists has a curve for each kind of memory. slow is
-	// true if it takes long to read the kinds of memory.
+	// The field first is the first count that includes the kinds of memory. The field consists has a curve for each
+	// kind of memory. The field slow is true if it takes long to read the kinds of memory.
 	first    export.Before
 	consists []*series
 	slow     bool
@@ -95,8 +95,8 @@ func (a *answer) title() string {
 // kindRow is a row of the table: the objects of one class or type.
 type kindRow struct {
 	*report.HeapKind
-	grown   int64 // by how much the number of its old objects has grown since the base
-	since   bool  // grown is known
+	grown   int64 // by how much the number of the row's old objects has grown since the base
+	since   bool  // true if grown is known
 	perSec  float64
 	growing *growth.Class // nil if the class does not grow all the time
 }
@@ -351,8 +351,8 @@ func (p *Page) Found() string {
 	return units.Plural(len(p.Table.Rows), "row", "rows")
 }
 
-// turn returns the action of a key that shows another part of the page. by is how many places further this part is in
-// the list.
+// turn returns the action of a key that shows another part of the page. The parameter by says how many places this part
+// comes after the present part in the list of parts.
 func (p *Page) turn(by part) func(h scene.Host) tea.Cmd {
 	return func(h scene.Host) tea.Cmd { return p.turnTo(h, (p.part+by+numParts)%numParts) }
 }
@@ -424,8 +424,8 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// heavier returns a function that compares rows, for sorting. It compares the numbers that the function of returns for
-// the rows. The row with the largest number comes first.
+// heavier returns a function that compares rows, for sorting. The function in the parameter of returns a number for
+// each row. The row with the largest number comes first.
 func heavier(of func(r kindRow) float64) func(x, y kindRow) int {
 	return func(x, y kindRow) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.Name, y.Name)) }
 }

@@ -64,7 +64,7 @@ type series struct {
 	low, top    float64              // the ends of the scale
 	unit        func(float64) string // formats a value of the scale
 	state       gvl.State            // gives the colour. Unknown means a dim colour
-	level       bool                 // a curve, whose scale need not begin at zero
+	level       bool                 // true for a level: it is drawn as a curve, and its scale need not begin at zero
 }
 
 // leastSpan is the least difference between the two ends of the scale of a level's curve (series.level), as a share of

@@ -44,7 +44,8 @@ func (p *Page) Columns() []widget.Column[*processRow] {
 			Compare: func(x, y *processRow) int { return strings.Compare(x.Process.Name(), y.Process.Name()) },
 			Spans:   func(w *processRow) bool { return w.idle != nil }},
 		{Title: "pid", Width: widget.Wide(7), Right: true, Text: pidText},
-		// On screens narrower than WideWidth+16 this column is hidden, because the text of the finding needs its room.
+		// On screens narrower than WideWidth+16 this column is hidden, because the text of the finding needs the
+		// column's room.
 		{Title: "ruby", Width: widget.Wide(0, scene.WideWidth+16, 12, 160, 13), Text: rubyText},
 		// On narrow screens, some columns are left out. Columns whose figures are also in other views, or in the lines
 		// above the table, are left out first.

@@ -125,9 +125,10 @@ func (t *translation) frame(to, from *sampler.Dictionary, id sampler.FrameID) sa
 // mergedRow is a function with its weight: the sum over all processes that are shown.
 type mergedRow struct {
 	widget.TopKey
-	from                        sampler.Origin
-	Self, total                 int64
-	processes, stampOf, stampIn int // how many processes it ran in; the last process and stack that were counted
+	from        sampler.Origin
+	Self, total int64
+	// in how many processes the function ran; the last process and the last stack that were counted for it
+	processes, stampOf, stampIn int
 }
 
 // Functions adds up the merged weights by function. The function with the largest weight comes first. If own is true,

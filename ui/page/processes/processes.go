@@ -68,7 +68,7 @@ type mergedFrom struct {
 	loads    int
 	selected *scene.Member
 	hides    bool // directories were hidden
-	own      bool // the weight of other code is added to the own code that called it
+	own      bool // the weight of other code is added to the program's own code that called it
 }
 
 // lowerView is the kind of view that is shown below the table: flamegraph, functions or findings.
@@ -96,13 +96,13 @@ const (
 // processRow is a row of the table. It is about a sampled process with its main figures, all processes together, or a
 // process that is not sampled.
 type processRow struct {
-	Of      *scene.Member     // nil for the row of all, and for an unsampled process
+	Of      *scene.Member     // nil for the row for all processes, and for an unsampled process
 	idle    *sampler.Relative // nil unless the process is not sampled
 	Process sampler.Process
 	parent  int
 	threads int
 	state   processState
-	end     string // how and when it ended
+	end     string // how and when the process ended
 	figures scene.Figures
 	// findings are the findings at the moment on the screen, the worst first.
 	findings []findings.Finding

@@ -152,7 +152,8 @@ func (p *Page) sumUp() {
 		a.LockHz += f.LockHz
 		a.Minor += f.Minor
 		a.Major += f.Major
-		a.SelfCPU, a.SelfKnown = max(a.SelfCPU, f.SelfCPU), a.SelfKnown || f.SelfKnown // same in each row
+		// ddtop's own CPU time is the same in each row
+		a.SelfCPU, a.SelfKnown = max(a.SelfCPU, f.SelfCPU), a.SelfKnown || f.SelfKnown
 		a.Halved, a.Extended = a.Halved || f.Halved, a.Extended || f.Extended
 		a.Backlog += f.Backlog
 		a.BacklogKnown = a.BacklogKnown || f.BacklogKnown

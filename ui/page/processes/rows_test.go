@@ -6,9 +6,9 @@ import (
 	"github.com/ddtop/ddtop/ui/scene"
 )
 
-// TestAllProcessesAddUp: in the row for all processes, the backlog is the sum of the backlogs of all processes. If
-// ddtop uses more CPU on one process for the quality of its figures, this row says so, too. Ended processes are left
-// out.
+// TestAllProcessesAddUp: in the row for all processes, the backlog is the sum of the backlogs of all processes. ddtop
+// may exceed its CPU limit for one process, because the figures would otherwise be too inexact. The row for all
+// processes must say so, too. Ended processes are left out.
 func TestAllProcessesAddUp(t *testing.T) {
 	row := func(state processState, f scene.Figures) *processRow { return &processRow{state: state, figures: f} }
 	p := &Page{rows: []*processRow{

@@ -65,7 +65,7 @@ func endpointColumns() []widget.Column[*endpointRow] {
 			Text: func(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 				switch s := text(w); {
 				case s == "–":
-				// there is no room for the column ±
+				// there is no room for the column ±, so a sign marks the number as inexact
 				case w.Slack() > 0 && sc.Width < scene.WideWidth && !strings.HasPrefix(s, "≥"):
 					return "~" + s, sc.Theme.Plain()
 				default:
@@ -149,7 +149,7 @@ func endpointBlame(w *endpointRow, sc *scene.Scene) (string, canvas.Style) {
 	switch {
 	case w.Blame < littleBlame, !sc.Figures.Enough(sampler.FigureWaits), !sc.Figures.Enough(sampler.FigureStacks):
 		return "–", sc.Theme.Faded()
-	// its share of the waiting says little, because there is very little waiting
+	// the route's share of the waiting says little, because there is very little waiting
 	case sc.Figures.Waiting < widget.BlameGoes:
 		return units.Percent(w.Blame), sc.Theme.Dimmed()
 	case w.Blame >= muchBlame:
@@ -187,8 +187,8 @@ func drawRequestNow(a canvas.Area, w *widget.RequestRow, sc *scene.Scene) {
 		return
 	}
 	room, least := a.W, 4
-	// keep room for the state's text: it names the thread that this one waits for, which is more useful than its own
-	// code
+	// keep room for the state's text: it names the thread for which the request's thread waits, and is more useful than
+	// the place in the code
 	if s := w.State.State; s == gvl.Waiting || s == gvl.Lock {
 		least = 14
 	} else if w.What != "" {

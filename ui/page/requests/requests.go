@@ -32,15 +32,15 @@ var View = page.View{
 // Page shows the requests and jobs in progress. Below them it shows the routes, and the classes of jobs, in the time on
 // the screen.
 type Page struct {
-	flame *widget.Flame // its search selects the rows
+	flame *widget.Flame // the flamegraph's search selects the rows
 	now   *widget.Now
 	page.Plain
 	// both has the rows of the table of requests and of the table of routes. The tables share one cursor.
 	both      widget.List[widget.WorkKey, widget.WorkKey]
 	Running   widget.Table[*widget.RequestRow, widget.WorkKey]
 	Endpoints widget.Table[*endpointRow, widget.WorkKey]
-	// all has the numbers of rows of the table of requests and of the table of routes, without a search. During a
-	// search the tables show only the rows that match.
+	// The field all has the numbers of rows of the table of requests and of the table of routes, without a search.
+	// During a search the tables show only the rows that match.
 	all [2]int
 	// rowOf maps each thread to its index in Scene.Threads.
 	rowOf map[sampler.ThreadID]int
@@ -50,7 +50,7 @@ type Page struct {
 type endpointRow struct {
 	*account.Endpoint
 	Title string
-	Blame float64 // the share of all waiting for the GVL that it caused
+	Blame float64 // the share of all waiting for the GVL that this route or class of jobs caused
 }
 
 func (w *endpointRow) ID() widget.WorkKey {
@@ -204,7 +204,7 @@ func (p *Page) Detail(sc *scene.Scene) (name, rest string) {
 }
 
 // openEndpoint opens the live view for a route or a class of jobs. The timeline and the flamegraph then show only the
-// time that was spent for it.
+// time that was spent for this route or class.
 func (p *Page) openEndpoint(h scene.Host, w *endpointRow) tea.Cmd {
 	if w.Other {
 		h.Message().Say("these are many routes, which are not kept apart")

@@ -257,7 +257,7 @@ func (p *Page) drawWaits(a canvas.Area, sc *scene.Scene) {
 	}
 	barX := 39
 	if strings.HasSuffix(title, "exact ") {
-		barX = 46 // exact waits also name a thread
+		barX = 46 // the rows of exact waits have a longer text, because they also name a thread
 	}
 	most := p.Waits.Longest[0].Length().NS
 	for y, e := range p.Waits.Longest[:min(a.H-1, len(p.Waits.Longest))] {

@@ -82,9 +82,9 @@ func (s *sources) fetch(src sampler.Source, path string, startedAt time.Time) te
 	return func() tea.Msg { return SourceMsg{path, readSource(files, path, startedAt)} }
 }
 
-// startSlack decides when a file has changed since the process started: if the file is newer than the start by more
-// than startSlack. The start is known only to 10 ms, and files are often written just before the program starts. A
-// program reads few files in its first second, so this tolerance does little harm.
+// startSlack decides whether a file has changed since the process started. It has if the file is newer than the start
+// by more than startSlack. The start is known only to 10 ms, and files are often written just before the program
+// starts. A program reads few files in its first second, so this tolerance does little harm.
 const startSlack = time.Second
 
 // readSource reads the lines of a file.

@@ -49,8 +49,8 @@ type Page struct {
 	fromNS int64
 	toNS   int64
 	Waits  store.ThreadWaits
-	kinds  report.StatWaits // all waiting since the start by kind
-	noCPU  float64          // share of the thread's working time since the start in which it had no CPU
+	kinds  report.StatWaits // all waiting since the start, divided by kind
+	noCPU  float64          // the part of the thread's working time in which it had no CPU, since the start
 	partly bool             // the oldest waits of the window are missing
 
 	builder *flamegraph.Builder
@@ -61,9 +61,9 @@ type Page struct {
 	}
 }
 
-// StackFrame is a row of the stack. It is either one frame, or several folded frames with the text Label. nth
-// distinguishes several frames of the same method. Native is set for a C function of the native stack, which is called
-// by Ruby frames.
+// StackFrame is a row of the stack. It is either one frame, or several folded frames. Then the field Label has the text
+// of the row. nth distinguishes several frames of the same method. Native is set for a C function of the native stack,
+// which is called by Ruby frames.
 type StackFrame struct {
 	sampler.Frame
 	nth            int
@@ -124,7 +124,7 @@ func (p *Page) Frame() *sampler.Frame {
 	return nil
 }
 
-// next opens another thread: the one that is n places further in the list of threads.
+// next opens the thread that is n places further in the list of threads.
 func (p *Page) next(h scene.Host, n int) {
 	threads := h.Showing().Threads
 	if len(threads) == 0 {

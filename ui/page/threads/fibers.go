@@ -19,9 +19,9 @@ const maxFiberRows = 500
 // fiberRow is a row of the table for a waiting fiber. It shows the fiber as it was when ddtop last read the fibers.
 type fiberRow struct {
 	number sampler.FiberNumber
-	name   string // its request or job, or ""
+	name   string // the fiber's request or job, or ""
 	ageNS  int64  // the request's age, or zero if not known
-	what   string // its statement (SQL), or its place in the code
+	what   string // the fiber's statement (SQL), or its place in the code
 }
 
 // fibersOf returns the waiting fibers of each thread. Fibers that work for a request come first, with the oldest

@@ -32,14 +32,14 @@ type Page struct {
 	Table  widget.Table[*TableRow, scene.RowKey]
 	flat   bool            // threads are not grouped
 	opened map[string]bool // by a group's name: true if the user opened the group, false if the user closed it
-	// all is the selection that all views share. Cursor is the selected row of this table. They can differ, because
-	// only this table has rows of fibers.
+	// The field all is the selection that the views share. Cursor is the selected row of this table. They can differ,
+	// because only this table has rows of fibers.
 	all      *scene.Selection
 	Cursor   scene.RowKey
 	unfolded map[sampler.ThreadID]bool  // the threads whose fibers are shown
-	cpu      map[sampler.ThreadID]int64 // CPU time within cpuNS
+	cpu      map[sampler.ThreadID]int64 // the CPU time of each thread within a period that is cpuNS long
 	cpuNS    int64
-	cpuOf    [2]int64 // beginning and end of the period of cpu
+	cpuOf    [2]int64 // the beginning and the end of this period
 }
 
 // TableRow is a row of the table: a thread, a group of threads, or a fiber.
@@ -49,7 +49,7 @@ type TableRow struct {
 	p99NS  int64
 	p99    string
 	active bool
-	urgent int // index, in gvl.ByUrgency, of its most urgent state
+	urgent int // index, in gvl.ByUrgency, of the row's most urgent state
 	// fibers is how many fibers of the thread wait. unfolded is true if they are listed below the thread. fiber is set
 	// only if this row is itself one of the listed fibers.
 	fibers   int
@@ -140,7 +140,8 @@ func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	p.choose()
 }
 
-// loadCPU adds up the CPU time of each thread from the flamegraph's weights, because these are known for any time span.
+// loadCPU adds up the CPU time of each thread from the flamegraph's weights, because the weights are known for any time
+// span.
 func (p *Page) loadCPU(sc *scene.Scene) {
 	s := &sc.Weights
 	if of := [2]int64{s.FromNS, s.ToNS}; p.cpu == nil || of != p.cpuOf {

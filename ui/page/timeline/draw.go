@@ -154,7 +154,7 @@ func (p *Page) drawCursor(a canvas.Area, y int, sc *scene.Scene) {
 // drawStackAtCursor lists the frames of a stack, beginning below the row y. If there is little room, it writes all
 // frames on one line.
 func (p *Page) drawStackAtCursor(a canvas.Area, y int, stack sampler.StackID, sc *scene.Scene) {
-	const enough = 4 // rows, to list a frame on each
+	const enough = 4 // from this number of rows on, each frame gets a row
 	if a.H-y-1 >= enough {
 		sc.ListStack(a.Sub(1, y+1, a.W-2, a.H-y-1), stack, p.now.Folds())
 		return

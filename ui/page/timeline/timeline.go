@@ -43,8 +43,8 @@ type Page struct {
 	// Close is a view of a short time in which every change of the GVL is known. It replaces the timeline when the user
 	// zooms in far enough.
 	Close closeView
-	// at is what the threads did at the cursor's time. askedNS is the time for which the page last requested this from
-	// the history.
+	// The field at is what the threads did at the cursor's time. askedNS is the time for which the page last requested
+	// this from the history.
 	at      instant
 	askedNS int64
 

@@ -105,7 +105,7 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 		a.Put(3, 1+(a.H-1)/2, canvas.Cut(why, a.W-4), t.Dimmed())
 	} else {
 		p.Table.Draw(a, sc, true, func(scene.Host, *topRow, int) tea.Cmd { return nil })
-		// on a narrow screen, the line above the view has no room for this
+		// on a narrow screen, the line above the view has no room for this text
 		if p.Flame.Metric == flamegraph.Allocations {
 			a.PutRight(0, " "+style.Uncertainty(p.Alloc)+p.Table.Hidden(), canvas.Style{FG: t.Warn, Attr: canvas.Bold})
 		}

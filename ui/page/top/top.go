@@ -31,7 +31,7 @@ var View = page.View{
 
 // Page is view 5. It lists functions, lines, gems or files by their weight, the heaviest first.
 type Page struct {
-	Flame *widget.Flame // its metric, folding and search apply here, too
+	Flame *widget.Flame // the flamegraph's metric, folding and search apply here, too
 	page.Plain
 	Kind  TopKind
 	Table widget.Table[*topRow, widget.TopKey] // has only rows with a weight
@@ -48,8 +48,8 @@ type Page struct {
 	recent  flamegraph.Snapshot
 	stacks  map[sampler.StackID]*stackWeight
 	loaded  topOf
-	// before is a second Page, which adds up the weights of the recording to compare with. Was has the sums of this
-	// second Page, by the names of rows. Was is nil if nothing is compared.
+	// The field before is a second Page, which adds up the weights of the recording to compare with. The field Was has
+	// the sums of this second Page, by the names of rows. Was is nil if nothing is compared.
 	before *Page
 	Was    map[string]topBefore
 }
@@ -74,7 +74,7 @@ type topRow struct {
 	from        sampler.Origin
 	self, total [2]int64
 	blame       int64
-	stamp       int  // number of the last stack that was counted in total
+	stamp       int  // number of the last stack that was counted in the field total
 	uncertain   bool // some frames of this line cannot be trusted
 }
 

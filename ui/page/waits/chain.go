@@ -50,7 +50,7 @@ type chainPart struct {
 	NS     int64
 	what   string    // "behind Report#build (worker-1)"
 	method string    // the method within what, or "" if no stack is known
-	state  gvl.State // state of the holder; Unknown if there was none
+	state  gvl.State // state of the holder; Unknown if no thread held the GVL
 }
 
 // fit shortens the text c.what to w columns. If the text contains a method (c.method), fit cuts off the method's class

@@ -29,7 +29,7 @@ const (
 )
 
 func waitEdgesOf() []int64 {
-	steps := [waitEdgesEach]int64{100, 158, 251, 398, 631} // in hundredths
+	steps := [waitEdgesEach]int64{100, 158, 251, 398, 631} // the limits within one power of ten, in hundredths
 	var out []int64
 	for n, at := 0, firstWaitEdge; n < waitDecades; n, at = n+1, at*10 {
 		for _, s := range steps {

@@ -36,7 +36,7 @@ const MaxListedWaits = 500
 // it shows which threads held the GVL during the selected wait.
 type Page struct {
 	page.Plain
-	flame *widget.Flame // its search filters the rows
+	flame *widget.Flame // the flamegraph's search filters the rows
 	Table widget.Table[*WaitRow, store.WaitKey]
 	// thread is set if only the waits of one thread are listed. It is zero if the waits of all threads are listed.
 	thread sampler.ThreadID
@@ -308,7 +308,7 @@ func (k *waitPicker) best() []*store.WaitEvent {
 	return k.first[:min(len(k.first), MaxListedWaits)]
 }
 
-// picked returns the chosen waits. A wait that was chosen for both reasons appears only once.
+// picked returns the chosen waits. A wait that is at the top of the order and also one of the latest appears only once.
 func (k *waitPicker) picked() []*store.WaitEvent {
 	out := slices.Clone(k.best())
 	seen := make(map[store.WaitKey]bool, len(out))

@@ -1,9 +1,9 @@
 // Package calls counts calls to peers by length. A call is one wait of a thread for a peer. An answer in two pieces
 // counts as two calls.
 //
-// A thread's counters are read every 10 ms, or every eighth of a longer wait. Several calls between two readings may
-// count as one. So lengths may be too long, and numbers too small. While counters do not change, the thread is in a
-// single call. Only this proven length decides whether calls are slow.
+// A waiting thread's counters are read every 10 ms. In a longer wait, the interval is an eighth of the time waited.
+// Several calls between two readings may count as one. So lengths may be too long, and numbers too small. While
+// counters do not change, the thread is in a single call. Only this proven length decides whether calls are slow.
 package calls
 
 import (
@@ -34,7 +34,7 @@ func (c Cell) ID(group uint32) uint64 {
 	return uint64(group)<<(2*bucketBits) | uint64(c.shortest)<<bucketBits | uint64(c.longest)
 }
 
-// Group has the ended calls to one peer group. Longest are the longest possible lengths of the calls.
+// Group has the ended calls to one peer group. The field Longest counts the calls by the longest possible length.
 type Group struct {
 	cells   []Cell
 	Longest gvl.Histogram

@@ -85,8 +85,8 @@ func Limit(u *sampler.CPUUse) string {
 }
 
 // Own returns a text if a target itself uses much of its CPUs: "the process itself takes 0.9 of the 1 CPU that it may
-// use". used is how many CPUs the target uses, and may is how many it is allowed to use. The text is empty if used is
-// below the share ownShare of may, or if the figures are not known.
+// use". The parameter used is how many CPUs the target uses, and the parameter may is how many it is allowed to use.
+// The text is empty if used is below the share ownShare of may, or if the figures are not known.
 func Own(u *sampler.CPUUse, used float64, may int) string {
 	if u == nil {
 		return ""

@@ -81,8 +81,8 @@ type Gate struct {
 	ID     doorways.ID
 	counts [maxCounts]count
 	next   int
-	// inside maps each thread that is inside to the time since when it is inside, CLOCK_MONOTONIC in ns. known has the
-	// threads that were seen waiting or inside.
+	// inside has the threads that are inside, each with the time at which it got inside, CLOCK_MONOTONIC in ns. known
+	// has the threads that were seen waiting or inside.
 	inside map[sampler.ThreadID]int64
 	known  map[sampler.ThreadID]lastWait
 	// serving is set if all threads that waited in the last count were in requests or jobs.

@@ -15,8 +15,8 @@ import (
 // frames for the wait: the lock's method, its block, and the method that takes the lock.
 const maxNear = 4
 
-// methods are the methods that load a file. Each file has a lock. So if another thread is loading the same file, a
-// thread waits in one of these methods (load_lock, load.c).
+// methods has the methods that load a file. Each file has a lock. If another thread is loading the same file, a thread
+// waits for this lock in one of these methods (load_lock, load.c).
 var methods = map[string]bool{"Kernel#require": true, "Kernel#require_relative": true, "Kernel#load": true}
 
 // locks are the methods that wait for a Monitor. Zeitwerk holds a Monitor while it autoloads a file, so other threads
@@ -37,8 +37,8 @@ func Waits(dict *sampler.Dictionary, ts *gvl.ThreadState) bool {
 		case locks[label]:
 			locked = true
 		case first && !f.C && !strings.HasPrefix(f.Path, "<internal:"):
-			// An autoload has no frame of its own, so the innermost frame is the code that triggered it. From 3.2 on
-			// its lock is a Mutex (autoload_data, variable.c).
+			// An autoload has no frame of its own, so the innermost frame is the code that triggered it. From Ruby 3.2
+			// on, the lock of an autoload is a Mutex (autoload_data, variable.c).
 			return ts.Detail.Kind == "Mutex"
 		case locked && strings.HasPrefix(label, "Zeitwerk::"):
 			return true

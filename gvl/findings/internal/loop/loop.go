@@ -83,7 +83,7 @@ func (s *Stay) NS() int64 {
 	return s.net()
 }
 
-// net returns the same as NS, but also if there are few readings.
+// net returns the same length as NS, but does not return zero if there are too few readings.
 func (s *Stay) net() int64 { return max(s.untilNS-s.sinceNS-s.waitNS-(s.delay[1]-s.delay[0]), 0) }
 
 // long reports whether the stay (a period with one fiber) is long enough to be counted.

@@ -25,7 +25,7 @@ const (
 	rubyPart = .25
 )
 
-// Note is a note of the memory at a time, CLOCK_MONOTONIC in ns.
+// Note has the figures of the memory at one time. AtNS is this time, CLOCK_MONOTONIC in ns.
 type Note struct {
 	AtNS, RSS int64
 	// RSS is the process's memory in bytes. Slots is the size of all slots for objects, in bytes. Marked is the number
@@ -42,8 +42,8 @@ type Note struct {
 type Growth struct {
 	points [notes]Note
 	n      int // number of notes since the attach
-	// level is the note after the last full collection, and before is the note after the collection before it. first is
-	// the earliest note since which the memory has been larger after each full collection. If a note does not exist,
+	// level is the note after the last full collection, and before the note after the full collection before it. first
+	// is the earliest note since which the memory has been larger after each full collection. If a note does not exist,
 	// its AtNS is zero. These notes are needed if full collections are rare, because the other notes then do not show
 	// growth.
 	level, before, first Note
@@ -58,7 +58,8 @@ type mallocs struct {
 }
 
 // add adds a reading of Ruby's count. A full collection sets the count to zero, so the growth between the last reading
-// and the collection is lost. add assumes that it was as large as the growth between the last two readings.
+// and the collection is lost. add assumes that the lost growth was as large as the growth between the last two
+// readings.
 func (m *mallocs) add(s *sampler.Sample) {
 	d := &s.GCDetail
 	if d.AtNS == 0 || d.AtNS == m.atNS || d.OldMallocIncrease == sampler.GCUnknown {
@@ -75,9 +76,9 @@ func (m *mallocs) add(s *sampler.Sample) {
 	m.last, m.step, m.atNS, m.majors = d.OldMallocIncrease, step, d.AtNS, s.GC.MajorCount
 }
 
-// OfC reports whether C code has caused the growth since the note from. It has if Ruby's slots and its count of
-// malloc'ed bytes explain less than a quarter of the growth. ruby is how much they explain, in bytes. known is false if
-// one of these figures is unknown.
+// OfC reports whether C code has caused the growth since the note from. This is so if Ruby's slots and its count of
+// malloc'ed bytes explain less than a quarter of the growth. ruby is how many bytes they explain. known is false if one
+// of these figures is unknown.
 func (n *Note) OfC(from *Note) (ofC bool, ruby int64, known bool) {
 	for _, x := range [...]int64{n.Slots, from.Slots, n.Malloc, from.Malloc} {
 		if x == sampler.GCUnknown {
@@ -139,7 +140,7 @@ func grew(from, to *Note) bool {
 
 // SinceLevel returns the earliest note since which the memory has been larger after each full collection. The memory
 // must also have grown lately. It returns nil if there is no such note, or if the note is older than fromNS. It also
-// returns nil if the kept notes include this note, because Since then judges the growth.
+// returns nil if the kept notes include this note, because the method Since then judges the growth.
 func (g *Growth) SinceLevel(fromNS int64) *Note {
 	now := g.Back(0)
 	if g.before.AtNS == 0 || now == nil || g.first.AtNS < fromNS || now.AtNS-g.first.AtNS < notes*EveryNS {

@@ -18,7 +18,7 @@ type Pause struct {
 	// which it marked. If the thread's CPU time is not known, RanNS is WallNS.
 	RanNS, MarkNS int64
 	Stack         sampler.StackID
-	// Reason is the Reason of sampler.GC. Compacts is set if the collection moves objects.
+	// Reason says why Ruby collects, in the bits of sampler.GC.Reason. Compacts is set if the collection moves objects.
 	Reason   uint32
 	Compacts bool
 	// Waited is set if a thread waited for the GVL while another thread collected garbage.
@@ -33,8 +33,8 @@ func (p *Pause) AutoCompacts() bool { return p.Compacts && p.Reason&sampler.GCCo
 
 // Watch follows the garbage collections of a process.
 type Watch struct {
-	// pause is the pause in progress. until is the end of its last interval. thread is the collecting thread. cpuNS is
-	// this thread's CPU time when the pause began.
+	// pause is the pause in progress. The field until is the end of its last interval. thread is the collecting thread.
+	// cpuNS is this thread's CPU time when the pause began.
 	pause  Pause
 	until  int64
 	thread sampler.ThreadID
@@ -54,10 +54,10 @@ type Sum struct {
 	NS, FirstNS int64
 }
 
-// Level is a number of objects at a time. AtNS is zero if the number is not known.
+// Level is the number of objects at one time. AtNS is zero if the number is not known.
 type Level struct{ AtNS, Objects int64 }
 
-// Interval adds an interval inside the collector. For each sample, call Interval before Tick.
+// Interval adds an interval in which Ruby was inside the collector. For each sample, call Interval before Tick.
 func (w *Watch) Interval(fromNS, toNS int64) {
 	if fromNS != w.until || w.pause.FromNS == 0 {
 		w.pause.FromNS = fromNS
@@ -65,8 +65,8 @@ func (w *Watch) Interval(fromNS, toNS int64) {
 	w.until = toNS
 }
 
-// Tick adds a sample. now is the pause in progress, and ended is a pause that has ended since the last Tick. If there
-// is no such pause, it is the zero Pause.
+// Tick adds a sample. The result now is the pause in progress, and the result ended is a pause that has ended since the
+// last Tick. If there is no such pause, the result is the zero Pause.
 func (w *Watch) Tick(t *gvl.Tick) (now, ended Pause) {
 	g, was := &t.GC, w.last
 	w.last = *g

@@ -23,11 +23,11 @@ const (
 	// - blindly: in attempts without their callers, for a thread that only reads or only writes. This may be work.
 	// - least: in attempts without their callers, in all cases.
 	tried, asked, blindly, least = .6, .5, .8, .1
-	// late is added to tried if threads lack a CPU, because real work can then look like spinning. In a measurement
-	// without a free CPU, the share was 64 % for threads that did real work 1,000 times a second.
+	// The share late is added to the share tried if threads lack a CPU, because real work can then look like spinning.
+	// In a measurement without a free CPU, the share was 64 % for threads that did real work 1,000 times a second.
 	late = .1
-	// looks is the minimum number of samples with the GVL, summed over all spinning threads with the same outermost
-	// method. Fewer samples prove nothing.
+	// looks is the minimum number of samples that show spinning threads with the GVL, summed over all threads with the
+	// same outermost method. Fewer samples prove nothing.
 	looks = 8
 )
 

@@ -151,7 +151,7 @@ var regexLabels = map[string]bool{
 // Classes finds the flags of stacks. It remembers which markers each frame matches, and the flags of each stack.
 type Classes struct {
 	dict   *sampler.Dictionary
-	frames map[sampler.FrameID]frameMarks // not a slice, because IDs are never reused and it would grow forever
+	frames map[sampler.FrameID]frameMarks // a map, because IDs are never reused, so a slice would grow forever
 	stacks map[sampler.StackID]Flags
 }
 

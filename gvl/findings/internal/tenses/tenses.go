@@ -1,11 +1,11 @@
-// Package tenses has words for findings that have two forms, present and past. Spoken chooses a form when the text is
-// shown.
+// Package tenses has words for the texts of findings. Each word has two forms, present and past. Spoken chooses a form
+// when the text is shown.
 package tenses
 
 import "strings"
 
-// These bytes mark a word with two forms. Such a word is written in this order: begins, the present form, past, the
-// past form, ends.
+// These bytes mark a word with two forms. The byte begins comes first, then the present form, the byte past, the past
+// form, and the byte ends.
 const (
 	begins = "\x01"
 	past   = "\x02"

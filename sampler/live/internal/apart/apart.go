@@ -40,8 +40,8 @@ type outcome struct {
 // only one runs at a time.
 type Lane struct {
 	pid int
-	// working holds a token while work runs, so that no other work starts. left is true if the Lane has given up
-	// waiting for its work, which did not return.
+	// working holds a token while work runs, so that no other work starts. The field left is true if the Lane has given
+	// up waiting for its work, which did not return.
 	working chan struct{}
 	left    atomic.Bool
 }
@@ -143,7 +143,7 @@ func Result[T any](ctx context.Context, l *Lane, work func() (T, error), drop fu
 	abandoned = true
 	mu.Unlock()
 	select {
-	case r := <-out: // it has come just now
+	case r := <-out: // the result has come just now
 		away(r)
 	default:
 	}

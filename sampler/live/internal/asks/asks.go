@@ -1,5 +1,5 @@
 // Package asks keeps account of the memory that a process asks the kernel for. For each stack from which the process
-// asked, it has two sums: the requested bytes, and the bytes of these that are still mapped.
+// asked, it has two sums: how many bytes were requested, and how many of them are still mapped.
 package asks
 
 import (
@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// maxAreas limits the areas of mapped memory in the Ledger. Each takes 24 bytes. The areas are in a sorted list,
-	// and each change moves half of the list on average.
+	// maxAreas is the largest number of areas of mapped memory in the Ledger. Each takes 24 bytes. The areas are in a
+	// sorted list, and each change moves half of the list on average.
 	maxAreas = 1 << 14
-	// maxStacks limits the stacks for which the Ledger keeps a sum. It leaves out the memory of further stacks.
+	// maxStacks is the largest number of stacks for which the Ledger keeps a sum. It leaves out the memory of further
+	// stacks.
 	maxStacks = 1 << 12
 )
 
@@ -42,8 +43,8 @@ type Owner struct {
 	calls, bytes uint64
 }
 
-// More adds an area of memory that a call has asked the kernel for. The call's stack is not known yet. Name sets it
-// later.
+// More adds an area of memory that a call has asked the kernel for. The call's stack is not known yet. The method Name
+// sets the stack later.
 func (l *Ledger) More(from, bytes uint64) *Owner {
 	l.mu.Lock()
 	defer l.mu.Unlock()

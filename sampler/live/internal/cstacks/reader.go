@@ -51,8 +51,8 @@ type Reader struct {
 	ruby  *native.Ruby
 	of    Subject
 
-	// source returns the registers of threads. For a live process it is the same object as registers. For a core file
-	// it is Subject.Dumped, and registers is nil.
+	// source returns the registers of threads. For a live process, source and the field registers are the same object.
+	// For a core file, source is Subject.Dumped, and the field registers is nil.
 	source    native.Source
 	registers *Registers
 }
@@ -124,7 +124,7 @@ func (r *Reader) Whole(tid int32) (out sampler.NativeStack, ok bool, err error) 
 // Ruby reads the native stack below the innermost Ruby frame of a thread: the C functions that this frame has called.
 // ok is false if the thread runs or has ended. err is not nil if the kernel does not allow ddtop to read registers.
 // turns is how often the thread had got a CPU when the caller last read this number. If the number has changed, the
-// thread has run since, and ok is false. If turns is zero, Ruby does not check this.
+// thread has run since, and ok is false. If turns is zero, this is not checked.
 func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.NativeStack, ok bool, err error) {
 	return r.read(tid, turns, func(stack native.Stack) ([]native.Frame, error) {
 		frames, whole, same := r.of.Controls(id)
@@ -139,8 +139,8 @@ func (r *Reader) Ruby(id sampler.ThreadID, tid int32, turns int64) (out sampler.
 }
 
 // Copied unwinds the copy of a native stack down to the Ruby frames. The kernel has copied the stack and the registers
-// while the thread ran. from is the address of the copied stack in the target. control has the Ruby frames of the same
-// instant. If there are no frames, the error says why.
+// while the thread ran. The parameter from is the address of the copied stack in the target. control has the Ruby
+// frames of the same instant. If there are no frames, the error says why.
 func (r *Reader) Copied(regs native.Registers, from uint64, copied []byte, control []native.Control,
 	whole bool) (out sampler.NativeStack, err error) {
 	frames, err := r.ruby.BelowCopied(r.space.UnwindCopied(regs, from, copied), control, whole, r.of.JIT)

@@ -9,8 +9,9 @@ import (
 	"github.com/ddtop/ddtop/sampler/native/iterator"
 )
 
-// maxVisits limits the visits in one round. A visit reads the registers of all threads once. If the machine has
-// thousands of threads, it takes milliseconds. If a thread has run since the last visit, another visit is needed.
+// maxVisits is the largest number of visits in one round. A visit reads the registers of all threads once. If the
+// machine has thousands of threads, a visit takes milliseconds. If a thread has run since the last visit, another visit
+// is needed.
 const maxVisits = 64
 
 // Registers returns the registers of threads that do not run. If ddtop may load programs into the kernel, it returns

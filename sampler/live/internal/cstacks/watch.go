@@ -13,7 +13,7 @@ const (
 	// stayNS is how long a thread must have been at one place before its native stack is read, in ns. It is a bit less
 	// than the time between two rounds.
 	stayNS = 900_000_000
-	// maxRound bounds the stacks that one round reads. A round comes once a second.
+	// maxRound is the largest number of stacks that one round reads. A round comes once a second.
 	maxRound = 32
 	// retryNS is how long ddtop reads no stacks after an error, in ns. Errors such as a lack of descriptors are
 	// temporary.
@@ -24,8 +24,8 @@ const (
 type Place struct {
 	TID   int32
 	Stack sampler.StackID
-	// Turns is how often the thread had got a CPU at that time. If the number is still the same later, the thread has
-	// not run since.
+	// Turns is how often the thread had got a CPU at the time of the sample. If the number is still the same later, the
+	// thread has not run since.
 	Turns int64
 }
 

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxWaiting limits the samples that wait until the receiver takes them. At 1 kHz this is 4 s. maxWaitingThreads
-	// limits the number of threads in these samples, which limits the memory to about 30 MB. Further samples are lost,
-	// and counted.
+	// maxWaiting is the largest number of samples that wait until the receiver takes them. At 1 kHz, they cover 4 s.
+	// maxWaitingThreads limits the number of threads in these samples, which limits the memory to about 30 MB. Further
+	// samples are lost, and counted.
 	maxWaiting        = 4096
 	maxWaitingThreads = 1 << 17
 	// maxFree limits how many used samples are kept, so that new samples can reuse their memory.
@@ -34,7 +34,7 @@ const (
 // the lock may have no CPU.
 type Handover struct {
 	waiting queue
-	free    queue // samples that were taken, for reuse
+	free    queue // samples that were taken, whose memory can be used again
 	// Wake receives a value when samples wait.
 	Wake chan struct{}
 	// threads is the number of threads in the samples that wait.
@@ -147,7 +147,7 @@ func (h *Handover) Take(ready func(timeNS int64) bool, emit func(*Sample)) {
 		h.waiting.take()
 		emit(s)
 		h.threads.Add(-int64(len(s.Threads)))
-		s.List, s.Changes = nil, sampler.Changes{} // the next sample must not have them
+		s.List, s.Changes = nil, sampler.Changes{} // the next sample that reuses this memory must not have them
 		if !h.free.full() {
 			h.free.put(s)
 		}
@@ -155,8 +155,8 @@ func (h *Handover) Take(ready func(timeNS int64) bool, emit func(*Sample)) {
 }
 
 // End is like Take, but is called after the clock has ended. The function wait waits until a sample is ready. If the
-// last samples were lost, no later sample can report the loss. So End also passes on the newest lost sample. It reports
-// how many samples are missing before it.
+// last samples were lost, no later sample can report the loss. So End also passes on the newest lost sample. This
+// sample reports how many samples are missing before it.
 func (h *Handover) End(wait func(timeNS int64), emit func(*Sample)) {
 	h.Take(func(timeNS int64) bool { wait(timeNS); return true }, emit)
 	if h.holding {

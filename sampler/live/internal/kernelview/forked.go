@@ -29,7 +29,7 @@ func NewFirstStack(p *attach.Process) firstStack {
 	}
 	mappings, err := p.Maps()
 	if err != nil {
-		return firstStack{} // as if it had not been forked
+		return firstStack{} // the result for a process that was not forked
 	}
 	for _, m := range mappings {
 		if m.Path == "[stack]" {

@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/kernel"
 )
 
-// How often the kernel is asked, as times in ns and as shares of times.
+// These constants decide how often ddtop asks the kernel. They are times in ns, and shares of times.
 const (
 	// askAgainNS is how long the kernel's answer about a blocked thread is valid. Then ddtop asks again.
 	askAgainNS = 100_000_000
@@ -25,7 +25,7 @@ const (
 	// tick. The holder of a GVL is read in every stack tick in any case.
 	cpuShareNS = 330_000
 	// OldestCPUNS is the largest age of a thread's CPU counters, in ns, if ddtop's CPU budget makes stack ticks rare.
-	// One read per second is enough, because the counters are sums, so no CPU time is missed between two reads. It
+	// One read per second is enough, because the counters are sums, so no CPU time is missed between two reads. A read
 	// costs 1.3 µs per thread.
 	OldestCPUNS = 1_000_000_000
 	// EndParts limits the age of counters at the beginning and at the end of a window of time that figures cover. The
@@ -49,8 +49,8 @@ const freeCPUReads = 30
 // computes. A thread that is only about to enter a system call is on a CPU in no more than one or two answers.
 const computes = 3
 
-// maxAsksPerTick limits the threads about which one lock tick asks the kernel. A lock tick asks which system call a
-// thread is in if the thread has just blocked.
+// maxAsksPerTick is the largest number of threads about which one lock tick asks the kernel. A lock tick asks which
+// system call a thread is in if the thread has just blocked.
 const maxAsksPerTick = 64
 
 // View keeps what the kernel has answered about each thread, and decides when to ask again. Asking about one thread
@@ -89,14 +89,14 @@ type View struct {
 }
 
 type threadView struct {
-	// gone is true if the thread has ended, after the kernel had reported it before.
+	// gone is true if the kernel has reported on the thread before, and now reports that the thread has ended.
 	gone bool
 	// Each sample reads the following fields, so they are at the front of the struct.
 	id       sampler.ThreadID
 	tid      int32
 	stack    sampler.StackID
 	released bool
-	busy     bool // ran or wanted to run since its CPU counters were read
+	busy     bool // true if the thread ran or wanted to run since its CPU counters were read
 	round    uint64
 	// ranNS is the last time at which the thread's counters showed that the thread had run or wanted to run. It is
 	// CLOCK_MONOTONIC in ns.
@@ -122,10 +122,11 @@ type threadView struct {
 // thread alternates between computing and sleeping, the answer is valid only for its own instant. These exceptions end
 // when a sleep has lasted for askAgainNS.
 type sleepConfidence struct {
-	ran      int  // consecutive answers that it is on a CPU
-	computed bool // true if it was seen to compute since it released the GVL or its stack changed
-	turns    bool // it slept and then ran, after it had computed
-	// when the kernel first answered that it sleeps, without another answer since. Zero if it ran in the last answer
+	ran      int  // number of consecutive answers in which the thread was on a CPU
+	computed bool // true if the thread was seen to compute since it released the GVL or its stack changed
+	turns    bool // true if the thread slept and then ran, after it had computed
+	// when the kernel first answered that the thread sleeps, if all answers since are the same. Zero if the thread ran
+	// in the last answer
 	asleepNS int64
 }
 
@@ -174,15 +175,15 @@ const restarted = "restart_syscall"
 type question uint8
 
 const (
-	askNothing question = iota // the last answer holds
-	askForget                  // nothing, and the last answer is dropped
+	askNothing question = iota // nothing, because the last answer is still valid
+	askForget                  // nothing, and drop the last answer
 	askOwner                   // whether the holder of the GVL sleeps in the kernel, and still holds it
 	askCall                    // in which system call the thread is
 	askFD                      // for a thread without a native thread: what the descriptor in memory is
 )
 
-// Fill adds the kernel's facts about threads to a sample. all is true for a single dump. Then Fill asks the kernel
-// about every thread.
+// Fill adds the kernel's facts about threads to a sample. The parameter all is true for a single dump. Then Fill asks
+// the kernel about every thread.
 func (v *View) Fill(s *sampler.Sample, all bool) {
 	v.round++
 	if s.PauseNS != 0 {
@@ -284,7 +285,7 @@ func (v *View) question(s *sampler.Sample, t *sampler.Thread, w *threadView, own
 	case owner && t.Bits&sampler.BitLinked != 0:
 		return askOwner
 	case !released:
-		return askForget // the last system call has ended; it does not show what the thread does now
+		return askForget // the last system call has ended, so it does not show what the thread does now
 	case v.wanted(s, t, w, all):
 		return askCall
 	}
@@ -348,7 +349,8 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 	switch t.Blocked.Kind {
 	case sampler.BlockNone, sampler.BlockIO, sampler.BlockSelect, sampler.BlockChild:
 	default:
-		return all && t.Bits&sampler.BitBlockingRegion != 0 // memory shows why it is blocked
+		// memory shows why the thread is blocked, so ask only for a dump
+		return all && t.Bits&sampler.BitBlockingRegion != 0
 	}
 	if all || !w.released || w.k.StateAtNS == 0 {
 		return true
@@ -409,7 +411,7 @@ func (v *View) ask(tid int32, w *threadView) {
 	switch call.Name {
 	case sampler.SyscallRunning, sampler.SyscallNone:
 		if v.pausedNS != 0 && w.k.StateAtNS != 0 && w.k.Syscall != "" && w.k.Syscall != sampler.SyscallRunning && v.settles(tid, w) {
-			return // it was in a call, and only ddtop's own stop made it leave
+			return // the thread was in a system call, and left it only because ddtop stopped the process
 		}
 	case restarted:
 		if call.Args == w.call.Args && w.call.Name != "" {

@@ -17,7 +17,7 @@ import (
 // worker is a native thread of this test. It sleeps in read(2) if sleep is true, and otherwise computes.
 type worker struct {
 	tid   int32
-	in    int // what it reads from
+	in    int // the descriptor that the thread reads
 	out   int
 	sleep atomic.Bool
 	quit  atomic.Bool
@@ -77,8 +77,8 @@ func (w *worker) until(t *testing.T, tasks *kernel.Tasks, want string) {
 	}
 }
 
-// viewOfWorker returns a View whose time is now, and a sample. The sample's only thread is the worker. It is in a
-// blocking region, which means that it has released the GVL.
+// viewOfWorker returns a View that takes its time from the parameter now, and a sample. The sample's only thread is the
+// worker. It is in a blocking region, which means that it has released the GVL.
 func viewOfWorker(t *testing.T, w *worker, now *int64) (*View, *sampler.Sample) {
 	t.Helper()
 	tasks, err := kernel.OpenTasks(os.Getpid(), sampler.NewDictionary())

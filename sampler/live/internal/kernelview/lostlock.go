@@ -12,8 +12,8 @@ const (
 	// lostAgainNS is how long ddtop uses the result of a check for lost locks before it checks again, in ns. A lost
 	// lock is one that no thread can release.
 	lostAgainNS = 1_000_000_000
-	// maxHelpers limits the helper threads that are checked. A helper thread is a native thread that Ruby does not
-	// know.
+	// maxHelpers is the largest number of helper threads that are checked. A helper thread is a native thread that Ruby
+	// does not know.
 	maxHelpers = 64
 )
 
@@ -26,7 +26,7 @@ type lostWait struct {
 
 // lostHelpers says what helper threads wait for. A helper thread is a native thread that Ruby does not know. found is
 // SyscallLostHelper if one of them waits for a lock that no thread can release. It is SyscallHelperLock if one of them
-// waits for another lock, and none is in a system call of asks. Otherwise it is empty.
+// waits for another lock, and none is in a system call of the list asks. Otherwise it is empty.
 type lostHelpers struct {
 	atNS  int64
 	found string

@@ -15,7 +15,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/native"
 )
 
-// maxThreads limits the threads that are read in one round.
+// maxThreads is the largest number of threads that are read in one round.
 const maxThreads = 4096
 
 // Reader finds the locks of C code that threads of a process wait for. It is for one goroutine.

@@ -29,7 +29,7 @@ func (f *Again) Ended(now, lastedNS int64) {
 }
 
 // Is reports whether ddtop can follow the thread switches of the process again. switches is the number of its switches
-// so far. most is the number of switches per second at which ddtop would stop following them.
+// so far. The parameter most is the number of switches per second at which ddtop would stop following them.
 func (f *Again) Is(now, switches int64, most float64) bool {
 	if f.atNS != 0 && switches == f.switches && now-f.atNS < countedNS {
 		return now-f.highNS >= f.waitNS // the caller has not counted the switches again since the last call

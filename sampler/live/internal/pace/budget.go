@@ -12,8 +12,8 @@ import (
 // These constants are times and shares. Times are in ns. Shares are shares of the budget, unless the comment says
 // otherwise.
 const (
-	// burstNS limits how much unused CPU time ddtop saves for later: the CPU time that the budget allows in burstNS, in
-	// ns. The saved time pays for an expensive tick, so that no gap in the ticks follows it.
+	// burstNS limits how much unused CPU time ddtop saves for later. The limit is the CPU time that the budget allows
+	// in burstNS (in ns). The saved time pays for an expensive tick, so that no gap in the ticks follows it.
 	burstNS = 500_000_000
 	// tuneNS is the interval at which ddtop decides the rates of ticks, in ns. Between two decisions the rates are
 	// constant. So the time of the next tick does not depend on what the last tick found. Such a dependence would bias
@@ -131,8 +131,8 @@ type Budget struct {
 type stretch struct{ stack, lock, idle float64 }
 
 type tickCost struct {
-	// mean is the mean cost of the last ticks, in ns. over is the number of ticks in the mean. While there were fewer
-	// ticks, n is their number.
+	// The field mean is the mean cost of the last ticks, in ns. The field over is the number of ticks in this mean.
+	// While there were fewer ticks, n is their number.
 	mean    float64
 	n, over int
 	// sum is the total cost of the ticks since the rates were last decided, in ns. The field of is the number of these
@@ -212,8 +212,9 @@ func (b *Budget) LockAnew() {
 	b.stretch.lock = 1
 }
 
-// Extend lets ddtop use up to the share most of one CPU, so that the figures of the period window have their least
-// quality. ddtop uses more than the usual share only if the figures need it.
+// Extend lets ddtop use more CPU time, so that the figures of the period window have their least quality. The parameter
+// most is the largest share of one CPU that ddtop may use for this. ddtop uses more than the usual share only if the
+// figures need it.
 func (b *Budget) Extend(most float64, window time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -243,7 +244,7 @@ func (b *Budget) leastRates(kinds sampler.Figure) (lockHz, stackHz float64) {
 	return min((1-e)*lock+e*exactLock, b.lockRate()), min(stack, b.stackHz)
 }
 
-// part returns n Sources as a part of the awake Sources, at most 1.
+// part returns n divided by the number of awake Sources, but at most 1.
 func (b *Budget) part(n int) float64 { return min(float64(n)/float64(max(b.awake, 1)), 1) }
 
 // fleet reports whether more than fewExact Sources are in exact mode. In this case all their ticks read stacks. In
@@ -358,8 +359,8 @@ func (b *Budget) Pace(c *Clock, stackNS, lockNS float64) {
 	c.slowStackNS = longer(max(stackNS, 2*slowIntervalNS), now.idle, leastStackHz)
 }
 
-// Spent adds the CPU time of a tick that has ended, ns. It returns the time until which all ticks must wait, and the
-// time until which ticks that read stacks must wait.
+// Spent adds ns, the CPU time of a tick that has ended, in ns. It returns the time until which all ticks must wait, and
+// the time until which ticks that read stacks must wait.
 //
 // The parameter last is the cost of the Source's last reading of stacks, which may be this tick. This cost delays the
 // reading after the next one, but not the next one. Otherwise a longer interval would follow an expensive reading, and
@@ -520,9 +521,9 @@ func divideFrom(have, a, b, leastA, leastB float64) (forA, forB float64) {
 	return leastA + forA, leastB + forB
 }
 
-// step returns the new value of now, a factor by which intervals between ticks are longer than requested. It compares
-// the CPU time that ticks want with the CPU time that they have. It raises the factor at once, but lowers it by at most
-// the factor rise. It ignores a small change.
+// The parameter now is a factor by which intervals between ticks are longer than requested. step returns the factor's
+// new value. It compares the CPU time that ticks want with the CPU time that they have. It raises the factor at once,
+// but lowers it by at most the factor rise. It ignores a small change.
 func step(now, want, have, rise float64) float64 {
 	to := 1.0
 	if want > have {

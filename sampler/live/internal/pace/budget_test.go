@@ -114,8 +114,8 @@ func (s *spender) most(window int64) float64 {
 	return most
 }
 
-// rates lets virtual time advance by from, in ns. It returns the rates of the first Source in this time, in Hz: of all
-// ticks, and of ticks with stacks.
+// rates lets virtual time advance. The parameter from is the length of this time, in ns. rates returns the rates of the
+// first Source in this time, in Hz: of all ticks, and of ticks with stacks.
 func (s *spender) rates(from int64) (lock, stack float64) {
 	ticks, stacks := len(s.ticks), s.stk
 	now := s.sources[0].Next
@@ -124,8 +124,8 @@ func (s *spender) rates(from int64) (lock, stack float64) {
 	return float64(len(s.ticks)-ticks) / d, float64(s.stk-stacks) / d
 }
 
-// TestBudgetHolds: in any ten seconds, the ticks cost at most three things together: the budget of this time, two times
-// the largest savings (bursts), and one tick. This holds whatever ticks cost, and however their cost changes.
+// TestBudgetHolds: in any ten seconds, the ticks cost at most the sum of three amounts: the budget of this time, two
+// times the largest savings (bursts), and one tick. This holds whatever ticks cost, and however their cost changes.
 func TestBudgetHolds(t *testing.T) {
 	const ten, share = 10e9, 0.03
 	constant := func(ns float64) func(int, int64) float64 { return func(int, int64) float64 { return ns } }
@@ -244,7 +244,7 @@ func TestBudgetOfMany(t *testing.T) {
 	one.run(20e9)
 	want, _ := one.rates(10e9)
 	s := newSpender(0.03, 2)
-	s.sources[1].Next = math.MaxInt64 // as if idle
+	s.sources[1].Next = math.MaxInt64 // as if this Source were idle
 	s.b.Count(-1, +1)
 	s.run(20e9)
 	if got, _ := s.rates(10e9); got < 0.8*want {
@@ -284,7 +284,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 	}
 }
 
-// TestBudgetOfWorkersWithoutRequests: ddtop exceeds the usual limit for figures of requests only if enough workers
+// TestBudgetOfWorkersWithoutRequests: to have figures of requests, ddtop exceeds the usual limit only if enough workers
 // serve requests. It never uses more than the highest allowed share, even if handing on a sample costs more than the
 // tick.
 func TestBudgetOfWorkersWithoutRequests(t *testing.T) {
@@ -325,7 +325,7 @@ func TestBudgetOfWorkersWithoutRequests(t *testing.T) {
 	}
 }
 
-// idle makes the Sources from the index from on idle, and the Sources before it busy.
+// idle makes the Sources idle whose index is at least the parameter from. It makes the Sources before them busy.
 func (s *spender) idle(from int, now int64) {
 	for i, c := range s.sources {
 		switch slow := i >= from; {
@@ -587,7 +587,7 @@ func newPhases(meanNS float64, until int64) *phases {
 	return p
 }
 
-// The result is true if now is in an expensive phase. now must not decrease from call to call.
+// The result is true if the time now is in an expensive phase. The time now must not decrease from call to call.
 func (p *phases) dear(now int64) bool {
 	for p.at+1 < len(p.turns) && p.turns[p.at+1] <= now {
 		p.at++
@@ -595,7 +595,7 @@ func (p *phases) dear(now int64) bool {
 	return p.at%2 == 1
 }
 
-// share returns how much of an interval is in expensive phases, as a share.
+// share returns the share of an interval that is in expensive phases.
 func (p *phases) share(from, to int64) float64 {
 	var ns float64
 	for i := 1; i+1 < len(p.turns); i += 2 {

@@ -55,7 +55,7 @@ func GlanceGap(sampleNS int64, share float64, slow bool) int64 {
 // Clock decides when the next tick of a process is due, and what this tick reads.
 type Clock struct {
 	lockNS, stackNS float64
-	// slowLockNS and slowStackNS are the intervals of a slow clock: while no thread runs or waits.
+	// slowLockNS and slowStackNS are the intervals of a slow clock. The clock is slow while no thread runs or waits.
 	slowLockNS, slowStackNS float64
 	Next, nextStack         int64
 	// restNS is the time until which no stacks are read. lastStack is when stacks were last read.

@@ -80,8 +80,8 @@ func TestClockSlowsDownAndComesBack(t *testing.T) {
 }
 
 // TestClockSlowsDownSoonerAtTheStart: if a process is idle from the first sample on, its clock slows down after a tenth
-// of the usual time. It must have made firstTicks ticks before. If a thread has run even once, the clock slows down
-// only after the usual time.
+// of the usual time. Before that, the clock must have made firstTicks ticks. If a thread has run even once, the clock
+// slows down only after the usual time.
 func TestClockSlowsDownSoonerAtTheStart(t *testing.T) {
 	c := NewClock(100, 1000, 0)
 	run(c, 0, 90e6, false, none)

@@ -1,8 +1,8 @@
 package pace
 
 // LooksPart is the part of the CPU budget for reading threads between two ticks. RoutesPart is the part for finding out
-// which requests threads serve. creditSaveNS limits how much unused CPU time is saved as credit: as much as the share
-// of a CPU allows in creditSaveNS, in ns.
+// which requests threads serve. creditSaveNS limits how much unused CPU time is saved as credit. The limit is what the
+// share of a CPU allows in creditSaveNS (in ns).
 const (
 	LooksPart, RoutesPart = 0.4, 0.4
 	creditSaveNS          = 200_000_000

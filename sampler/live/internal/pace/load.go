@@ -7,9 +7,9 @@ const (
 	// figures, in ns. It was measured with 30,000 records per second: 0.8 to 1.1 µs on free CPUs and on a full machine,
 	// and 1.35 µs with the screen.
 	recordNS = 1_500
-	// loadSaveNS limits how much unused CPU time for records is saved for later, in ns. loadDebtNS is how much more CPU
-	// time than allowed records may have used, in ns. If they have used more, Over returns true for the processes with
-	// the most records.
+	// loadSaveNS limits how much unused CPU time for records is saved for later, in ns. loadDebtNS is by how much the
+	// CPU time of records may exceed what is allowed, in ns. If it exceeds this by more, Over returns true for the
+	// processes with the most records.
 	loadSaveNS, loadDebtNS = 1e9, 2e9
 )
 

@@ -15,7 +15,7 @@ func TestMoreForATime(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		forNS  int64
-		endsNS int64 // when a further call of TakeMore ends it early, or zero
+		endsNS int64 // when a further call of TakeMore ends the time early, or zero
 	}{{"30 s", 30 * second, 0}, {"ended after 12 s", 30 * second, 32 * second}} {
 		s := newSpender(share, 1)
 		s.lock = func(int, int64) float64 { return 200e3 } // in ns; 1,000 ticks a second take a fifth of a CPU

@@ -27,8 +27,8 @@ const (
 	// changedEvery replaces mapsEvery after the process has mapped other code. It is not zero, because some programs
 	// load libraries in a loop.
 	changedEvery = 200 * time.Millisecond
-	// silentEvery is the longest interval after the mappings could not be read. The first interval is mapsEvery, since
-	// one error is often due to a full machine. Each further error doubles the interval.
+	// silentEvery is the longest interval between two readings of the mappings while they cannot be read. The first
+	// interval is mapsEvery, since one error is often due to a full machine. Each further error doubles the interval.
 	silentEvery = 10 * time.Second
 	// mostCPUs limits the stacks that are unwound per second to the number that eight busy CPUs produce. It limits the
 	// cost, because unwinding a stack takes 10 to 35 µs.
@@ -66,7 +66,7 @@ type Run struct {
 	// read again.
 	mapsNS    span
 	mapsAgain time.Time
-	// silent is the interval until then if the last reading failed. Otherwise it is zero.
+	// silent is the interval until mapsAgain if the last reading failed. Otherwise it is zero.
 	silent time.Duration
 	// uncopied is how many stacks the kernel could not copy.
 	uncopied uint64
@@ -126,7 +126,7 @@ type Options struct {
 	Asks, Clockless bool
 }
 
-// Open has the kernel take stacks of a process's running threads. Errors are bpf.ErrKernel, bpf.ErrRights, and errors
+// Open makes the kernel take stacks of a process's running threads. Errors are bpf.ErrKernel, bpf.ErrRights, and errors
 // of cstacks.
 func Open(o Options) (*Run, error) {
 	x := &Run{of: o, quit: make(chan struct{}), done: make(chan struct{}), stacks: stacknames.New()}
@@ -181,7 +181,7 @@ func (x *Run) run() {
 		select {
 		case <-x.quit:
 			if x.of.Clockless {
-				x.looked = time.Time{} // so that look may unwind stacks (room)
+				x.looked = time.Time{} // makes x.room large, so that look may unwind stacks
 				x.err = x.look()
 			}
 			x.err = errors.Join(x.err, x.feed.Close())
@@ -356,7 +356,7 @@ func (x *Run) take(s *clock.Sample, now int64) {
 		x.counts.Short++
 	}
 	if x.of.Clockless {
-		now = pace.Monotonic() // the first stacks take long
+		now = pace.Monotonic() // read the time again, because the first stacks take long to unwind
 	}
 	x.stacks.Take(x.of.Reader, &s.Stack, !x.of.Asks, now)
 	if x.of.Clockless {

@@ -38,8 +38,8 @@ func TestExpensiveStacks(t *testing.T) {
 	}
 }
 
-// TestMappingsThatCannotBeRead: if a process's mappings cannot be read, the Run does not end. It reads them again
-// soon, because the error can pass, and less often after each further error.
+// TestMappingsThatCannotBeRead: if a process's mappings cannot be read, the Run does not end. The Run reads the
+// mappings again soon, because the error can pass, and less often after each further error.
 func TestMappingsThatCannotBeRead(t *testing.T) {
 	if err := clock.Check(); err != nil {
 		t.Skip(err)

@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	// maxUnnamed limits the copied stacks that wait for their names (StackIDs). These stacks take about 5 MB. Further
-	// stacks get no name.
+	// maxUnnamed is the largest number of copied stacks that wait for their names (StackIDs). These stacks take about 5
+	// MB. Further stacks get no name.
 	maxUnnamed = 256
-	// namedAtOnce limits the stacks that the clock's goroutine names between two samples. Each takes 20 to 100 µs.
+	// namedAtOnce is the largest number of stacks that the clock's goroutine names between two samples. Each takes 20
+	// to 100 µs.
 	namedAtOnce = 24
 	// WithinNS limits how long records wait until their stack has a name, in ns. The clock names stacks every 10 to 100
 	// ms.
@@ -64,7 +65,7 @@ type Stacks struct {
 	taken []Taken
 	ended bool
 	// toName has the requests for names, which the clock (the sampling goroutine) answers. revision changes when the
-	// target's code may have changed, so that earlier names may be wrong. over is true while no clock runs.
+	// target's code may have changed, so that earlier names may be wrong. The field over is true while no clock runs.
 	toName   chan *Unnamed
 	revision atomic.Uint64
 	over     atomic.Bool
@@ -154,7 +155,7 @@ func (w *Stacks) Ready(x *Unnamed, nowNS int64) bool {
 // NameOf returns the name of a stack for which Ready returned true.
 func (w *Stacks) NameOf(x *Unnamed) Name {
 	if !x.named.Load() {
-		return Name{} // returns no name; the clock may still write to x
+		return Name{} // returns no name, because the clock may still write to x
 	}
 	if x.name.ID != 0 && !x.name.partly {
 		if len(w.names) >= maxNames {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxBegun limits the copied requests that wait until the clock finds their IDs.
+	// maxBegun is the largest number of copied requests that wait until the clock finds their IDs.
 	maxBegun = 128
 	// routeTries limits how often a request is read again because its route is not known yet. Reads are at least 12 ms
 	// apart.
@@ -64,8 +64,8 @@ func (b *begun) Ready() bool {
 	return b.done.Load() || b.of.over.Load() || pace.Monotonic()-b.takenNS >= withinNS
 }
 
-// ID returns the ID of the request. It is zero if the request was not found, or if the Dictionary has a new generation
-// since then.
+// ID returns the ID of the request. It is zero if the request was not found, or if the Dictionary has begun a new
+// generation since the request was found.
 func (b *begun) ID() sampler.WorkID {
 	if !b.done.Load() || b.id == 0 || b.generation != b.dict.Generation() {
 		return 0

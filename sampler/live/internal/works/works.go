@@ -15,7 +15,7 @@ const (
 	// it. After maxMisses such readings in a row, ddtop reads the thread at most once in missNS, in ns. If the thread
 	// has never had work, this time doubles with each further reading, up to mostMissNS.
 	maxMisses, missNS, mostMissNS = 4, 1_000_000_000, 8_000_000_000
-	// maxWorks limits the threads of a Works.
+	// maxWorks is the largest number of threads in a Works.
 	maxWorks = 4096
 )
 
@@ -28,8 +28,8 @@ type Works struct {
 	served  atomic.Bool
 	// placedNS is when the BPF programs learned the frame from which they copy requests now (Placed).
 	placedNS int64
-	// begins is set if the last record is the first within a request of its thread. It is then this thread, and
-	// otherwise nil.
+	// If the last record is the first record of its thread within a request, begins is this thread. Otherwise it is
+	// nil.
 	begins *working
 }
 
@@ -81,8 +81,8 @@ func (t *working) restNS() int64 {
 // New returns a Works that knows no thread yet.
 func New() *Works { return &Works{threads: make(map[int32]*working)} }
 
-// Note adds a record of a thread switch. If the record shows that the thread waits for work again, Note marks it
-// (Record.Left).
+// Note adds a record of a thread switch. If the record shows that the thread waits for work again, Note marks the
+// record (Record.Left).
 func (w *Works) Note(r *switches.Record) {
 	w.begins = nil
 	t := w.threads[r.TID]
@@ -166,7 +166,8 @@ func (w *Works) Copied(r *switches.Record, low, end uint64) (fromNS, byNS int64,
 	}
 	first := !t.placed || t.idle == 0 && t.low != low
 	if t.placed, t.low = true, low; first {
-		return 0, 0, false // ddtop learns its frame only now, so the request can have begun earlier
+		// ddtop learns the frame of the thread's requests only now, so the request can have begun earlier
+		return 0, 0, false
 	}
 	t.deep, t.copied, t.looked, t.misses = true, true, false, 0
 	w.served.Store(true)
@@ -230,10 +231,10 @@ func (w *Works) Saw(s *sampler.Sample) {
 	}
 }
 
-// Take returns the threads that have begun something and that a sample must read. waiting has earlier such threads,
-// which no sample has read yet. Take appends the threads that were found since its last call. It leaves out threads
-// whose work has already ended. Otherwise a sample could show a later request of such a thread as if it had begun at
-// the earlier time.
+// Take returns the threads that have begun work and that a sample must read. waiting has earlier such threads, which no
+// sample has read yet. Take appends the threads that were found since its last call. It leaves out threads whose work
+// has already ended. Otherwise a sample could show a later request of such a thread as if it had begun at the earlier
+// time.
 func (w *Works) Take(waiting []ruby.Entered) []ruby.Entered {
 	waiting = slices.DeleteFunc(waiting, func(e ruby.Entered) bool {
 		t := w.threads[e.TID]

@@ -18,8 +18,8 @@ import (
 
 // These constants limit a pass over the heap.
 const (
-	// maxPasses limits the passes over the heap. Another pass is needed if the target moved objects during the last
-	// one.
+	// maxPasses limits the number of passes over the heap. Another pass is needed if the target moved objects during
+	// the last pass.
 	maxPasses = 4
 	// maxTables limits how many tables of Hashes are read with one system call. Up to Ruby 3.2 a Hash can keep its
 	// elements in a table outside its slot. A page of the heap has 408 slots.
@@ -75,9 +75,9 @@ func New(g *gc.Reader) (*Counter, error) {
 	return &Counter{gc: g, mem: g.Mem, objects: g.Objects, sizes: sizes, now: g.Now}, nil
 }
 
-// Count makes a pass over all pages of the heap. It calls rest after each piece, so that the caller can spread the cost
-// over time. If a compaction moved objects during the pass, Count repeats it. Errors are from ctx, from the target, or
-// from reading the list of pages.
+// Count makes a pass over all pages of the heap. It calls the function rest after each piece, so that the caller can
+// spread the cost over time. If a compaction moved objects during the pass, Count repeats it. Errors are from ctx, from
+// the target, or from reading the list of pages.
 func (c *Counter) Count(ctx context.Context, rest func()) (*sampler.HeapCount, error) {
 	for try, looks := 0, 0; ; try++ {
 		if err := c.readTraced(ctx, rest); err != nil {
@@ -208,7 +208,8 @@ func (c *Counter) page(p *gc.Page) {
 	c.out.Dead += dead
 	c.out.Free += free
 	s := c.slots[p.SlotSize]
-	if s == nil { // the first page with this slot size. There are few slot sizes, because they are at most maxSlotSize
+	// this is the first page with this slot size. There are few slot sizes, because none is larger than maxSlotSize
+	if s == nil {
 		s = &sampler.HeapSize{SlotSize: p.SlotSize}
 		c.slots[p.SlotSize] = s
 	}

@@ -201,5 +201,5 @@ func FuzzHeap(f *testing.F) {
 	})
 }
 
-// maxOwned limits the bytes that one object can have outside its slot. heap.Sizer accepts no greater size.
+// maxOwned limits how many bytes one object can have outside its slot. heap.Sizer accepts no greater size.
 const maxOwned = 8 << 40

@@ -82,8 +82,8 @@ func (c *Counter) finish(ctx context.Context, rest func()) error {
 }
 
 // classByType returns the name under which objects of a type are counted, whatever their class. It is "Class" for
-// classes, because each class has its own singleton class, and each would have its own count. It is empty for types
-// whose objects are counted by their class.
+// classes. Otherwise each class would have a count of its own, because it has its own singleton class. The result is
+// empty for types whose objects are counted by their class.
 func classByType(typ uint64) string {
 	switch {
 	case typ >= heap.TypeImemo:
@@ -125,7 +125,7 @@ func (t *wordTable) reset() {
 
 // kind returns the counts of the class with the class word. The pointer is valid until the next call of reset.
 func (t *wordTable) kind(word uint64) *sampler.HeapKind {
-	if t.last < len(t.keys) && t.keys[t.last] == word { // neighbouring objects are often of one class
+	if t.last < len(t.keys) && t.keys[t.last] == word { // neighbouring objects often have the same class
 		return &t.kinds[t.last]
 	}
 	at := word * 0x9e3779b97f4a7c15 >> wordShift

@@ -34,7 +34,7 @@ const (
 	// constant hurried is their number.
 	walks, hurried = 6, 3
 	// maxGap is the largest gap in bytes between two records that are read together, as one range. malloc puts records
-	// next to each other, so one range holds hundreds of records. maxRecords limits the bytes of a range.
+	// next to each other, so one range holds hundreds of records. maxRecords limits the size of a range, in bytes.
 	maxGap, maxRecords = 512, 1 << 16
 )
 
@@ -142,7 +142,7 @@ func (t *traced) find(object attach.Address) int {
 	return -1
 }
 
-// index fills the hash table places. If an object has several records, the last one counts.
+// index fills the hash table in the field places. If an object has several records, the last one counts.
 func (t *traced) index() {
 	size := 1 << 4
 	t.shift = 64 - 4
@@ -185,7 +185,7 @@ func (c *Counter) readTraced(ctx context.Context, rest func()) error {
 	}
 	table, ok := c.objects.TracedTable(c.tracer.at)
 	if !ok {
-		if c.tracer.pointType != 0 { // a TracePoint can move or end
+		if c.tracer.pointType != 0 { // a TracePoint can move or end, so search for the tracer again
 			c.tracer.at = 0
 		}
 		return nil
@@ -207,9 +207,10 @@ func (c *Counter) readTraced(ctx context.Context, rest func()) error {
 	return nil
 }
 
-// walkTraced reads the tracer's table. It calls begin first, and then take with the records of each piece. take returns
-// false to end the reading. If the target rebuilds the table during the reading, walkTraced begins again, at most walks
-// times. whole is false if the last try did not reach the end of the table.
+// walkTraced reads the tracer's table. It calls the function begin first. Then it calls the function take with the
+// records of each piece. take returns false to end the reading. If the target rebuilds the table during the reading,
+// walkTraced begins again. The constant walks limits how often. whole is false if the last try did not reach the end of
+// the table.
 func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 	take func([]tracedObject) bool) (whole bool, err error) {
 	for walk := range walks {
@@ -224,9 +225,9 @@ func (c *Counter) walkTraced(ctx context.Context, t *traced, rest, begin func(),
 	return false, nil
 }
 
-// walkOnce reads the tracer's table once. end is false if the target rebuilt the table during the reading. In this case
-// take got only a part of the records, and the caller must try again. whole is true if walkOnce reached the end of the
-// table.
+// walkOnce reads the tracer's table once. The result end is false if the target rebuilt the table during the reading.
+// In this case the function take got only a part of the records, and the caller must try again. The result whole is
+// true if walkOnce reached the end of the table.
 func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(),
 	take func([]tracedObject) bool) (end, whole bool, err error) {
 	first, err := c.objects.TracedEntries(t.table)
@@ -262,9 +263,9 @@ func (c *Counter) walkOnce(ctx context.Context, t *traced, rest func(),
 	}
 }
 
-// readEntries returns the records of n entries of the tracer's table, from the address at on. It leaves out an entry
-// that changed while its record was read, because the record may then belong to another object. The result is nil if
-// the entries cannot be read.
+// readEntries returns the records of n entries of the tracer's table. The first entry is at the address at. readEntries
+// leaves out an entry that changed while its record was read, because the record may then belong to another object. The
+// result is nil if the entries cannot be read.
 func (c *Counter) readEntries(t *traced, at attach.Address, n int) ([]tracedObject, error) {
 	size := n * heap.TracedEntrySize
 	buf := make([]byte, 2*size)
@@ -310,7 +311,7 @@ func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) erro
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(list[a].info, list[b].info) })
 	var ranges []attach.Range
-	var firsts, sizes []int // for each range: the index in order of its first object, and its size in bytes
+	var firsts, sizes []int // for each range: the index of its first object in the slice order, and its size in bytes
 	total := 0
 	for n, i := range order {
 		info := list[i].info
@@ -356,8 +357,8 @@ func (c *Counter) readRecords(list []tracedObject, f func(i int, b []byte)) erro
 	return nil
 }
 
-// readApart reads the records of some objects in list one by one. some has the indexes of these objects. It is called
-// if these records could not be read together, because memory between them cannot be read.
+// readApart reads the records of some objects in list one by one. The parameter some has the indexes of these objects.
+// It is called if these records could not be read together, because memory between them cannot be read.
 func (c *Counter) readApart(list []tracedObject, some []int, f func(i int, b []byte)) error {
 	ranges := make([]attach.Range, len(some))
 	buf := make([]byte, len(some)*heap.AllocationSize)
@@ -463,7 +464,7 @@ func (c *Counter) placeObjects(ctx context.Context, rest func(), classOf func(ki
 			continue
 		}
 		class := classOf(o.kind, o.typ)
-		// fits is also false for a singleton class, but the name is then the same
+		// fits is also false for a singleton class, but then both classes have the same name
 		if !o.fits && (o.kind < 0 || class != c.objects.NameOrKind(o.class)) {
 			out.Misfits++
 			continue

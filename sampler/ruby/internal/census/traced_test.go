@@ -119,7 +119,7 @@ func TestTracedLimits(t *testing.T) {
 	} {
 		binary.LittleEndian.PutUint64(entry, test.hash)
 		c, mem := newTraced(t, "3.3.8", bytes.Repeat(entry, 64), 40, ^uint64(0))
-		mem.words[recordAt+32] = 1 // the line
+		mem.words[recordAt+32] = 1 // the record has the line 1
 		if err := c.readTraced(context.Background(), func() {}); err != nil || c.traced == nil || !c.traced.cut {
 			t.Fatalf("%s: %+v, %v", test.name, c.traced, err)
 		}
@@ -147,11 +147,11 @@ func TestTableIsRebuilt(t *testing.T) {
 		"in place":            func(w map[attach.Address]uint64) { w[tableAt] += 1 << 32 },
 		"in place, its bound": func(w map[attach.Address]uint64) { w[tableAt+40]-- },
 		"in place, full": func(w map[attach.Address]uint64) {
-			w[tableAt], w[tableAt+16] = 1, 0 // the table begins with the count
+			w[tableAt], w[tableAt+16] = 1, 0 // Ruby sets the count to zero at the beginning of a rebuild
 		},
 	} {
 		c, mem := newTraced(t, "3.3.8", bytes.Repeat(entry, 64), 40, bound)
-		mem.words[recordAt+32] = 1 // the line
+		mem.words[recordAt+32] = 1 // the record has the line 1
 		mem.words[tableAt], mem.words[tableAt+16] = power, count
 		read, pieces, got := &traced{siteOf: make(map[heap.Site]int32), table: tableAt}, 0, 0
 		end, whole, err := c.walkOnce(context.Background(), read, func() {
@@ -172,7 +172,7 @@ func TestTableIsRebuilt(t *testing.T) {
 // TestFreedRecords changes the tracer's table or a record after the records were read. Ruby makes such changes when it
 // frees an object and makes another object in its place. confirm must then not find the same record again. If only the
 // table around a record changed, confirm must still find the record. Freed memory can keep the content of a record for
-// a long time: among millions of records, TestPlacesOfMoving found a few such ones.
+// a long time: among millions of records, TestPlacesOfMoving found a few such records.
 func TestFreedRecords(t *testing.T) {
 	const power, bound, generation = 20, 4, 7
 	entries := func(hash uint64) []byte {
@@ -192,7 +192,7 @@ func TestFreedRecords(t *testing.T) {
 		"of another class":     func(mem *hostile) { mem.words[recordAt+16]++ },
 	} {
 		c, mem := newTraced(t, "3.3.8", entries(0), 40, bound)
-		mem.words[recordAt+32], mem.words[recordAt+56] = 1, generation // the line
+		mem.words[recordAt+32], mem.words[recordAt+56] = 1, generation // the record has the line 1
 		mem.words[tableAt] = power
 		if err := c.readTraced(context.Background(), func() {}); err != nil || len(c.traced.list) != bound {
 			t.Fatalf("%q: %+v, %v", name, c.traced, err)

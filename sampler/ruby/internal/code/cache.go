@@ -12,10 +12,10 @@ import (
 
 // These constants limit what a Decoder keeps.
 const (
-	// MaxKeptBytes limits the cached code, methods and environments, in bytes. When they would exceed it, all are
-	// dropped, and read again when they are needed.
+	// MaxKeptBytes limits the size of the cached code, methods and environments, in bytes. When they would exceed the
+	// limit, all are dropped, and read again when they are needed.
 	MaxKeptBytes = 40 << 20
-	// maxQualified limits how many names with the class are cached for one method, one for each alias.
+	// maxQualified limits how many names that include the class are cached for one method. Each alias has a name.
 	maxQualified = 256
 	// keptEntry is the approximate size of a map's entry without its names, in bytes.
 	keptEntry = 128

@@ -139,10 +139,10 @@ func (d *Decoder) linked(raw *Stack, i int, caller *frameWork) (bool, error) {
 	return ok, err
 }
 
-// encloses checks frame i, which runs a block. The block's environment names the environment of the code around the
-// block. encloses searches outward for the frame with this outer environment, and reports whether the frame runs this
-// code. If no frame has the outer environment, encloses returns false. If the outer environment is not on the stack, or
-// too far away, it returns true.
+// encloses checks frame i, which runs a block. The block's environment names the environment around the block. encloses
+// searches outward for the frame with the environment around the block. It reports whether this frame runs the code
+// that contains the block. It returns false if no frame has this environment. If the environment is not on the stack,
+// or too far away, it returns true.
 func (d *Decoder) encloses(raw *Stack, i int) bool {
 	fs := d.o.FrameSize
 	frame := func(i int) []byte { return raw.Frames[i*fs:] }
@@ -194,7 +194,7 @@ func (d *Decoder) calls(l *link) (bool, error) {
 			continue
 		}
 		if err != nil || name == "" {
-			continue // no data of a call, or the data of a yield
+			continue // there is no data of a call, or it is the data of a yield
 		}
 		named = true
 		if super || forwarding[name] || id == l.method.called || id == l.method.original {

@@ -182,7 +182,7 @@ func (d *validator) Share(n int) {
 	d.maxKept, d.Objects.MaxKept = sampler.Share(MaxKeptBytes, n), sampler.Share(heap.MaxKeptBytes, n)
 }
 
-// LastNameError returns the last reason why a frame lacked a name. It is nil if no frame has lacked one.
+// LastNameError returns the last reason why a frame lacked a name. It is nil if no frame has lacked a name.
 func (d *loader) LastNameError() error { return d.lastNameError }
 
 // Decode names the frames of a stack, and interns the stack in the Dictionary. The frames are the same as in the

@@ -12,10 +12,10 @@ import (
 // jitReturnC marks the control frame of a C function that ZJIT called (ZJIT_JIT_RETURN_C_FRAME in Ruby's zjit.h).
 const jitReturnC = 1
 
-// maxFrames limits the control frames of one Stack.
+// maxFrames limits how many control frames one Stack has.
 const maxFrames = 1 << 17
 
-// maxArguments limits the arguments of a C function. If a splat (*array) has more, Ruby passes them as one Array.
+// maxArguments limits how many arguments a C function has. If a splat (*array) has more, Ruby passes them as one Array.
 const maxArguments = 128
 
 // frameRules say which control frames a release shows in its own backtraces, and how
@@ -24,8 +24,8 @@ type frameRules struct {
 	// cTrace is true if code with the C_TRACE attribute is shown like a C function (3.4).
 	cTrace bool
 	// internalAsC is true if code whose path begins with <internal: is shown like a C function (4.0 and later). Frames
-	// of such code and C functions can follow each other on a stack. Of such a row, a backtrace leaves out all frames
-	// inward of the outermost frame of such code.
+	// of such code and C functions can follow each other on a stack. In such a row of frames, a backtrace leaves out
+	// all frames inward of the outermost frame of such code.
 	internalAsC bool
 	// rescueHidesCaller is true if a backtrace leaves out a frame while a rescue or ensure in the frame's code runs.
 	// The rescue or ensure has a frame too, which is shown instead (3.4 and later).
@@ -70,8 +70,8 @@ type frameWork struct {
 	kind      frameKind
 	uncertain bool
 	failed    bool
-	// The field left is true if a backtrace leaves out the frame. It then shows the frame of a rescue or ensure in the
-	// same code instead.
+	// The field left is true if a backtrace leaves out the frame. The backtrace then shows the frame of a rescue or
+	// ensure in the same code instead.
 	left bool
 	// young is true if the frame's method was found through an environment on the heap that is not old yet (old: it has
 	// survived several collections). fleeting is true if the frame depends on an environment on the VM stack that was
@@ -238,7 +238,7 @@ func (d *classifier) jitFrame(raw *Stack, i int, f []byte, pc uint64, code attac
 	return view.U64(b[jitFramePC:]), attach.Address(view.U64(b[JITFrameISeq:])), nil
 }
 
-// CFrame reports whether a control frame has no Ruby code. It may be a C function's frame or an empty one.
+// CFrame reports whether a control frame has no Ruby code. It may be a C function's frame or an empty frame.
 func (d *classifier) CFrame(f []byte) bool {
 	if d.target.ZJITFrames {
 		if ret := view.U64(f[d.o.FrameJIT:]); ret != 0 {

@@ -43,7 +43,7 @@ func (d *Decoder) hideCallersOfRescue(cut int) {
 	for i := range d.work {
 		w := &d.work[i]
 		if cut > 0 && i == cut {
-			hide = false // the frames between this one and the last one are missing
+			hide = false // the frames between this frame and the last frame are missing
 		}
 		if w.code == nil || w.kind == frameSkipped {
 			continue

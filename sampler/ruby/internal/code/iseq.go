@@ -36,8 +36,8 @@ type iseq struct {
 	first     int32
 	lines     lineTable
 	internal  bool    // path begins with <internal:
-	cTrace    bool    // 3.4: reported like a C function
-	compiled  bool    // true if a JIT had compiled it at the last check
+	cTrace    bool    // 3.4: true if the code is shown like a C function
+	compiled  bool    // true if a JIT had compiled the code at the last check
 	locals    *Locals // nil if not read yet
 }
 
@@ -57,7 +57,7 @@ func (q *iseq) holds(pc uint64) (pos uint32, ok bool) {
 func (q *iseq) cost() int {
 	n := 512 + len(q.read[1].says) + 32*len(q.witnesses) + len(q.path) + len(q.abs) + len(q.base) + len(q.label.base) + len(q.label.prefix) + q.lines.bytes()
 	if q.locals != nil {
-		n += 16 * len(q.locals.names) // the texts are counted with the IDs
+		n += 16 * len(q.locals.names) // the texts of the names are counted in the cache of the IDs' names
 	}
 	return n
 }
@@ -71,7 +71,7 @@ func (d *loader) iseqBodyOf(addr attach.Address) ([]byte, error) {
 	return d.view.Bytes(at, d.bodySize)
 }
 
-// iseqHeadOf reads an rb_iseq_t, and checks that the memory at addr is one.
+// iseqHeadOf reads an rb_iseq_t, and checks that the memory at addr really is an rb_iseq_t.
 func (d *loader) iseqHeadOf(addr attach.Address) (head []byte, body attach.Address, err error) {
 	if addr&7 != 0 {
 		return nil, 0, heap.WrongType(addr, "iseq", heap.NotHeap)
@@ -111,7 +111,7 @@ func (d *loader) loadISeq(addr attach.Address) (*iseq, error) {
 	q.read = []memory{{addr, bytes.Clone(head)}, {at, bytes.Clone(body[:d.bodyHead])}}
 	first := d.o.bodyFirstLine.In(body)
 	if d.o.bodyFirstLine.Size == 8 {
-		first >>= 1 // a Fixnum
+		first >>= 1 // first is a Fixnum
 	}
 	q.first = int32(first)
 	var errPath, errBase, errLabel, errLines, errOwn error

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// maxKeptFrames limits the frames of one Kept, which has the results of a stack's last Decode. For a deeper stack,
-	// only the outer frames are kept.
+	// maxKeptFrames limits how many frames one Kept has. A Kept has the results of a stack's last Decode. For a deeper
+	// stack, only the outer frames are kept.
 	maxKeptFrames = 1024
-	// maxKeptEnvs limits the environments that are kept with the frames of one stack. Most frames need one environment.
+	// maxKeptEnvs limits how many environments are kept with the frames of one stack. Most frames need one environment.
 	maxKeptEnvs = 4 * maxKeptFrames
 )
 

@@ -38,8 +38,8 @@ type labelPlan struct {
 	qualify bool
 }
 
-// planLabel finds the label of the code (iseq) at addr. It has the form of Ruby 3.4's labels, on older releases, too.
-// body is the iseq's body (docs/internals/code.md#labels).
+// planLabel finds the label of the code (iseq) at addr. The label has the form of Ruby 3.4's labels, on older releases,
+// too. body is the iseq's body (docs/internals/code.md#labels).
 func (d *loader) planLabel(addr attach.Address, body []byte) (labelPlan, error) {
 	var p labelPlan
 	for range maxNesting {

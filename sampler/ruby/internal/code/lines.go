@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxLineEntries limits the line table of one iseq, in entries.
+// maxLineEntries limits how many entries the line table of one iseq has.
 const maxLineEntries = 1 << 18
 
 // lineTable maps each instruction of an iseq to its line.

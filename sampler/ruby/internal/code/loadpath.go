@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxLoadPath limits the entries of $LOAD_PATH that are read: a large program has about 500.
+	// maxLoadPath limits how many entries of $LOAD_PATH are read: a large program has about 500.
 	maxLoadPath = 1 << 13
 	// loadPathEvery is the interval between two readings of $LOAD_PATH, in ns.
 	loadPathEvery = 1_000_000_000
@@ -21,7 +21,7 @@ type loadPathVersion uint64
 
 // loadPathState is what is known of the target's $LOAD_PATH.
 type loadPathState struct {
-	read    bool // ddtop has tried to read it at least once
+	read    bool // ddtop has tried to read $LOAD_PATH at least once
 	checked int64
 	version loadPathVersion
 	// entries are the words in the Array $LOAD_PATH when it was last read. They are the addresses of its Strings.
@@ -84,7 +84,8 @@ func (d *validator) readLoadPath() (words []byte, list []string, err error) {
 		case err == view.ErrMissing:
 			missing = err
 		case err != nil:
-			text, words = "", words[:0] // list keeps its indexes; with empty words, the next call reads again
+			// the other entries keep their indexes in list. Because words is empty, the next call reads again
+			text, words = "", words[:0]
 		}
 		list = append(list, text)
 	}

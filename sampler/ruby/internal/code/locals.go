@@ -9,7 +9,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxLocals limits the local variables of one piece of code.
+// maxLocals limits how many local variables one piece of code has.
 const maxLocals = 1 << 12
 
 // Locals are the names of the local variables of a piece of code, parameters first. Variables that Ruby itself has
@@ -139,7 +139,7 @@ func (d *loader) localsOf(q *iseq) (*Locals, error) {
 	more := q.cost() - before
 	d.keep(more)
 	if d.iseqs[q.addr] != q {
-		d.kept -= more // keep has dropped the iseq
+		d.kept -= more // the method keep has dropped the iseq
 	}
 	d.suspect(&q.validity, q)
 	return l, nil

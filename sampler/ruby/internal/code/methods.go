@@ -62,7 +62,7 @@ type methodEntry struct {
 	// next is zero. code is the iseq of the frame for which the special variables were read.
 	next  uint64
 	code  attach.Address
-	bytes int // the last result of cost
+	bytes int // the last result of the method cost
 	// qualified has a label for each other name of the method (an alias). The label is the class and this name.
 	qualified map[string]string
 }

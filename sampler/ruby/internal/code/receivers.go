@@ -16,8 +16,8 @@ const (
 	// maxBlocks limits how deep blocks within blocks are followed. maxCodes limits how many pieces of code one call of
 	// Receivers reads.
 	maxBlocks, maxCodes = 2, 64
-	// AnyLevel is the value of Receiver.Level if the code does not show in which environment the variable is. It is
-	// then in the code's own environment (0) or in the next one outward (1).
+	// AnyLevel is the value of Receiver.Level if the code does not show in which environment the variable is. The
+	// variable is then in the code's own environment (0) or in the next one outward (1).
 	AnyLevel = -1
 )
 
@@ -86,8 +86,8 @@ func (d *classifier) Receivers(iseq attach.Address, names []string, ops *Operand
 }
 
 // receiver finds out which variable or constant an instruction pushes. first and last are the instruction's last two
-// words. If the instruction has two operands, these are the operands. If it has only one, first is the instruction
-// itself.
+// words. If the instruction has two operands, these are the operands. If it has only one operand, first is the
+// instruction itself.
 func (d *classifier) receiver(first, last uint64) (r Receiver, ok bool, err error) {
 	local := func(w uint64) bool { return w >= firstLocal && w < maxDistance }
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/places"
 )
 
-// ruleDecoder returns a Decoder that reads no memory. Tests set its frames with put.
+// ruleDecoder returns a Decoder that reads no memory. Tests set its frames with the method put.
 func ruleDecoder(release string) *Decoder {
 	r, err := places.ParseRelease(release)
 	if err != nil {

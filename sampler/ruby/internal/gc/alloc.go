@@ -214,19 +214,19 @@ func (c *allocCounter) delta() uint32 {
 // exceeded, the sampler has lost its CPU in the middle of the call. The frames then do not show which code allocated
 // the objects. One such pair has so many objects that it would outweigh all others.
 const (
-	// maxPairObjects limits the objects allocated between the two readings of a pair. The fastest loads make 60 objects
-	// per µs, and reading the frames takes about 10 µs.
+	// maxPairObjects limits how many objects are allocated between the two readings of a pair. The fastest loads make
+	// 60 objects per µs, and reading the frames takes about 10 µs.
 	maxPairObjects = 1024
 	// maxPairNS limits the duration of the system call that reads a pair, in ns. Reading the stacks of 500 threads
 	// takes about maxPairNS.
 	maxPairNS = 500_000
-	// longCall limits the duration of a system call, as a multiple of the shortest recent one. 9 of 10 calls take less
-	// than three times the duration of the shortest.
+	// longCall limits the duration of a system call, as a multiple of the duration of the shortest recent call. 9 of 10
+	// calls take less than three times the duration of the shortest.
 	longCall = 4
 )
 
 // usual is the approximate duration of the shortest recent system call of one kind, in ns. A shorter call replaces the
-// value at once. A longer call raises it by a 64th. So the effect of one unusually short call soon ends.
+// value at once. A longer call raises the value by a 64th of it. So the effect of one unusually short call soon ends.
 type usual int64
 
 // interrupted adds the duration of a system call. It reports whether the call took so long that the sampler must have
@@ -271,13 +271,13 @@ func (s heapSum) delta() int64 {
 	}
 	d := int64(s.cache2 - s.cache1)
 	if d < 0 {
-		d += int64(s.heap2 - s.heap1) // flushed in between
+		d += int64(s.heap2 - s.heap1) // add the objects of the caches that were flushed between the two readings
 	}
 	return d
 }
 
 // AskPair decides, at the beginning of a tick, whether the tick gets a pair: two readings of the allocation counters in
-// one call. If the tick gets one, the caller calls Pair for the thread whose frames are read.
+// one call. If the tick gets a pair, the caller calls Pair for the thread whose frames are read.
 func (g *Reader) AskPair() (due bool) {
 	c := &g.alloc
 	c.due, c.pairing = false, false

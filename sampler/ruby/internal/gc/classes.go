@@ -24,7 +24,7 @@ const (
 	classSnapshots = 10
 )
 
-// classCounter estimates of which classes objects are allocated. Each ractor fills one page of each heap with new
+// classCounter estimates how many objects of each class are allocated. Each ractor fills one page of each heap with new
 // objects. Up to 4.0, a page's free slots are a list from high to low addresses. So the slots above the first free slot
 // are in use. After 4.0, slots are filled from low to high, up to a cursor. If a used slot has no mark of the
 // collector, its object is new: the slot was filled since the ractor took the page. If the last call saw the same page,
@@ -101,8 +101,8 @@ func (p *heapPage) slots(header []byte) (start attach.Address, size, total int) 
 	return attach.Address(view.U64(header[p.pageStart:])), size, int(le16(header[p.totalSlots:]))
 }
 
-// classCache is the cache from which one ractor takes the slots of its new objects. at has, for each heap, the page and
-// the position in the page that the last call found.
+// classCache is the cache from which one ractor takes the slots of its new objects. The field at has, for each heap,
+// the page and the position in the page that the last call found.
 type classCache struct {
 	addr attach.Address
 	buf  []byte
@@ -162,7 +162,7 @@ func (c *classCounter) look(g *Reader) {
 	grown := false
 	for h := range counter.n {
 		now := float64(counter.totals[h])
-		if d := now - c.last[h]; c.began && d > 0 { // with several ractors up to 3.4 counts get lost
+		if d := now - c.last[h]; c.began && d > 0 { // up to 3.4, counts get lost if there are several ractors
 			c.carry[h] += d
 			grown = true
 		}
@@ -242,7 +242,7 @@ func (g *Reader) FillingPages(list []attach.Address) []attach.Address {
 	for i := range c.caches[:min(len(c.caches), maxFillingRactors)] {
 		k := &c.caches[i]
 		if g.Mem.Read(k.addr, k.buf) != nil {
-			c.walk = 0 // as in look
+			c.walk = 0 // the ractor has ended, so make follow search for the caches again
 			continue
 		}
 		for h := range c.n {
@@ -258,12 +258,12 @@ func (g *Reader) FillingPages(list []attach.Address) []attach.Address {
 // slot, or its cursor. wasPage and wasFree are the page and position that the last call found.
 func (c *classCounter) newObjects(g *Reader, counter int, page, free, wasPage, wasFree uint64) {
 	if g.Mem.Read(attach.Address(page), c.header) != nil {
-		return // the page was given back
+		return // Ruby has freed the page, so its memory cannot be read
 	}
 	at, slot, n := c.heapPage.slots(c.header)
 	start, size, total := uint64(at), uint64(slot), uint64(n)
 	if size < minSlotSize || size > maxSlotSize || total == 0 || total*size > c.pageBytes {
-		return // not a page
+		return // this memory does not have the header of a page
 	}
 	end := start + total*size
 	lo, hi := start, end

@@ -89,8 +89,8 @@ type Reader struct {
 	alloc   allocCounter
 	classes classCounter
 	detail  gcDetail
-	// at and last are indexes in the batch of reads. The counters' first reading begins at index at and ends before
-	// index mid. The second reading begins at index last.
+	// The fields at and last are indexes in the batch of reads. The counters' first reading begins at index at and ends
+	// before index mid. The second reading begins at index last.
 	at, mid, last int
 }
 

@@ -116,8 +116,10 @@ func TestCountNeverGoesBack(t *testing.T) {
 		want uint64
 	}{
 		{heapSum{heap1: 4096, cache1: 1000, cache2: 1010, heap2: 4096, cached: true}, 5096},
-		{heapSum{heap1: 4096, cache1: 3, cache2: 9, heap2: 5120, cached: true}, 5123},     // emptied before the cache was read
-		{heapSum{heap1: 5120, cache1: 700, cache2: 740, heap2: 6144, cached: true}, 5820}, // emptied a long time before
+		// the cache was emptied before it was read
+		{heapSum{heap1: 4096, cache1: 3, cache2: 9, heap2: 5120, cached: true}, 5123},
+		// the cache was emptied a long time before it was read
+		{heapSum{heap1: 5120, cache1: 700, cache2: 740, heap2: 6144, cached: true}, 5820},
 		{heapSum{heap1: 5120, cache1: 690, cache2: 740, heap2: 6144, cached: true}, 5820},
 		{heapSum{heap1: 6144, cache1: 800, cache2: 800, heap2: 6144, cached: true}, 6944},
 	} {

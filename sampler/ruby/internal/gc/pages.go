@@ -11,8 +11,8 @@ import (
 
 // These constants limit a walk over the heap.
 const (
-	// maxHeapPages limits the list of the heap's pages. maxHeapBytes limits how many bytes of the pages are read.
-	// Reading maxHeapBytes takes about half a second of a CPU.
+	// maxHeapPages limits the length of the list of the heap's pages. maxHeapBytes limits how many bytes of the pages
+	// are read. Reading maxHeapBytes takes about half a second of a CPU.
 	maxHeapPages = 1 << 18
 	maxHeapBytes = 1 << 30
 	// pagesAtOnce is the number of pages read with one call. maxHeapPage is the size of a page from 3.2 on, in bytes.
@@ -81,7 +81,8 @@ func (g *Reader) ReadPages(list []attach.Address, maxSlot int, f func(header att
 	r.content, r.of = r.content[:0], r.of[:0]
 	for i, header := range r.ranges {
 		start, size, total := r.heapPage.slots(header.Buf)
-		if header.Failed || total == 0 || size < slotSize || size > maxSlot || total*size > maxHeapPage { // freed
+		// the page was freed
+		if header.Failed || total == 0 || size < slotSize || size > maxSlot || total*size > maxHeapPage {
 			continue
 		}
 		r.content = append(r.content, attach.Range{Addr: start, Buf: r.slots[len(r.content)*maxHeapPage:][:total*size]})

@@ -159,7 +159,8 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 func (g *Reader) Figures() (gc sampler.GC, detail sampler.GCDetail, ok bool) {
 	d := &g.detail
 	before := d.now
-	d.now.AtNS = 0 // to see whether fetchDetail sets it; in a core file, it always sets the same time
+	// a new AtNS shows that fetchDetail has set it. In a core file, fetchDetail always sets the same time
+	d.now.AtNS = 0
 	if d.buf == nil || !g.fetchDetail() || d.now.AtNS == 0 {
 		d.now = before
 		return gc, detail, false

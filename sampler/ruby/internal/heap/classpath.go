@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxIvars bounds the instance variables of a class that are read, in entries.
+	// maxIvars bounds how many instance variables of a class are read.
 	maxIvars = 1 << 14
 	// maxSupers limits how many superclasses are followed from one class.
 	maxSupers = 256
@@ -83,7 +83,7 @@ func (o *classes) readClassWords(v uint64, c *class) error {
 	if err != nil {
 		return err
 	}
-	if !o.IsObject(path) { // anonymous
+	if !o.IsObject(path) { // the class is anonymous
 		return nil
 	}
 	c.permanent = o.places.extPermanent.In(bits) != 0
@@ -164,9 +164,9 @@ func (o *classes) hiddenIvar(c *class, id uint64, value func() (uint64, error)) 
 	return false, nil
 }
 
-// eachEntry calls f for the entries of an st_table, Ruby's hash table in C, until f returns done. An entry has a hash,
-// a key and a record. If there are more than limit entries, eachEntry returns an error. If memory for one entry is
-// missing, it continues with the others, so that one fetch gets all missing memory.
+// eachEntry calls f for the entries of an st_table, Ruby's hash table in C, until f returns done = true. An entry has a
+// hash, a key and a record. If there are more than limit entries, eachEntry returns an error. If memory for one entry
+// is missing, it continues with the others, so that one fetch gets all missing memory.
 func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach.Address, entry []byte) (done bool, err error)) error {
 	const entrySize = 24
 	size := max(o.places.tableStart, o.places.tableBound, o.places.tableEntries) + 8
@@ -189,7 +189,7 @@ func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach
 	}
 	var missing error
 	for ; len(entries) > 0; entries, at = entries[entrySize:], at+entrySize {
-		if view.U64(entries) == ^uint64(0) { // deleted
+		if view.U64(entries) == ^uint64(0) { // the entry was deleted
 			continue
 		}
 		done, err := f(at, entries[:entrySize])
@@ -205,8 +205,8 @@ func (o *classes) eachEntry(table attach.Address, limit uint64, f func(at attach
 }
 
 // Qualified returns the label that Ruby 3.4 shows for a method of the class owner with a given name. This is Path#name,
-// or Path.name for a singleton method of a class or module. If owner has no permanent path, it is just name. final is
-// false if the label can change when the class gets a name.
+// or Path.name for a singleton method of a class or module. If owner has no permanent path, the label is just name.
+// final is false if the label can change when the class gets a name.
 func (o *classes) Qualified(owner uint64, name string) (label string, final bool, err error) {
 	c, err := o.readClass(owner)
 	if err != nil {
@@ -261,8 +261,8 @@ func (o *classes) ClassOf(v uint64) (string, error) {
 	return o.classPath(view.U64(head[BasicClass:]))
 }
 
-// PathOfClass returns the path of a class or module. is is false if v is not a class or module. Call PathOfClass in a
-// function that Read calls.
+// PathOfClass returns the path of a class or module. The second result is false if v is not a class or module. Call
+// PathOfClass in a function that Read calls.
 func (o *classes) PathOfClass(v uint64) (path string, is bool, err error) {
 	flags, err := o.Flags(v)
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	// genericSlots is the offset, in bytes, of the first variable in an object's record. The records are in the global
 	// table of instance variables.
 	genericSlots = 8
-	// maxProbes limits the bins of a hash table that one search reads. Most searches need one or two.
+	// maxProbes limits how many bins of a hash table one search reads. Most searches need one or two.
 	maxProbes = 64
 	// maxSearches limits how often ddtop searches for the global table of instance variables. maxReferences limits how
 	// many words a search keeps as possible pointers to the table.
@@ -78,8 +78,8 @@ func (o *variables) findGeneric(has attach.Address) error {
 }
 
 // ivarsOfOther finds the instance variables of an object that is neither ordinary nor a class. Up to 3.4 they are in a
-// global table. The object's shape, or a table of its class, says in which slots. From 4.0 on, a data object has a word
-// that leads to its variables.
+// global table. The object's shape, or a table of its class, says in which slots they are. From 4.0 on, a data object
+// has a word that leads to its variables.
 func (o *variables) ivarsOfOther(addr attach.Address, flags uint64) (ivars, error) {
 	switch {
 	case o.places.fieldsSlots >= 0 && flags&TypeMask == TypeData:

@@ -222,7 +222,7 @@ func (o *Objects) Lookup(hash uint64, names []string, values []uint64) error {
 		return fmt.Errorf("the Hash at %#x has more than %d pairs", hash, MaxPairs)
 	}
 	byString := 0
-	var unread error // the error of a key that could not be read; it may be a wanted key
+	var unread error // the error of a key that could not be read; this key may be a wanted key
 	err = p.each(func(at place, key, value uint64) (bool, error) {
 		h := keyHash{hash: at.hash, typ: p.typ}
 		if !p.hashed {
@@ -296,7 +296,7 @@ func (o *Objects) keyAmong(key uint64, h keyHash, names []string) (i int, symbol
 		if err != nil {
 			return -1, false, err
 		}
-		if wide(s.encoding) { // in this encoding, an equal text has other bytes
+		if wide(s.encoding) { // in this encoding, the same text has other bytes
 			return -1, false, nil
 		}
 		text = s.bytes

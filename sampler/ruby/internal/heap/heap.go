@@ -18,8 +18,8 @@ import (
 
 // These constants limit the caches of names.
 const (
-	// MaxKeptBytes limits the cached names of IDs and classes, in bytes. When they would exceed it, all are dropped,
-	// and read again when they are needed.
+	// MaxKeptBytes limits the size of the cached names of IDs and classes, in bytes. When the names would exceed the
+	// limit, all are dropped, and read again when they are needed.
 	MaxKeptBytes = 8 << 20
 	// keptEntry is the approximate size of a map's entry without its name, in bytes.
 	keptEntry = 128
@@ -63,7 +63,7 @@ type symbols struct {
 	values
 	// VM and Symbols are the addresses of rb_vm_t and of the symbol table, rb_symbols_t.
 	VM, Symbols attach.Address
-	// MaxKept bounds the cached names, in bytes.
+	// MaxKept bounds the size of the cached names, in bytes.
 	MaxKept int
 
 	kept       int
@@ -90,7 +90,7 @@ type variables struct {
 	Variables func(f func(at attach.Address, word uint64)) error
 
 	slots      map[slotKey]slotPlace
-	references []reference // while Generic is being looked for
+	references []reference // used while ddtop searches for Generic
 	searches   int
 }
 

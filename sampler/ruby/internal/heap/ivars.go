@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxKnownSlots bounds the cache of slots of instance variables, in entries.
+	// maxKnownSlots bounds how many slots of instance variables are cached.
 	maxKnownSlots = 1 << 14
 	// noSlot means that objects with this shape, or of this class, do not have the variable.
 	noSlot = -1
@@ -246,7 +246,7 @@ type search struct {
 	unread error
 }
 
-// is reports whether an ID has the wanted name. An error ends the search.
+// is (a method) reports whether an ID has the wanted name. An error ends the search.
 func (s *search) is(o *variables, id uint64) (bool, error) {
 	got, err := o.IDName(id)
 	switch {

@@ -7,7 +7,7 @@ const (
 	keyCacheSize = 1 << 11
 	// hashCacheSize is the largest number of slots of the cache of hashes. It is a power of two.
 	hashCacheSize = 1 << 8
-	// maxKeptKey bounds the text of a cached key, in bytes.
+	// maxKeptKey bounds the length of the text of a cached key, in bytes.
 	maxKeptKey = 64
 )
 
@@ -37,8 +37,8 @@ type keySlot struct {
 	cycle  uint64
 	text   string
 	symbol bool
-	// of and many identify the list of names that was last searched for text: the address of the first name, and the
-	// number of names. index is the index of text in this list, or -1.
+	// The fields of and many identify the list of names in which ddtop last searched for text: the address of the first
+	// name, and the number of names. index is the index of text in this list, or -1.
 	of          *string
 	many, index int
 }

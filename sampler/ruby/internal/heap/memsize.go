@@ -58,13 +58,13 @@ func (o *Objects) NewSizer(rel places.Release) *Sizer {
 	s := &Sizer{o: o, Old: 0x60, shared: 0x4000, sharedRoot: 1 << 17, structLen: 0x6000, numbered: o.places.objectCount >= 0,
 		hash: hashPointer, hashHeader: tableHeader, capacities: make(map[uint32]int)}
 	if rel.AtLeast(3, 2) {
-		s.sharedRoot = 1 << 24 // RARRAY_SHARED_ROOT_FLAG: FL_USER5 to 3.1, FL_USER12 since
+		s.sharedRoot = 1 << 24 // RARRAY_SHARED_ROOT_FLAG is FL_USER5 up to 3.1, and FL_USER12 from 3.2 on
 	}
 	if rel.AtLeast(3, 3) {
 		s.Old, s.structLen, s.hash, s.hashHeader = 0x20, 0xfe000, o.places.hashSize, 0
 	}
 	if rel.AtLeast(3, 4) {
-		s.shared = 0x1000 // ELTS_SHARED: FL_USER2 to 3.3, FL_USER0 since
+		s.shared = 0x1000 // ELTS_SHARED is FL_USER2 up to 3.3, and FL_USER0 from 3.4 on
 	}
 	return s
 }

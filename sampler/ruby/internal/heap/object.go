@@ -34,7 +34,7 @@ const (
 	flagNoEmbed, flagEmbed = 0x2000, 0x2000
 	// maxArray limits the length of an Array, in elements. The longest Array that ddtop reads is in the symbol table.
 	maxArray = 1 << 24
-	// maxCString bounds a C string, in bytes, such as the name of a data type.
+	// maxCString bounds the length of a C string, such as the name of a data type, in bytes.
 	maxCString = 256
 )
 
@@ -42,8 +42,8 @@ const (
 // ID in the bits above.
 const symbolShift, symbolMask, symbolTag uint64 = 8, 0xff, 0x0c
 
-// wrongTypeError means that an address does not hold the expected object. It was freed or moved after its address was
-// read.
+// wrongTypeError means that an address does not hold the expected object. This object was freed or moved after its
+// address was read.
 type wrongTypeError struct {
 	addr  attach.Address
 	want  string
@@ -173,7 +173,8 @@ func (o *values) NoteString(v uint64) error {
 	return err
 }
 
-// Bytes returns the first limit bytes of a String. cut is true if the String is longer. Callers must not change them.
+// Bytes returns the first limit bytes of a String. cut is true if the String is longer. Callers must not change the
+// bytes.
 func (o *values) Bytes(v uint64, limit int) (b []byte, cut bool, err error) {
 	s, err := o.stringPrefix(v, limit)
 	return s.bytes, s.cut, err

@@ -12,7 +12,7 @@ type Recent[S any] struct {
 	lost  int
 }
 
-// At returns the slot for a hash. The slot may have another key. It is valid until the next call of Lose.
+// At returns the slot for a hash. The slot may have another key. The pointer is valid until the next call of Lose.
 func (r *Recent[S]) At(hash uint64) *S {
 	if r.slots == nil {
 		r.slots = make([]S, firstSlots)
@@ -21,8 +21,8 @@ func (r *Recent[S]) At(hash uint64) *S {
 }
 
 // Lose returns the slot for a hash, so that the caller can replace the key in it by another key. If more keys were
-// replaced than there are slots, Lose first doubles the number of slots, up to most. This empties all slots. most must
-// be a power of two.
+// replaced than there are slots, Lose first doubles the number of slots. This empties all slots. The parameter most
+// limits the number of slots. It must be a power of two.
 func (r *Recent[S]) Lose(hash uint64, most int) *S {
 	if r.lost++; r.lost > len(r.slots) && len(r.slots) < most {
 		r.slots, r.lost = make([]S, 2*len(r.slots)), 0

@@ -8,11 +8,12 @@ import (
 
 // These constants limit how the references of one object are followed.
 const (
-	// maxElements bounds the length of an Array and the entries of a table.
+	// maxElements bounds the number of elements of an Array, and the number of entries of a table.
 	maxElements = 1 << 28
-	// maxCode bounds the instructions of a method, in words. maxStack bounds the stack of a fiber, in bytes.
+	// maxCode bounds the size of a method's instructions, in words. maxStack bounds the size of a fiber's stack, in
+	// bytes.
 	maxCode, maxStack = 1 << 20, 8 << 20
-	// maxEnvironment bounds the variables that a block captures, in words.
+	// maxEnvironment bounds the size of the variables that a block captures, in words.
 	maxEnvironment = 1 << 16
 	// maxFiberChain limits the number of fibers that are read for all objects.
 	maxFiberChain = 1 << 17
@@ -85,7 +86,7 @@ type References struct {
 	types    map[attach.Address]BlockKind
 	fibers   map[attach.Address]bool
 	stacks   [][2]uint64 // start and end of the stacks of fibers
-	most     uint64      // limit of View.Fetched
+	most     uint64      // limit for View.Fetched (see Ask)
 	shared   uint64
 	structs  uint64
 	release4 bool
@@ -379,7 +380,7 @@ func (r *References) ofClass(class uint64) int32 {
 func (r *References) hash(owner uint32, slot []byte, flags uint64) {
 	p := r.o.places
 	bound := min(int(flags>>smallBoundShift&smallMask), maxSmall)
-	if p.hashSize < 0 { // up to 3.2
+	if p.hashSize < 0 { // this is the case up to 3.2
 		r.Edge(owner, view.U64(slot[24:]), "")
 		at := view.U64(slot[p.hashTable:])
 		if flags&flagLarge != 0 {

@@ -12,7 +12,7 @@ const (
 	// maxShapes limits how many shapes are followed from one object. An object has a chain of shapes, with one shape
 	// for each instance variable.
 	maxShapes = 1 << 14
-	// maxKeptShapes bounds the cache of shapes, in entries.
+	// maxKeptShapes bounds how many shapes are cached.
 	maxKeptShapes = 1 << 14
 	// shapeIvar is the type of a shape that adds an instance variable. shapeRoot is the type of the first shape, which
 	// adds no variable.
@@ -84,7 +84,7 @@ func (o *classes) readShape(at attach.Address) (shape, error) {
 	return s, nil
 }
 
-// eachShape calls f with a shape's variables and their slots, the last one first, until f returns done.
+// eachShape calls f with a shape's variables and their slots, the last one first, until f returns done = true.
 func (o *classes) eachShape(id uint32, f func(edge uint64, slot int) (done bool, err error)) error {
 	for range maxShapes {
 		if id == noShape || id&o.places.shapeMask == o.places.noParent {

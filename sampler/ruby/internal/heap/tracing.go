@@ -48,7 +48,7 @@ const (
 	TracedEntrySize = tableEntrySize
 )
 
-// maxPath bounds the path of a file in bytes. It is Linux's own limit (PATH_MAX).
+// maxPath bounds the length of the path of a file, in bytes. It is Linux's own limit (PATH_MAX).
 const maxPath = 4096
 
 // maxLine bounds a line number. A larger number means that the bytes are not an allocation_info.
@@ -124,7 +124,8 @@ func (o *Objects) TracedTable(tracer attach.Address) (table attach.Address, ok b
 
 // TracedEntries is the head of the tracer's table. It says where the table's entries are.
 type TracedEntries struct {
-	// At is the address of the entries. Start is the index of the first entry, and Bound the index after the last one.
+	// At is the address of the entries. Start is the index of the first entry, and Bound the index after the last
+	// entry.
 	At           attach.Address
 	Start, Bound uint64
 	// count is the number of entries that are not deleted. room is the number of entries that the table has memory for.

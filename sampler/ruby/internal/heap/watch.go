@@ -89,8 +89,8 @@ func (w *Watch) Plan(ranges []attach.Range) []attach.Range {
 	return ranges
 }
 
-// holds reports whether all watched memory is right. It calls agrees for each witness, with the memory that was just
-// read for it. All ranges must have been read before.
+// holds reports whether all watched memory is right. It calls the function agrees for each witness, with the memory
+// that was just read for it. All ranges must have been read before.
 func (w *Watch) holds(agrees func(x *Witness, b []byte) bool) bool {
 	for i, p := range w.pieces {
 		buf := w.ranges[i].Buf
@@ -125,7 +125,7 @@ func (w *Watch) Stands(o *Objects, mem attach.Memory) (same bool, calls int) {
 }
 
 // Word returns the value that a watched word had when the watch was last read. ok is false if the word is not watched.
-// If the last reading has failed in part, the value may be from an earlier one.
+// If the last reading has failed in part, the value may be from an earlier reading.
 func (w *Watch) Word(addr attach.Address) (word uint64, ok bool) {
 	for i, p := range w.pieces {
 		if addr >= p.addr && addr+8 <= p.addr+attach.Address(p.size) && i < len(w.ranges) {

@@ -10,8 +10,8 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
-// maxWitnesses limits the witnesses of one result. A witness is a piece of memory from which the result was read. For
-// example, a cached iseq has witnesses of its paths, its names, its lines and the names of the code around it.
+// maxWitnesses limits how many witnesses one result has. A witness is a piece of memory from which the result was read.
+// For example, a cached iseq has witnesses of its paths, its names, its lines and the names of the code around it.
 const maxWitnesses = 64
 
 // Witness is a piece of memory from which a cached result was read, with a checksum of its content. With the checksum,
@@ -33,14 +33,14 @@ type Witness struct {
 // next call of Record. If into is nil, nothing is recorded.
 func (o *witnesses) Record(into *[]Witness) { o.notes = into }
 
-// Note records a witness: at addr, b was read. If mask is not 0, a later check compares only the bits in mask of the
-// first word.
+// Note records a witness: the memory at addr had the content b. If mask is not 0, a later check compares only the bits
+// in mask of the first word.
 func (o *witnesses) Note(addr attach.Address, b []byte, mask uint64) {
 	if o.notes == nil || len(b) == 0 || len(*o.notes) >= maxWitnesses {
 		return
 	}
 	if slices.ContainsFunc(*o.notes, func(w Witness) bool { return w.Addr == addr }) {
-		return // already noted, for example a String that is used twice
+		return // this memory is already noted, for example because a String is used twice
 	}
 	w := Witness{Addr: addr, Size: uint32(len(b)), Mask: mask}
 	if mask != 0 {

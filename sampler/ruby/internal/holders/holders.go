@@ -25,8 +25,8 @@ const (
 	maxPasses = 3
 	// granule is the base-2 logarithm of the size of the smallest heap pages, which have 16 KiB.
 	granule = 14
-	// blocksAtOnce is how many blocks (heap.Block) are collected before they are read. rangesACall limits the ranges
-	// that one system call reads, and bytesACall the bytes.
+	// blocksAtOnce is how many blocks (heap.Block) are collected before they are read. rangesACall limits how many
+	// ranges one system call reads, and bytesACall limits how many bytes.
 	blocksAtOnce, rangesACall, bytesACall = 1 << 16, 1024, 4 << 20
 	// maxTries limits how many objects ddtop tries in its search for the global table of instance variables. The table
 	// has an entry for each of these objects.
@@ -76,8 +76,8 @@ func tooLarge(n uint64, what, flag string) error {
 	return fmt.Errorf("the heap has more than %d %s. Give a higher limit with %s", n, what, flag)
 }
 
-// Read copies the heap of the VM that g reads. It calls rest after each piece of work, so that the caller can pause.
-// It returns an error if ctx ends, if the target or its heap cannot be read, or if the heap exceeds a limit.
+// Read copies the heap of the VM that g reads. It calls the function rest after each piece of work, so that the caller
+// can pause. It returns an error if ctx ends, if the target or its heap cannot be read, or if the heap exceeds a limit.
 func Read(ctx context.Context, g *gc.Reader, o sampler.HolderOptions, rest func()) (*heapgraph.Graph, sampler.HolderInfo, error) {
 	if g == nil {
 		return nil, sampler.HolderInfo{}, gc.ErrNoHeap
@@ -374,7 +374,7 @@ func (r *Reader) values() error {
 			continue
 		}
 		from, n, _ := r.refs.StringBytes(addr, now)
-		if from == 0 || n != big.Length { // now another object or length
+		if from == 0 || n != big.Length { // the slot now has another object, or the length has changed
 			continue
 		}
 		value := buf[:min(n, heapgraph.MaxValue)]
@@ -397,8 +397,8 @@ func (r *Reader) readAt(addr attach.Address, buf []byte) (ok bool, err error) {
 	return err == nil && !r.ranges[0].Failed, err
 }
 
-// take reads the collected blocks and finds the references in them. If these lead to further blocks, it also reads
-// these.
+// take reads the collected blocks and finds the references in them. If the references lead to further blocks, it reads
+// these blocks, too.
 func (r *Reader) take() error {
 	for len(r.blocks) > 0 {
 		list := r.blocks

@@ -17,7 +17,7 @@ const (
 	maxVariables = 1 << 17
 	// Every Ruby has at least minGlobals global variables. maxGlobals limits their number.
 	minGlobals, maxGlobals = 20, 1 << 16
-	// maxExits limits the blocks that at_exit has registered. maxFinalized limits the objects with a finalizer.
+	// maxExits limits the number of blocks of at_exit. maxFinalized limits the number of objects with a finalizer.
 	maxExits, maxFinalized = 1 << 12, 1 << 22
 )
 

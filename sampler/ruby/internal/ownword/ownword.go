@@ -112,8 +112,8 @@ func (v votes) winner(least int) (at int64, ok bool) {
 	return at, best >= least
 }
 
-// add searches the memory around pointer for word, at distances between from and to. It counts each distance at which
-// it finds word.
+// add searches the memory around the address pointer for the value word, at distances between from and to. It counts
+// each distance at which it finds word.
 func (v votes) add(mem attach.Memory, pointer attach.Address, word uint64, from, to int64) {
 	low, storage := readAround(mem, pointer, from, to)
 	for at := 0; at+8 <= len(storage); at += 8 {

@@ -46,8 +46,9 @@ func New(memory func(attach.Address, []byte) error, tids func(int32) (int32, boo
 }
 
 // TID returns the tid that libc stores in the struct pthread at an address, translated to ddtop's PID namespace. It
-// returns zero if it finds no tid, or if no task has the tid because the thread has ended. While the offset of the tid
-// is not known, TID compares the struct with others, the structs of all threads.
+// returns zero if it finds no tid, or if no task has the tid because the thread has ended. The parameter others yields
+// the addresses of the structs of all threads. While the offset of the tid is not known, TID compares the struct with
+// these structs.
 func (r *Reader) TID(at attach.Address, others iter.Seq[attach.Address]) int32 {
 	if at == 0 {
 		return 0
@@ -129,8 +130,8 @@ func (r *Reader) find(wanted attach.Address, others iter.Seq[attach.Address]) in
 	return only
 }
 
-// read reads the part of a struct pthread in which ddtop searches the tid. It reads less if the mapped memory
-// ends earlier. With musl, the main thread's struct is at the end of the mapped variables.
+// read reads the part of a struct pthread in which ddtop searches for the tid. It reads less if the mapped memory ends
+// earlier. With musl, the main thread's struct is at the end of the mapped variables.
 func (r *Reader) read(at attach.Address) []byte {
 	const page = 4096
 	buf := make([]byte, search)

@@ -50,7 +50,8 @@ func LocateVM(ctx context.Context, mem attach.Memory, module *attach.Module, tab
 	return locateVM(ctx, mem, module, table, version, bootPatience)
 }
 
-// locateVM does the same as LocateVM, but waits at most patience. If patience is zero, it tries once.
+// locateVM does the same as LocateVM, but the parameter patience limits how long it waits. If patience is zero, it
+// tries once.
 func locateVM(ctx context.Context, mem attach.Memory, module *attach.Module, table *layout.Table, version string, patience time.Duration) (*VM, error) {
 	release, err := places.ParseRelease(version)
 	if err != nil {
@@ -142,7 +143,7 @@ func (l *locator) Locate(vm *VM) error {
 	}
 	l.objects.Symbols = vm.Symbols
 	vm.Description = l.description()
-	l.objects.View.Reset() // vm keeps l
+	l.objects.View.Reset() // vm keeps l, so drop the memory that l has read
 	// YJIT of 3.1 stores ec->cfp, the pointer to the innermost frame, before it fills the new frame. Later releases
 	// fill the frame first.
 	vm.EarlyFrames = vm.Release.AtLeast(3, 1) && !vm.Release.AtLeast(3, 2) && strings.Contains(vm.Description, "+YJIT")
@@ -203,8 +204,8 @@ func (l *locator) findVM() (attach.Address, error) {
 }
 
 // proveVMs returns the first candidate that is a VM. A VM refers to its main thread, and the main thread refers back.
-// The thread and its execution context refer to each other in the same way. So do, from 3.0 on, the main ractor and the
-// thread. Fewer checks are not enough, because on Ruby's development branch a wrong candidate would pass them.
+// The thread and its execution context refer to each other in the same way. From 3.0 on, the main ractor and the thread
+// do so, too. Fewer checks are not enough, because on Ruby's development branch a wrong candidate would pass them.
 func (l *locator) proveVMs(candidates []attach.Address) (attach.Address, error) {
 	type proof struct{ vm, thread, ractor, ec attach.Address }
 	var ps []proof

@@ -82,7 +82,7 @@ func (j *Slots) Learn(d *code.Decoder, frames []byte, n int) {
 	j.layOut()
 }
 
-// innermost returns the slot of the first frame that has one, from frame i outward.
+// innermost returns the slot of the first frame that has a slot, from frame i outward.
 func (j *Slots) innermost(i int) attach.Address {
 	for ; i < len(j.now); i++ {
 		if j.now[i] != 0 {

@@ -45,7 +45,7 @@ func controlFrames(jitReturn ...uint64) []byte {
 }
 
 func TestJITSlots(t *testing.T) {
-	const a, b, c = 0x7000_0008, 0x7000_0108, 0x7100_0008 // slots; c on a page far away
+	const a, b, c = 0x7000_0008, 0x7000_0108, 0x7100_0008 // addresses of slots. c is on a page far away
 	const returnC = 1                                     // ZJIT_JIT_RETURN_C_FRAME
 	dec := zjitDecoder()
 	frames := controlFrames(a+8, returnC, b+8, 0, c+8)
@@ -114,7 +114,7 @@ func TestJITSlots(t *testing.T) {
 }
 
 // TestJITSlotsGuess passes frames that are left over from calls that have returned. Their slots must also be read,
-// because they show where the slots of the next frames will be. Slots far from the current ones must be ignored.
+// because they show where the slots of the next frames will be. Slots far from the current slots must be ignored.
 func TestJITSlotsGuess(t *testing.T) {
 	dec := zjitDecoder()
 	var j Slots

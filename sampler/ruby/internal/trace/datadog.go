@@ -143,7 +143,7 @@ func (f *Finder) spanOf(trace uint64) (found Span, err error) {
 // traceID returns the id of a trace in its wire format, or zero if it is unknown. The error is view.ErrMissing if
 // memory must be fetched first. Any other error means that the target cannot be read.
 func (f *Finder) traceID(trace uint64) (id [16]byte, err error) {
-	err = f.quietly(func() error { // the id does not change during a trace
+	err = f.quietly(func() error { // the id does not change during a trace, so a later check need not compare it
 		v, ok, err := f.objects.Ivar(trace, "@id")
 		if err != nil || !ok {
 			return err

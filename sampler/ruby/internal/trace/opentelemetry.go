@@ -13,7 +13,7 @@ const (
 	// maxNested limits how many contexts of OpenTelemetry are followed outward to find the local root. If there are
 	// more, the span has no known root.
 	maxNested = 64
-	// maxEntries limits the entries of one context.
+	// maxEntries limits the number of entries of one context.
 	maxEntries = 64
 )
 

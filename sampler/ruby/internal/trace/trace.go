@@ -103,7 +103,7 @@ func (s *State) Plan(ranges []attach.Range) []attach.Range {
 }
 
 // Unplan discards the ranges that Plan has added. Call it if this tick's system call did not read these ranges, or
-// failed to read one.
+// could not read all of them.
 func (s *State) Unplan() {
 	s.from.Unplan()
 	s.published.planned = false
@@ -189,7 +189,7 @@ var errChanged = errors.New("it changed while it was read")
 
 // settled reads the active span twice. f.notes lists the words from which it was read. If these words are equal in both
 // readings, they were probably unchanged in between, and the second reading is right. But a word, such as the length of
-// an Array, could have changed and changed back between them. So settled reads the words a third time.
+// an Array, could have changed and changed back between the two readings. So settled reads the words a third time.
 func (f *Finder) settled(ec attach.Address) (Span, error) {
 	read := func(settle func(func() error) error) (found Span, err error) {
 		err = settle(func() (err error) {

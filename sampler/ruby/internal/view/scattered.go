@@ -13,8 +13,8 @@ const (
 	// maxGap is the largest gap between two pieces on a page, in bytes, at which both are read as one range. A second
 	// range costs process_vm_readv as much time as reading 3 KB more (0.5 µs, measured on Linux 6.18, x86_64).
 	maxGap = 2048
-	// maxPieces limits the pieces of one batch. There can be no more, because each key in Scattered.keys has only
-	// indexBits bits for the index of its piece.
+	// maxPieces limits the number of pieces of one batch. There can be no more, because each key in Scattered.keys has
+	// only indexBits bits for the index of its piece.
 	maxPieces, indexBits = 1 << indexBits, 16
 	// maxKeptScattered is the largest buffer that a Scattered keeps for its next Read, in bytes.
 	maxKeptScattered = 1 << 20

@@ -16,7 +16,7 @@ const (
 	// 40-byte object, which are fetched with it, cost nothing. It is so large that an iseq body needs only two blocks.
 	// A page's size is a multiple of Block, so a block can be read as a whole or not at all.
 	Block = 256
-	// maxBlocks limits the blocks that one view holds, to 16 MiB.
+	// maxBlocks limits how many blocks one view holds. This many blocks have 16 MiB.
 	maxBlocks = 1 << 16
 	// minArena is the least memory that is allocated for blocks at once, in bytes. maxKept is the most memory that
 	// Reset keeps, in bytes. Reading stacks seldom needs more. Searching all classes needs more. Reset does not keep
@@ -106,7 +106,7 @@ func (v *View) Anew() {
 // be memory at all.
 func Unreadable(addr attach.Address, n int) error { return &unreadableError{addr, n} }
 
-// IsUnreadable reports whether an error is or wraps one of Unreadable.
+// IsUnreadable reports whether an error comes from Unreadable, or wraps such an error.
 func IsUnreadable(err error) bool {
 	var u *unreadableError
 	return errors.As(err, &u)
@@ -178,8 +178,8 @@ func (v *View) Bytes(addr attach.Address, n int) ([]byte, error) {
 	return out[off : off+n : off+n], nil
 }
 
-// inOne returns size bytes from the block at the address first on, without copying them. This is possible if the blocks
-// were fetched as one range. Otherwise it returns nil.
+// inOne returns size bytes, which begin with the block at the address first, without copying them. This is possible if
+// the blocks were fetched as one range. Otherwise it returns nil.
 func (v *View) inOne(first attach.Address, size int) []byte {
 	all := v.blocks[first].data
 	if cap(all) < size {

@@ -16,7 +16,7 @@ const (
 	// maxInspected limits how many elements of an Array inspect shows. maxInspectedDepth limits how many levels of
 	// Arrays within Arrays it shows.
 	maxInspected, maxInspectedDepth = 16, 3
-	// maxValue limits the part of a value that inspect writes, in bytes.
+	// maxValue limits how many bytes of a value inspect writes.
 	maxValue = 200
 )
 

@@ -44,12 +44,12 @@ type Copied struct {
 	task *task
 }
 
-// maxVotes limits the votes for the current place of request environments (notePlace). Because of the limit, another
-// place replaces it after at most 33 votes for other places.
+// maxVotes limits how many votes the current place of request environments can have (notePlace). Because of the limit,
+// another place replaces the current place after at most 33 votes for other places.
 const maxVotes = 32
 
-// notePlace votes for a place as the place where threads keep Rack environments. This is the place of r's variable, in
-// the j-th frame from the outside. The place with most votes is used. Votes are needed because code that fills an
+// notePlace votes for a place where threads may keep their Rack environments. This is the place of r's variable, in the
+// j-th frame from the outside. The place with most votes is used. Votes are needed because code that fills an
 // environment can have a variable with the same name.
 func (f *Finder) notePlace(r *reading, fr *Frames, j int) {
 	frame, at := fr.outer(j)

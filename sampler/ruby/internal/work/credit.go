@@ -2,8 +2,8 @@ package work
 
 import "errors"
 
-// maxCredit limits the credit, in ns. The credit is the time for new searches that is saved while none is needed. It is
-// enough to search all threads of a new process at once.
+// maxCredit limits the credit, in ns. The credit is the time for new searches that is saved while no search is needed.
+// maxCredit is enough to search all threads of a new process at once.
 const maxCredit = 5e6
 
 // errPutOff means that the time for new searches is used up, so that a later tick must make the search.

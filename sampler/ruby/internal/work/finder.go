@@ -15,15 +15,15 @@ import (
 
 // These constants limit the search through a stack.
 const (
-	// maxOuter limits the frames that are searched for a request or job, counted from the outermost frame.
+	// maxOuter limits how many frames are searched for a request or job, counted from the outermost frame.
 	maxOuter = 96
 	// outerStep is the number of frames that are searched together. It is enough for most servers, because the frame
 	// with their request is among the outermost.
 	outerStep = 24
 	// maxCandidates limits how many variables with a matching name are read in one search.
 	maxCandidates = 8
-	// maxInner limits the frames that are searched for a statement, counted from the innermost frame. innerStep is how
-	// many of them are searched together.
+	// maxInner limits how many frames are searched for a statement, counted from the innermost frame. innerStep is how
+	// many of these frames are searched together.
 	maxInner, innerStep = 40, 8
 	// maxSites limits the number of entries in statements.sites.
 	maxSites = 1 << 15
@@ -192,8 +192,8 @@ func (f *Finder) lookForTask(s *State, fr *Frames) error {
 	return f.onCredit(func() error { return f.lookAnew(s, fr, same) })
 }
 
-// lookAnew searches for the thread's request or job (task), after the known one could not be confirmed. same is true if
-// the frame of the known task still runs.
+// lookAnew searches for the thread's request or job (task), after the known task could not be confirmed. same is true
+// if the frame of the known task still runs.
 func (f *Finder) lookAnew(s *State, fr *Frames, same bool) error {
 	var r reading
 	j, found := 0, false
@@ -325,8 +325,8 @@ func (f *Finder) readCandidate(fr *Frames, j int, r *reading) (found bool, err e
 	return f.readTask(&scopes[0], f.site(&scopes[0]), r)
 }
 
-// readTask reads, one by one, the variables of a frame that can hold its thread's work. It stops at the first one that
-// does. f.notes then lists the memory that was read.
+// readTask reads, one by one, the variables of a frame that can hold its thread's work. It stops at the first variable
+// that holds work. f.notes then lists the memory that was read.
 func (f *Finder) readTask(scope *code.Scope, site *site, r *reading) (found bool, err error) {
 	for _, c := range site.task {
 		*r = reading{key: taskKey{ec: f.frame.ec}, slot: f.frame.at + code.FrameSelf, seen: r.seen}
@@ -420,8 +420,8 @@ func (f *reader) ivar(object uint64, name string) uint64 {
 	return v
 }
 
-// is reports whether v is a heap object of the type typ. If a compaction is moving the object, it sets f.failed.
-// Otherwise the reader could continue with a wrong frame or object.
+// is (a method) reports whether v is a heap object of the type typ. If a compaction is moving the object, it sets
+// f.failed. Otherwise the reader could continue with a wrong frame or object.
 func (f *reader) is(v, typ uint64) bool {
 	if !f.objects.IsObject(v) {
 		return false
@@ -466,8 +466,8 @@ func (f *reader) scopesOf(frames []byte) ([]code.Scope, error) {
 	return scopes, err
 }
 
-// eachScope calls visit with the scopes of the n innermost frames, from the innermost outward, until visit returns
-// done.
+// eachScope calls visit with the scopes of the n innermost frames, from the innermost outward, until visit returns done
+// = true.
 func (f *reader) eachScope(fr *Frames, n int, visit func(*code.Scope) (done bool, err error)) error {
 	for from := 0; from < n; from += innerStep {
 		scopes, err := f.scopesOf(fr.Raw[from*fr.Size : min(from+innerStep, n)*fr.Size])

@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// maxMessage bounds an exception's message, in bytes.
+// maxMessage bounds the length of an exception's message, in bytes.
 const maxMessage = 200
 
 // handled is the exception that a thread handles now.

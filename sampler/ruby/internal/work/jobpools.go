@@ -33,7 +33,7 @@ type queMember struct {
 	worker bool
 	buffer uint64
 	queued int64
-	// waiting is how many workers of one priority wait for jobs. taken is how many jobs were given to them that they
+	// waiting is how many workers of one priority wait for jobs. taken is how many jobs these workers were given, but
 	// have not fetched yet.
 	waiting, taken int64
 }

@@ -78,7 +78,7 @@ func (f *describer) job(r *reading, values *[jobKeys]uint64, needsID, unwrapped 
 		return false
 	}
 	if className(wrapped) {
-		class = wrapped // the job that Active Job's wrapper runs
+		class = wrapped // the class of the job that Active Job's wrapper runs
 	} else if !unwrapped && strings.HasSuffix(class, wrapperClass) && f.wrapped(values[jobArgs], values) {
 		return f.job(r, values, true, true)
 	}

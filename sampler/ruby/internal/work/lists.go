@@ -14,8 +14,8 @@ import (
 const (
 	// listsNS is the interval between two searches of a thread's frames for Queues, in ns.
 	listsNS = int64(10e9)
-	// maxListFrames limits the frames of a thread that are searched, counted from the innermost. maxListVariables
-	// limits the variables of a frame that are searched, and the instance variables of its receiver.
+	// maxListFrames limits how many frames of a thread are searched, counted from the innermost. maxListVariables
+	// limits how many variables of a frame are searched, and how many instance variables of its receiver.
 	maxListFrames, maxListVariables = 32, 16
 	// captured is how many variables of the code around a block are searched. ddtop does not know the names of these
 	// variables.

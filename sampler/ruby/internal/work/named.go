@@ -129,7 +129,7 @@ func (l *lists) meet(h held) error {
 	return nil // neither a class nor a Queue
 }
 
-// takeHeld names the Queues that meet has noted, and adds the classes that meet has noted to the search.
+// takeHeld names the Queues that the method meet has noted, and adds the classes that meet has noted to the search.
 func (l *lists) takeHeld() {
 	n := &l.named
 	for _, class := range n.classes {

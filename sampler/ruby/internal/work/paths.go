@@ -13,13 +13,13 @@ const (
 	// usualVisits applies if there are more than maxPositionWords words at a position. If each word occurs usualVisits
 	// times on average, the words still count as parts of routes.
 	usualVisits = 4
-	// maxRoutesAt limits the words at one position that can count as parts of routes, however often they occur.
+	// maxRoutesAt limits how many words at one position can count as parts of routes, however often they occur.
 	maxRoutesAt = 128
 	// oftenVisits and oftenShare define a frequent word. A frequent word stays a part of a route when the other words
 	// at its position become values. It occurs at least oftenVisits times, and in at least one of oftenShare requests
 	// at its position. So a visitor who tries a thousand paths does not remove the words of real routes.
 	oftenVisits, oftenShare = 16, 64
-	// maxPathNodes limits the remembered words of all positions together. They take about 1 MB.
+	// maxPathNodes limits how many words are remembered, for all positions together. They take about 1 MB.
 	maxPathNodes = 4096
 )
 
@@ -46,7 +46,7 @@ type pathNode struct {
 	visits, wordVisits uint64
 	// seen is the number of the last request whose path has this beginning.
 	seen uint64
-	// values is true if every next part of the path is a value, except the ones in words.
+	// values is true if every next part of the path is a value, except the parts in words.
 	values bool
 }
 
@@ -196,7 +196,7 @@ func (n *pathNode) merge(o *pathNode) {
 // settle marks words as values at each node that has too many words after a merge.
 func (n *pathNode) settle() {
 	if n.values || n.tooMany() {
-		n.turn() // turn also settles n.id
+		n.turn() // the method turn also settles n.id
 	} else if n.id != nil {
 		n.id.settle()
 	}
@@ -220,8 +220,8 @@ func (n *pathNode) count() (many int) {
 	return many
 }
 
-// makeRoom drops half of the nodes if there are too many. It drops those that no request has visited for the longest
-// time.
+// makeRoom drops half of the nodes if there are too many. It drops the nodes that no request has visited for the
+// longest time.
 func (p *paths) makeRoom() {
 	if p.nodes < maxPathNodes {
 		return

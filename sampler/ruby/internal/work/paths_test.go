@@ -128,7 +128,7 @@ func TestPathsAgainstFloods(t *testing.T) {
 	}
 }
 
-// TestPathsForget passes more words than ddtop remembers. ddtop must forget half of them at once: those that were
+// TestPathsForget passes more words than ddtop remembers. ddtop must forget half of them at once: the words that were
 // unused for the longest time. A path in use must stay a route.
 func TestPathsForget(t *testing.T) {
 	var p paths

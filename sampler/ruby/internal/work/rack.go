@@ -11,7 +11,7 @@ import (
 	"github.com/ddtop/ddtop/sampler/ruby/internal/heap"
 )
 
-// maxText limits each text that is read from a request or a job, in bytes.
+// maxText limits the length of each text that is read from a request or a job, in bytes.
 const maxText = 1024
 
 // These constants number the keys of a Rack environment (a Hash with the data of a request).
@@ -150,9 +150,9 @@ func (f *describer) envOf(values *[envKeys]uint64, texts *[envKeys]string) Env {
 	return env
 }
 
-// endpointOf returns the name of a route. guessed is true if rest is only the pattern of the request's path. In this
-// case endpointOf stores rest in r.path, so that f.paths can learn from it. In the name, ":id" then replaces the parts
-// that are known to be values.
+// endpointOf returns the name of a route. guessed is true if the parameter rest is only the pattern of the request's
+// path. In this case endpointOf stores rest in r.path, so that f.paths can learn from it. In the name, ":id" then
+// replaces the parts that are known to be values.
 func (f *describer) endpointOf(r *reading, method, rest string, guessed bool) string {
 	if guessed {
 		r.path = rest

@@ -9,21 +9,21 @@ import (
 
 // These constants limit the patterns that ddtop makes from paths.
 const (
-	// maxPath limits a pattern, in bytes. "…" replaces what is beyond the limit.
+	// maxPath limits the length of a pattern, in bytes. "…" replaces what is beyond the limit.
 	maxPath = 200
 	// maxSegments limits the number of parts between slashes. "…" replaces the parts beyond the limit.
 	maxSegments = 16
 	// maxWord is the longest part of a path that can be shown as a word, in bytes.
 	maxWord = 40
-	// maxLetters limits the letters of one word in a part of a path. maxConsonants limits how many consonants can
+	// maxLetters limits how many letters one word in a part of a path has. maxConsonants limits how many consonants can
 	// follow each other.
 	maxLetters, maxConsonants = 20, 4
-	// maxWords limits the words in a part of a path. maxCodeWords limits the words in the name of a controller or an
-	// action.
+	// maxWords limits how many words a part of a path has. maxCodeWords limits how many words the name of a controller
+	// or an action has.
 	maxWords, maxCodeWords = 3, 8
-	// maxMethod limits an HTTP method, in bytes.
+	// maxMethod limits the length of an HTTP method, in bytes.
 	maxMethod = 20
-	// maxCode limits the name of a controller or of an action, in bytes.
+	// maxCode limits the length of the name of a controller or of an action, in bytes.
 	maxCode = 120
 )
 
@@ -31,7 +31,7 @@ const (
 const ID = ":id"
 
 // route returns the method and the route of a request, such as "GET" and "orders#index", or "GET" and "/orders/:id".
-// guessed is true if no framework has named the route. rest is then the pattern of the path.
+// guessed is true if no framework has named the route. The result rest is then the pattern of the path.
 func route(env *Env) (method, rest string, guessed bool) {
 	method = Method(env.Method)
 	switch {
@@ -266,7 +266,7 @@ func hexDigits(s string) bool {
 func digit(c byte) bool  { return c >= '0' && c <= '9' }
 func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// maxQueuedS is the longest plausible time of a request in a queue, in s. If the result is longer, the number is no
+// maxQueuedS is the longest plausible time of a request in a queue, in s. If the result is longer, the number is not a
 // time, or it comes from the clock of another machine.
 const maxQueuedS = 3600
 

@@ -37,7 +37,8 @@ func TestSecretsInPaths(t *testing.T) {
 				t.Errorf("%s: %s shows the secret", path, got)
 			}
 			alike := strings.ToLower(c) != c || strings.ContainsAny(c, ".%0123456789\u0435") || strings.HasPrefix(c, "users/") || strings.HasPrefix(c, "account/") ||
-				// in these paths, ddtop can also hide a part before the secret: it may be a name, or it is no word
+				// in these paths, ddtop can also hide a part before the secret, because this part may be a name, or is
+				// no word
 				c == "auth/github/callback"
 			if shown := strings.Replace(path, token, ID, 1); !alike && got != shown {
 				t.Errorf("%s: %s hides more than the secret, want %s", path, got, shown)

@@ -20,14 +20,14 @@ type site struct {
 	// carrier is true for code of a client library, or of a wrapper around it. The statement may then be in a frame
 	// further outward.
 	carrier bool
-	// pool says which part the method's receiver has in a pool of threads. For example, the receiver can be the pool
+	// pool says which role the method's receiver has in a pool of threads. For example, the receiver can be the pool
 	// itself or one of its workers.
 	pool poolRole
 }
 
 // candidate is a variable whose name suggests that it holds a request, a job (together called tasks) or a statement.
 type candidate struct {
-	local int // the variable's number, or receiver
+	local int // the variable's number, or the constant receiver
 	read  func(f *describer, scope *code.Scope, r *reading) (found bool)
 	ask   asker
 }
@@ -162,7 +162,7 @@ func askerOf(r role, method, path, local string) asker {
 		return (*statements).askSQL
 	case r == roleRedis && performsCommands(path):
 		switch {
-		// in write and process, it is one of several commands
+		// in the methods write and process, the variable holds one of several commands
 		case local == "command" && method != "write" && method != "process":
 			return (*statements).askCommand
 		case local == "commands":

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// maxStatement limits the result of SQL, in bytes. "…" replaces what is beyond the limit.
+// maxStatement limits the length of the result of SQL, in bytes. "…" replaces what is beyond the limit.
 const maxStatement = 300
 
-// maxRawStatement limits the part of a statement that is read, in bytes.
+// maxRawStatement limits how many bytes of a statement are read.
 const maxRawStatement = 4096
 
 // SQL returns a statement with "?" in place of its literals: "SELECT * FROM orders WHERE id = ? AND state IN (?)". cut

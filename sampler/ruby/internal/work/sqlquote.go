@@ -135,8 +135,8 @@ func (n *normalizer) last(i int) string {
 	return strings.ToUpper(n.out[len(n.out)-i])
 }
 
-// listEnds reports whether an expression in ORDER BY or GROUP BY ends before rest. If the expression continues, it may
-// compare a column with a string.
+// listEnds reports whether an expression in ORDER BY or GROUP BY ends before the text in rest. If the expression
+// continues, it may compare a column with a string.
 func listEnds(rest string) bool {
 	rest = strings.TrimLeft(rest, " \t\r\n")
 	if rest == "" || strings.IndexByte(",);", rest[0]) >= 0 {

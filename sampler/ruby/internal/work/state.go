@@ -165,8 +165,8 @@ type TaskID struct {
 // Hash returns the address of the Ruby Hash of a request or job, such as the Rack environment.
 func (t *TaskID) Hash() uint64 { return t.hash }
 
-// Alike reports whether two TaskIDs are of the same request or job. This occurs if two fibers each have it in a
-// variable.
+// Alike reports whether two TaskIDs are of the same request or job. This occurs if two fibers each have the request or
+// job in a variable.
 func (t *TaskID) Alike(o *TaskID) bool { return t.hash == o.hash && alike(&t.identity, &o.identity) }
 
 // Idle reports whether the last search found no work, neither in the running fiber's frames nor in a trace. The caller

@@ -31,8 +31,8 @@ type taskKey struct {
 // mounts an application moves the path's beginning from PATH_INFO to SCRIPT_NAME, and back.
 type leastIdentity struct{ path, script, whole uint64 }
 
-// alike reports whether a and b are of the same request. They are if PATH_INFO is the same object. They also are if the
-// whole path is the same, and only its beginning has moved to or from SCRIPT_NAME.
+// alike reports whether a and b are of the same request. This is so if PATH_INFO is the same object. It is also so if
+// the whole path is the same, and only its beginning has moved to or from SCRIPT_NAME.
 func (a *leastIdentity) alike(b *leastIdentity) bool {
 	return a.path == b.path || a.whole == b.whole && a.script != b.script
 }
@@ -156,7 +156,7 @@ func (t *task) same(r *reading) bool {
 }
 
 // alike reports whether two identities can belong to the same task. At least one word must be the same in both, and no
-// word may differ. If a word is zero in one of them, it is ignored.
+// word may differ. A word that is zero in one of the identities is ignored.
 func alike(a, b *[identityWords]uint64) bool {
 	same := false
 	for i := range a {

@@ -3,7 +3,7 @@ package work
 import "testing"
 
 // TestMountedRequest moves a request's path to SCRIPT_NAME and back, and fills in some of its fields later. Meanwhile
-// ddtop must regard it as the same request. It must regard the next request in the same Hash as another one.
+// ddtop must regard it as the same request. It must regard the next request in the same Hash as another request.
 func TestMountedRequest(t *testing.T) {
 	least := func(object uint64, script, path string) *reading {
 		return &reading{least: leastIdentity{path: object, script: sum(script), whole: sum(script + path)}}

@@ -41,7 +41,8 @@ func (f *Finder) Traced(s *State, kind sampler.WorkKind, resource string, root u
 }
 
 // served parses the resource of a tracer's span: "GET /orders/:id", "OrdersController#index", the class of a job. It
-// returns empty texts if the resource may be anything else. guessed is true if rest is the pattern of a path.
+// returns empty texts if the resource may be anything else. guessed is true if the result rest is the pattern of a
+// path.
 func served(kind sampler.WorkKind, resource string) (method, rest string, guessed bool) {
 	if kind == sampler.WorkJob {
 		if codeName(resource, ":#._") {

@@ -23,8 +23,8 @@ const (
 	grownItems, grownNS = 10, int64(1e9)
 )
 
-// putting are the methods that add an element to a Queue, and taking are the methods that remove one. They also apply
-// to Arrays that are used as queues.
+// putting are the methods that add an element to a Queue, and taking are the methods that remove an element. They also
+// apply to Arrays that are used as queues.
 var (
 	putting = []string{"<<", "push", "enq", "append", "unshift", "prepend"}
 	taking  = []string{"pop", "shift", "deq"}

@@ -10,7 +10,8 @@ import (
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
-// first reports whether the test runs for the first time. The file named after the test has a byte per run.
+// first reports whether the test runs for the first time. In each run, it appends one byte to the file that is named
+// after the test.
 func first(t *testing.T) bool {
 	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
