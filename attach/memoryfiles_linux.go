@@ -23,9 +23,9 @@ const (
 	maxMemoryFiles = 16
 )
 
-// forkTime is the least time between the last write to a memfd and the start of a process from which ddtop concludes
-// that the process's parent wrote the memfd. A shorter time proves nothing, because the kernel keeps both times in
-// ticks of up to 10 ms.
+// forkTime is a time between the last write to a memfd and the start of a process. If at least this time has passed,
+// the process's parent wrote the memfd. A shorter time proves nothing, because the kernel keeps both times in ticks of
+// up to 10 ms.
 const forkTime = 50 * time.Millisecond
 
 // MemoryFile is a memfd that a process has open (memfd_create(2)).

@@ -26,8 +26,8 @@ var (
 type tracer struct {
 	z   *Pauser
 	tid int
-	// ownChild is true if the target is a child of ddtop. Then the tracer must not collect (waitid) the report that the
-	// target's main thread has ended, because the code that started the target waits for this report.
+	// ownChild is true if the target is a child of ddtop. The code that started the target then waits for the report
+	// that its main thread has ended. So the tracer must not collect this report (waitid).
 	ownChild bool
 
 	order, done chan struct{}

@@ -264,8 +264,8 @@ func (d *Dictionary) InternFrame(f Frame) FrameID {
 }
 
 // InternStack returns the ID of a stack. frame is its innermost frame, and caller is the stack of the function that
-// called this frame. If there is no room for the new stack, or if caller itself was left out, InternStack returns a
-// stack that has only the frame leftOutLabel.
+// called this frame. If there is no room for the new stack, or if caller itself was left out, the result is a
+// stack of the frame leftOutLabel.
 func (d *Dictionary) InternStack(caller StackID, frame FrameID) StackID {
 	d.mu.Lock()
 	defer d.mu.Unlock()

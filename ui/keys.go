@@ -253,8 +253,8 @@ func aliasHelp(m *Model) scene.KeyMap {
 
 // compare changes what the flamegraph is compared with. Each call goes to the next possibility: nothing, the other
 // recording, the time before the last mark, the time that is shown now. If there is no recording or no mark, it skips
-// this possibility. The time before the mark is as long as the time on the screen, which the keys { and } change. The
-// time that is shown now has the same length.
+// this possibility. The time before the mark has the length of the time on the screen, which the keys { and } change.
+// The time that is shown now has the same length.
 func compare(m *Model) {
 	v := &m.Flame
 	if m.LastNS == 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestStatesScript: the file states.js must have the same states as the table of package gvl. The command `go generate`
-// writes the file. If the two differ, somebody has changed the table and not run this command.
+// writes the file. If the two differ, the table was changed without running this command.
 func TestStatesScript(t *testing.T) {
 	var order []string
 	for _, s := range gvl.OnPages {

@@ -179,7 +179,7 @@ func onePerRelease(t testing.TB, rubies []Ruby) []Ruby {
 	return first
 }
 
-// short returns those of the found Rubies on which a test runs. With -short this is only the newest Ruby, and the
+// short returns the found Rubies on which a test runs. With -short this is only the newest Ruby, and the
 // function records the others as left out. Without -short, it returns all.
 func short(t testing.TB, found discovery) discovery {
 	if !testing.Short() || len(found.rubies) == 0 {

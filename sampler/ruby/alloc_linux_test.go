@@ -57,9 +57,9 @@ const (
 // instant is its number of objects.
 //
 // Instants must be independent. So the time between two instants is random, up to two turns, and each place within a
-// turn is equally likely. (With equal times between the instants, the places came in a fixed order, and the shares of
-// objects and of time were up to 7 points wrong together.) If the program has only a part of a CPU, many instants fall
-// into one turn. The error by chance is then measured from the differences between episodes.
+// turn is equally likely. With equal times between the instants, the places came in a fixed order. The shares of
+// objects and of time were then up to 7 points wrong together. If the program has only a part of a CPU, many instants
+// fall into one turn. The error by chance is then measured from the differences between episodes.
 func TestAllocationPairs(t *testing.T) {
 	rubytest.OftenEnough(t)
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {

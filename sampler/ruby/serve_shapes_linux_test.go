@@ -110,8 +110,8 @@ func TestServingShapes(t *testing.T) {
 	})
 }
 
-// raceShapes takes samples until ddtop has found requests for threads as often as the parameter want says, and has
-// found requests with each form of environment several times.
+// raceShapes takes samples until two things are true. ddtop has found requests for threads as often as the parameter
+// want says, and it has found requests with each form of environment several times.
 func raceShapes(t *testing.T, rd *Reader, want int, moves bool) {
 	const (
 		kinds = 20 // number of shapes

@@ -117,7 +117,7 @@ type thread struct {
 	// doing is the last report of what the thread does in its state.
 	doing sampler.Doing
 	// ticks counts clock ticks of the thread. Of several ticks after the same system call, only the first is counted.
-	// free counts those of these ticks at which the thread did not have the GVL. Old ticks have less weight
+	// free counts only the ticks among them at which the thread did not have the GVL. Old ticks have less weight
 	// (countTick).
 	ticks, free int
 	// queues is what ddtop knows about this thread's waits in the queue for the GVL, after other threads have put it

@@ -13,7 +13,7 @@ const (
 	// ranNS is a time on a CPU, in ns. A thread that had a CPU for at least this long must have run Ruby code.
 	ranNS = 30_000
 	// sliceNS helps to guess why a thread lost its CPU and slept while others wait for the GVL. If more than sliceNS
-	// has passed since the thread woke up, it has probably used up its time slice and had to give the GVL away.
+	// has passed since the thread woke up, it has probably used up its time slice and lost the GVL.
 	// Otherwise the thread probably wanted to sleep. A time slice begins with the thread's hold, or when the first
 	// other thread begins to wait.
 	sliceNS = 5_000_000
