@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,9 +48,12 @@ func awaitPassenger(t testing.TB, pid int, dir string) (pids []int) {
 			}
 		}
 	})
+	// A process that starts a program has a copy with the same title for a moment. So wait until the processes stay the
+	// same.
 	await(t, "Passenger has its processes", func() error {
+		before := pids
 		pids = titled("Passenger RubyApp: " + dir)
-		if len(pids) < passengers {
+		if len(pids) != passengers || !slices.Equal(pids, before) {
 			return fmt.Errorf("%d of %d", len(pids), passengers)
 		}
 		return nil
