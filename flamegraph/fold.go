@@ -376,7 +376,7 @@ func (f *Folded) Search(n *Node, re *regexp.Regexp) (m Matches, inside map[*Node
 	m.Nodes, inside = make(map[*Node]bool), make(map[*Node]*Node)
 	whole := Matches{Nodes: make(map[*Node]bool)}
 	memo := make(map[FuncKey]bool)
-	if n.Kind == LeafNode { // a leaf stands for a function without its callees, except C functions of native stacks
+	if n.Kind == LeafNode { // a leaf is a function's own time, and only C functions of native stacks can be below it
 		m = n.Search(re)
 		if frameMatches(re, n.Label, n.File) {
 			m.Nodes[n], m.Total, m.Self, m.Share = true, n.Total, m.Self+n.Self, 1

@@ -38,7 +38,7 @@ const otherFunctions = "(other functions)"
 var differenceScripts = []string{"states.js", "base.js", "flame.js", "diff.js"}
 
 // differenceData is the input of the page's script. If the metric is a time, values are in µs per second of elapsed
-// time. Otherwise they are in thousandths per second.
+// time. Otherwise they are numbers per second, in thousandths: 1,000 means one per second.
 type differenceData struct {
 	A       string     `json:"a"`
 	B       string     `json:"b"`

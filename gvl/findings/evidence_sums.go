@@ -15,7 +15,7 @@ import (
 type dim uint8
 
 const (
-	dimThread       dim = iota // id: thread; the key also has the ractor, the state and idle
+	dimThread       dim = iota // id: thread; time. The key also has the fields ractor, state and idle
 	dimPeer                    // id: peer group (all connections to one remote end); time in I/O, not at rest
 	dimConnect                 // id: peer group; time of attempts to connect
 	dimLock                    // id: lock; time waiting for it

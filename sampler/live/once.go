@@ -55,7 +55,7 @@ func (s *Source) once(ctx context.Context, best *atomic.Pointer[sampler.Sample])
 	s.readSlow()
 	var bestFlaws int
 	var last error
-	var sleep pace.Sleeper // needs no timer, because the rests are short
+	var sleep pace.Sleeper // needs no timer, because the pauses between tries are short
 	for try := 0; try < tries && ctx.Err() == nil; try++ {
 		s.tickBegan.Store(0)
 		sleep.Until(s.rests())

@@ -154,7 +154,7 @@ func (s *Span) ChangeSpeed(d int) {
 	s.speed = speeds[max(0, min(i, len(speeds)-1))]
 }
 
-// PlayOn moves the moment on the screen on by the time that has passed since the last picture. It reports whether the
+// PlayOn moves the shown moment forward by the time that has passed since the last picture. It reports whether the
 // moment has changed. Playing stops at the last moment of a recording, or at the newest sample of a live process.
 func (s *Span) PlayOn(now time.Time) bool {
 	s.Playing = s.Playing && s.Frozen // playing ends when the key space or ] has made the picture live again

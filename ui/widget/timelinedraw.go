@@ -159,7 +159,7 @@ var tickSteps = []time.Duration{100 * time.Microsecond, 200 * time.Microsecond, 
 // tickColumns is the least distance between two times on the axis, in columns.
 const tickColumns = 8
 
-// DrawTicks writes round times on the axis, from the column left to the column right.
+// DrawTicks writes round times on the axis, in the columns between left and right.
 func (v *Timeline) DrawTicks(axis canvas.Area, left, right int, st canvas.Style) {
 	span := v.ToNS - v.FromNS
 	if span <= 0 || v.Cells == 0 {

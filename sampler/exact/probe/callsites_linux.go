@@ -126,7 +126,8 @@ func shortJumpTo(code []attach.CodeSection, function uint64) bool {
 	return false
 }
 
-// stubsIn finds the linker's stubs that jump through a slot. It returns the address of each possible beginning.
+// stubsIn finds the linker's stubs that jump through one of the slots. A stub can begin at several distances before its
+// jump. The result maps each address at which a stub may begin to the function's number in slots.
 func stubsIn(code []attach.CodeSection, slots map[uint64]int) map[uint64]int {
 	stubs := make(map[uint64]int)
 	for i := range code {

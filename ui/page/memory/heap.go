@@ -424,8 +424,7 @@ func (p *Page) move(_ scene.Host, by widget.Step) tea.Cmd {
 	return nil
 }
 
-// heavier returns a function that compares rows, for sorting. The function in the parameter of returns a number for
-// each row. The row with the largest number comes first.
+// heavier returns a function that compares rows, for sorting. The row with the largest weight comes first.
 func heavier(of func(r kindRow) float64) func(x, y kindRow) int {
 	return func(x, y kindRow) int { return cmp.Or(cmp.Compare(of(y), of(x)), cmp.Compare(x.Name, y.Name)) }
 }

@@ -370,9 +370,9 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.sleep.computed) && s.TimeNS-w.k.StateAtNS > w.sleep.believedNS(w.k.StateAtNS)
 }
 
-// unasked reports whether ddtop must look up the peer (other end) of a descriptor. It is for a thread that waits at the
-// descriptor without a native thread. ddtop asks again from time to time, because a socket that is still connecting
-// gets its peer later.
+// unasked reports whether ddtop must find the peer (other end) of the descriptor at which a thread waits. It is called
+// only for a thread that has no native thread. ddtop repeats this from time to time, because a socket that is still
+// connecting gets its peer later.
 func (v *View) unasked(s *sampler.Sample, t *sampler.Thread, w *threadView, all bool) bool {
 	return all || !w.released || w.k.StateAtNS == 0 || w.k.FD != t.Blocked.FD ||
 		t.Quality&sampler.StackFresh != 0 && w.stack != t.Stack ||

@@ -273,7 +273,7 @@ func (d *environments) methodAt(e env, code attach.Address, ofMethod bool) (h *m
 		if local && ofMethod && e.flags&envEscaped == 0 {
 			// From 2.5 to head, a method's own environment always names the method (vm_push_frame). The only exception
 			// is the copy of an isolated block's environment, and this copy is on the heap. Here the environment is on
-			// the stack. So its words were read before Ruby pushed the frame.
+			// the stack. So ddtop read the memory before Ruby had pushed the frame.
 			return nil, false, heap.WrongType(attach.Address(e.me), "method entry", heap.NotHeap)
 		}
 		return nil, local, nil

@@ -74,8 +74,8 @@ type reader struct {
 	scratch heap.Watch
 	frame   liveFrame
 	calls   int
-	// failed is the first error in the current try of the method settled. After an error, the code continues with zero
-	// values, and its results are not used.
+	// failed is the first error in the current try (the method settled makes the tries). After an error, the code
+	// continues with zero values, and its results are not used.
 	failed error
 }
 
