@@ -152,8 +152,8 @@ var formats = []format{
 // path or a name.
 const passwordLike = `(?:[A-Za-z]+[0-9]|[A-Za-z]*[0-9]+[A-Za-z]|\w+[!$%&*#?@+~^]\w?)[\w!$%&*#?@+~^-]*`
 
-// others are further formats of secrets, which do not fit into the variable formats. Some of these secrets can be in the middle of a
-// word. Others can be recognized only by the words around them.
+// others are further formats of secrets, which do not fit into the variable formats. Some of these secrets can be in
+// the middle of a word. Others can be recognized only by the words around them.
 var others = []format{
 	{"AWS", `(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,}`},
 	{"a private key", `-----BEGIN`},

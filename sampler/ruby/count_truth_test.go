@@ -10,8 +10,8 @@ import (
 )
 
 // countProgram keeps objects of all kinds. On request, it prints how many there are of each type and class, and their
-// sizes. The collector is off between two such answers, so no object is freed. If ddtop counts in this time, its number
-// must lie between the numbers in the answers.
+// sizes. No collection frees objects between two such answers. So if ddtop counts in this time, its number must lie
+// between the numbers in the answers.
 const countProgram = `
 require "objspace"
 class Bag
