@@ -49,7 +49,7 @@ func hostileELF(t testing.TB) map[string]struct {
 	}
 	const code, relocations = elf.SHF_ALLOC | elf.SHF_EXECINSTR, elf.SHF_ALLOC | elf.SHF_COMPRESSED
 	names := elftest.Section{Name: ".dynstr", Type: elf.SHT_STRTAB, Content: []byte("\x00pthread_mutex_unlock\x00")}
-	wanted := func(n int) elftest.Section { // returns n symbols, all with the same name
+	wanted := func(n int) elftest.Section { // returns a section of n symbols, all with the same name
 		return elftest.Section{Name: ".dynsym", Type: elf.SHT_DYNSYM, Link: 2, Content: bytes.Repeat(append([]byte{1}, make([]byte, 23)...), n)}
 	}
 	one := wanted(1)

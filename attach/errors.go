@@ -8,7 +8,8 @@ import (
 
 // Reasons why a process cannot be read. A *TargetError wraps them and gives the details.
 var (
-	// ErrNoProcess means that there is no process with the given PID. The number can also be the ID of a thread.
+	// ErrNoProcess means that there is no process with the given PID. It is also the error if the number is the ID of a
+	// thread.
 	ErrNoProcess = errors.New("no such process")
 	// ErrGone means that the process has ended since ddtop found it.
 	ErrGone = errors.New("the process has ended")

@@ -320,10 +320,10 @@ func GrowingText(k *report.HeapGrowing) string {
 var coreClasses = []string{"String", "Array", "Hash", "Symbol", "Integer", "Float", "Object", "Struct", "Proc", "Time", "Set",
 	sampler.AllocInternal, sampler.AllocHidden, sampler.AllocOthers, sampler.AllocUnknown, "(anonymous)"}
 
-// Suspect returns the growing class that the user should examine first. This is the program's own class with the most
-// bytes per second. Ruby's own classes, such as String, often grow only because objects of the program contain them. So
-// Suspect returns a class of Ruby only if no class of the program grows. The result others names the other classes that
-// grow.
+// Suspect returns the growing class that the user should examine first. Of the program's own growing classes, this is
+// the one that gains the most bytes per second. Ruby's own classes, such as String, often grow only because objects of
+// the program contain them. So Suspect returns a class of Ruby only if no class of the program grows. The result others
+// names the other classes that grow.
 func (h *Heap) Suspect() (k *report.HeapGrowing, others string) {
 	if h.Growth == nil || len(h.Growth.Classes) == 0 {
 		return nil, ""

@@ -36,8 +36,8 @@ type Frame struct {
 	// C is true for functions written in C. It is also true for functions in <internal:…>, which are written in Ruby,
 	// if the Ruby release reports them as C functions.
 	C bool
-	// Uncertain is true if the line or the whole frame cannot be trusted. For example, ddtop finds the line from the
-	// program counter (pc) in the frame. Code that a JIT compiled may not have stored its current pc there yet.
+	// Uncertain is true if the line or the whole frame cannot be trusted. ddtop finds the line from the program counter
+	// (pc) in the frame. For example, code that a JIT compiled may not have stored its current pc there yet.
 	Uncertain bool
 	// UncertainLine is true if only the line of an Uncertain frame cannot be trusted. Then the method is right.
 	UncertainLine bool

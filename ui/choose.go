@@ -63,9 +63,9 @@ type Choice struct {
 }
 
 const (
-	// listFirst is the time between the first list and the second. Only from the second list on, ddtop can show how
-	// much of a CPU each process uses. listEvery is the time between two later lists. If it takes long to make a list,
-	// the pause after it is longer: at least listRest times the time for making the list.
+	// listFirst is the time between the first list and the second. The first list cannot show how much of a CPU each
+	// process uses. listEvery is the time between two later lists. If it takes long to make a list, the pause after it
+	// is longer: at least listRest times the time for making the list.
 	listFirst = 300 * time.Millisecond
 	listEvery = time.Second
 	listRest  = 30

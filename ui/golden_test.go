@@ -90,8 +90,8 @@ func goldens(t *testing.T, name string, draw func(t *testing.T, o scene.Options,
 }
 
 // word matches words that name something: they have at least four characters. laneText matches letters of states in the
-// timeline. showsAll ignores these letters. holders matches the row of the timeline that shows which thread held the
-// GVL.
+// timeline. showsAll ignores these letters, because a wider screen has more of them. holders matches the row of the
+// timeline that shows which thread held the GVL.
 var (
 	holders  = regexp.MustCompile(`(?m)^ *GVL held by .*$`)
 	word     = regexp.MustCompile(`[A-Za-z#:_.]{4,}…?`)

@@ -56,7 +56,7 @@ func TestLinesSumUp(t *testing.T) {
 			if first == nil {
 				first = x
 			}
-			// some samples could not read the collector
+			// in some samples, the collector could not be read
 			if x.GC = (sampler.GC{Valid: n%7 != 6, Count: 100 + uint64(n)}); x.GC.Valid {
 				collections = uint64(n)
 			}

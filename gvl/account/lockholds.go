@@ -63,7 +63,7 @@ type openHold struct {
 	// lastNS is when a sample last showed the hold. freeNS is the time of the first later sample without the hold. It
 	// is zero if all later samples showed it.
 	lastNS, freeNS int64
-	sureNS         int64              // the time of a sample; the lock was certainly not released after it
+	sureNS         int64              // from the sample at this time until lastNS, the lock was certainly not released
 	waiters        []sampler.ThreadID // the waiting threads at lastNS
 	left           bool               // one of the waiters has stopped waiting since lastNS
 	tick           uint64

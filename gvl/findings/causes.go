@@ -10,8 +10,8 @@ type cause struct {
 	least float64
 	// shared is set if the cause's finding must name the symptom's first thread, or the same peer as the symptom.
 	shared bool
-	// If the field own is set, the process itself must take most of the used CPU time. If the field others is set, the
-	// process must not take most of it.
+	// If the field own is set, the process itself must use at least half of the CPUs that it may use (ownCPU). If the
+	// field others is set, it must not.
 	own, others bool
 }
 

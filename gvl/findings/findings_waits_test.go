@@ -46,7 +46,7 @@ func TestKeptConnections(t *testing.T) {
 		var list []sampler.Thread
 		for id := sampler.ThreadID(1); id <= 4; id++ {
 			peer, stack := client, kept
-			// in the last sample, thread 1 waits for its client
+			// thread 1 waits for its client in every 4th sample, and the other threads in every 40th
 			if s.tick%40 != 0 && id > 1 || s.tick%4 != 0 && id == 1 {
 				peer, stack = pipe, read
 			}

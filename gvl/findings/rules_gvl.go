@@ -303,7 +303,8 @@ func (w *moment) innermost(stack sampler.StackID) (known, c bool) {
 // The finding names the thread whose match began first, so the name does not change during this match.
 func evalRegex(w *window) hit {
 	var first *watch
-	var ran, most int64 // how long the thread first, and any thread at most, has run a match with the GVL
+	// ran is how long the thread first has matched with the GVL; most is the longest such time of all threads
+	var ran, most int64
 	others := 0
 	for i := range w.states {
 		ts := &w.states[i]

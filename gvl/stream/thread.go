@@ -82,8 +82,8 @@ type thread struct {
 	// looks has the last reading of the stack for each place of the thread. The places are: holding the GVL, waiting
 	// for it, or neither.
 	looks [numPlaces]pastLook
-	// most is the largest number of segments between two consecutive readings of the stack. readings is the number of
-	// readings for which most was computed. shrink uses both to free memory.
+	// most is the largest number of segments between two consecutive readings of the stack, over the last readings.
+	// readings is the number of these readings. shrink uses both to free memory.
 	most, readings int
 	// changes is the tracker that follows the thread by changes. It is nil if the thread was never followed by changes.
 	changes *exact

@@ -15,7 +15,7 @@ import (
 type Freezer struct {
 	file, freeze, thaw string
 	// state is the path of a file that shows whether the whole cgroup is frozen. The field frozen is the file's line if
-	// it is frozen, and thawed is the line if it is not.
+	// the cgroup is frozen, and thawed is the line if it is not.
 	state, frozen, thawed string
 }
 

@@ -366,7 +366,7 @@ func TestMarksOutliveTheQueue(t *testing.T) {
 	later := time.Now().Add(time.Minute)
 	for name, m := range map[string]Mark{
 		names[0]: {Group: "shop", Failed: 7, Blamed: 4, SentBefore: 9, Until: later},
-		// Until has the value that it has if the clock was set back after the mark was written
+		// the value of Until is as if the clock was set back after the mark was written
 		names[1]: {Failed: 1, Until: time.Now().Add(2 * maxUntil)},
 		names[2]: {Failed: 2},
 	} {

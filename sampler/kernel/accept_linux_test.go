@@ -88,7 +88,7 @@ func TestAcceptQueues(t *testing.T) {
 		}
 		clients[address], networks[address] = int64(3*i), at.network
 	}
-	for address, n := range clients { // the kernel may complete a handshake a moment after the client's
+	for address, n := range clients { // the server's handshake may end a moment after the client's
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			if queued, _ := socketStat(t, networks[address], address); queued == n {
 				break

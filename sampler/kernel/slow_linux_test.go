@@ -126,8 +126,8 @@ func TestSwitches(t *testing.T) {
 			t.Fatalf("it switched %d times in a minute", said()-more)
 		}
 	}
-	// The function named still reports that no thread has had a CPU. Such a report can be wrong if records were lost.
-	// So ddtop must count the switches again after stillSwitchesNS.
+	// The function "still" always reports that no thread has had a CPU. Such a report can be wrong if records were
+	// lost. So ddtop must count the switches again after stillSwitchesNS.
 	s.switches.lacked = 0
 	still := func(int64) bool { return true }
 	if again := s.Read(hour+stillSwitchesNS-1, 1, still).Switches; again != got {

@@ -92,7 +92,7 @@ var missingByDesign = map[string]bool{
 	"Thread::Mutex#lock / lock":      true, // called by Monitor, which was Ruby code around a Mutex up to 2.6
 	"Class#new / new":                true, // called for Array, which has its own new in Ruby 3.4
 	"Kernel#yield_self / yield_self": true, // an alias of Kernel#then on newer releases
-	"Kernel.catch / catch":           true, // called by the library timeout up to Ruby 3.1, which used throw
+	"Kernel.catch / catch":           true, // called by the library timeout, which used throw up to Ruby 3.1
 }
 
 // coveredByInternal are C functions that the interpreter's own Ruby code calls. Ruby 4.0 leaves them out of backtraces,

@@ -112,7 +112,7 @@ func (r *Reader) failed(err error) error {
 // snapshot makes the main call of a tick, which reads all planned memory. It makes further calls for stacks that
 // changed, or were not at the expected place. If selective is true, it reads only the threads that take part in the
 // scheduling (selective.go), and some others. If it needs a thread that it has not read, it ends early. The outcome is
-// then not tickRead.
+// then tickLacksThread.
 func (r *Reader) snapshot(depth sampler.Depth, s *sampler.Sample, selective bool) (tickOutcome, error) {
 	r.planTick(depth, selective)
 	t0 := r.now()

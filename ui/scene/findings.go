@@ -135,7 +135,7 @@ func BelowText(p *sampler.Process, below int) string {
 // Notes are the notes that the user wrote, each with its time, such as "deploy rolled back". They are sorted by time.
 type Notes []sampler.Note
 
-// MaxNotes limits how many notes of the user are kept. If there are more, each new note replaces the oldest.
+// MaxNotes limits how many notes of the user are kept. Once there are so many, each new note replaces the oldest.
 const MaxNotes = 1000
 
 // RecordedNotes returns the notes that a recording contains.

@@ -152,7 +152,7 @@ func (m *marks) add(s *sampler.Sample, f []findings.Finding, g findings.Growing,
 	m.next = (m.next + 1) % len(m.ring)
 }
 
-// shareDetail prepares for a new mark. Up to now, the newest mark has a Heap and Classes of its own. To save memory,
+// shareDetail prepares for a new mark. The newest mark so far has a Heap and Classes of its own. To save memory,
 // shareDetail replaces them by the Heap and Classes of an older mark.
 func (m *marks) shareDetail() {
 	if len(m.ring) == 0 {
@@ -190,7 +190,7 @@ func (m *marks) Span(fromNS, toNS int64) (a, b *Mark, ok bool) {
 	return a, b, a != nil && b != nil && b.TimeNS > a.TimeNS
 }
 
-// maxExactSpans limits how many time spans an ExactSpans has. If there are more, each new span replaces the oldest.
+// maxExactSpans limits how many time spans an ExactSpans has. Once it has so many, each new span replaces the oldest.
 const maxExactSpans = 1 << 10
 
 // ExactSpans are the time spans in which every change of the GVL is known. A span has its beginning and its end, in ns.

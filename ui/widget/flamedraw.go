@@ -139,7 +139,7 @@ func (v *flamePicture) root() *flamegraph.Node {
 	return v.Tree.Root
 }
 
-// leastOfAll and leastOfFrame are shares of the time. The method mostly leaves out a state with a smaller share.
+// leastOfAll and leastOfFrame are shares of the time. A state with a smaller share is left out (Flame.mostly).
 // leastOfAll is for the whole flamegraph, and leastOfFrame for a single frame.
 const (
 	leastOfAll   = 0.1

@@ -93,7 +93,7 @@ func (r *Rows) Of(dict *sampler.Dictionary, stack sampler.StackID, own bool, dou
 		switch at := &r.places[i]; {
 		case !own:
 			r.rows = append(r.rows, at.row)
-		// own code called this function, and it called nothing but own code
+		// a core function has a row only if own code called it, and it called nothing but own code
 		case at.own, at.core && r.Core && i+1 < len(r.places) && r.places[i+1].own && i == last+1:
 			last = i
 			r.rows = append(r.rows, at.row)

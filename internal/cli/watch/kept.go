@@ -145,9 +145,9 @@ func (r *keptRecording) close(whole, some bool) (kept string, err error) {
 	return kept, err
 }
 
-// trim removes the oldest recordings until the folder is within its limits and has room for more bytes (the parameter
-// spare). It never removes the newest recording. The result enough is false if the remaining recordings still exceed
-// the size limit.
+// trim removes the oldest recordings until the folder is within its limits and has room for as many more bytes as the
+// parameter spare says. It never removes the newest recording. The result enough is false if the remaining recordings
+// still exceed the size limit.
 func (k *Folder) trim(spare int64) (enough bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 // measured makes this number in one second.
 const ringBytes = 8 << 20
 
-// maxDrain is the largest number of records that one call of Drain returns. It is twice the number that fits into the
+// maxDrain is the largest number of records that one call of Drain reads. It is twice the number that fits into the
 // ring.
 const maxDrain = 2 * ringBytes / recordSize
 

@@ -66,8 +66,8 @@ func (p *Page) Draw(a canvas.Area, sc *scene.Scene) {
 // leastWaiters is the least number of rows for the list of waiting threads, including its heading.
 const leastWaiters = 2
 
-// leastBlame is an average number of threads that wait for the GVL. If at least so many threads wait, the page shows
-// the table of the code that caused the waiting.
+// leastBlame is an average number of threads that wait for the GVL. If at least this many wait, the page shows the
+// table of the code that caused the waiting.
 const leastBlame = 0.01
 
 // blames reports whether enough threads waited for the GVL to show the table of the code that caused this waiting.

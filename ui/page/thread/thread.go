@@ -50,7 +50,7 @@ type Page struct {
 	toNS   int64
 	Waits  store.ThreadWaits
 	kinds  report.StatWaits // all waiting since the start, divided by kind
-	noCPU  float64          // the part of the thread's working time in which it had no CPU, since the start
+	noCPU  float64          // share of the thread's working time in which it had no CPU, since the start
 	partly bool             // the oldest waits of the window are missing
 
 	builder *flamegraph.Builder
