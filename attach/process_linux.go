@@ -18,10 +18,10 @@ import (
 	"github.com/ddtop/ddtop/internal/safefile"
 )
 
-// These are limits of what is read from /proc. maxMapsFile limits the size of the list of mappings, in bytes. A process
-// can have as many mappings as vm.max_map_count allows, 65,530 by default, each with a path of 4 KB. maxProcFile limits
-// the size of other files, in bytes. The command line has a limit of its own, because it can have 2 MB. maxThreads
-// limits the number of threads.
+// These constants limit what ddtop reads from /proc. maxMapsFile limits the size of the list of mappings, in bytes. A
+// process can have as many mappings as vm.max_map_count allows, 65,530 by default, each with a path of 4 KB.
+// maxProcFile limits the size of other files, in bytes. The command line has a limit of its own, because it can have
+// 2 MB. maxThreads limits the number of threads.
 const (
 	maxMapsFile = 16 << 20
 	maxProcFile = 1 << 20 // any other file, except the command line (maxArguments)

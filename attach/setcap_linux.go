@@ -14,8 +14,8 @@ import (
 const exactNeeds = 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF
 
 // Setcap returns the command that grants capabilities to a program file. setcap(8) replaces all capabilities of the
-// file. So the command names three kinds: the capabilities in wanted, those that the file already has (granted), and
-// those that exact mode needs.
+// file. So the command names all capabilities that the file must have: wanted, the present ones (granted), and the ones
+// for exact mode.
 func Setcap(program string, granted uint64, wanted ...int) string {
 	granted |= exactNeeds
 	for _, n := range wanted {

@@ -78,7 +78,7 @@ func WriteCallgrind(w io.Writer, m Measured, metric flamegraph.Metric) error {
 }
 
 // WriteCallgrindOf writes several processes into one file, as Callgrind itself does: each process is a part of the
-// file. KCachegrind lists the parts and shows those that the user chooses.
+// file. In KCachegrind, the user chooses the parts to show.
 func WriteCallgrindOf(w io.Writer, list []Measured, _ flamegraph.Metric) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprint(out, "# callgrind format\n")
