@@ -61,7 +61,7 @@ func HeapGraph(ctx context.Context, s *Source, o sampler.HolderOptions) (*heapgr
 func ReadMemory(ctx context.Context, s *Source) (*sampler.MemoryParts, error) {
 	var cpu int64
 	return paced(ctx, s, &cpu, func(ctx context.Context, rest func()) (*sampler.MemoryParts, error) {
-		spans, err := s.reader.HeapSpans(rest)
+		spans, err := s.reader.HeapSpans(ctx, rest)
 		if err != nil {
 			return nil, err
 		}

@@ -33,9 +33,9 @@ func (r *Reader) HeapGraph(ctx context.Context, o sampler.HolderOptions, rest fu
 
 // HeapSpans returns the address ranges of the heap's pages, in order. It calls the function rest after each part of the
 // work.
-func (r *Reader) HeapSpans(rest func()) ([]attach.Span, error) {
+func (r *Reader) HeapSpans(ctx context.Context, rest func()) ([]attach.Span, error) {
 	if r.gc == nil {
 		return nil, gc.ErrNoHeap
 	}
-	return r.gc.Spans(rest)
+	return r.gc.Spans(ctx, rest)
 }

@@ -116,7 +116,7 @@ func (c *Counter) pass(ctx context.Context, rest func()) (moved bool, err error)
 	}
 	c.out.Collections, c.out.Majors, c.out.Marking = state.Count, state.MajorCount, state.Mode == sampler.GCMarking
 	c.out.SurvivedKnown = true
-	list, cut, err := c.gc.Pages()
+	list, cut, err := c.gc.AllPages(ctx)
 	if err != nil {
 		return false, err
 	}

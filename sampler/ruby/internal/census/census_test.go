@@ -80,7 +80,7 @@ const (
 )
 
 // newHostile returns a Counter of an invented heap. The heap's pages, classes and tables consist of the bytes in data.
-// Only the list of pages and the address of each page are right.
+// Only the list of pages, the address of each page, and what says that a page is in use are right.
 func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counter, *hostile) {
 	table, _, err := layout.For(version, "x86_64", false)
 	if err != nil {
@@ -106,11 +106,16 @@ func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counte
 	} else {
 		mem.words[objspace+place("rb_objspace.heap_pages.allocated_pages")] = hostPages
 	}
+	marks, _ := table.Field("heap_page.mark_bits")
+	node := attach.Address(marks.Offset - marks.Size - 16)
 	const header = 0x1000
 	for i := range attach.Address(hostPages) {
 		at := headersAt + i*header
 		mem.words[list+8*i] = uint64(at)
-		mem.words[at+place("heap_page.start")] = uint64(pagesAt + i*0x10000)
+		page := pagesAt + i*0x10000
+		mem.words[page] = uint64(at)
+		mem.words[at+place("heap_page.start")] = uint64(page + 40)
+		mem.words[at+node] = uint64(at) // the page is linked with other pages
 		// The first word of a page's header has the number of slots. If the slots can have other sizes than 40 bytes,
 		// it also has their size.
 		counts := uint64(0x4000 / 40)
@@ -138,6 +143,11 @@ func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counte
 		Now: func() int64 { now++; return now }, Reads: new(sampler.Reads)})
 	if g == nil {
 		t.Fatalf("no collector of %s", version)
+	}
+	if mode, _ := table.Field("rb_objspace.flags.mode"); len(data) > 0 {
+		// The collector is between two steps of sweeping, or between collections. In a step, ddtop would wait for its end.
+		sweeping := uint64(sampler.GCSweeping) * uint64(data[0]&1)
+		mem.words[objspace+attach.Address(mode.Offset)] = sweeping << mode.BitOffset
 	}
 	c, err := New(g)
 	if err != nil {

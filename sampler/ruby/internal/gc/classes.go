@@ -92,6 +92,11 @@ func pageBytes(marks layout.Field) uint64 {
 	return n
 }
 
+// node returns the offset of the two pointers that link a page with the other pages of its heap (page_node). It is
+// negative if the offset is not known. The pointers come before wb_unprotected_bits, which come before the marks and
+// have the same size (gc.c, 2.7 to 4.0).
+func (p *heapPage) node() int { return p.marks.Offset - p.marks.Size - 16 }
+
 // slots returns the address, size and number of a page's slots, from the page's header.
 func (p *heapPage) slots(header []byte) (start attach.Address, size, total int) {
 	size = slotSize

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
@@ -19,6 +20,12 @@ const (
 	// Pages of earlier releases are smaller.
 	pagesAtOnce = 8
 	maxHeapPage = 64 << 10
+	// maxListTries limits how often AllPages reads the list of pages, and betweenLists is the time between two tries.
+	// A collection that frees pages usually ends within milliseconds.
+	maxListTries = 1000
+	betweenLists = time.Millisecond
+	// maxListReads limits how often pagesOnce reads a list that grows or shrinks.
+	maxListReads = 8
 )
 
 // pageList has the offsets of the list of the heap's pages, and of the list's length. If the release has the field
@@ -28,13 +35,14 @@ type pageList struct {
 	sorted  int `layout:"rb_objspace.heap_pages.sorted"`
 	pages   int `layout:"rb_objspace.heap_pages.allocated_pages"`
 	counted int `layout:"rb_objspace.empty_pages_count,optional"`
+	heapPage
 }
 
 // EachPage calls f with the content of each page of the heap whose slots have at most maxSlot bytes, until f returns
 // false. cut is true if the heap has more pages or bytes than the limits. The error is from ctx or from Pages.
 func (g *Reader) EachPage(ctx context.Context, maxSlot int, f func(page attach.Range, slotSize int) (more bool),
 ) (cut bool, err error) {
-	list, cut, err := g.Pages()
+	list, cut, err := g.AllPages(ctx)
 	if err != nil {
 		return cut, err
 	}
@@ -120,11 +128,44 @@ func (r *pageReads) read(g *Reader, ranges []attach.Range) error {
 	return err
 }
 
+// AllPages is like Pages, but its list lacks no page that existed before the call. Up to 3.3, Ruby first shortens the
+// list by one for each page that it frees, and then moves the other pages forward (gc.c, heap_pages_free_unused_pages).
+// Until it has moved them, the last pages are beyond the end. Ruby does this at the end of sweeping. So AllPages reads
+// the list again, up to maxListTries times, while the collector sweeps. A stopped process can stay in this state, and
+// then pages are missing. The error is from ctx or from Pages.
+func (g *Reader) AllPages(ctx context.Context) (list []attach.Address, cut bool, err error) {
+	for range maxListTries {
+		sweeps := g.sweepsNow()
+		list, cut, err = g.Pages()
+		if err != nil || !sweeps && !g.sweepsNow() {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		case <-time.After(betweenLists):
+		}
+	}
+	return list, cut, err
+}
+
+// sweepsNow reports whether a thread executes the collector's code now, and the collector does not mark. It is false
+// between the steps of lazy sweeping, and if the flags cannot be read.
+func (g *Reader) sweepsNow() bool {
+	at, during := g.Collects()
+	var buf [8]byte
+	if g.Mem.Read(at, buf[:]) != nil {
+		return false
+	}
+	word := view.U64(buf[:])
+	return word>>during.BitOffset&(1<<during.BitSize-1) != 0 && g.KeepsUsed(word)
+}
+
 // Pages reads the addresses of the heap's pages, in order and without duplicates. When Ruby adds or removes a page, it
 // moves a part of its list (gc.c, heap_page_allocate and heap_pages_free_unused_pages). A reading at this moment can
-// have one page twice and lack another. So Pages reads the list twice and returns the union. cut is true if the heap
-// has more than maxHeapPages. An error means that the list cannot be read, or that the release's table lacks the list's
-// place.
+// have one page twice and lack another. So Pages reads the list twice and returns the union. While Ruby frees pages,
+// the list can lack more pages (AllPages). cut is true if the heap has more than maxHeapPages. An error means that the
+// list cannot be read, or that the release's table lacks the list's place.
 func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 	var places pageList
 	if err := g.resolve(&places); err != nil {
@@ -146,9 +187,9 @@ func (g *Reader) Pages() (list []attach.Address, cut bool, err error) {
 }
 
 // Spans returns the address ranges of the heap's pages, in order. It calls the function rest after each part of the
-// work, so that the caller can pause. The errors are the same as for Pages.
-func (g *Reader) Spans(rest func()) (list []attach.Span, err error) {
-	pages, _, err := g.Pages()
+// work, so that the caller can pause. The errors are the same as for AllPages.
+func (g *Reader) Spans(ctx context.Context, rest func()) (list []attach.Span, err error) {
+	pages, _, err := g.AllPages(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -178,36 +219,65 @@ func (g *Reader) Spans(rest func()) (list []attach.Span, err error) {
 	return slices.Compact(list), nil
 }
 
-// pagesOnce reads the list of pages once. Ruby may change the list during the reading.
+// pagesOnce reads the list of pages. If Ruby puts the list elsewhere or changes its length during the reading, it reads
+// the list again, up to maxListReads times. Ruby can change elements during the last reading.
 func (g *Reader) pagesOnce(places *pageList) (list []attach.Address, cut bool, err error) {
-	read := func(addr attach.Address) (uint64, error) {
+	at, n, err := g.pageListNow(places)
+	for range maxListReads {
+		if err != nil {
+			return nil, false, err
+		}
+		cut = n > maxHeapPages
+		length := min(n, maxHeapPages)
+		buf := make([]byte, length*8)
+		if err := g.Mem.Read(at, buf); err != nil {
+			return nil, cut, err
+		}
+		list = make([]attach.Address, length, length+1)
+		for i := range list {
+			list[i] = attach.Address(view.U64(buf[i*8:]))
+		}
+		before, was := at, n
+		if at, n, err = g.pageListNow(places); at == before && n == was {
+			break
+		}
+	}
+	if page, ok := g.added(places, at+attach.Address(8*n)); ok {
+		list = append(list, page)
+	}
+	return list, cut, err
+}
+
+// added returns the page behind the end of the list, if it belongs to a heap. When Ruby adds a page, it moves the last
+// pages before it changes the length (gc.c, heap_page_allocate). Otherwise this place has no page, or a freed page.
+func (g *Reader) added(places *pageList, at attach.Address) (page attach.Address, ok bool) {
+	node := places.node()
+	var buf [16]byte
+	if node < 0 || g.Mem.Read(at, buf[:8]) != nil {
+		return 0, false
+	}
+	page = attach.Address(view.U64(buf[:]))
+	here := uint64(page) + uint64(node)
+	if page == 0 || g.Mem.Read(attach.Address(here), buf[:]) != nil {
+		return 0, false
+	}
+	next, previous := attach.Address(view.U64(buf[:])), attach.Address(view.U64(buf[8:]))
+	linked := g.Mem.Read(next+8, buf[:8]) == nil && view.U64(buf[:]) == here
+	return page, linked && g.Mem.Read(previous, buf[:8]) == nil && view.U64(buf[:]) == here
+}
+
+// pageListNow reads where the list of pages is now, and its length.
+func (g *Reader) pageListNow(places *pageList) (at attach.Address, n uint64, err error) {
+	read := func(addr attach.Address) (word uint64) {
 		var w [8]byte
-		err := g.Mem.Read(addr, w[:])
-		return view.U64(w[:]), err
+		if err == nil {
+			err = g.Mem.Read(addr, w[:])
+		}
+		return view.U64(w[:])
 	}
-	at, err := read(g.Objspace + attach.Address(places.sorted))
-	if err != nil {
-		return nil, false, err
-	}
-	length := g.Objspace + attach.Address(places.pages)
+	at = attach.Address(read(g.Objspace + attach.Address(places.sorted)))
 	if places.counted >= 0 {
-		length = attach.Address(at)
-		at += 16
+		return at + 16, read(at), err
 	}
-	n, err := read(length)
-	if err != nil {
-		return nil, false, err
-	}
-	if n > maxHeapPages {
-		n, cut = maxHeapPages, true
-	}
-	buf := make([]byte, n*8)
-	if err := g.Mem.Read(attach.Address(at), buf); err != nil {
-		return nil, cut, err
-	}
-	list = make([]attach.Address, n)
-	for i := range list {
-		list[i] = attach.Address(view.U64(buf[i*8:]))
-	}
-	return list, cut, nil
+	return at, read(g.Objspace + attach.Address(places.pages)), err
 }

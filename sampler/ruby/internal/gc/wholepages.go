@@ -4,6 +4,7 @@ import (
 	"github.com/ddtop/ddtop/attach"
 	"github.com/ddtop/ddtop/attach/layout"
 	"github.com/ddtop/ddtop/sampler"
+	"github.com/ddtop/ddtop/sampler/ruby/internal/view"
 )
 
 // PagesAPiece is how many pages Whole reads at once, which are 1 to 4 MB. With fewer pages, more system calls are
@@ -77,7 +78,10 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 	// The header has four counts of two bytes, of which total_slots is the first. The flags follow at the next multiple
 	// of four.
 	r.flags = (r.totalSlots + 8 + 3) &^ 3
-	r.first = max(r.pageStart+8, r.totalSlots+2, r.slotSize+2)
+	if r.node() < 0 {
+		return nil, ErrNoHeap
+	}
+	r.first = max(r.pageStart+8, r.totalSlots+2, r.slotSize+2, r.node()+8)
 	if g.Release.AtLeast(3, 3) { // the marks are followed by four other bit maps of the same size
 		r.ages.Offset, r.ages.Size = r.marks.Offset+5*r.marks.Size, 2*r.marks.Size
 	}
@@ -93,8 +97,11 @@ func (g *Reader) newWhole() (*wholeReads, error) {
 // sweeps, and if the page is unswept before and after its marks are read. During marking, live objects may have no mark
 // yet (gc.c, is_garbage_object).
 //
-// skipped counts the pages that could not be read, or whose slots changed during the reading. The content is valid only
-// during the call of f. The error is from reading the target, or it names a field that the layout table lacks.
+// skipped counts the pages that could not be read, that Ruby still prepares, or whose slots changed during the reading.
+// It also counts the headers of freed pages. The memory of such a header can still have the address of a page that now
+// belongs to another header. So each page must begin with the address of its header (heap_page_header.page, gc.c, 2.7
+// to 4.0). The content is valid only during the call of f. The error is from reading the target, or it names a field
+// that the layout table lacks.
 func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err error) {
 	if g.whole == nil {
 		if g.whole, err = g.newWhole(); err != nil {
@@ -115,14 +122,17 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 	r.content, r.of = append(r.content[:0], mode), r.of[:0]
 	for i, header := range r.ranges {
 		start, size, total := r.heapPage.slots(header.Buf)
+		lead := r.lead(start)
 		switch {
-		case header.Failed || size < minSlotSize || size > maxSlotSize || total*size > maxHeapPage:
+		case header.Failed || size < minSlotSize || size > maxSlotSize || lead < 8 || lead+total*size > maxHeapPage:
 			skipped++
 		case total == 0: // empty pages are on the list from 3.4 on
+		case r.unfinished(header.Buf):
+			skipped++
 		default:
 			n := len(r.of)
 			r.of = append(r.of, i)
-			r.content = append(r.content, attach.Range{Addr: start, Buf: r.slots[n*maxHeapPage:][:total*size]},
+			r.content = append(r.content, attach.Range{Addr: start - attach.Address(lead), Buf: r.slots[n*maxHeapPage:][:lead+total*size]},
 				attach.Range{Addr: list[i], Buf: wholes[n*r.whole:][:r.whole]},
 				attach.Range{Addr: list[i] + attach.Address(r.flags), Buf: again[n*againBytes:][:1]},
 				attach.Range{Addr: mode.Addr, Buf: again[n*againBytes+1:][:len(mode.Buf)]})
@@ -138,22 +148,30 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 	}
 	before := sweeps(r.content[0])
 	for n, i := range r.of {
-		slots, header, flags, behind := r.content[4*n+1], r.content[4*n+2], r.content[4*n+3], r.content[4*n+4]
+		body, header, flags, behind := r.content[4*n+1], r.content[4*n+2], r.content[4*n+3], r.content[4*n+4]
 		start, size, total := r.heapPage.slots(r.ranges[i].Buf)
-		if slots.Failed || header.Failed || flags.Failed {
+		if body.Failed || header.Failed || flags.Failed || view.U64(body.Buf) != uint64(list[i]) {
 			skipped++
 			continue
 		}
-		if start2, size2, total2 := r.heapPage.slots(header.Buf); start != start2 || size != size2 || total != total2 {
+		start2, size2, total2 := r.heapPage.slots(header.Buf)
+		if start != start2 || size != size2 || total != total2 || r.unfinished(header.Buf) {
 			skipped++
 			continue
 		}
 		unswept := header.Buf[r.flags]&flags.Buf[0]&beforeSweep != 0 && before && sweeps(behind)
-		f(&Page{Start: start, Slots: slots.Buf, SlotSize: size, unswept: unswept,
+		f(&Page{Start: start, Slots: body.Buf[r.lead(start):], SlotSize: size, unswept: unswept,
 			marks: header.Buf[r.marks.Offset:][:r.marks.Size], ages: header.Buf[r.ages.Offset:][:r.ages.Size], bytes: r.bytes})
 	}
 	return skipped, nil
 }
+
+// unfinished reports whether Ruby still prepares the page. It adds a page to the pages of a heap only after it has
+// cleared all slots (gc.c, heap_page_allocate and heap_add_page). Until then the slots can contain anything.
+func (r *wholeReads) unfinished(header []byte) bool { return view.U64(header[r.node():]) == 0 }
+
+// lead returns the distance of a page's first slot from the beginning of the page, in bytes.
+func (r *wholeReads) lead(start attach.Address) int { return int(uint64(start) & (r.bytes - 1)) }
 
 // Figures reads the collector's state and figures now. ok is false if they cannot be read.
 func (g *Reader) Figures() (gc sampler.GC, detail sampler.GCDetail, ok bool) {

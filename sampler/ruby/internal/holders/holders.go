@@ -127,7 +127,7 @@ func (r *Reader) say(stage string, done, total int) {
 
 // copy copies the pages, and makes a node for each slot.
 func (r *Reader) copy() error {
-	list, cut, err := r.gc.Pages()
+	list, cut, err := r.gc.AllPages(r.ctx)
 	if err != nil {
 		return err
 	}
