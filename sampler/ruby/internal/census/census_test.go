@@ -145,7 +145,8 @@ func newHostile(t testing.TB, version string, data []byte, slot uint16) (*Counte
 		t.Fatalf("no collector of %s", version)
 	}
 	if mode, _ := table.Field("rb_objspace.flags.mode"); len(data) > 0 {
-		// The collector is between two steps of sweeping, or between collections. In a step, ddtop would wait for its end.
+		// The collector is between collections, or between two steps of sweeping. ddtop would wait for the end of a
+		// step.
 		sweeping := uint64(sampler.GCSweeping) * uint64(data[0]&1)
 		mem.words[objspace+attach.Address(mode.Offset)] = sweeping << mode.BitOffset
 	}
