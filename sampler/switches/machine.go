@@ -300,7 +300,7 @@ func (m *Machine) interval(t *thread, r *Record) {
 	end := ready + (r.NS-ready)/2
 	called := r.inCall()
 	if r.Kind == Clock && !r.OfMove && blocked {
-		t.countTick(is == released && sends[r.Name] == 0)
+		t.countTick(is == released && (sends[r.Name] == 0 || r.large()))
 	}
 	if blocked && is == released {
 		end = ready + t.held(r.NS-ready)

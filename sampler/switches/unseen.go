@@ -133,8 +133,8 @@ const (
 
 // countTick counts the first clock tick after a system call, while the thread has a CPU. It is not called for further
 // ticks after the same call. Otherwise one long time without the GVL would have the weight of many calls. The parameter
-// free is true if the thread has no GVL, and is not in a call that sends. For such a call, ddtop already knows the time
-// without the GVL (sends).
+// free is true if the thread has no GVL, and is not in a call that sends little. For such a call, ddtop already knows
+// the time without the GVL (sends).
 func (t *thread) countTick(free bool) {
 	if t.ticks++; free {
 		t.free++
