@@ -71,8 +71,9 @@ type Stat struct {
 	Source *StatSource `json:"source"`
 }
 
-// StatSource says how ddtop observed threads. Kind is "switches" if the kernel reported when threads got and left a
-// CPU. Otherwise Kind is "polling".
+// StatSource says how ddtop observed threads. Kind is the method at the end of the measurement. It is "switches" if the
+// kernel reported when threads got and left a CPU, and what they did then. It is "moved" if the kernel reported only
+// which threads got and left a CPU. Otherwise it is "polling".
 type StatSource struct {
 	Kind string `json:"kind"`
 	// Why is the reason why ddtop did not follow thread switches all the time, although the user requested it. It is
