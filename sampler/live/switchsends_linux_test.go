@@ -181,7 +181,7 @@ func TestSwitchesOfSenders(t *testing.T) {
 				length, learning := 600*time.Millisecond, time.Duration(0)
 				switch {
 				// ddtop learns a thread's share from some clock ticks
-				case strings.HasPrefix(name, "handed on"), strings.HasPrefix(name, "queued by"):
+				case strings.HasPrefix(name, "handed on"), strings.HasPrefix(name, "queued by"), name == "large writes":
 					length, learning = 3*time.Second, 2*time.Second
 				case name == "small requests", name == "pipe", name == "sendfile":
 					length = 250 * time.Millisecond // these programs make many records, so a single record matters less
