@@ -124,15 +124,16 @@ func (g *Reader) Whole(list []attach.Address, f func(*Page)) (skipped int, err e
 		start, size, total := r.heapPage.slots(header.Buf)
 		lead := r.lead(start)
 		switch {
-		case header.Failed || size < minSlotSize || size > maxSlotSize || lead < 8 || lead+total*size > maxHeapPage:
+		case header.Failed || size < minSlotSize || size > maxSlotSize || lead+total*size > maxHeapPage:
 			skipped++
 		case total == 0: // empty pages are on the list from 3.4 on
-		case r.unfinished(header.Buf):
+		case lead < 8 || r.unfinished(header.Buf):
 			skipped++
 		default:
 			n := len(r.of)
 			r.of = append(r.of, i)
-			r.content = append(r.content, attach.Range{Addr: start - attach.Address(lead), Buf: r.slots[n*maxHeapPage:][:lead+total*size]},
+			body := r.slots[n*maxHeapPage:][:lead+total*size]
+			r.content = append(r.content, attach.Range{Addr: start - attach.Address(lead), Buf: body},
 				attach.Range{Addr: list[i], Buf: wholes[n*r.whole:][:r.whole]},
 				attach.Range{Addr: list[i] + attach.Address(r.flags), Buf: again[n*againBytes:][:1]},
 				attach.Range{Addr: mode.Addr, Buf: again[n*againBytes+1:][:len(mode.Buf)]})
