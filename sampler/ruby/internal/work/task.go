@@ -129,11 +129,16 @@ func (f *Finder) newTask(r *reading, nowNS, beforeNS int64) *task {
 // nameOf completes the request's or job's name in r from what t already knows. It stores in t.guessed whether the name
 // is only a guess from the request's path.
 func (t *task) nameOf(r *reading) {
-	named := !t.guessed && t.work.Endpoint != ""
+	known := t.work.Endpoint != ""
+	named := known && !t.guessed
 	t.proof, t.guessed, t.guess = r.proof, r.path != "", r.guess
 	switch {
 	case named && (r.failed || t.guessed): // neither an error page's route nor a guess replaces the request's route
 		r.endpoint, t.guessed, r.pattern = t.work.Endpoint, false, t.work.Path
+		return
+	// The request may have shown the route of other requests with this path already, so it keeps its path.
+	case known && r.failed && !t.guessed:
+		r.endpoint, t.guessed, r.pattern = t.work.Endpoint, true, t.work.Path
 		return
 	case r.failed && !t.guessed:
 		return

@@ -35,3 +35,29 @@ func TestMountedRequest(t *testing.T) {
 		t.Error("another URI is not another request")
 	}
 }
+
+// TestNameWhileAnErrorPageAnswers: ddtop sees a request before it has a route, and then only while an error page with a
+// route answers it. The request must keep the name that ddtop made of its path. Only a request that ddtop sees first on
+// the error page has the error page's route. TestNameOfARequest meets this case in one of 200 runs.
+func TestNameWhileAnErrorPageAnswers(t *testing.T) {
+	guess := reading{endpoint: "GET /orders/:id", path: "/orders/:id", guess: "GET /orders/:id"}
+	routed := reading{endpoint: "GET orders#show", guess: "GET /orders/:id"}
+	page := reading{endpoint: "GET errors#missing", guess: "GET /orders/:id", failed: true}
+	for what, c := range map[string]struct {
+		read           []reading
+		endpoint, path string
+	}{
+		"before the route, then the page": {[]reading{guess, page, page}, "GET /orders/:id", "GET /orders/:id"},
+		"the route, then the page":        {[]reading{guess, routed, page}, "GET orders#show", "GET /orders/:id"},
+		"only the page":                   {[]reading{page, page}, "GET errors#missing", ""},
+	} {
+		at := &task{}
+		for _, r := range c.read {
+			at.nameOf(&r)
+			at.work.Endpoint, at.work.Path = r.endpoint, r.pattern
+		}
+		if at.work.Endpoint != c.endpoint || at.work.Path != c.path {
+			t.Errorf("%s: %q, path %q", what, at.work.Endpoint, at.work.Path)
+		}
+	}
+}
