@@ -234,7 +234,8 @@ func (st *state) readEnd() int64 {
 	return units(st.sample.TimeNS + units(st.sample.ReadNS)*unit/2)
 }
 
-// startTimes predicts when ddtop first asks the kernel for this sample.
+// startTimes predicts when ddtop first asked the kernel about a thread of this sample: as long after the read of the
+// memory as in the last sample.
 func (st *state) startTimes() {
 	st.at, st.asked = st.readEnd()+st.firstAfter, false
 }

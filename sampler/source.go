@@ -137,7 +137,7 @@ const (
 	// MoreExactCost is the share of the target's CPU time that exact mode may cost while the user lets ddtop take
 	// MoreShare.
 	MoreExactCost = 0.15
-	// MoreTime is for how long the user lets ddtop take MoreShare.
+	// MoreTime is how long ddtop may take MoreShare, after the user has allowed it.
 	MoreTime = 30 * time.Second
 )
 

@@ -7,8 +7,8 @@ import (
 	"github.com/ddtop/ddtop/sampler"
 )
 
-// TestLockCosts: the cost of a lock is the time in which threads waited for it, added up over all threads. Its stack
-// comes from the longest wait, among the waits whose stack can belong to a wait for a lock.
+// TestLockCosts: the cost of a lock is the time in which threads waited for it, added up over all threads. The stack of
+// a LockCost comes from the longest wait. Waits whose stack was read before they began do not count for this.
 func TestLockCosts(t *testing.T) {
 	var l LockHolds
 	const older = 99

@@ -51,7 +51,7 @@ type movedFeed struct {
 	moves  *moves.Moves
 	rules  *switches.Movements
 	list   []movedThread
-	listed uint64 // version of list in the reader
+	listed uint64 // the version of the Reader's list of threads from which list was made
 	place  map[int32]int
 	// started has the TIDs of new threads that ddtop does not follow yet.
 	started []int32

@@ -122,8 +122,8 @@ type Reader struct {
 	all *Readers
 	pid int
 	src *live.Source // nil before the first call
-	// asks follows the system calls with which the process asks for memory. At each count that also measures the
-	// memory, it decides whether to follow these calls.
+	// asks finds the code that asks the kernel for memory. It follows the system calls that do this, but only while the
+	// memory outside of Ruby's objects grows. It learns this from the counts that also measure the process's memory.
 	asks asker
 }
 

@@ -147,7 +147,7 @@ func (p *Page) enter(h scene.Host) tea.Cmd {
 
 func (p *Page) Load(sc *scene.Scene, r *store.Reading) {
 	if i := p.Both.Index(); i >= 0 {
-		p.Both.At = i // a click may have moved the cursor, so the row's index may have changed
+		p.Both.At = i // a click may have selected another row
 	}
 	all := account.Locks(sc.States)
 	// The list has locks first, and then other objects, such as queues. locks is the number of locks for which threads

@@ -111,7 +111,8 @@ type tracedObject struct {
 	seen, fits, stays bool
 }
 
-// traced has the tracer's records that were read before a pass. find looks them up by the address of an object.
+// traced has the records of Ruby's allocation tracer (objspace), which say where objects were allocated. They are read
+// before each pass over the heap. find looks up the record of an object by the object's address.
 type traced struct {
 	table attach.Address
 	list  []tracedObject

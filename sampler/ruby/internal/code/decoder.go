@@ -155,7 +155,8 @@ type Target struct {
 	Shapes    attach.Address
 	Variables func(f func(at attach.Address, word uint64)) error
 	// ZJITFrames is true if a control frame may lack its iseq and pc, because a JIT frame has them. EarlyFrames is true
-	// if Ruby moves ec->cfp before it fills the new frame. It is set for a release that does this only with a JIT.
+	// if Ruby moves ec->cfp before it fills the new frame, because a JIT is on. For releases that always do this,
+	// rules.earlyFrames is true instead.
 	ZJITFrames, EarlyFrames bool
 	// JITs are the JIT compilers that the process may use.
 	JITs []JIT

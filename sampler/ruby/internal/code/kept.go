@@ -29,7 +29,7 @@ type Kept struct {
 	losses  lossNumber
 	frames  []byte      // the control frames, outermost first, without the dummy at the bottom
 	decoded []keptFrame // the results of Decode for frames, in the same order
-	envs    []envPlace  // the environments on the VM stack on which frames depend, in the same order
+	envs    []envPlace  // the environments on the VM stack that the frames need, in the order of the frames
 }
 
 // keptFrame is a control frame as classify found it. Its outerFrames describe it and the frames outward of it.

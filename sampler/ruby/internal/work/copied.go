@@ -87,13 +87,14 @@ func (f Copies) Place() (p Place, ok bool) {
 	return p, true
 }
 
-// Take finds the request to which a copied environment belongs. It reads the environment from the target as it is now,
-// because the framework may have added to it since the copy. If the copy contains the objects that the server made for
-// the request, the environment still belongs to this request.
+// Take finds the request to which a copied environment belongs. It reads the environment from the target again, because
+// the framework may have added to it since the copy was made. By now the environment could belong to a later request.
+// So Take compares the objects that the server makes for each request. If the copy has the same objects, it is still
+// the same request.
 //
-// The copied objects were in use when the copy was made. Such an object can be freed only by a collection that begins
-// later, or by one that was marking at that time. id is zero if there was such a collection, or if any check fails.
-// early is true if the framework may still write the route into the environment.
+// This is certain only if no copied object was freed since. They were in use when the copy was made. Only a collection
+// that began later, or that was marking just then, can have freed them. id is zero if there was such a collection, or
+// if any check fails. early is true if the framework may still write the route into the environment.
 func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 	if f.Collector == nil || !f.Collector.KeepsUsed(c.Collector) {
 		return 0, false
