@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ddtop/ddtop/internal/rubytest"
 )
 
 // TestJudge: in stacks with known faults, judge must find a wrong line, an impossible call and a frame without a name.
@@ -32,4 +34,13 @@ func TestJudge(t *testing.T) {
 	if v.impossible != 1 || v.right != 0 {
 		t.Errorf("work never calls first: %+v", v)
 	}
+}
+
+// TestDebiansRubies: the benchmarks are in another module than scripts/rubies, and must find Debian's Rubies. On the CI
+// machine it fails if one is missing.
+func TestDebiansRubies(t *testing.T) {
+	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
+		p := r.Start(t, "puts RUBY_VERSION; $stdout.flush; $stdin.gets", rubytest.Options{})
+		p.Expect(t, r.Version)
+	})
 }

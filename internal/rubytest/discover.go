@@ -153,19 +153,21 @@ func parseRoots(out []byte) map[string]Ruby {
 	return roots
 }
 
-// scriptPath finds the script scripts/rubies in the module whose test runs.
+// scriptPath finds the script scripts/rubies, outward from the folder of the package whose test runs. This package can
+// be in another module, such as internal/rivals.
 func scriptPath() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "scripts", "rubies"), nil
+		script := filepath.Join(dir, "scripts", "rubies")
+		if _, err := os.Stat(script); err == nil {
+			return script, nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("scripts/rubies: the test does not run inside the module (no go.mod upwards)")
+			return "", errors.New("scripts/rubies: the test does not run inside the repository")
 		}
 		dir = parent
 	}
