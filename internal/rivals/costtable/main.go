@@ -111,9 +111,9 @@ var rows = []row{
 	{what: "… `--source moved`", cell: idle("moved")},
 	{what: "… `--source polling`", cell: idle("polling")},
 	{what: "50 workers, `push --children`", aim: "≤ 2 %, 2 MB for each", cell: fleet},
-	{what: "CPU a stack of one thread, beside rbspy's (Ruby 3.1)", aim: "1/50", cell: besideRbspy("", "cpu-µs/stack")},
+	{what: "CPU time of a stack of one thread, beside rbspy's (Ruby 3.1)", aim: "1/50", cell: besideRbspy("", "cpu-µs/stack")},
 	{what: "… `--lock-rate 100`", cell: besideRbspy("-stacks-alone", "cpu-µs/stack")},
-	{what: "… CPU a look at all 11 threads, beside rbspy's at one", cell: besideRbspy("", "cpu-µs/look")},
+	{what: "… CPU time of a sample of all 11 threads, beside rbspy's of one", cell: besideRbspy("", "cpu-µs/look")},
 	{what: "first picture with a thread, 10 threads", aim: "≤ 74 ms", cell: firstFrame("10-threads")},
 	{what: "… a worker of Rails", aim: "≤ 74 ms", cell: firstFrame("rails")},
 }

@@ -31,7 +31,7 @@ func TestTable(t *testing.T) {
 		"| idle for half a minute, with the screen | ≤ 0.2 % | 0.18 %, 22 MB | – |\n",
 		"| 50 workers, `push --children` | ≤ 2 %, 2 MB for each | 2.3 %, 85 MB | 3.1 %, 90 MB |\n",
 		"| … reading requests of a program without requests | ≤ 10 % more | +6 % (+3 to +8; 5.2 and 4.9 %); with a budget (GVL 349 Hz, stacks 100 Hz), without (GVL 295 Hz, stacks 98 Hz) | – |\n",
-		"| CPU a stack of one thread, beside rbspy's (Ruby 3.1) | 1/50 | 1/50 (10 µs, rbspy 500 µs; 1100 stacks/s) | – |\n",
+		"| CPU time of a stack of one thread, beside rbspy's (Ruby 3.1) | 1/50 | 1/50 (10 µs, rbspy 500 µs; 1100 stacks/s) | – |\n",
 		"| … a worker of Rails | ≤ 74 ms | 333 ms, at most 382 | – |\n",
 	} {
 		if !strings.Contains(out.String(), want) {
