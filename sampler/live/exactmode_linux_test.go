@@ -205,7 +205,7 @@ func probesOpen(t *testing.T) (open []string) {
 // changes. Afterwards the process's code must be unchanged, and no descriptor left open. The test prints the longest
 // gap between samples, but does not check it.
 func TestExactOnAndOff(t *testing.T) {
-	times := 50
+	times := 20 // on each Ruby, half a second each
 	if rubytest.Short(t) {
 		times = 3
 	}

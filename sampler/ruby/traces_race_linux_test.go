@@ -21,7 +21,7 @@ func TestRacingSpans(t *testing.T) {
 					p := r.Start(t, tracesProgram, v.Apply(rubytest.Options{Args: []string{"race", tracer}}))
 					p.Expect(t, "ready")
 					apart(t, p.PID)
-					raceSpans(t, openReader(t, p.PID), raceSamples(t)/4)
+					raceSpans(t, openReader(t, p.PID), raceSamples(t)/8)
 				})
 			}
 		}
