@@ -234,8 +234,8 @@ func (st *state) readEnd() int64 {
 	return units(st.sample.TimeNS + units(st.sample.ReadNS)*unit/2)
 }
 
-// startTimes predicts when ddtop first asked the kernel about a thread of this sample: as long after the read of the
-// memory as in the last sample.
+// startTimes predicts when ddtop first asked the kernel about a thread in this sample. It takes the time from the end
+// of the read of memory to the first question, as in the last sample with a question.
 func (st *state) startTimes() {
 	st.at, st.asked = st.readEnd()+st.firstAfter, false
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestLockCosts: the cost of a lock is the time in which threads waited for it, added up over all threads. The stack of
-// a LockCost comes from the longest wait. Waits whose stack was read before they began do not count for this.
+// a LockCost comes from the longest wait whose stack can belong to a wait for this lock (the function fits).
 func TestLockCosts(t *testing.T) {
 	var l LockHolds
 	const older = 99

@@ -111,7 +111,7 @@ type watch struct {
 	// moved is set if ddtop saw the thread arrive at this stack. Then the thread had another stack before, or it left
 	// this stack and came back.
 	moved bool
-	// listens is true if the thread waits for a client's request, and not for an answer (sampler.Kernel.Listens).
+	// listens is true if the thread waits for data on a TCP connection, but not for an answer (sampler.Kernel.Listens).
 	listens bool
 	// began is set if ddtop saw the state begin. timed is set if the wait has a time limit.
 	began, timed bool

@@ -36,8 +36,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestDebiansRubies: the benchmarks are in another module than scripts/rubies, and must find Debian's Rubies. On the CI
-// machine it fails if one is missing.
+// TestDebiansRubies: the benchmarks are in another module than scripts/rubies, and must find Debian's Rubies. With
+// CI=true the test fails if one of these Rubies is missing.
 func TestDebiansRubies(t *testing.T) {
 	rubytest.Each(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, "puts RUBY_VERSION; $stdout.flush; $stdin.gets", rubytest.Options{})

@@ -153,8 +153,8 @@ func parseRoots(out []byte) map[string]Ruby {
 	return roots
 }
 
-// scriptPath finds the script scripts/rubies, outward from the folder of the package whose test runs. This package can
-// be in another module, such as internal/rivals.
+// scriptPath finds the script scripts/rubies of the repository. It searches upward from the folder of the tested
+// package, which can be in another module, such as internal/rivals. The script must be beside a go.mod.
 func scriptPath() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -162,12 +162,13 @@ func scriptPath() (string, error) {
 	}
 	for {
 		script := filepath.Join(dir, "scripts", "rubies")
-		if _, err := os.Stat(script); err == nil {
+		_, err := os.Stat(script)
+		if _, noModule := os.Stat(filepath.Join(dir, "go.mod")); err == nil && noModule == nil {
 			return script, nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("scripts/rubies: the test does not run inside the repository")
+			return "", errors.New("scripts/rubies: no folder from the test's folder upward has it beside a go.mod")
 		}
 		dir = parent
 	}

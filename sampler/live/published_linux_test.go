@@ -43,7 +43,7 @@ func TestPublished(t *testing.T) {
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		for _, late := range []bool{false, true} {
 			if late && (rubytest.Short(t) || r.Name != rubytest.One(t).Name) {
-				continue // it takes ten seconds, and the clock that looks again is the same for every Ruby
+				continue // it takes ten seconds, and the interval of the search is the same for every Ruby
 			}
 			t.Run("late "+strconv.FormatBool(late), func(t *testing.T) {
 				p := published.Prepare(t, r, rubytest.Options{Args: []string{"parked"}})

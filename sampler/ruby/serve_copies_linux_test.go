@@ -27,7 +27,7 @@ def base(first, n)
   {"REQUEST_METHOD" => "GET", "PATH_INFO" => path.dup, "SCRIPT_NAME" => "", "QUERY_STRING" => "", "REQUEST_URI" => path.dup, "HTTP_HOST" => "h"}
 end
 # Others of the same path would say which route these have.
-FIRST = {"asks another" => "asks", "copied deeply" => "deep", "logs another" => "logs", "by itself" => "self"}
+FIRST = {"asks another" => "asks", "copied deeply" => "deep", "logs another" => "logs", "by itself" => "self", "error page" => "page"}
 OTHERS = Array.new(50) { |i| base("shop", 1000 + i).merge("sinatra.route" => "GET /wrong") }
 KINDS = {
   "copied" => ->(env) { app(env.dup, "GET /shop/:number") },
@@ -36,6 +36,8 @@ KINDS = {
   "copied deeply" => ->(env) { app(env.to_h { |k, v| [k, v.dup] }, "GET /wrong") },
   "logs another" => ->(env) { app(OTHERS.sample, "GET /wrong") },
   "by itself" => ->(env) { app(env, "GET /self/:own") },
+  "error page" => ->(env) {
+    env["action_dispatch.original_path"] = env["PATH_INFO"]; env["PATH_INFO"] = "/404"; app(env.dup, "GET /wrong") },
 }
 def serve(env, how)
   how.call(env)
@@ -47,13 +49,13 @@ Thread.new { loop { sleep 0.002; GC.start } }
 puts "ready"; $stdout.flush; $stdin.gets`
 
 // TestRouteOfACopy: a middleware can go on with a shallow copy of a request's environment. ddtop then reports the route
-// that is stored in the copy. It never reports the route of a deep copy or of another request.
+// that is stored in the copy. It never reports the route of a deep copy, of another request or of an error page.
 func TestRouteOfACopy(t *testing.T) {
 	rubytest.OftenEnough(t)
 	routes := map[string]string{"copied": "GET /shop/:number", "mounted": "GET /shop/:number", "asks another": "", "copied deeply": "", "logs another": "",
-		"by itself": "GET /self/:own"}
+		"by itself": "GET /self/:own", "error page": "404 GET /page/:id"}
 	firsts := map[string]string{"copied": "GET /shop/", "mounted": "GET /shop/", "asks another": "GET /asks/",
-		"copied deeply": "GET /deep/", "logs another": "GET /logs/", "by itself": "GET /self/"}
+		"copied deeply": "GET /deep/", "logs another": "GET /logs/", "by itself": "GET /self/", "error page": "GET /page/"}
 	rubytest.EachVersion(t, func(t *testing.T, r rubytest.Ruby) {
 		p := r.Start(t, envCopies, rubytest.Options{})
 		p.Expect(t, "ready")

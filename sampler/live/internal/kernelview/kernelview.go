@@ -365,8 +365,8 @@ func (v *View) wanted(s *sampler.Sample, t *sampler.Thread, w *threadView, all b
 		// cheap: only as many threads as there are CPUs can run for long.
 		return true
 	}
-	// Usually only stack ticks ask the kernel again, and only if the last answer is too old. Lock ticks ask, too, if
-	// stack ticks stop the target, or if the thread has computed since it released the GVL (sleepConfidence).
+	// ddtop asks the kernel again only if the last answer is too old (believedNS). Usually only stack ticks ask. Lock
+	// ticks ask, too, if stack ticks stop the target, or if the thread was seen to compute (sleepConfidence).
 	return (s.Depth == sampler.StackTick || v.pausedNS != 0 || w.sleep.computed) && s.TimeNS-w.k.StateAtNS > w.sleep.believedNS(w.k.StateAtNS)
 }
 

@@ -12,8 +12,8 @@ import (
 
 // TestKeptEnvironment finds a method through an environment on the heap. The Decoder must keep the result until the
 // next collection. If memory is unchanged, it must also keep the result after a collection. The Decoder must not
-// confuse its two numbers: its generation, which changes each second, and the list of entries in use (cache.hot), which
-// changes only after a collection. So the test first makes these numbers different.
+// confuse two numbers. generation grows every second and after a collection. hotList, the number of the list cache.hot,
+// grows only after a collection. So the test first makes these numbers different.
 func TestKeptEnvironment(t *testing.T) {
 	const ep, timed, cycles = attach.Address(0x8010), 5, 4
 	memory := new(memtest.Pages)

@@ -89,12 +89,13 @@ func (f Copies) Place() (p Place, ok bool) {
 
 // Take finds the request to which a copied environment belongs. It reads the environment from the target again, because
 // the framework may have added to it since the copy was made. By now the environment could belong to a later request.
-// So Take compares the objects that the server makes for each request. If the copy has the same objects, it is still
-// the same request.
+// So Take compares the objects that the server makes for each request. If the copy has the same objects, the
+// environment still belongs to the same request.
 //
-// This is certain only if no copied object was freed since. They were in use when the copy was made. Only a collection
-// that began later, or that was marking just then, can have freed them. id is zero if there was such a collection, or
-// if any check fails. early is true if the framework may still write the route into the environment.
+// This is certain only if none of the copied objects was freed since. The objects were in use when the copy was made.
+// So only a collection that began later, or that was marking or compacting just then, can have freed them. id is zero
+// if there was such a collection, or if any check fails. early is true if the framework may still write the route into
+// the environment.
 func (f Copies) Take(c *Copied) (id sampler.WorkID, early bool) {
 	if f.Collector == nil || !f.Collector.KeepsUsed(c.Collector) {
 		return 0, false

@@ -89,6 +89,9 @@ func (f *Finder) readCopy(s *State, slot attach.Address) (endpoint string, ends 
 	if !f.lookUp(v, envNames[:], values[:]) || values[envURI] != proof.uri || values[envMethod] != proof.method {
 		return "", false
 	}
+	if values[envOriginalPath] != 0 { // the route in the copy is the error page's (exceptionStatus)
+		return "", false
+	}
 	var texts [envKeys]string
 	f.quietly(func() {
 		for _, i := range [...]int{envMethod, envPath, envScript, envSinatra, envPattern} {

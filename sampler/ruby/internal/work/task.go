@@ -136,7 +136,8 @@ func (t *task) nameOf(r *reading) {
 	case named && (r.failed || t.guessed): // neither an error page's route nor a guess replaces the request's route
 		r.endpoint, t.guessed, r.pattern = t.work.Endpoint, false, t.work.Path
 		return
-	// The request may have shown the route of other requests with this path already, so it keeps its path.
+	// The route in r may be the error page's, so the request keeps its guessed name. With its path, it can still show
+	// the route of other requests.
 	case known && r.failed && !t.guessed:
 		r.endpoint, t.guessed, r.pattern = t.work.Endpoint, true, t.work.Path
 		return

@@ -38,7 +38,7 @@ func TestMountedRequest(t *testing.T) {
 
 // TestNameWhileAnErrorPageAnswers: ddtop sees a request before it has a route, and then only while an error page with a
 // route answers it. The request must keep the name that ddtop made of its path. Only a request that ddtop sees first on
-// the error page has the error page's route. TestNameOfARequest meets this case in one of 200 runs.
+// the error page has the error page's route. TestNameOfARequest meets this case only rarely.
 func TestNameWhileAnErrorPageAnswers(t *testing.T) {
 	guess := reading{endpoint: "GET /orders/:id", path: "/orders/:id", guess: "GET /orders/:id"}
 	routed := reading{endpoint: "GET orders#show", guess: "GET /orders/:id"}
