@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/ddtop/ddtop/internal/elftest"
@@ -44,6 +43,7 @@ func TestLayoutEnds(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	peakOf := followPeak(t, cmd.Process.Pid)
 	until(t, func() bool { return strings.Contains(errs.String(), "reading the debug information of "+file) }, "the reading goes on")
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestLayoutEnds(t *testing.T) {
 	if r.code != 1 || r.out != "" || strings.Contains(r.err, "it lacks") {
 		t.Errorf("exit code %d, it said %q and printed %.100q", r.code, r.err, r.out)
 	}
-	peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+	peak := peakOf()
 	if t.Logf("%d MB; it said %q", peak>>20, r.err); peak > mostMemory {
 		t.Errorf("it took %d MB", peak>>20)
 	}

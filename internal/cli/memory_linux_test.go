@@ -2,10 +2,13 @@ package cli_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
-	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ddtop/ddtop/internal/rubytest"
 )
@@ -14,7 +17,7 @@ import (
 // files.
 const mostMemory = 512 << 20
 
-// runMeasured is like run, but also returns the most memory that the run took.
+// runMeasured is like run, but also returns the most memory that the run took, in bytes.
 func runMeasured(t *testing.T, args ...string) (r result, bytes int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -23,8 +26,49 @@ func runMeasured(t *testing.T, args ...string) (r result, bytes int64) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	peak := followPeak(t, cmd.Process.Pid)
 	r = finish(t, cmd, out, errs)
-	return r, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+	return r, peak()
+}
+
+var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// followPeak reads the peak of a process's memory every 5 ms. The function peak ends this, and returns the last result
+// in bytes. ru_maxrss would also include the memory of this test's own process: the kernel counts the memory that the
+// new process shared with it before exec (exec_mmap in fs/exec.c, 6.18).
+func followPeak(t *testing.T, pid int) (peak func() int64) {
+	t.Helper()
+	// The open file belongs to this process, even if another one gets the same PID later.
+	status, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, last := make(chan struct{}), make(chan int64)
+	go func() {
+		defer status.Close()
+		most, buf := int64(0), make([]byte, 8192)
+		for {
+			n, _ := status.ReadAt(buf, 0) // an error means that the process has ended
+			if m := peakLine.FindSubmatch(buf[:max(n, 0)]); m != nil {
+				kb, _ := strconv.ParseInt(string(m[1]), 10, 64)
+				most = kb << 10
+			}
+			select {
+			case <-stop:
+				last <- most
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	return func() int64 {
+		close(stop)
+		most := <-last
+		if most == 0 {
+			t.Error("the peak of the process's memory was never read")
+		}
+		return most
+	}
 }
 
 // TestLyingRecording: a hostile recording of 6,539 bytes has only one block, which unpacks to 60 million empty strings.
