@@ -9,25 +9,30 @@ import (
 )
 
 // TestSpinsOnTheWay: a thread spins if samples find it in a call that only tries something, or at the line that makes
-// this call. If a thread makes such a call only now and then, and works at other lines, it does not spin.
+// this call. If a thread makes such a call only now and then, and works at other lines, it does not spin. It makes no
+// difference whether the frame at the line is uncertain.
 func TestSpinsOnTheWay(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		asks  int // samples in the call that only tries, of ten
 		line  int32
+		doubt bool // the frame at the line is uncertain
 		spins bool
 	}{
-		{"mostly in the attempt", 8, 11, true},
-		{"mostly at its line", 2, 10, true},
-		{"asks, and works at the next line", 2, 11, false},
-		{"hardly asks", 0, 10, false},
+		{"mostly in the attempt", 8, 11, false, true},
+		{"mostly at its line", 2, 10, false, true},
+		{"mostly at its line, uncertain", 2, 10, true, true},
+		{"asks, and works at the next line", 2, 11, false, false},
+		{"asks, and works at the next line, uncertain", 2, 11, true, false},
+		{"hardly asks", 0, 10, false, false},
 	} {
 		s := newScene(t)
 		frame := func(label string, line int32, c bool) sampler.FrameID {
 			return s.dict.InternFrame(sampler.Frame{Path: "app.rb", Label: label, Line: line, C: c})
 		}
 		ask := s.dict.InternStackOf([]sampler.FrameID{frame("Thread.pass", 10, true), frame("Waiter#run", 10, false)})
-		loop := s.dict.InternStackOf([]sampler.FrameID{frame("Waiter#run", c.line, false)})
+		line := sampler.Frame{Path: "app.rb", Label: "Waiter#run", Line: c.line, Uncertain: c.doubt}
+		loop := s.dict.InternStackOf([]sampler.FrameID{s.dict.InternFrame(line)})
 		s.play(8*gvltest.Sec, func(i int) (sampler.ThreadID, []sampler.Thread) {
 			at := loop
 			if i%10 < c.asks || i == 1 {

@@ -104,8 +104,8 @@ func (l *Samples) Add(dict *sampler.Dictionary, s *Stay) {
 		l.tried += s.held[i]
 		l.Attempts |= a
 		for caller := range code.Frames(dict, stack, code.MaxFrames) {
-			if j := slices.Index(s.stacks[:s.n], caller); j >= 0 {
-				onWay[j] = true
+			for j, other := range s.stacks[:s.n] {
+				onWay[j] = onWay[j] || other == caller || sameButDoubt(dict, other, caller)
 			}
 		}
 	}
@@ -114,6 +114,19 @@ func (l *Samples) Add(dict *sampler.Dictionary, s *Stay) {
 			l.onWay += s.held[i]
 		}
 	}
+}
+
+// sameButDoubt reports whether two stacks differ only in this: the innermost frame of the first one is uncertain. Up to
+// Ruby 2.7, most stacks of a running thread are like this.
+func sameButDoubt(dict *sampler.Dictionary, doubtful, sure sampler.StackID) bool {
+	caller, id := dict.Stack(doubtful)
+	frame := dict.Frame(id)
+	if !frame.Uncertain {
+		return false
+	}
+	frame.Uncertain, frame.UncertainLine = false, false
+	other, id := dict.Stack(sure)
+	return caller == other && frame == dict.Frame(id)
 }
 
 // Only reports whether the sampled threads spin: they make nothing but attempts, which are calls that only wait or try
