@@ -43,27 +43,33 @@ func followPeak(t *testing.T, pid int) (peak func() int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop, last := make(chan struct{}), make(chan int64)
+	most, buf := int64(0), make([]byte, 8192)
+	read := func() {
+		n, _ := status.ReadAt(buf, 0) // an error means that the process has ended
+		if m := peakLine.FindSubmatch(buf[:max(n, 0)]); m != nil {
+			kb, _ := strconv.ParseInt(string(m[1]), 10, 64)
+			most = kb << 10
+		}
+	}
+	read()
+	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(stopped)
 		defer status.Close()
-		most, buf := int64(0), make([]byte, 8192)
 		for {
-			n, _ := status.ReadAt(buf, 0) // an error means that the process has ended
-			if m := peakLine.FindSubmatch(buf[:max(n, 0)]); m != nil {
-				kb, _ := strconv.ParseInt(string(m[1]), 10, 64)
-				most = kb << 10
-			}
 			select {
 			case <-stop:
-				last <- most
+				return
+			case <-t.Context().Done():
 				return
 			case <-time.After(5 * time.Millisecond):
+				read()
 			}
 		}
 	}()
 	return func() int64 {
 		close(stop)
-		most := <-last
+		<-stopped
 		if most == 0 {
 			t.Error("the peak of the process's memory was never read")
 		}

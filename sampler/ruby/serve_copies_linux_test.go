@@ -27,7 +27,8 @@ def base(first, n)
   {"REQUEST_METHOD" => "GET", "PATH_INFO" => path.dup, "SCRIPT_NAME" => "", "QUERY_STRING" => "", "REQUEST_URI" => path.dup, "HTTP_HOST" => "h"}
 end
 # Others of the same path would say which route these have.
-FIRST = {"asks another" => "asks", "copied deeply" => "deep", "logs another" => "logs", "by itself" => "self", "error page" => "page"}
+FIRST = {"asks another" => "asks", "copied deeply" => "deep", "logs another" => "logs", "by itself" => "self",
+  "error page" => "page"}
 OTHERS = Array.new(50) { |i| base("shop", 1000 + i).merge("sinatra.route" => "GET /wrong") }
 KINDS = {
   "copied" => ->(env) { app(env.dup, "GET /shop/:number") },

@@ -95,6 +95,7 @@ type Samples struct {
 // Add adds the samples of one thread.
 func (l *Samples) Add(dict *sampler.Dictionary, s *Stay) {
 	var onWay [maxStacks]bool
+	doubts := doubtsOf(dict, s)
 	for i, stack := range s.stacks[:s.n] {
 		a := code.AttemptOf(dict, stack)
 		l.held += s.held[i]
@@ -103,9 +104,12 @@ func (l *Samples) Add(dict *sampler.Dictionary, s *Stay) {
 		}
 		l.tried += s.held[i]
 		l.Attempts |= a
-		for caller := range code.Frames(dict, stack, code.MaxFrames) {
-			for j, other := range s.stacks[:s.n] {
-				onWay[j] = onWay[j] || other == caller || sameButDoubt(dict, other, caller)
+		for caller, frame := range code.Frames(dict, stack, code.MaxFrames) {
+			if j := slices.Index(s.stacks[:s.n], caller); j >= 0 {
+				onWay[j] = true
+			}
+			for _, d := range doubts {
+				onWay[d.at] = onWay[d.at] || d.frame == frame && d.caller == callerOf(dict, caller)
 			}
 		}
 	}
@@ -116,17 +120,30 @@ func (l *Samples) Add(dict *sampler.Dictionary, s *Stay) {
 	}
 }
 
-// sameButDoubt reports whether two stacks differ only in this: the innermost frame of the first one is uncertain. Up to
-// Ruby 2.7, most stacks of a running thread are like this.
-func sameButDoubt(dict *sampler.Dictionary, doubtful, sure sampler.StackID) bool {
-	caller, id := dict.Stack(doubtful)
-	frame := dict.Frame(id)
-	if !frame.Uncertain {
-		return false
+// doubt is a stack of a Stay, the one at index at, whose innermost frame is uncertain. frame is this frame as it would
+// be if it were certain.
+type doubt struct {
+	at     int
+	caller sampler.StackID
+	frame  sampler.Frame
+}
+
+// doubtsOf returns the stacks of s whose innermost frame is uncertain. On Ruby 2.5 to 2.7, many stacks of a thread that
+// runs are like this.
+func doubtsOf(dict *sampler.Dictionary, s *Stay) (list []doubt) {
+	for i, stack := range s.stacks[:s.n] {
+		caller, id := dict.Stack(stack)
+		if frame := dict.Frame(id); frame.Uncertain {
+			frame.Uncertain, frame.UncertainLine = false, false
+			list = append(list, doubt{i, caller, frame})
+		}
 	}
-	frame.Uncertain, frame.UncertainLine = false, false
-	other, id := dict.Stack(sure)
-	return caller == other && frame == dict.Frame(id)
+	return list
+}
+
+func callerOf(dict *sampler.Dictionary, stack sampler.StackID) sampler.StackID {
+	caller, _ := dict.Stack(stack)
+	return caller
 }
 
 // Only reports whether the sampled threads spin: they make nothing but attempts, which are calls that only wait or try

@@ -1,4 +1,5 @@
-# An event loop that writes to a pipe that nobody reads, and tries again at once.
+# An event loop that writes to a pipe that nobody reads, and tries again at once. It also asks for the readers of 200
+# other pipes, as a server with many connections does.
 class Writer
   DATA = ("x" * 70_000).freeze
 
@@ -7,10 +8,12 @@ class Writer
   end
 
   def flush(pipe)
-    IO.select(nil, [pipe], nil, 0)
+    IO.select(QUIET, [pipe], nil, 0)
     pipe.write_nonblock(DATA, exception: false)
   end
 end
+OTHERS = Array.new(200) { IO.pipe }
+QUIET = OTHERS.map(&:first)
 KEEP = IO.pipe
 named("writer") { Writer.new.run(KEEP.last) }
 ready
